@@ -1,0 +1,111 @@
+"""`environments/<env>.yaml`: one account and region, its Triton release, and its endpoints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from catalog import naming
+from catalog.documents import Record, closest
+from catalog.endpoints import EndpointSpec
+from catalog.images import ACCOUNTS
+from catalog.naming import Name
+from catalog.releases import RELEASES, TritonRelease
+
+
+def _check_account(text: str) -> str:
+    if not re.fullmatch(r"\d{12}", text):
+        raise ValueError(f"{text!r} is not an AWS account; write its 12 digits in quotes")
+    return text
+
+
+def _check_region(text: str) -> str:
+    if text not in ACCOUNTS:
+        suggestion = closest(text, ACCOUNTS)
+        raise ValueError(
+            f"SageMaker publishes no Triton image in region {text!r}"
+            + (
+                f"; did you mean '{suggestion}'?"
+                if suggestion
+                else f"; choose one of {', '.join(sorted(ACCOUNTS))}"
+            )
+        )
+    return text
+
+
+def _check_release(text: str) -> str:
+    if text not in RELEASES:
+        raise ValueError(f"SageMaker has no image of Triton {text!r}; choose one of {', '.join(RELEASES)}")
+    return text
+
+
+def _check_email(text: str) -> str:
+    if not re.fullmatch(r"[^@\s]+@[^@\s]+\.[^@\s]+", text):
+        raise ValueError(f"{text!r} is not an e-mail address; write name@example.com")
+    return text
+
+
+class EnvironmentSpec(Record):
+    """One environment, as its file describes it."""
+
+    name: Name
+    """The environment's name; the file has the same one."""
+    account: Annotated[str, AfterValidator(_check_account)]
+    """The AWS account it lives in."""
+    region: Annotated[str, AfterValidator(_check_region)]
+    """The AWS region it lives in."""
+    triton_release: Annotated[str, AfterValidator(_check_release)]
+    """The release of the SageMaker Triton image that its endpoints run."""
+    name_prefix: Name = "tritonstack"
+    """What the names of all its resources begin with."""
+    removal: Literal["retain", "destroy"] = "retain"
+    """What happens to buckets, keys, images and logs when their stack is destroyed."""
+    alarm_emails: tuple[Annotated[str, AfterValidator(_check_email)], ...] = ()
+    """Who hears of alarms."""
+    tags: Mapping[str, str] = Field(default_factory=dict)
+    """Tags on every resource."""
+    endpoints: Mapping[Name, EndpointSpec]
+    """What it serves, by name."""
+
+    @property
+    def base(self) -> str:
+        """What the name of everything in this environment begins with."""
+        return naming.environment_prefix(prefix=self.name_prefix, environment=self.name)
+
+    @property
+    def release(self) -> TritonRelease:
+        """What the environment's Triton image carries."""
+        return RELEASES[self.triton_release]
+
+    @property
+    def artifact_bucket(self) -> str:
+        """Where this environment's artifacts lie."""
+        return naming.artifact_bucket_name(self.base, account=self.account, region=self.region)
+
+    @property
+    def log_bucket(self) -> str:
+        """Where the artifact bucket's access log goes."""
+        return naming.log_bucket_name(self.base, account=self.account, region=self.region)
+
+    def endpoint_name(self, endpoint: str) -> str:
+        """The name that callers of InvokeEndpoint use."""
+        return naming.endpoint_name(self.base, endpoint)
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> EnvironmentSpec:
+        if len(self.artifact_bucket) > naming.BUCKET_NAME_LIMIT:
+            raise ValueError(
+                f"the bucket name {self.artifact_bucket!r} would have {len(self.artifact_bucket)} "
+                f"characters, {naming.BUCKET_NAME_LIMIT} are allowed; shorten name_prefix or name"
+            )
+        for endpoint in self.endpoints:
+            full = self.endpoint_name(endpoint)
+            if len(full) > naming.ENDPOINT_NAME_LIMIT:
+                raise ValueError(
+                    f"the endpoint name {full!r} would have {len(full)} characters, "
+                    f"{naming.ENDPOINT_NAME_LIMIT} are allowed; shorten name_prefix, name or {endpoint!r}"
+                )
+        return self

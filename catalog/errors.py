@@ -1,0 +1,60 @@
+"""How anything in this project goes wrong towards its user: what happened, where, and what to do about it.
+
+    TritonstackError            exit 1: something failed while doing what was asked
+    └── UsageError              exit 2: the request itself cannot be carried out as it was made
+        └── InvalidFilesError   exit 2: files that break the rules of the catalog, every fault at once
+
+Rooms derive their own errors from TritonstackError. The command line prints them and nothing else; a
+traceback appears only with --debug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class TritonstackError(Exception):
+    """Something failed. `message` says what and where, `remedy` what to do about it."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  help: {self.remedy}" if self.remedy else self.message
+
+
+class UsageError(TritonstackError):
+    """What was asked for cannot be done as it was asked: an unknown name, a missing argument."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, order=True)
+class FileProblem:
+    """One fault in one file: where it stands, what was found there, and what to do."""
+
+    file: Path
+    line: int | None
+    field: str
+    message: str
+    remedy: str | None = None
+
+    def __str__(self) -> str:
+        place = str(self.file) if self.line is None else f"{self.file}:{self.line}"
+        subject = f"{self.field}: " if self.field else ""
+        text = f"{place}: {subject}{self.message}"
+        return f"{text}\n  help: {self.remedy}" if self.remedy else text
+
+
+class InvalidFilesError(UsageError):
+    """One or more files break the rules of the catalog. All faults are listed, in file order."""
+
+    def __init__(self, problems: Iterable[FileProblem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda p: (str(p.file), p.line or 0, p.field)))
+        super().__init__("\n".join(str(problem) for problem in self.problems))

@@ -1,0 +1,27 @@
+"""Writing a file so that whoever reads it, at whatever moment, finds it whole."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_text_atomically(file: Path, text: str) -> bool:
+    """Replace `file` by `text` in one step; tells whether anything changed."""
+    if file.is_file() and file.read_text(encoding="utf-8") == text:
+        return False
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(file)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return True

@@ -1,0 +1,65 @@
+"""`environments/<env>.lock.yaml`: the artifacts an environment runs, by digest.
+
+Written by machines, reviewed by people; the only thing a promotion changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import Field
+
+from catalog import files
+from catalog.documents import Document, Record, load_document
+from catalog.manifests import Digest, Manifest
+from catalog.naming import Name
+from catalog.targets import TargetText
+
+_HEADER = "# Which artifact runs where. Written by `tritonstack build`; review it, do not edit it.\n"
+
+
+class LockedArtifact(Record):
+    """What a deploy has to know of an artifact without fetching it."""
+
+    digest: Digest
+    spec_hash: Digest
+    archive_bytes: Annotated[int, Field(ge=1)]
+    unpacked_bytes: Annotated[int, Field(ge=1)]
+
+
+class Lock(Record):
+    """The artifacts of one environment: model -> target -> artifact."""
+
+    models: Mapping[Name, Mapping[TargetText, LockedArtifact]] = Field(default_factory=dict)
+
+    def find(self, model: str, targets: Iterable[str]) -> LockedArtifact | None:
+        """The artifact of a model for the first of `targets` that has one."""
+        built = self.models.get(model, {})
+        return next((built[target] for target in targets if target in built), None)
+
+    def with_artifact(self, manifest: Manifest) -> Lock:
+        """This lock with one artifact put in its place."""
+        entry = LockedArtifact(
+            digest=manifest.digest,
+            spec_hash=manifest.spec_hash,
+            archive_bytes=manifest.archive_bytes,
+            unpacked_bytes=manifest.unpacked_bytes,
+        )
+        targets = {**self.models.get(manifest.model, {}), manifest.target: entry}
+        return Lock(models={**self.models, manifest.model: targets})
+
+
+def load_lock(file: Path) -> Document[Lock]:
+    """The lock in `file`; one that was never written is empty."""
+    if not file.exists():
+        return Document(Lock(), file, {})
+    return load_document(file, Lock)
+
+
+def write_lock(file: Path, lock: Lock) -> bool:
+    """Write a lock, sorted and whole or not at all; tells whether the file changed."""
+    body = yaml.safe_dump(lock.model_dump(mode="json"), sort_keys=True, default_flow_style=False)
+    return files.write_text_atomically(file, _HEADER + body)

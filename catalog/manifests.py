@@ -1,0 +1,114 @@
+"""`manifest.json`: what an artifact is, how it was made, and the proof that it is right.
+
+The manifest lies beside model.tar.gz and is written last: an artifact without a manifest does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from catalog.documents import Record
+from catalog.errors import TritonstackError
+from catalog.naming import Name
+from catalog.targets import TargetText
+
+ARCHIVE_NAME = "model.tar.gz"
+MANIFEST_NAME = "manifest.json"
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class TensorSpec(Record):
+    """One input or output of the model that callers see."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    """-1 where the size varies; the batch dimension is not counted."""
+
+
+class FileEntry(Record):
+    """One file of the archive."""
+
+    path: str
+    size_bytes: Annotated[int, Field(ge=0)]
+    sha256: Digest
+
+
+class ParityReport(Record):
+    """How far one stage's answers are from the framework's, over all checked inputs."""
+
+    stage: Literal["graph", "served"]
+    """graph: the exported file in its runtime; served: the packed archive behind a real Triton."""
+    cases: Annotated[int, Field(ge=1)]
+    min_cosine: float
+    max_absolute_error: float
+
+
+class LatencyReport(Record):
+    """How long a served request took on the machine that built the artifact."""
+
+    batch: Annotated[int, Field(ge=1)]
+    requests: Annotated[int, Field(ge=1)]
+    p50_ms: float
+    p99_ms: float
+
+
+class ServedBy(Record):
+    """The server that the archive was verified with."""
+
+    kind: Literal["container", "embedded"]
+    triton: str
+    python: str
+
+
+class Manifest(Record):
+    """Everything that is known about an artifact."""
+
+    format: Literal[1] = 1
+    model: Name
+    entry_model: Name
+    """The directory that Triton is told to load."""
+    digest: Digest
+    """SHA-256 of the archive: the artifact's name."""
+    target: TargetText
+    spec_hash: Digest
+    """Hash of all that the build depends on: model.yaml's record and the recipe's own version."""
+    source: str
+    source_revision: str
+    """What was found at the source: a package version, a commit, an object version."""
+    weights_sha256: Digest
+    precision: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    archive_bytes: Annotated[int, Field(ge=1)]
+    unpacked_bytes: Annotated[int, Field(ge=1)]
+    files: tuple[FileEntry, ...]
+    parity: tuple[ParityReport, ...]
+    latency: tuple[LatencyReport, ...]
+    served_by: ServedBy
+    tensorrt: str | None = None
+    """The TensorRT version its engines were built with, if it holds any."""
+    tools: Mapping[str, str]
+    """Versions of what took part in the build."""
+
+    def to_json(self) -> str:
+        """The text of manifest.json."""
+        return self.model_dump_json(indent=2) + "\n"
+
+
+def parse_manifest(text: str | bytes, *, origin: str | Path) -> Manifest:
+    """The manifest in `text`; `origin` says in errors where it came from."""
+    try:
+        return Manifest.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise TritonstackError(
+            f"{origin} is not a manifest of this version: {field}: {first['msg']}",
+            remedy="build the model again with `tritonstack build`",
+        ) from None

@@ -1,0 +1,73 @@
+"""Where a project's files lie: models, environments, locks, and the folder for what running makes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from catalog.errors import UsageError
+
+MARKER = "cdk.json"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A checkout of this repository, or of one laid out like it."""
+
+    root: Path
+
+    @property
+    def models_dir(self) -> Path:
+        """One folder a model, each with its model.yaml."""
+        return self.root / "models"
+
+    @property
+    def environments_dir(self) -> Path:
+        """`<env>.yaml` and, beside it, `<env>.lock.yaml`."""
+        return self.root / "environments"
+
+    @property
+    def state_dir(self) -> Path:
+        """What running makes and git ignores: built artifacts, the embedded server, the embedded cloud."""
+        override = os.environ.get("TRITONSTACK_HOME")
+        return Path(override).expanduser().resolve() if override else self.root / ".tritonstack"
+
+    @property
+    def artifacts_dir(self) -> Path:
+        """Artifacts built on this machine, laid out like the artifact bucket."""
+        return self.state_dir / "artifacts"
+
+    @property
+    def server_dir(self) -> Path:
+        """The embedded Triton server that `make server` installs."""
+        return self.state_dir / "server"
+
+    @property
+    def cloud_dir(self) -> Path:
+        """State of the embedded cloud."""
+        return self.state_dir / "cloud"
+
+    def model_file(self, name: str) -> Path:
+        """The file that describes a model."""
+        return self.models_dir / name / "model.yaml"
+
+    def environment_file(self, name: str) -> Path:
+        """The file that describes an environment."""
+        return self.environments_dir / f"{name}.yaml"
+
+    def lock_file(self, environment: str) -> Path:
+        """The file that says which artifacts an environment runs."""
+        return self.environments_dir / f"{environment}.lock.yaml"
+
+
+def find_project(start: Path | None = None) -> Project:
+    """The project that `start` (by default the working directory) lies in."""
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if (folder / MARKER).is_file() and (folder / "environments").is_dir():
+            return Project(folder)
+    raise UsageError(
+        f"no tritonstack project at or above {here}",
+        remedy=f"go to the folder that holds {MARKER}, models/ and environments/, or name it with --project",
+    )

@@ -1,0 +1,42 @@
+"""Triton releases that SageMaker has images for, and what is inside each.
+
+Read from NVIDIA's release notes and from AWS's image list; tests/catalog proves the list of releases
+equal to the SageMaker SDK's wherever AWS publishes the image.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TritonRelease:
+    """What a `<release>-py3` image carries."""
+
+    name: str
+    triton: str
+    python: str
+    cuda: str
+    tensorrt: str
+    onnxruntime: str
+    min_compute_capability: str
+
+    @property
+    def python_tag(self) -> str:
+        """The Python of the image as wheels and targets write it: py310."""
+        return "py" + self.python.replace(".", "")
+
+
+RELEASES: dict[str, TritonRelease] = {
+    release.name: release
+    for release in (
+        TritonRelease("23.12", "2.41.0", "3.10", "12.3.2", "8.6.1", "1.16.3", "6.0"),
+        TritonRelease("24.01", "2.42.0", "3.10", "12.3.2", "8.6.1", "1.16.3", "6.0"),
+        TritonRelease("24.03", "2.44.0", "3.10", "12.4.0", "8.6.3", "1.17.2", "6.0"),
+        TritonRelease("24.05", "2.46.0", "3.10", "12.4.1", "10.0.1", "1.18.0", "6.0"),
+        TritonRelease("24.09", "2.50.0", "3.10", "12.6.1", "10.4.0", "1.19.2", "6.0"),
+        TritonRelease("25.04", "2.57.0", "3.12", "12.9.0", "10.9.0", "1.21.0", "7.5"),
+        TritonRelease("25.09", "2.61.0", "3.12", "13.0.1", "10.13.3", "1.23.0", "7.5"),
+        TritonRelease("26.03", "2.67.0", "3.12", "13.2.0", "10.16.0", "1.24.2", "7.5"),
+    )
+}

@@ -1,0 +1,59 @@
+"""What an artifact is built for. A target follows from an endpoint; nobody types one.
+
+cpu             any x86-64 machine
+sm86-24.09      one GPU compute capability under one Triton release
+cpu-py310       the same, when the artifact holds code bound to one Python of the release's image
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from catalog.hardware import InstanceType
+from catalog.releases import TritonRelease
+
+_TARGET = re.compile(r"(?:cpu|sm(?P<capability>\d{2,3})-(?P<release>\d{2}\.\d{2}))(?:-(?P<python>py3\d+))?")
+
+
+@dataclass(frozen=True)
+class Target:
+    """The machine, and where it matters the Python, that an artifact needs."""
+
+    hardware: str
+    python: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.hardware}-{self.python}" if self.python else self.hardware
+
+
+def parse_target(text: str) -> Target:
+    """The target that `str` wrote."""
+    match = _TARGET.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a target; targets read cpu, sm86-24.09 or cpu-py310")
+    python = match["python"]
+    return Target(text.removesuffix(f"-{python}") if python else text, python)
+
+
+def _check_target(text: str) -> str:
+    parse_target(text)
+    return text
+
+
+TargetText = Annotated[str, AfterValidator(_check_target)]
+
+
+def hardware_target(instance: InstanceType, release: TritonRelease) -> str:
+    """The hardware part of the target that an endpoint asks for."""
+    capability = instance.family.compute_capability
+    return f"sm{capability.replace('.', '')}-{release.name}" if capability else "cpu"
+
+
+def acceptable_targets(instance: InstanceType, release: TritonRelease) -> tuple[str, ...]:
+    """The targets whose artifacts an endpoint can run, the most specific first."""
+    hardware = hardware_target(instance, release)
+    return (str(Target(hardware, release.python_tag)), hardware)

@@ -1,0 +1,198 @@
+"""Everything that an environment refers to, read together and checked against each other.
+
+Each check gives the file and line where the contradiction stands; nothing here calls AWS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from catalog.documents import Document, RecordT, closest, load_document
+from catalog.endpoints import EndpointSpec
+from catalog.environments import EnvironmentSpec
+from catalog.errors import FileProblem, InvalidFilesError, UsageError
+from catalog.locks import Lock, LockedArtifact, load_lock
+from catalog.models import ModelSpec
+from catalog.project import Project
+from catalog.targets import acceptable_targets
+
+LOCK_SUFFIX = ".lock.yaml"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """One environment with its lock and the models that its endpoints serve."""
+
+    project: Project
+    environment: Document[EnvironmentSpec]
+    lock: Document[Lock]
+    models: Mapping[str, Document[ModelSpec]]
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """The environment itself."""
+        return self.environment.record
+
+    def model_of(self, endpoint: EndpointSpec) -> ModelSpec:
+        """The model that an endpoint serves."""
+        return self.models[endpoint.model].record
+
+    def artifact_of(self, endpoint: EndpointSpec) -> LockedArtifact | None:
+        """The locked artifact that an endpoint runs, if its model has been built for it."""
+        targets = acceptable_targets(endpoint.instance, self.spec.release)
+        return self.lock.record.find(endpoint.model, targets)
+
+    def unbuilt(self, name: str) -> FileProblem | None:
+        """What keeps an endpoint from being deployed: no artifact in the lock, or one of an older model."""
+        endpoint = self.spec.endpoints[name]
+        artifact, path = self.artifact_of(endpoint), ("endpoints", name, "model")
+        remedy = f"run `tritonstack build {self.spec.name}` and commit {self.lock.file.name}"
+        if artifact is None:
+            targets = " or ".join(reversed(acceptable_targets(endpoint.instance, self.spec.release)))
+            return self.environment.problem(
+                path,
+                f"{self.lock.file.name} has no artifact of {endpoint.model!r} for {targets}",
+                remedy=remedy,
+            )
+        if artifact.spec_hash != self.model_of(endpoint).hash:
+            model_file = self.models[endpoint.model].file
+            return FileProblem(
+                self.lock.file,
+                self.lock.line_of(("models", endpoint.model)),
+                f"models.{endpoint.model}",
+                f"the locked artifact {artifact.digest[:12]} was built from another version of {model_file}",
+                remedy,
+            )
+        return None
+
+
+def environment_names(project: Project) -> list[str]:
+    """The environments of a project, sorted."""
+    files = project.environments_dir.glob("*.yaml")
+    return sorted(file.stem for file in files if not file.name.endswith(LOCK_SUFFIX))
+
+
+def model_names(project: Project) -> list[str]:
+    """The models of a project, sorted."""
+    return sorted(file.parent.name for file in project.models_dir.glob("*/model.yaml"))
+
+
+def load_workspace(project: Project, environment: str) -> Workspace:
+    """Read one environment and all that it refers to; every fault in every file is reported at once."""
+    _require_known(
+        environment, environment_names(project), what="environment", where=project.environments_dir
+    )
+    problems: list[FileProblem] = []
+    document = _try_load(project.environment_file(environment), EnvironmentSpec, problems)
+    lock = _try_lock(project.lock_file(environment), problems)
+    if document is None or lock is None:
+        raise InvalidFilesError(problems)
+    models = {}
+    for name in sorted({endpoint.model for endpoint in document.record.endpoints.values()}):
+        if name in model_names(project) and (
+            model := _try_load(project.model_file(name), ModelSpec, problems)
+        ):
+            models[name] = model
+    workspace = Workspace(project, document, lock, models)
+    problems += _contradictions(workspace)
+    if problems:
+        raise InvalidFilesError(problems)
+    return workspace
+
+
+def load_model(project: Project, name: str) -> Document[ModelSpec]:
+    """Read one model."""
+    _require_known(name, model_names(project), what="model", where=project.models_dir)
+    document = load_document(project.model_file(name), ModelSpec)
+    problems = list(_misnamed(document, name))
+    if problems:
+        raise InvalidFilesError(problems)
+    return document
+
+
+def validate_project(project: Project) -> list[FileProblem]:
+    """All faults of all files of a project."""
+    problems: set[FileProblem] = set()
+    for name in model_names(project):
+        try:
+            load_model(project, name)
+        except InvalidFilesError as error:
+            problems.update(error.problems)
+    for name in environment_names(project):
+        try:
+            load_workspace(project, name)
+        except InvalidFilesError as error:
+            problems.update(error.problems)
+    return sorted(problems, key=str)
+
+
+def _require_known(name: str, known: list[str], *, what: str, where: Path) -> None:
+    if name in known:
+        return
+    suggestion = closest(name, known)
+    listing = f"there are: {', '.join(known)}" if known else f"{where} holds none"
+    raise UsageError(
+        f"there is no {what} {name!r}", remedy=f"did you mean '{suggestion}'?" if suggestion else listing
+    )
+
+
+def _try_load(
+    file: Path, record_type: type[RecordT], problems: list[FileProblem]
+) -> Document[RecordT] | None:
+    try:
+        return load_document(file, record_type)
+    except InvalidFilesError as error:
+        problems += error.problems
+        return None
+
+
+def _try_lock(file: Path, problems: list[FileProblem]) -> Document[Lock] | None:
+    try:
+        return load_lock(file)
+    except InvalidFilesError as error:
+        problems += error.problems
+        return None
+
+
+def _contradictions(workspace: Workspace) -> Iterator[FileProblem]:
+    document, spec = workspace.environment, workspace.spec
+    yield from _misnamed(document, document.file.stem)
+    for name, model in workspace.models.items():
+        yield from _misnamed(model, name)
+    known = model_names(workspace.project)
+    for name, endpoint in spec.endpoints.items():
+        if endpoint.model not in known:
+            suggestion = closest(endpoint.model, known)
+            yield document.problem(
+                ("endpoints", name, "model"),
+                f"there is no model {endpoint.model!r}",
+                remedy=f"did you mean '{suggestion}'?"
+                if suggestion
+                else f"models/ holds: {', '.join(known) or 'none'}",
+            )
+        yield from _unfit_hardware(workspace, name, endpoint)
+
+
+def _misnamed(
+    document: Document[EnvironmentSpec] | Document[ModelSpec], expected: str
+) -> Iterator[FileProblem]:
+    if document.record.name != expected:
+        yield document.problem(
+            ("name",),
+            f"the name is {document.record.name!r}, but the file's place says {expected!r}",
+            remedy=f"write `name: {expected}`, or rename the file",
+        )
+
+
+def _unfit_hardware(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileProblem]:
+    capability = endpoint.instance.family.compute_capability
+    release = workspace.spec.release
+    if capability and float(capability) < float(release.min_compute_capability):
+        yield workspace.environment.problem(
+            ("endpoints", name, "instance_type"),
+            f"{endpoint.instance_type} has compute capability {capability}, and Triton {release.name} needs "
+            f"{release.min_compute_capability}",
+            remedy="choose a newer GPU, or an older triton_release",
+        )
