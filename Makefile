@@ -1,0 +1,79 @@
+# Every task of the project. `make help` lists them; each sets up what it needs first, once.
+.DEFAULT_GOAL := help
+SHELL := bash
+PYTHON ?= python3
+export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+PIP := .venv/bin/python -m pip install --quiet
+
+VENV := .venv/pyvenv.cfg
+RUNTIME := .venv/.runtime
+DEV := .venv/.dev
+CDK := node_modules/.package-lock.json
+
+.PHONY: help demo test test-fast lint format bench setup setup-dev server lock schemas clean
+
+help: ## list the tasks
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: setup ## build a real model, deploy it to the embedded cloud, call it, take it all down
+	@.venv/bin/python -m cli.demo
+
+test: setup-dev ## every test, those with a real Triton and a real `cdk deploy` included
+	@.venv/bin/python -m pytest
+
+test-fast: setup-dev ## the tests that start no server: under three minutes
+	@.venv/bin/python -m pytest -m "not e2e"
+
+lint: setup-dev ## style, types, import floors
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports --no-logo
+
+format: setup-dev ## put the code into its style
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+bench: setup ## how long synth, deploy, invoke and destroy take here
+	@.venv/bin/python -m benchmarks.lifecycle
+
+setup: ## install what `make demo` and the command line need
+	@$(MAKE) --no-print-directory -j3 $(RUNTIME) $(CDK) server
+
+setup-dev: ## the same, and what tests and lint need
+	@$(MAKE) --no-print-directory -j3 $(DEV) $(CDK) server
+
+server: ## install the Triton server that plays SageMaker's on this machine
+	@$(PYTHON) -m triton_runtime.install --home "$${TRITONSTACK_HOME:-.tritonstack}/server"
+
+lock: setup-dev ## resolve pyproject.toml into requirements*.txt
+	@.venv/bin/python tools/lock_requirements.py
+
+schemas: setup ## write the JSON Schemas of the files people write
+	@.venv/bin/python -m catalog.schemas
+
+clean: ## end the embedded cloud and remove everything that make made
+	@if [ -x .venv/bin/tritonstack ]; then .venv/bin/tritonstack down; fi
+	rm -rf .venv node_modules .tritonstack cdk.out build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	@$(PYTHON) -m venv .venv
+
+$(RUNTIME): requirements-local.txt pyproject.toml | $(VENV)
+	@echo "installing the Python packages of requirements-local.txt (about two minutes the first time)"
+	@$(PIP) -r requirements-local.txt
+	@$(PIP) --no-deps --editable .
+	@touch $@
+
+$(DEV): requirements-dev.txt $(RUNTIME)
+	@echo "installing the Python packages of requirements-dev.txt"
+	@$(PIP) -r requirements-dev.txt
+	@touch $@
+
+$(CDK): package-lock.json
+	@node -e 'process.exit(+process.versions.node.split(".")[0] < 18)' || { echo "Node 18 or newer is needed" >&2; exit 1; }
+	@npm ci --silent --no-fund --no-audit
+	@touch $@

@@ -1,0 +1,51 @@
+"""The catalog's image table against the SageMaker SDK's, for every region, release and processor."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sagemaker.core", reason="the extra tritonstack[sagemaker] is not installed")
+
+from sagemaker.core import image_uris
+
+from catalog.errors import UsageError
+from catalog.images import ACCOUNTS, REPOSITORY, image_uri
+from catalog.releases import RELEASES
+
+# AWS's own image list has the release, the SDK's table does not yet.
+ONLY_IN_CATALOG = {"26.03"}
+# The SDK names the release before AWS's image list shows it, so the catalog does not offer it.
+ONLY_IN_SDK = {"26.05"}
+# The catalog serves the commercial partition; the SDK lists these too, under another DNS suffix.
+OTHER_PARTITIONS = {"cn-north-1", "cn-northwest-1"}
+
+
+def sdk_table():
+    """Every release with its regions, from the file that the SDK's `retrieve` reads."""
+    file = Path(image_uris.__file__).parent / "image_uri_config" / "sagemaker-tritonserver.json"
+    return {
+        release: set(entry["registries"]) - OTHER_PARTITIONS
+        for release, entry in json.loads(file.read_text())["versions"].items()
+    }
+
+
+def test_the_releases_are_the_same_but_for_those_named_here():
+    assert set(RELEASES) - set(sdk_table()) == ONLY_IN_CATALOG
+    assert set(sdk_table()) - set(RELEASES) == ONLY_IN_SDK
+
+
+def test_the_regions_are_the_same():
+    assert set(ACCOUNTS) == set().union(*sdk_table().values())
+
+
+@pytest.mark.parametrize("release", sorted(set(RELEASES) - ONLY_IN_CATALOG))
+@pytest.mark.parametrize("region", sorted(ACCOUNTS))
+def test_the_uris_are_the_same(release, region):
+    if region not in sdk_table()[release]:
+        with pytest.raises(UsageError):
+            image_uri(region=region, release=release, gpu=True)
+        return
+    for gpu, instance_type in ((True, "ml.g5.xlarge"), (False, "ml.c5.xlarge")):
+        of_sdk = image_uris.retrieve(REPOSITORY, region=region, version=release, instance_type=instance_type)
+        assert image_uri(region=region, release=release, gpu=gpu) == of_sdk

@@ -1,0 +1,45 @@
+"""The smallest project with valid files, for tests to damage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from catalog.project import Project
+
+MODEL = """\
+name: minilm
+description: Sentence embeddings.
+source: file://weights
+recipe:
+  kind: text-embedding
+test_inputs: [A man is eating food.]
+"""
+
+ENVIRONMENT = """\
+name: dev
+account: "111111111111"
+region: eu-west-1
+triton_release: "25.04"
+endpoints:
+  search:
+    kind: ensemble
+    model: minilm
+    instance_type: ml.c7i.xlarge
+"""
+
+
+def write_project(root: Path) -> Project:
+    """A project with one model and one environment."""
+    (root / "cdk.json").write_text("{}")
+    (root / "models" / "minilm").mkdir(parents=True)
+    (root / "models" / "minilm" / "model.yaml").write_text(MODEL)
+    (root / "environments").mkdir()
+    (root / "environments" / "dev.yaml").write_text(ENVIRONMENT)
+    return Project(root)
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    """Change one thing in a file; the test is wrong if it is not there."""
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))

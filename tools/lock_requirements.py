@@ -1,0 +1,52 @@
+"""Write requirements*.txt from pyproject.toml: every package that each part brings along, at one version.
+
+    requirements.txt         app.py, the stacks and the command line
+    requirements-local.txt   the same, and what building models and the embedded cloud need
+    requirements-dev.txt     the same, and what tests and lint need
+
+pip resolves; this only asks it and writes down the answer. Run by `make lock`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = {
+    "requirements.txt": ("", "What app.py, the stacks and the command line need."),
+    "requirements-local.txt": (
+        "[build,local]",
+        "To build models and run the embedded cloud on this machine.",
+    ),
+    "requirements-dev.txt": ("[build,local,dev]", "To test and to lint."),
+}
+
+
+def resolve(extras: str) -> list[str]:
+    """`name==version` of everything that the project with these extras installs."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
+    report = subprocess.run(
+        [*command, "--report", "-", f"{ROOT}{extras}"], check=True, capture_output=True, text=True
+    ).stdout
+    packages = [item["metadata"] for item in json.loads(report)["install"]]
+    return sorted(
+        # A local build such as 2.13.0+cpu is one machine's; the release it is a build of is everybody's.
+        f"{package['name'].lower()}=={package['version'].partition('+')[0]}"
+        for package in packages
+        if package["name"] != "tritonstack"
+    )
+
+
+def main() -> None:
+    """Write every file."""
+    for name, (extras, purpose) in PARTS.items():
+        lines = [f"# {purpose} Written by `make lock` from pyproject.toml; do not edit.", *resolve(extras)]
+        (ROOT / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        print(f"{name}: {len(lines) - 1} packages")
+
+
+if __name__ == "__main__":
+    main()

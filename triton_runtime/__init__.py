@@ -1,0 +1,35 @@
+"""Starts a Triton server the way SageMaker's image does, and finds one to start.
+
+installation.py finds a server, install.py installs the embedded one, serve.py knows what the image's
+`serve` runs, server.py is the running server; it stands on sandbox.py and supervisor.py (a world of its
+own), connections.py (requests) and log.py (why it failed). backends/ holds the python-based backends that
+stand in for the ones the embedded server lacks.
+"""
+
+from triton_runtime.connections import TritonResponse
+from triton_runtime.errors import (
+    InstallError,
+    ServeRefusedError,
+    TritonFailedError,
+    TritonNotFoundError,
+    TritonRequestError,
+    TritonTimeoutError,
+)
+from triton_runtime.installation import TritonInstallation, find_installation
+from triton_runtime.serve import ServeCommand, serve_command
+from triton_runtime.server import TritonServer
+
+__all__ = [
+    "InstallError",
+    "ServeCommand",
+    "ServeRefusedError",
+    "TritonFailedError",
+    "TritonInstallation",
+    "TritonNotFoundError",
+    "TritonRequestError",
+    "TritonResponse",
+    "TritonServer",
+    "TritonTimeoutError",
+    "find_installation",
+    "serve_command",
+]

@@ -1,0 +1,209 @@
+"""The first process of a sandbox: prepares it, starts the server, and ends everything when it should end.
+
+It runs as a script of its own (`python -I supervisor.py CHANNEL_FD`), in new namespaces where sandbox.py
+could make them, and so imports nothing of the project. The channel is one end of a socket pair; the parent
+holds the other. The first message is the order (see Order), each later one a letter:
+
+    c   connect to the server's port; the answer carries the connected socket, or an error's text
+    s   stop the server, politely
+
+The end of the channel means that the parent is gone: everything ends at once. As this process is the first
+of its process namespace, the kernel then ends every other in it, whatever it is doing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import selectors
+import signal
+import socket
+import struct
+import sys
+from typing import TypedDict
+
+CONNECT, STOP = b"c", b"s"
+MAX_MESSAGE = 1 << 18
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Triton's Python backend keeps its regions
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
+SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
+
+
+class Mount(TypedDict):
+    """A folder of the host that is shown inside the sandbox, for reading only."""
+
+    source: str
+    target: str
+
+
+class Order(TypedDict):
+    """What the parent asks for."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    port: int
+    notices: list[str]
+    folders: list[str]
+    mounts: list[Mount] | None
+    """None where there are no namespaces of our own: then nothing is mounted."""
+    shared_memory_prefix: str | None
+    """Without namespaces, what the names of the server's shared memory begin with."""
+
+
+def main(channel: socket.socket) -> int:
+    """Carry out one order; the exit status is the server's."""
+    order: Order = json.loads(channel.recv(MAX_MESSAGE))
+    if order["mounts"] is not None:
+        _raise_loopback()
+        _mount_all(order["mounts"])
+    for folder in order["folders"]:
+        os.makedirs(folder, exist_ok=True)
+    for notice in order["notices"]:
+        print(notice, flush=True)
+    wakeup = _wake_on_signals()
+    server = os.posix_spawn(
+        order["argv"][0],
+        order["argv"],
+        order["environment"],
+        setpgroup=0,
+        setsigdef=[signal.SIGPIPE],  # Python ignores it; the server must find the default again
+        setsigmask=[],
+    )
+    try:
+        return _watch(server, channel, wakeup, order["port"])
+    finally:
+        _end_all(server, order["shared_memory_prefix"])
+
+
+def _wake_on_signals() -> socket.socket:
+    """A socket that can be read when a child has ended or this process is asked to stop."""
+    wakeup, writer = socket.socketpair()
+    writer.setblocking(False)
+    signal.set_wakeup_fd(writer.detach())
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    return wakeup
+
+
+def _watch(server: int, channel: socket.socket, wakeup: socket.socket, port: int) -> int:
+    """Serve the channel until the server has ended, or the parent."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(channel, selectors.EVENT_READ)
+        selector.register(wakeup, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is channel:
+                    message = channel.recv(16)
+                    if not message:
+                        return 128 + signal.SIGKILL
+                    _answer(message, channel, server, port)
+                    continue
+                if any(number != signal.SIGCHLD for number in wakeup.recv(64)):
+                    os.kill(server, signal.SIGTERM)
+                status = _reap(server)
+                if status is not None:
+                    return status
+
+
+def _answer(message: bytes, channel: socket.socket, server: int, port: int) -> None:
+    if message == STOP:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(server, signal.SIGTERM)
+        return
+    try:
+        connection = socket.create_connection(("127.0.0.1", port), timeout=5)
+    except OSError as error:
+        channel.send(str(error).encode())
+        return
+    with connection:
+        socket.send_fds(channel, [b"ok"], [connection.fileno()])
+
+
+def _reap(server: int) -> int | None:
+    """Collect every child that has ended, orphans too; the server's exit status if it is among them."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if pid == 0:
+            return None
+        if pid == server:
+            code = os.waitstatus_to_exitcode(status)
+            return 128 - code if code < 0 else code
+
+
+def _end_all(server: int, shared_memory_prefix: str | None) -> None:
+    """End what the server leaves behind, for where the kernel does not do it with the namespace."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server, signal.SIGKILL)
+    if shared_memory_prefix is None:
+        return
+    for name in os.listdir(SHARED_MEMORY):
+        if name.startswith(shared_memory_prefix):
+            os.unlink(f"{SHARED_MEMORY}/{name}")
+
+
+def _raise_loopback() -> None:
+    """A new network namespace holds one interface, and that is down."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        request = struct.pack("16sh14x", b"lo", 0)
+        flags = struct.unpack("16sh14x", fcntl.ioctl(control, SIOCGIFFLAGS, request))[1]
+        fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | IFF_UP))
+
+
+def _mount_all(mounts: list[Mount]) -> None:
+    """Fresh /tmp and /dev/shm, and the given folders at the places where a container has them.
+
+    Sources are opened first: a fresh /tmp may be about to hide them.
+    """
+    sources = [os.open(mount["source"], os.O_PATH) for mount in mounts]
+    _mount_tmpfs(SHARED_MEMORY)
+    _mount_tmpfs("/tmp")  # noqa: S108 - the server's own from here on
+    _make_writable("/opt")
+    for mount, source in zip(mounts, sources, strict=True):
+        os.makedirs(mount["target"], exist_ok=True)
+        _bind(source, mount["target"])
+        _forbid_writing(mount["target"])
+
+
+def _make_writable(folder: str) -> None:
+    """Put a tmpfs in the folder's place that shows what the folder holds, and has room for more."""
+    with os.scandir(folder) as entries:
+        kept = [(entry.name, os.open(entry.path, os.O_PATH)) for entry in entries if entry.is_dir()]
+    _mount_tmpfs(folder)
+    for name, source in kept:
+        os.mkdir(f"{folder}/{name}")
+        _bind(source, f"{folder}/{name}")
+
+
+def _bind(source: int, target: str) -> None:
+    _mount(f"/proc/self/fd/{source}", target, None, MS_BIND | MS_REC)
+    os.close(source)
+
+
+def _forbid_writing(target: str) -> None:
+    """Flags that the host has set on the file system are not ours to drop, and have to be repeated."""
+    locked = os.statvfs(target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    _mount(None, target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | locked)
+
+
+def _mount_tmpfs(target: str) -> None:
+    _mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    texts = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
+    if libc.mount(*texts, ctypes.c_ulong(flags), None if data is None else data.encode()):
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot mount {source or 'read-only'}: {os.strerror(number)}", target)
+
+
+if __name__ == "__main__":
+    os.chdir("/")
+    sys.exit(main(socket.socket(fileno=int(sys.argv[1]))))
