@@ -11,9 +11,12 @@ from pydantic import AfterValidator, Field, model_validator
 from catalog import naming
 from catalog.documents import Record, closest
 from catalog.endpoints import EndpointSpec
-from catalog.images import ACCOUNTS
+from catalog.images import ACCOUNTS, FIRST_RELEASES, has_image
 from catalog.naming import Name
 from catalog.releases import RELEASES, TritonRelease
+
+EMBEDDED_ACCOUNT = "000000000000"
+"""AWS has no such account: environments in it live in the embedded cloud."""
 
 
 def _check_account(text: str) -> str:
@@ -93,6 +96,15 @@ class EnvironmentSpec(Record):
     def endpoint_name(self, endpoint: str) -> str:
         """The name that callers of InvokeEndpoint use."""
         return naming.endpoint_name(self.base, endpoint)
+
+    @model_validator(mode="after")
+    def _image_exists(self) -> EnvironmentSpec:
+        if not has_image(region=self.region, release=self.triton_release):
+            raise ValueError(
+                f"SageMaker has no image of Triton {self.triton_release} in {self.region}; "
+                f"choose {FIRST_RELEASES[self.region]} or later, or another region"
+            )
+        return self
 
     @model_validator(mode="after")
     def _names_fit(self) -> EnvironmentSpec:

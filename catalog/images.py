@@ -37,6 +37,20 @@ ACCOUNTS: dict[str, str] = {
     "mx-central-1": "637423239942",
 }
 
+FIRST_RELEASES: dict[str, str] = {
+    "ap-east-2": "25.04",
+    "ap-south-2": "25.04",
+    "ap-southeast-4": "25.04",
+    "ap-southeast-5": "25.04",
+    "ap-southeast-6": "25.09",
+    "ap-southeast-7": "25.04",
+    "eu-central-2": "25.04",
+    "eu-south-2": "25.04",
+    "me-central-1": "25.04",
+    "mx-central-1": "25.04",
+}
+"""Regions that got the image later than the others, and the first release they have."""
+
 
 def image_account(region: str) -> str:
     """The account that holds the Triton image in a region."""
@@ -48,6 +62,11 @@ def image_account(region: str) -> str:
     return ACCOUNTS[region]
 
 
+def has_image(*, region: str, release: str) -> bool:
+    """Whether a region has the image of a release; releases sort as text."""
+    return region in ACCOUNTS and release >= FIRST_RELEASES.get(region, "")
+
+
 def image_tag(*, release: str, gpu: bool) -> str:
     """The tag of a release's image."""
     return f"{release}-py3" if gpu else f"{release}-py3-cpu"
@@ -55,5 +74,11 @@ def image_tag(*, release: str, gpu: bool) -> str:
 
 def image_uri(*, region: str, release: str, gpu: bool) -> str:
     """The image that an endpoint in a region runs."""
-    registry = f"{image_account(region)}.dkr.ecr.{region}.amazonaws.com"
+    account = image_account(region)
+    if not has_image(region=region, release=release):
+        raise UsageError(
+            f"SageMaker has no image of Triton {release} in region {region!r}",
+            remedy=f"it has {FIRST_RELEASES[region]} and later",
+        )
+    registry = f"{account}.dkr.ecr.{region}.amazonaws.com"
     return f"{registry}/{REPOSITORY}:{image_tag(release=release, gpu=gpu)}"

@@ -39,14 +39,19 @@ class Project:
         return self.state_dir / "artifacts"
 
     @property
+    def cache_dir(self) -> Path:
+        """What builds download: models and wheels; it may be deleted at any time."""
+        return self.state_dir / "cache"
+
+    @property
     def server_dir(self) -> Path:
         """The embedded Triton server that `make server` installs."""
         return self.state_dir / "server"
 
     @property
     def cloud_dir(self) -> Path:
-        """State of the embedded cloud."""
-        return self.state_dir / "cloud"
+        """State of the embedded cloud; TRITONSTACK_CLOUD names another one beside it."""
+        return self.state_dir / "clouds" / os.environ.get("TRITONSTACK_CLOUD", "default")
 
     def model_file(self, name: str) -> Path:
         """The file that describes a model."""

@@ -21,7 +21,7 @@ PARTS = {
         "[build,local]",
         "To build models and run the embedded cloud on this machine.",
     ),
-    "requirements-dev.txt": ("[build,local,dev]", "To test and to lint."),
+    "requirements-dev.txt": ("[build,local,sagemaker,dev]", "To test and to lint."),
 }
 
 

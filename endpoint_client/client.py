@@ -1,0 +1,89 @@
+"""Calls one Triton endpoint through SageMaker's InvokeEndpoint, synchronously or from asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from endpoint_client.codec import Array, EncodedRequest, Parameter, Tensor, decode_reply, encode_request
+from endpoint_client.errors import RequestFacts
+from endpoint_client.failures import invocation_error
+
+
+class SageMakerRuntime(Protocol):
+    """The one operation that is needed of boto3's `sagemaker-runtime` client."""
+
+    def invoke_endpoint(self, **kwargs: Any) -> Mapping[str, Any]:
+        """Send one request to an endpoint."""
+
+
+class EndpointClient:
+    """Infers on one endpoint. Threads may share it, as they may share boto3's client."""
+
+    def __init__(
+        self,
+        *,
+        endpoint_name: str,
+        runtime: SageMakerRuntime,
+        target_model: str | None = None,
+        target_variant: str | None = None,
+        inference_component: str | None = None,
+    ) -> None:
+        self.request_facts = RequestFacts(
+            endpoint=endpoint_name,
+            target_model=target_model,
+            target_variant=target_variant,
+            inference_component=inference_component,
+        )
+        self._runtime = runtime
+
+    def __repr__(self) -> str:
+        return f"EndpointClient({self.request_facts})"
+
+    def infer(
+        self,
+        inputs: Mapping[str, Tensor],
+        *,
+        outputs: Sequence[str] | None = None,
+        request_id: str = "",
+        parameters: Mapping[str, Parameter] | None = None,
+    ) -> dict[str, Array]:
+        """Send `inputs` and return the outputs by name: all, or those named in `outputs`."""
+        request = encode_request(inputs, outputs=outputs, request_id=request_id, parameters=parameters)
+        body, content_type = self._send(request)
+        return dict(decode_reply(body, content_type=content_type).outputs)
+
+    async def ainfer(
+        self,
+        inputs: Mapping[str, Tensor],
+        *,
+        outputs: Sequence[str] | None = None,
+        request_id: str = "",
+        parameters: Mapping[str, Parameter] | None = None,
+    ) -> dict[str, Array]:
+        """Do what `infer` does without holding up the event loop; a thread waits for the answer."""
+        return await asyncio.to_thread(
+            self.infer, inputs, outputs=outputs, request_id=request_id, parameters=parameters
+        )
+
+    def _send(self, request: EncodedRequest) -> tuple[bytes, str]:
+        try:
+            reply = self._runtime.invoke_endpoint(
+                Body=request.body, ContentType=request.content_type, **self._addressing()
+            )
+            return reply["Body"].read(), reply["ContentType"]
+        except (ClientError, BotoCoreError) as raised:
+            raise invocation_error(raised, request=self.request_facts) from raised
+
+    def _addressing(self) -> dict[str, str]:
+        facts = self.request_facts
+        fields = {
+            "EndpointName": facts.endpoint,
+            "TargetModel": facts.target_model,
+            "TargetVariant": facts.target_variant,
+            "InferenceComponentName": facts.inference_component,
+        }
+        return {field: value for field, value in fields.items() if value is not None}
