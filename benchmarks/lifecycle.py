@@ -1,0 +1,139 @@
+"""How long the life of an endpoint takes on this machine: synth, deploy, invoke, destroy.
+
+    python -m benchmarks.lifecycle [--requests 300]
+
+Invocations go through boto3 to the embedded cloud and a real Triton. Their peer in the same run is the
+framework itself, called in this process with the same texts: tokenizer and torch, no server between.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from catalog.environments import EnvironmentSpec
+from catalog.project import Project, find_project
+from catalog.workspace import Workspace, load_workspace
+from endpoint_client import EndpointClient
+from local_cloud.process import read_address
+from model_build.exporters.text_embedding import TextEmbeddingFramework
+from model_build.sources import fetch_source
+from operations.aws import cloud_of
+
+ENVIRONMENT, ENDPOINT = "local", "minilm"
+WARM_UP = 20
+
+
+def main() -> None:
+    """Measure everything once and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--requests", type=int, default=300, help="invocations measured")
+    requests = parser.parse_args().requests
+    os.environ["TRITONSTACK_CLOUD"] = "bench"
+    project = find_project(Path(__file__).parent)
+    workspace = load_workspace(project, ENVIRONMENT)
+    rows: list[tuple[str, str]] = []
+    try:
+        rows += deployment(project, workspace.spec, requests)
+    finally:
+        command("tritonstack", "down")
+    rows += framework(project, workspace, requests)
+    table = Table("what", "measured", title="life of an endpoint on this machine")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def deployment(project: Project, spec: EnvironmentSpec, requests: int) -> Iterator[tuple[str, str]]:
+    """Each step of the endpoint's life, in order."""
+    with tempfile.TemporaryDirectory() as output:
+        synth = ("cdk", "synth", "--quiet", "-c", f"env={ENVIRONMENT}", "--output", output)
+        yield "cdk synth, first", seconds(lambda: command(*synth))
+        yield "cdk synth, warm", seconds(lambda: command(*synth))
+    command("tritonstack", "build", ENVIRONMENT, "--no-publish")
+    yield "start the embedded cloud", seconds(lambda: command("tritonstack", "up", "--detach"))
+    yield (
+        "bootstrap and deploy",
+        seconds(lambda: command("tritonstack", "deploy", ENVIRONMENT, "--bootstrap")),
+    )
+    yield "deploy again, nothing changed", seconds(lambda: command("tritonstack", "deploy", ENVIRONMENT))
+    yield "invoke through boto3", percentiles(_invocation(project, spec), requests)
+    yield "destroy", seconds(lambda: command("tritonstack", "destroy", ENVIRONMENT, "--yes"))
+
+
+def framework(project: Project, workspace: Workspace, requests: int) -> Iterator[tuple[str, str]]:
+    """The same texts through tokenizer and torch in this process."""
+    model = workspace.models[workspace.spec.endpoints[ENDPOINT].model]
+    source = fetch_source(model.record.source, model_folder=model.file.parent, cache_dir=project.cache_dir)
+    peer = TextEmbeddingFramework(source=source, recipe=model.record.recipe)
+    texts = _texts(workspace)
+
+    def embed(index: int) -> object:
+        return peer.embed_tokens(*peer.tokenize([texts[index % len(texts)]]))
+
+    yield "peer: torch in this process", percentiles(embed, requests)
+
+
+def _invocation(project: Project, spec: EnvironmentSpec) -> Callable[[int], object]:
+    address = read_address(project.cloud_dir)
+    if address is None:
+        raise SystemExit("the embedded cloud has gone")
+    runtime = cloud_of(spec, variables=address.environment()).client("sagemaker-runtime")
+    client = EndpointClient(endpoint_name=spec.endpoint_name(ENDPOINT), runtime=runtime)
+    texts = _texts(load_workspace(project, ENVIRONMENT))
+    return lambda index: client.infer({"TEXT": np.array([[texts[index % len(texts)]]], dtype=object)})
+
+
+def _texts(workspace: Workspace) -> tuple[str, ...]:
+    return workspace.model_of(workspace.spec.endpoints[ENDPOINT]).test_inputs
+
+
+def command(*argv: str) -> None:
+    """Run a command; its output is shown only if it fails."""
+    result = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if result.returncode:
+        sys.exit(f"{' '.join(argv)} failed:\n{result.stdout}")
+
+
+def seconds(action: Callable[[], object]) -> str:
+    """How long one action takes."""
+    with stopwatch() as elapsed:
+        action()
+    return f"{elapsed[0]:.1f} s"
+
+
+def percentiles(action: Callable[[int], object], count: int) -> str:
+    """The median and the 99th percentile of many actions, after a warm-up."""
+    for index in range(WARM_UP):
+        action(index)
+    times = []
+    for index in range(count):
+        with stopwatch() as elapsed:
+            action(index)
+        times.append(elapsed[0] * 1000)
+    return f"p50 {statistics.median(times):.1f} ms, p99 {np.percentile(times, 99):.1f} ms, {count} requests"
+
+
+@contextmanager
+def stopwatch() -> Iterator[list[float]]:
+    """A list that holds the elapsed seconds once the block has ended."""
+    elapsed: list[float] = []
+    started = time.perf_counter()
+    yield elapsed
+    elapsed.append(time.perf_counter() - started)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""`tritonstack build`: make, prove, publish and lock the artifacts that an environment needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from catalog.documents import Document, closest
+from catalog.errors import UsageError
+from catalog.locks import write_lock
+from catalog.manifests import Manifest
+from catalog.models import ModelSpec
+from catalog.targets import acceptable_targets
+from catalog.workspace import Workspace, load_workspace
+from cli.context import Context, relative
+from cli.output import Step
+from model_build.build import BuildFolders, BuildResult, build_model
+from model_build.progress import Progress
+from model_build.store import publish
+
+Targets = tuple[str, ...]
+
+
+def build(
+    context: typer.Context,
+    environment: Annotated[str, typer.Argument(help="The environment to build for.")],
+    models: Annotated[list[str] | None, typer.Argument(help="Models; by default all it serves.")] = None,
+    upload: Annotated[
+        bool, typer.Option("--publish/--no-publish", help="Upload to the environment's artifact bucket.")
+    ] = True,
+) -> None:
+    """Build an environment's models, check them against the framework, and write its lock.
+
+    Example: tritonstack build local --no-publish
+    """
+    state: Context = context.obj
+    workspace = load_workspace(state.project, environment)
+    cloud = state.cloud(workspace.spec) if upload else None
+    lock, results = workspace.lock.record, []
+    for model, targets in _wanted(workspace, models):
+        result = _build_one(state, model, targets)
+        results.append(result)
+        if cloud is not None:
+            with state.output.step(f"publishing {model.record.name} to {workspace.spec.artifact_bucket}"):
+                publish(
+                    artifact_dir=result.artifact_dir,
+                    bucket=workspace.spec.artifact_bucket,
+                    s3_client=cloud.client("s3"),
+                )
+        lock = lock.with_artifact(result.manifest)
+    changed = write_lock(workspace.lock.file, lock)
+    state.output.note(f"{relative(workspace.lock.file)} {'written' if changed else 'is up to date'}")
+    state.output.result(
+        {
+            "lock": str(workspace.lock.file),
+            "changed": changed,
+            "artifacts": [_facts(result) for result in results],
+        },
+        text="\n".join(_summary(result.manifest) for result in results),
+    )
+
+
+def _wanted(workspace: Workspace, names: list[str] | None) -> Iterator[tuple[Document[ModelSpec], Targets]]:
+    """Each model to build, once for each kind of machine that its endpoints run on."""
+    for name in names or []:
+        if name not in workspace.models:
+            suggestion = closest(name, workspace.models)
+            raise UsageError(
+                f"environment {workspace.spec.name!r} serves no model {name!r}",
+                remedy=f"did you mean '{suggestion}'?"
+                if suggestion
+                else f"it serves: {', '.join(workspace.models)}",
+            )
+    needed = {
+        (endpoint.model, acceptable_targets(endpoint.instance, workspace.spec.release))
+        for endpoint in workspace.spec.endpoints.values()
+        if not names or endpoint.model in names
+    }
+    for model, targets in sorted(needed):
+        yield workspace.models[model], targets
+
+
+def _build_one(state: Context, model: Document[ModelSpec], targets: Targets) -> BuildResult:
+    with state.output.step(f"building {model.record.name}") as step:
+        result = build_model(
+            model=model,
+            folders=BuildFolders.of(state.project),
+            targets=targets,
+            on_progress=lambda progress: _show(step, progress),
+        )
+        step.detail = "already built" if result.reused else f"digest {result.manifest.digest[:12]}"
+    return result
+
+
+def _show(step: Step, progress: Progress) -> None:
+    if progress.state == "started":
+        step.update(progress.step)
+    else:
+        step.log(f"{progress.step}: {progress.detail} ({progress.seconds:.1f} s)")
+
+
+def _facts(result: BuildResult) -> dict[str, object]:
+    return {
+        "model": result.manifest.model,
+        "digest": result.manifest.digest,
+        "target": result.manifest.target,
+        "reused": result.reused,
+        "directory": str(result.artifact_dir),
+    }
+
+
+def _summary(manifest: Manifest) -> str:
+    worst = min(report.min_cosine for report in manifest.parity)
+    latency = ", ".join(f"batch {report.batch} p50 {report.p50_ms:.1f} ms" for report in manifest.latency)
+    return (
+        f"{manifest.model} {manifest.digest[:12]} for {manifest.target}: "
+        f"{manifest.archive_bytes / 1e6:.1f} MB, cosine to the framework ≥ {worst:.6f}, {latency}"
+    )

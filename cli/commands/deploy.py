@@ -1,0 +1,139 @@
+"""`tritonstack deploy`: foundation, artifacts, endpoints, in this order, with the CDK command line."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from catalog import naming
+from catalog.errors import InvalidFilesError, TritonstackError
+from catalog.manifests import MANIFEST_NAME
+from catalog.naming import artifact_prefix
+from catalog.workspace import Workspace, load_workspace
+from cli.context import Context
+from cli.output import Step
+from model_build.store import publish
+from operations.artifacts import is_published
+from operations.aws import Cloud
+from operations.cdk import CdkCli, InterruptedDeployError, find_cdk
+from operations.stacks import is_bootstrapped, list_stacks, wait_until_settled
+
+
+def deploy(
+    context: typer.Context,
+    environment: Annotated[str, typer.Argument(help="The environment to deploy.")],
+    bootstrap: Annotated[
+        bool, typer.Option("--bootstrap", help="Run `cdk bootstrap` first if the account needs it.")
+    ] = False,
+) -> None:
+    """Deploy an environment: its foundation, the artifacts its lock names, then its endpoints.
+
+    `cdk deploy --all -c env=<environment>` does the same once the artifacts are in the bucket.
+
+    Example: tritonstack deploy local --bootstrap
+    """
+    state: Context = context.obj
+    workspace = load_workspace(state.project, environment)
+    unbuilt = [problem for name in workspace.spec.endpoints if (problem := workspace.unbuilt(name))]
+    if unbuilt:
+        raise InvalidFilesError(unbuilt)
+    cloud = state.cloud(workspace.spec)
+    cdk = find_cdk(state.project.root, environment_name=environment, variables=cloud.process_environment())
+    try:
+        _deploy(state, workspace, cloud, cdk, bootstrap=bootstrap)
+    except KeyboardInterrupt:
+        raise InterruptedDeployError(_interrupted(cloud, workspace), remedy=_resume(environment)) from None
+
+
+def _deploy(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, *, bootstrap: bool) -> None:
+    spec = workspace.spec
+    _require_bootstrap(state, workspace, cloud, cdk, allowed=bootstrap)
+    foundation = naming.foundation_stack_name(spec.base)
+    endpoints = [naming.endpoint_stack_name(spec.base, name) for name in spec.endpoints]
+    with state.output.step("waiting for what CloudFormation is still doing") as step:
+        wait_until_settled(
+            cloud, [foundation, *endpoints], on_change=lambda stack: step.log(f"{stack.name}: {stack.status}")
+        )
+    missing = _missing(workspace, cloud)
+    if missing:
+        with state.output.step(f"deploying {foundation}") as step:
+            _cdk_deploy(cdk, step, foundation)
+    for model, digest in missing:
+        _publish(state, workspace, cloud, model, digest)
+    with state.output.step(f"deploying {spec.name}") as step:
+        _cdk_deploy(cdk, step, "--all")
+    names = {name: spec.endpoint_name(name) for name in spec.endpoints}
+    state.output.result(
+        {"environment": spec.name, "endpoints": names},
+        text="\n".join(f"{name}: endpoint {full} is in service" for name, full in names.items()),
+    )
+
+
+def _cdk_deploy(cdk: CdkCli, step: Step, *stacks: str) -> None:
+    cdk.run(
+        "deploy",
+        *stacks,
+        "--require-approval",
+        "never",
+        "--concurrency",
+        "4",
+        "--progress",
+        "events",
+        on_line=step.log,
+    )
+
+
+def _require_bootstrap(
+    state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, *, allowed: bool
+) -> None:
+    if is_bootstrapped(cloud):
+        return
+    target = f"aws://{cloud.account}/{cloud.region}"
+    if not allowed:
+        raise TritonstackError(
+            f"the CDK has not prepared account {cloud.account} in {cloud.region}",
+            remedy=f"run `npx cdk bootstrap {target}` once, or add --bootstrap",
+        )
+    with state.output.step(f"bootstrapping {target}") as step:
+        cdk.run("bootstrap", target, on_line=step.log)
+
+
+def _missing(workspace: Workspace, cloud: Cloud) -> list[tuple[str, str]]:
+    """Model and digest of what the environment's endpoints run and its bucket lacks."""
+    needed = {
+        (endpoint.model, artifact.digest)
+        for endpoint in workspace.spec.endpoints.values()
+        if (artifact := workspace.artifact_of(endpoint))
+    }
+    bucket = workspace.spec.artifact_bucket
+    return [
+        (model, digest)
+        for model, digest in sorted(needed)
+        if not is_published(cloud, bucket=bucket, model=model, digest=digest)
+    ]
+
+
+def _publish(state: Context, workspace: Workspace, cloud: Cloud, model: str, digest: str) -> None:
+    bucket = workspace.spec.artifact_bucket
+    artifact = state.project.artifacts_dir / artifact_prefix(model, digest)
+    if not (artifact / MANIFEST_NAME).is_file():
+        raise TritonstackError(
+            f"artifact {digest[:12]} of {model!r} is neither in s3://{bucket} nor on this machine",
+            remedy=f"run `tritonstack build {workspace.spec.name}`",
+        )
+    with state.output.step(f"publishing {model} {digest[:12]} to {bucket}"):
+        publish(artifact_dir=artifact, bucket=bucket, s3_client=cloud.client("s3"))
+
+
+def _interrupted(cloud: Cloud, workspace: Workspace) -> str:
+    stacks = list_stacks(cloud, prefix=f"{workspace.spec.base}-")
+    states = "; ".join(f"{stack.name} is {stack.status}" for stack in stacks) or "no stack was begun"
+    return f"interrupted; CloudFormation finishes what it has begun: {states}"
+
+
+def _resume(environment: str) -> str:
+    return (
+        f"`tritonstack deploy {environment}` waits for that and goes on; "
+        f"`tritonstack destroy {environment}` takes everything down"
+    )

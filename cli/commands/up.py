@@ -1,0 +1,51 @@
+"""`tritonstack up`: start the embedded cloud."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from catalog.environments import EMBEDDED_ACCOUNT
+from cli.context import Context
+from local_cloud.process import CloudAddress, run_foreground, start_detached
+
+
+def up(
+    context: typer.Context,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it answers.")] = False,
+    port: Annotated[int | None, typer.Option(help="Listen here; by default on a free port.")] = None,
+    account: Annotated[str, typer.Option(help="The account it plays.")] = EMBEDDED_ACCOUNT,
+    region: Annotated[str, typer.Option(help="The region it plays.")] = "us-east-1",
+    shell: Annotated[bool, typer.Option("--shell", help="Print export lines for a shell to eval.")] = False,
+) -> None:
+    """Start the embedded AWS on this machine: S3, IAM, CloudFormation, SageMaker with a real Triton, ...
+
+    It runs until Ctrl-C, or, with --detach, until `tritonstack down`.
+
+    Example: tritonstack up --detach
+    """
+    state: Context = context.obj
+    folders = {"state_dir": state.project.cloud_dir, "server_home": state.project.server_dir}
+    if not detach:
+        run_foreground(
+            **folders,
+            port=port,
+            account_id=account,
+            region=region,
+            on_ready=lambda address: _report(state, address, shell=shell),
+        )
+        return
+    with state.output.step("starting the embedded cloud"):
+        address = start_detached(**folders, port=port, account_id=account, region=region)
+    _report(state, address, shell=shell)
+
+
+def _report(state: Context, address: CloudAddress, *, shell: bool) -> None:
+    variables = address.environment()
+    lines = [f"export {name}={value}" for name, value in variables.items()]
+    text = f"the embedded cloud listens on {address.endpoint_url} (account {address.account_id})"
+    state.output.result(
+        {"endpoint_url": address.endpoint_url, "pid": address.pid, "environment": variables},
+        text="\n".join(lines) if shell else text,
+    )

@@ -1,0 +1,52 @@
+"""`tritonstack validate`: check every file of the project, or of one environment, without a call to AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from catalog.errors import FileProblem, InvalidFilesError
+from catalog.workspace import (
+    Workspace,
+    environment_names,
+    load_workspace,
+    model_names,
+    validate_project,
+)
+from cli.context import Context
+
+
+def validate(
+    context: typer.Context,
+    environment: Annotated[str | None, typer.Argument(help="Check this environment only.")] = None,
+) -> None:
+    """Check the project's files: models, environments and locks, each fault with file, line and remedy.
+
+    Example: tritonstack validate dev
+    """
+    state: Context = context.obj
+    if environment is None:
+        problems = validate_project(state.project)
+        if problems:
+            raise InvalidFilesError(problems)
+        names = environment_names(state.project)
+    else:
+        names = [environment]
+    unbuilt = [str(problem) for name in names for problem in _unbuilt(load_workspace(state.project, name))]
+    for text in unbuilt:
+        state.output.note(f"to build: {text}")
+    models = model_names(state.project)
+    state.output.result(
+        {"valid": True, "environments": names, "models": models, "unbuilt": unbuilt},
+        text=f"valid: environments {', '.join(names)}; models {', '.join(models)}",
+    )
+
+
+def _unbuilt(workspace: Workspace) -> Iterator[FileProblem]:
+    """What keeps each endpoint from being deployed as it is; no fault of the files."""
+    for endpoint in workspace.spec.endpoints:
+        problem = workspace.unbuilt(endpoint)
+        if problem is not None:
+            yield problem

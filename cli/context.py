@@ -1,0 +1,44 @@
+"""What every command needs: the project, the output, and the cloud of an environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from catalog.environments import EMBEDDED_ACCOUNT, EnvironmentSpec
+from catalog.errors import TritonstackError
+from catalog.project import Project
+from cli.output import Output
+from local_cloud.process import read_address
+from operations.aws import Cloud, cloud_of, require_account
+
+
+@dataclass
+class Context:
+    """The options that stand before the command."""
+
+    project: Project
+    output: Output
+    debug: bool
+
+    def cloud(self, spec: EnvironmentSpec) -> Cloud:
+        """The cloud that an environment lives in, reachable and with the right credentials."""
+        if spec.account != EMBEDDED_ACCOUNT:
+            cloud = cloud_of(spec, variables={})
+            require_account(cloud)
+            return cloud
+        address = read_address(self.project.cloud_dir)
+        if address is None:
+            raise TritonstackError(
+                f"environment {spec.name!r} lives in the embedded cloud, which is not running",
+                remedy="start it with `tritonstack up --detach`",
+            )
+        return cloud_of(spec, variables=address.environment())
+
+
+def relative(path: Path) -> str:
+    """A path as short as it can be said from here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

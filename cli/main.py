@@ -1,0 +1,84 @@
+"""The entry point: options that stand before every command, and the one place where errors become words."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from botocore.exceptions import BotoCoreError, ClientError
+
+from catalog.errors import TritonstackError, UsageError
+from catalog.project import Project, find_project
+from cli.commands.build import build
+from cli.commands.deploy import deploy
+from cli.commands.destroy import destroy
+from cli.commands.down import down
+from cli.commands.invoke import invoke
+from cli.commands.up import up
+from cli.commands.validate import validate
+from cli.context import Context
+from cli.output import Output
+
+app = typer.Typer(
+    name="tritonstack",
+    help="From a trained model to a guarded NVIDIA Triton endpoint on Amazon SageMaker, as code.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    project: Annotated[
+        Path | None, typer.Option(help="The project's folder; by default the one around here.")
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
+) -> None:
+    """Take what stands before the command."""
+    root = Project(project.resolve()) if project else find_project()
+    context.obj = Context(root, Output(as_json=json_output), debug)
+
+
+for command in (validate, up, down, build, deploy, invoke, destroy):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command line: exit 0 done, 1 failed, 2 wrong usage or an invalid file."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; what it raises becomes words on standard error and an exit code."""
+    try:
+        # Outside standalone mode click gives back what typer.Exit carries, and raises the rest.
+        status = app(args=arguments, standalone_mode=False)
+    except (Exception, KeyboardInterrupt) as error:
+        if "--debug" in arguments:
+            traceback.print_exc()
+        known = _in_words(error)
+        Output().error(known.message, known.remedy)
+        return known.exit_code
+    return status if isinstance(status, int) else 0
+
+
+def _in_words(error: BaseException) -> TritonstackError:
+    """The same error, as something a person can act on."""
+    if isinstance(error, TritonstackError):
+        return error
+    if isinstance(error, typer.TyperException):
+        return UsageError(error.format_message(), remedy="`tritonstack COMMAND --help` shows what it takes")
+    if isinstance(error, typer.Abort | KeyboardInterrupt):
+        return TritonstackError("stopped by you")
+    if isinstance(error, BotoCoreError | ClientError):
+        return TritonstackError(f"AWS answered: {error}", remedy="run again with --debug to see the call")
+    return TritonstackError(
+        f"this should not have happened: {type(error).__name__}: {error}",
+        remedy="run again with --debug and report what it prints",
+    )

@@ -1,0 +1,201 @@
+"""Builds one model: the steps in their order, and the artifact that was already there."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from catalog.documents import Document
+from catalog.errors import TritonstackError
+from catalog.manifests import ARCHIVE_NAME, Manifest
+from catalog.models import ModelSpec
+from catalog.project import Project
+from catalog.targets import Target, parse_target
+from model_build.archive import PackedArchive, pack
+from model_build.artifacts import ArtifactStore, BuildKey, read_manifest, verify_artifact
+from model_build.errors import CorruptArtifactError, LayoutError
+from model_build.layout import check_layout
+from model_build.progress import OnProgress, Steps, ignore_progress
+from model_build.recipes import Recipe, recipe_for
+from model_build.recipes.base import LaidRepository, Workshop
+from model_build.serving_check import ServedCheck, ServingCheck
+from model_build.sources import FetchedSource, fetch_source
+from triton_runtime import find_installation
+
+COMMON_TOOLS = ("isal", "protobuf")
+
+
+@dataclass(frozen=True)
+class BuildFolders:
+    """Where a build keeps what it makes, and finds the server that it checks with."""
+
+    artifacts: Path
+    cache: Path
+    server: Path
+
+    @classmethod
+    def of(cls, project: Project) -> BuildFolders:
+        """The folders of a project."""
+        return cls(project.artifacts_dir, project.cache_dir, project.server_dir)
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """An artifact in the local store."""
+
+    manifest: Manifest
+    artifact_dir: Path
+    reused: bool
+    """Whether it had been built before."""
+
+
+def build_model(
+    *,
+    model: Document[ModelSpec],
+    folders: BuildFolders,
+    targets: Sequence[str] = ("cpu",),
+    on_progress: OnProgress = ignore_progress,
+) -> BuildResult:
+    """The artifact of a model for one of `targets`, the most specific first, as an endpoint accepts them.
+
+    It is built unless the very same one lies in the local store already. Raises UsageError for what cannot
+    be built, and ModelBuildError for what went wrong; then nothing new lies in the store.
+    """
+    return _Build(model, folders, [parse_target(text) for text in targets], Steps(on_progress)).run()
+
+
+class _Build:
+    """One run."""
+
+    def __init__(
+        self, model: Document[ModelSpec], folders: BuildFolders, targets: list[Target], steps: Steps
+    ) -> None:
+        self._model = model
+        self._spec = model.record
+        self._folders = folders
+        self._targets = targets
+        self._steps = steps
+        self._recipe: Recipe = recipe_for(model)
+        for target in targets:
+            self._recipe.check_target(target)
+        self._store = ArtifactStore(artifacts_dir=folders.artifacts, model=self._spec.name)
+
+    def run(self) -> BuildResult:
+        """Reuse or build."""
+        source = self._steps.run("source", self._fetch, lambda found: f"revision {found.revision}")
+        key = BuildKey(self._spec.hash, source.revision, source.weights_sha256, _versions(self._recipe.tools))
+        with self._store.exclusive() as work:
+            existing = self._find(key)
+            return existing or self._make(source, key, work)
+
+    def _fetch(self) -> FetchedSource:
+        return fetch_source(
+            self._spec.source,
+            model_folder=self._model.file.parent,
+            cache_dir=self._folders.cache,
+            trust_remote_code=self._spec.recipe.trust_remote_code,
+        )
+
+    def _find(self, key: BuildKey) -> BuildResult | None:
+        for folder in self._store.folders():
+            try:
+                manifest = read_manifest(folder)
+            except TritonstackError:
+                continue  # of another version, or not in its place: it is not what is looked for
+            wanted = self._fits(parse_target(manifest.target)) and key.made(manifest)
+            if wanted and self._is_sound(folder):
+                return BuildResult(manifest, folder, reused=True)
+        return None
+
+    def _is_sound(self, folder: Path) -> bool:
+        """Whether an artifact is whole; a damaged one is told of, and taken out of the store."""
+        try:
+            self._steps.run("existing", lambda: verify_artifact(folder), lambda found: found.digest[:12])
+        except CorruptArtifactError:
+            self._store.discard(folder)
+            return False
+        return True
+
+    def _make(self, source: FetchedSource, key: BuildKey, work: Path) -> BuildResult:
+        installation = find_installation(home=self._folders.server)
+        workshop = Workshop(source, work, self._folders.cache, self._targets[0])
+        laid = self._recipe.lay_repository(workshop, self._steps)
+        self._check_target(laid)
+        packed = self._steps.run("pack", lambda: self._pack(laid, work), _describe_archive)
+        check = ServingCheck(
+            installation=installation,
+            packed=packed,
+            entry=laid.entry,
+            cases=laid.cases,
+            accept=self._spec.accept,
+            max_batch=self._spec.batching.max_batch,
+            work=work / "serving",
+        )
+        served = self._steps.run("serve", check.run, _describe_served)
+        manifest = self._manifest(source, key, laid, packed, served)
+        folder = self._steps.run(
+            "keep", lambda: self._store.keep(packed.file, manifest), lambda kept: kept.name[:12]
+        )
+        return BuildResult(manifest, folder, reused=False)
+
+    def _fits(self, target: Target) -> bool:
+        """Whether what runs on `target` runs where it was asked for; not bound to a Python means any."""
+        return any(target in (asked, Target(asked.hardware)) for asked in self._targets)
+
+    def _check_target(self, laid: LaidRepository) -> None:
+        if not self._fits(laid.target):
+            asked = " or ".join(str(target) for target in self._targets)
+            raise LayoutError(f"the repository runs on {laid.target} and was to be built for {asked}")
+
+    def _pack(self, laid: LaidRepository, work: Path) -> PackedArchive:
+        chosen = check_layout(laid.folder)
+        if chosen != laid.entry:
+            raise LayoutError(f"multi-model hosting would load {chosen}, and single-model {laid.entry}")
+        return pack(laid.folder, work / ARCHIVE_NAME)
+
+    def _manifest(
+        self,
+        source: FetchedSource,
+        key: BuildKey,
+        laid: LaidRepository,
+        packed: PackedArchive,
+        served: ServedCheck,
+    ) -> Manifest:
+        return Manifest(
+            model=self._spec.name,
+            entry_model=laid.entry,
+            digest=packed.digest,
+            target=str(laid.target),
+            spec_hash=key.spec_hash,
+            source=self._spec.source,
+            source_revision=source.revision,
+            weights_sha256=source.weights_sha256,
+            precision=self._spec.precision,
+            inputs=laid.inputs,
+            outputs=laid.outputs,
+            archive_bytes=packed.size_bytes,
+            unpacked_bytes=packed.unpacked_bytes,
+            files=packed.files,
+            parity=(*laid.parity, served.parity),
+            latency=served.latency,
+            served_by=served.served_by,
+            tools=key.tools,
+        )
+
+
+def _versions(tools: Sequence[str]) -> dict[str, str]:
+    return {name: importlib.metadata.version(name) for name in sorted({*tools, *COMMON_TOOLS})}
+
+
+def _describe_archive(packed: PackedArchive) -> str:
+    return (
+        f"{packed.size_bytes / 1e6:.1f} MB, {packed.unpacked_bytes / 1e6:.1f} MB unpacked, "
+        f"digest {packed.digest[:12]}"
+    )
+
+
+def _describe_served(check: ServedCheck) -> str:
+    latency = ", ".join(f"batch {report.batch}: p50 {report.p50_ms} ms" for report in check.latency)
+    return f"{check.parity.cases} cases, cosine >= {check.parity.min_cosine:.7f}; {latency}"

@@ -1,0 +1,63 @@
+"""What can keep a model from becoming an artifact.
+
+TritonstackError
+└── ModelBuildError
+    ├── SourceError                 the model cannot be fetched, or is not what its file says
+    │   └── UnsafeWeightsError      its weights are a pickle, which could run code when loaded
+    ├── ExportError                 the framework cannot load the model or write its graph
+    ├── ParityError                 the answers are too far from the framework's
+    ├── EnvironmentBuildError       the packages of a served model cannot be put together
+    ├── LayoutError                 a Triton repository breaks a rule of SageMaker's hosting modes
+    ├── ArchiveError                an archive cannot be read, or holds what it must not
+    ├── ServingError                the packed artifact does not serve
+    ├── CorruptArtifactError        an artifact's bytes are not those of its manifest
+    └── PublishError                an artifact cannot be put into the bucket
+"""
+
+from __future__ import annotations
+
+from catalog.errors import TritonstackError
+
+
+class ModelBuildError(TritonstackError):
+    """A model could not be built."""
+
+
+class SourceError(ModelBuildError):
+    """The model cannot be fetched, or is not what its file says."""
+
+
+class UnsafeWeightsError(SourceError):
+    """The weights are a pickle, which could run code when loaded."""
+
+
+class ExportError(ModelBuildError):
+    """The framework cannot load the model or write its graph."""
+
+
+class ParityError(ModelBuildError):
+    """The answers are too far from the framework's."""
+
+
+class EnvironmentBuildError(ModelBuildError):
+    """The packages that a served model imports cannot be put together."""
+
+
+class LayoutError(ModelBuildError):
+    """A Triton repository breaks a rule of SageMaker's hosting modes."""
+
+
+class ArchiveError(ModelBuildError):
+    """An archive cannot be read, or holds what it must not."""
+
+
+class ServingError(ModelBuildError):
+    """The packed artifact does not serve."""
+
+
+class CorruptArtifactError(ModelBuildError):
+    """An artifact's bytes are not those that its manifest names."""
+
+
+class PublishError(ModelBuildError):
+    """An artifact cannot be put into the bucket."""

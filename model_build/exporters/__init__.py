@@ -1,0 +1,1 @@
+"""Frameworks' models to files that Triton serves. Only the modules in here import the frameworks."""

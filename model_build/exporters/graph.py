@@ -1,0 +1,89 @@
+"""ONNX graphs on their way from an exporter to a file: made to depend on nothing but the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from catalog.manifests import TensorSpec
+from model_build.errors import ExportError
+from model_build.exporters.records import ExportedGraph
+
+GRAPH_NAME = "model.onnx"
+WEIGHTS_NAME = "model.onnx.data"
+OPSET = 18
+# The oldest file format that carries this opset: every Triton release in the catalog reads it.
+IR_VERSION = 8
+# protobuf cannot carry 2 GiB; from here on weights lie beside the graph.
+INLINE_LIMIT = 1_500_000_000
+
+_DATATYPES = {ir.DataType.INT64: "INT64", ir.DataType.FLOAT: "FP32"}
+
+
+def save_graph(model: ir.Model, folder: Path, *, inline_limit: int = INLINE_LIMIT) -> ExportedGraph:
+    """Clean and write a graph, and check what was written."""
+    _strip(model)
+    model.ir_version = IR_VERSION
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / GRAPH_NAME
+    large = _weight_bytes(model) > inline_limit
+    ir.save(model, file, external_data=WEIGHTS_NAME if large else None)
+    _check(file)
+    return ExportedGraph(
+        file,
+        inputs=tuple(_tensor(value) for value in model.graph.inputs),
+        outputs=tuple(_tensor(value) for value in model.graph.outputs),
+    )
+
+
+def _strip(model: ir.Model) -> None:
+    """Drop what tells of the machine that exported: stack traces, paths, tool versions, derived shapes."""
+    model.producer_name = model.producer_version = model.domain = model.doc_string = None
+    model.metadata_props.clear()
+    model.graph.metadata_props.clear()
+    model.graph.doc_string = None
+    kept = {id(value) for value in (*model.graph.inputs, *model.graph.outputs)}
+    for value in (*model.graph.inputs, *model.graph.outputs, *model.graph.initializers.values()):
+        _strip_value(value)
+    for number, node in enumerate(model.graph.all_nodes()):
+        node.name = f"{node.op_type}_{number}"
+        node.doc_string = None
+        node.metadata_props.clear()
+        for position, value in enumerate(node.outputs):
+            _strip_value(value)
+            if id(value) not in kept:
+                # The exporter may give a step the name of an output, and numbers symbolic sizes per
+                # process. Runtimes derive the shapes again.
+                value.name = f"{node.name}.{position}"
+                value.shape = value.type = None
+
+
+def _strip_value(value: ir.Value) -> None:
+    value.doc_string = None
+    value.metadata_props.clear()
+
+
+def _weight_bytes(model: ir.Model) -> int:
+    tensors = (value.const_value for value in model.graph.initializers.values())
+    return sum(tensor.nbytes for tensor in tensors if tensor is not None)
+
+
+def _check(file: Path) -> None:
+    try:
+        onnx.checker.check_model(str(file))
+    except onnx.checker.ValidationError as error:
+        raise ExportError(f"the exporter wrote a graph that is not valid: {error}") from error
+    opsets = {entry.domain: entry.version for entry in onnx.load(file, load_external_data=False).opset_import}
+    if opsets != {"": OPSET}:
+        raise ExportError(f"the exporter wrote the operator sets {opsets}, not opset {OPSET} alone")
+
+
+def _tensor(value: ir.Value) -> TensorSpec:
+    if value.name is None or value.dtype not in _DATATYPES or value.shape is None:
+        raise ExportError(f"the graph's tensor {value} has no name, no shape or no type that is served")
+    sizes = tuple(size if isinstance(size, int) else -1 for size in value.shape)
+    if sizes[:1] != (-1,):
+        raise ExportError(f"the batch dimension of {value.name} is fixed: {sizes}")
+    return TensorSpec(name=value.name, datatype=_DATATYPES[value.dtype], shape=sizes[1:])

@@ -1,0 +1,51 @@
+"""The steps of a build, told while they happen to whoever wants to draw them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from catalog.errors import TritonstackError
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One step has begun or ended. `detail` says in a few words what came of it."""
+
+    step: str
+    state: Literal["started", "done", "failed"]
+    detail: str = ""
+    seconds: float = 0.0
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def ignore_progress(_: Progress) -> None:
+    """For callers that want only the result."""
+
+
+class Steps:
+    """Runs the steps of one build and tells of each that it began, and how it ended."""
+
+    def __init__(self, on_progress: OnProgress) -> None:
+        self._tell = on_progress
+
+    def run(self, name: str, action: Callable[[], Result], describe: Callable[[Result], str]) -> Result:
+        """Run one step; `describe` puts its result into a few words."""
+        self._tell(Progress(name, "started"))
+        begin = time.monotonic()
+        try:
+            result = action()
+        except TritonstackError as error:
+            self._tell(Progress(name, "failed", error.message, time.monotonic() - begin))
+            raise
+        except BaseException as error:
+            self._tell(Progress(name, "failed", type(error).__name__, time.monotonic() - begin))
+            raise
+        self._tell(Progress(name, "done", describe(result), time.monotonic() - begin))
+        return result

@@ -1,0 +1,207 @@
+"""text-embedding: texts in, one vector each out, as an ensemble of a tokenizer and a pooled encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.documents import Document
+from catalog.errors import InvalidFilesError, UsageError
+from catalog.manifests import ParityReport, TensorSpec
+from catalog.models import ModelSpec
+from catalog.targets import Target
+from model_build.execution_environment import (
+    ExecutionEnvironment,
+    build_environment,
+    installed_requirement,
+)
+from model_build.exporters.records import ExportedGraph
+from model_build.parity import Comparison, compare, judge
+from model_build.progress import Steps
+from model_build.recipes.base import LaidRepository, Workshop
+from model_build.repository import (
+    EnsembleStep,
+    add_ensemble,
+    add_onnx_model,
+    add_python_model,
+    environment_file,
+)
+from model_build.serving_check import ServedCase
+
+if TYPE_CHECKING:
+    from model_build.exporters.text_embedding import TextEmbeddingFramework
+
+Array = NDArray[Any]
+TOKENIZER, ENCODER = "tokenizer", "model"
+TOKENIZER_CODE = Path(__file__).parent.parent / "served" / "text_tokenizer.py"
+TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
+RANDOM_SEED = 20240917
+
+
+class TextEmbedding:
+    """The recipe for one model."""
+
+    tools = ("torch", "transformers", "tokenizers", "onnx", "onnx-ir", "onnxscript", "onnxruntime")
+
+    def __init__(self, model: Document[ModelSpec]) -> None:
+        self._spec = model.record
+        if self._spec.name in (TOKENIZER, ENCODER):
+            raise InvalidFilesError(
+                [
+                    model.problem(
+                        ("name",),
+                        f"{self._spec.name!r} is the name of a part of every text-embedding artifact",
+                        remedy="give the model another name",
+                    )
+                ]
+            )
+
+    def check_target(self, target: Target) -> None:
+        """This recipe builds for processors."""
+        if target.hardware != "cpu":
+            raise UsageError(
+                f"the recipe text-embedding builds for cpu, not for {target}",
+                remedy="choose an instance type without a GPU for this endpoint, for example ml.c7i.xlarge",
+            )
+
+    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
+        """Load the framework, export, compare, and lay the three folders."""
+        framework = steps.run(
+            "load", lambda: self._load(workshop), lambda loaded: f"vocabulary of {loaded.vocabulary_size}"
+        )
+        graph = steps.run("export", lambda: framework.export(workshop.folder / "graph"), _describe_graph)
+        parity = steps.run("compare graph", lambda: self._compare_graph(framework, graph), describe_parity)
+        repository = workshop.folder / "repository"
+        environment = steps.run(
+            "repository",
+            lambda: self._lay(repository, graph, framework, workshop),
+            lambda laid: f"{self._spec.name}, {TOKENIZER}, {ENCODER}; runs on {_any(laid.python)}",
+        )
+        return LaidRepository(
+            folder=repository,
+            entry=self._spec.name,
+            target=Target(workshop.target.hardware, environment.python),
+            inputs=(TEXT,),
+            outputs=graph.outputs,
+            parity=(parity,),
+            cases=list(self._served_cases(framework, graph.outputs)),
+        )
+
+    def _load(self, workshop: Workshop) -> TextEmbeddingFramework:
+        # torch takes seconds to import, and a build that finds its artifact does not need it.
+        from model_build.exporters.text_embedding import TextEmbeddingFramework  # noqa: PLC0415
+
+        return TextEmbeddingFramework(source=workshop.source, recipe=self._spec.recipe)
+
+    def _compare_graph(self, framework: TextEmbeddingFramework, graph: ExportedGraph) -> ParityReport:
+        import onnxruntime  # noqa: PLC0415 - nor does that build need this
+
+        session = onnxruntime.InferenceSession(str(graph.file), providers=["CPUExecutionProvider"])
+        comparisons: list[Comparison] = []
+        for case, ids, mask in self._token_cases(framework):
+            actual = session.run(None, {"input_ids": ids, "attention_mask": mask})
+            expected = [framework.embed_tokens(ids, mask)]
+            comparisons += [
+                compare(case, tensor.name, actual=ours, expected=theirs)
+                for tensor, ours, theirs in zip(graph.outputs, actual, expected, strict=True)
+            ]
+        return judge("graph", comparisons, self._spec.accept)
+
+    def _token_cases(self, framework: TextEmbeddingFramework) -> Iterator[tuple[str, Array, Array]]:
+        random = np.random.default_rng(RANDOM_SEED)
+        for batch, length in shapes_to_compare(self._spec.batching.max_batch, self._spec.recipe.max_length):
+            ids = random.integers(0, framework.vocabulary_size, (batch, length), dtype=np.int64)
+            used = np.maximum(1, length - np.arange(batch) * 3)
+            mask = (np.arange(length) < used[:, None]).astype(np.int64)
+            yield f"random tokens {batch}x{length}", ids, mask
+        texts = self._spec.test_inputs
+        for begin in range(0, len(texts), self._spec.batching.max_batch):
+            yield "test inputs", *framework.tokenize(texts[begin : begin + self._spec.batching.max_batch])
+
+    def _lay(
+        self,
+        repository: Path,
+        graph: ExportedGraph,
+        framework: TextEmbeddingFramework,
+        workshop: Workshop,
+    ) -> ExecutionEnvironment:
+        batching = self._spec.batching
+        version = add_python_model(
+            repository,
+            name=TOKENIZER,
+            code=TOKENIZER_CODE,
+            inputs=(TEXT,),
+            outputs=graph.inputs,
+            batching=batching,
+        )
+        (version / "tokenizer.json").write_text(framework.served_tokenizer(), encoding="utf-8")
+        environment = build_environment(
+            [installed_requirement("tokenizers")],
+            file=environment_file(repository, TOKENIZER),
+            cache_dir=workshop.cache_dir,
+            python=workshop.target.python,
+        )
+        add_onnx_model(repository, name=ENCODER, graph=graph, batching=batching)
+        add_ensemble(
+            repository,
+            name=self._spec.name,
+            inputs=(TEXT,),
+            outputs=graph.outputs,
+            steps=_steps(graph),
+            max_batch=batching.max_batch,
+        )
+        return environment
+
+    def _served_cases(
+        self, framework: TextEmbeddingFramework, outputs: Sequence[TensorSpec]
+    ) -> Iterator[ServedCase]:
+        """The test inputs, and with them the shortest text there is and one that must be cut."""
+        for number, text in enumerate(self._spec.test_inputs, start=1):
+            yield _served_case(framework, outputs[0].name, f"test input {number}", text)
+        too_long = " ".join(self._spec.test_inputs * (self._spec.recipe.max_length // 4 + 1))
+        for name, text in (("an empty text", ""), ("a text to cut", too_long)):
+            yield _served_case(framework, outputs[0].name, name, text, typical=False)
+
+
+def shapes_to_compare(max_batch: int, max_length: int) -> list[tuple[int, int]]:
+    """Batches and lengths at their bounds, odd ones between them; the largest is as large as needed only."""
+    shapes = [(1, 1), (1, 2), (2, 1), (3, 17), (1, max_length - 1), (2, max_length), (max_batch, 13)]
+    return sorted({(min(batch, max_batch), min(length, max_length)) for batch, length in shapes})
+
+
+def describe_parity(report: ParityReport) -> str:
+    """A report in a few words."""
+    return (
+        f"{report.cases} cases, cosine >= {report.min_cosine:.7f}, error <= {report.max_absolute_error:.1e}"
+    )
+
+
+def _served_case(
+    framework: TextEmbeddingFramework, output: str, name: str, text: str, *, typical: bool = True
+) -> ServedCase:
+    expected = framework.embed_tokens(*framework.tokenize([text]))
+    return ServedCase(
+        name, {TEXT.name: np.array([[text]], dtype=np.object_)}, {output: expected}, typical=typical
+    )
+
+
+def _steps(graph: ExportedGraph) -> list[EnsembleStep]:
+    tokens = {tensor.name: tensor.name for tensor in graph.inputs}
+    vectors = {tensor.name: tensor.name for tensor in graph.outputs}
+    return [
+        EnsembleStep(TOKENIZER, {TEXT.name: TEXT.name}, tokens),
+        EnsembleStep(ENCODER, tokens, vectors),
+    ]
+
+
+def _describe_graph(graph: ExportedGraph) -> str:
+    size = sum(file.stat().st_size for file in graph.file.parent.iterdir())
+    return f"ONNX, {size / 1e6:.1f} MB"
+
+
+def _any(python: str | None) -> str:
+    return python or "any Python"

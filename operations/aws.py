@@ -1,0 +1,80 @@
+"""Which cloud an environment lives in, and clients for it.
+
+An environment with the embedded cloud's account is reached where that cloud listens; every other one
+through the usual chain of AWS credentials, after checking that they belong to the environment's account.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from catalog.environments import EnvironmentSpec
+from catalog.errors import TritonstackError
+
+_CONFIG = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=70)
+
+
+class CloudAccessError(TritonstackError):
+    """The cloud refused a call or could not be reached."""
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """An account and region, and the environment variables that lead the AWS tools there."""
+
+    account: str
+    region: str
+    variables: Mapping[str, str]
+
+    @cached_property
+    def _session(self) -> boto3.Session:
+        return boto3.Session(
+            region_name=self.region,
+            aws_access_key_id=self.variables.get("AWS_ACCESS_KEY_ID"),
+            aws_secret_access_key=self.variables.get("AWS_SECRET_ACCESS_KEY"),
+            aws_session_token=self.variables.get("AWS_SESSION_TOKEN"),
+        )
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of this cloud."""
+        return self._session.client(
+            service, config=_CONFIG, endpoint_url=self.variables.get("AWS_ENDPOINT_URL")
+        )
+
+    def process_environment(self) -> dict[str, str]:
+        """The environment for a child process that is to work on this cloud."""
+        return {**os.environ, **self.variables}
+
+
+def cloud_of(spec: EnvironmentSpec, *, variables: Mapping[str, str]) -> Cloud:
+    """The cloud of an environment; `variables` lead to an embedded one and are empty for AWS."""
+    return Cloud(spec.account, spec.region, variables)
+
+
+def require_account(cloud: Cloud) -> None:
+    """Refuse to go on with credentials of another account than the environment's."""
+    try:
+        actual = cloud.client("sts").get_caller_identity()["Account"]
+    except (BotoCoreError, ClientError) as error:
+        raise CloudAccessError(
+            f"no access to AWS account {cloud.account}: {error}",
+            remedy="log in (for example `aws sso login`), or choose a profile with AWS_PROFILE",
+        ) from None
+    if actual != cloud.account:
+        raise CloudAccessError(
+            f"these credentials belong to account {actual}, and the environment lives in {cloud.account}",
+            remedy="choose the right profile with AWS_PROFILE, or correct `account` in the environment file",
+        )
+
+
+def error_code(error: ClientError) -> str:
+    """The code AWS gives an error, for example NoSuchBucket."""
+    return str(error.response.get("Error", {}).get("Code", ""))

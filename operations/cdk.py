@@ -1,0 +1,90 @@
+"""The CDK command line as a child process."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from catalog.errors import TritonstackError
+
+_INTERRUPT_GRACE_S = 20
+
+
+class CdkFailedError(TritonstackError):
+    """The CDK command line ended with an error; it has already said which."""
+
+
+class InterruptedDeployError(TritonstackError):
+    """A person stopped a command that a cloud may still be carrying out."""
+
+
+@dataclass(frozen=True)
+class CdkCli:
+    """The CDK command line of a project, for one environment."""
+
+    executable: Path
+    project_root: Path
+    environment_name: str
+    variables: Mapping[str, str]
+
+    def run(self, command: str, *arguments: str, on_line: Callable[[str], None]) -> None:
+        """Run one command to its end, passing each line it prints to `on_line`."""
+        argv = [str(self.executable), command, *arguments, "-c", f"env={self.environment_name}"]
+        status = _run(argv, cwd=self.project_root, variables=self.variables, on_line=on_line)
+        if status != 0:
+            raise CdkFailedError(
+                f"`cdk {command}` failed with exit code {status}; its own words stand above",
+                remedy=f"to run it by hand: npx cdk {command} {' '.join(arguments)} "
+                f"-c env={self.environment_name}",
+            )
+
+
+def find_cdk(project_root: Path, *, environment_name: str, variables: Mapping[str, str]) -> CdkCli:
+    """The CDK command line that the project pins, or the one on PATH."""
+    pinned = project_root / "node_modules" / ".bin" / "cdk"
+    found = str(pinned) if pinned.exists() else shutil.which("cdk")
+    if found is None:
+        raise TritonstackError(
+            "the CDK command line is not installed", remedy="run `make setup`, or `npm ci` in the project"
+        )
+    # app.py runs with the python3 that is first on PATH: let it be the one that runs this.
+    path = f"{Path(sys.executable).parent}:{variables.get('PATH', '')}"
+    return CdkCli(Path(found), project_root, environment_name, {**variables, "PATH": path})
+
+
+def _run(
+    argv: Sequence[str], *, cwd: Path, variables: Mapping[str, str], on_line: Callable[[str], None]
+) -> int:
+    process = subprocess.Popen(
+        argv,
+        cwd=cwd,
+        env=dict(variables),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    try:
+        assert process.stdout is not None  # noqa: S101 - PIPE was asked for
+        for line in process.stdout:
+            on_line(line.rstrip())
+        return process.wait()
+    except BaseException:
+        _end(process)
+        raise
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Let the child finish as after Ctrl-C, and insist if it does not."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(timeout=_INTERRUPT_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,84 @@
+"""Taking an environment down to nothing: endpoints first, then what they stood on.
+
+CloudFormation is asked directly, by name: an environment can be destroyed whose files no longer
+describe all that was deployed from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from botocore.exceptions import ClientError
+
+from catalog import naming
+from catalog.environments import EnvironmentSpec
+from catalog.errors import UsageError
+from operations.aws import Cloud, error_code
+from operations.stacks import BOOTSTRAP_STACK, StackState, delete_stacks, describe_stack, list_stacks
+
+
+def require_removable(spec: EnvironmentSpec) -> None:
+    """Environments that keep their data are not destroyed by a command."""
+    if spec.removal == "retain":
+        raise UsageError(
+            f"environment {spec.name!r} is protected: its file says `removal: retain`",
+            remedy="set `removal: destroy`, deploy that, and run destroy again",
+        )
+
+
+def destroy_environment(
+    cloud: Cloud, spec: EnvironmentSpec, *, on_change: Callable[[StackState], None]
+) -> list[str]:
+    """Delete an environment's stacks and all they hold; gives the names of the stacks deleted."""
+    foundation = naming.foundation_stack_name(spec.base)
+    present = [stack.name for stack in list_stacks(cloud, prefix=f"{spec.base}-")]
+    endpoints = [name for name in present if name.startswith(naming.endpoint_stack_name(spec.base, ""))]
+    delete_stacks(cloud, endpoints, on_change=on_change)
+    if foundation not in present:
+        return endpoints
+    _stop_access_log(cloud, spec.artifact_bucket)
+    for bucket in (spec.artifact_bucket, spec.log_bucket):
+        empty_bucket(cloud, bucket)
+    delete_stacks(cloud, [foundation], on_change=on_change)
+    return [*endpoints, foundation]
+
+
+def _stop_access_log(cloud: Cloud, bucket: str) -> None:
+    """Emptying a bucket is access, too: its log would fill the log bucket again."""
+    try:
+        cloud.client("s3").put_bucket_logging(Bucket=bucket, BucketLoggingStatus={})
+    except ClientError as error:
+        if error_code(error) != "NoSuchBucket":
+            raise
+
+
+def remove_bootstrap(cloud: Cloud) -> None:
+    """Undo `cdk bootstrap`, for accounts that are to be left as they were found."""
+    if describe_stack(cloud, BOOTSTRAP_STACK) is None:
+        return
+    resources = cloud.client("cloudformation").describe_stack_resources(StackName=BOOTSTRAP_STACK)
+    buckets = [
+        resource["PhysicalResourceId"]
+        for resource in resources["StackResources"]
+        if resource["ResourceType"] == "AWS::S3::Bucket"
+    ]
+    delete_stacks(cloud, [BOOTSTRAP_STACK], on_change=lambda _: None)
+    for bucket in buckets:  # the bootstrap template keeps its bucket when the stack goes
+        empty_bucket(cloud, bucket)
+        cloud.client("s3").delete_bucket(Bucket=bucket)
+
+
+def empty_bucket(cloud: Cloud, bucket: str) -> int:
+    """Delete every version of every object of a bucket; gives how many there were."""
+    s3, deleted = cloud.client("s3"), 0
+    try:
+        for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
+            entries = page.get("Versions", []) + page.get("DeleteMarkers", [])
+            objects = [{"Key": entry["Key"], "VersionId": entry["VersionId"]} for entry in entries]
+            if objects:
+                s3.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
+                deleted += len(objects)
+    except ClientError as error:
+        if error_code(error) != "NoSuchBucket":
+            raise
+    return deleted

@@ -1,0 +1,130 @@
+"""What CloudFormation says of an environment's stacks, and waiting for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from botocore.exceptions import ClientError
+
+from catalog.errors import TritonstackError
+from operations.aws import Cloud
+
+BOOTSTRAP_STACK = "CDKToolkit"
+BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
+_POLL_S = 0.5
+_SLOW_POLL_S = 5.0
+
+
+class StackFailedError(TritonstackError):
+    """A stack ended in a state that nobody asked for."""
+
+
+@dataclass(frozen=True)
+class StackState:
+    """One stack as CloudFormation describes it."""
+
+    name: str
+    status: str
+    reason: str = ""
+
+    @property
+    def in_progress(self) -> bool:
+        """CloudFormation is at work on it (a change set under review is waiting for a person)."""
+        return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
+
+
+def list_stacks(cloud: Cloud, *, prefix: str) -> list[StackState]:
+    """The stacks whose names begin with `prefix`."""
+    pages = cloud.client("cloudformation").get_paginator("describe_stacks").paginate()
+    return [
+        StackState(stack["StackName"], stack["StackStatus"], stack.get("StackStatusReason", ""))
+        for page in pages
+        for stack in page["Stacks"]
+        if stack["StackName"].startswith(prefix)
+    ]
+
+
+def describe_stack(cloud: Cloud, name: str) -> StackState | None:
+    """One stack, or None if there is none of that name."""
+    try:
+        stack = cloud.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]
+    except ClientError as error:
+        if "does not exist" in str(error):
+            return None
+        raise
+    return StackState(name, stack["StackStatus"], stack.get("StackStatusReason", ""))
+
+
+def is_bootstrapped(cloud: Cloud) -> bool:
+    """Whether `cdk bootstrap` has prepared the account and region."""
+    ssm = cloud.client("ssm")
+    try:
+        ssm.get_parameter(Name=BOOTSTRAP_PARAMETER)
+    except ssm.exceptions.ParameterNotFound:
+        return False
+    return True
+
+
+def wait_until_settled(
+    cloud: Cloud, names: Iterable[str], *, on_change: Callable[[StackState], None]
+) -> None:
+    """Wait until CloudFormation is no longer at work on any of the stacks."""
+    for name in names:
+        seen = ""
+        for pause in _pauses():
+            state = describe_stack(cloud, name)
+            if state is None or not state.in_progress:
+                break
+            if state.status != seen:
+                seen = state.status
+                on_change(state)
+            time.sleep(pause)
+
+
+def delete_stacks(cloud: Cloud, names: Iterable[str], *, on_change: Callable[[StackState], None]) -> None:
+    """Delete stacks side by side and wait until all are gone."""
+    names = list(names)
+    wait_until_settled(cloud, names, on_change=on_change)
+    client = cloud.client("cloudformation")
+    for name in names:
+        client.delete_stack(StackName=name)
+    for name in names:
+        _wait_deleted(cloud, name, on_change=on_change)
+
+
+def _wait_deleted(cloud: Cloud, name: str, *, on_change: Callable[[StackState], None]) -> None:
+    seen = ""
+    for pause in _pauses():
+        state = describe_stack(cloud, name)
+        if state is None:
+            on_change(StackState(name, "DELETE_COMPLETE"))
+            return
+        if not state.in_progress:
+            raise StackFailedError(
+                f"stack {name} is {state.status}: {state.reason or _failed_events(cloud, name)}",
+                remedy="remove what it names, then run the same command again",
+            )
+        if state.status != seen:
+            seen = state.status
+            on_change(state)
+        time.sleep(pause)
+
+
+def _failed_events(cloud: Cloud, name: str) -> str:
+    events = cloud.client("cloudformation").describe_stack_events(StackName=name)["StackEvents"]
+    reasons = [
+        f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', '')}"
+        for event in events
+        if event["ResourceStatus"].endswith("_FAILED")
+    ]
+    return "; ".join(reasons[:3]) or "no reason given"
+
+
+def _pauses() -> Iterable[float]:
+    """Quick at first, for what is quick; then gently with the API."""
+    for _ in range(20):
+        yield _POLL_S
+    while True:
+        yield _SLOW_POLL_S

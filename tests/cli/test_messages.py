@@ -1,0 +1,113 @@
+"""What the command line says and with which exit code, when it is used wrongly or finds wrong files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from catalog.project import Project
+from cli.main import run
+from tests.projects import edit
+
+
+def outcome(capsys: pytest.CaptureFixture[str], project: Project, *arguments: str) -> tuple[int, str, str]:
+    code = run(["--project", str(project.root), *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err.replace(f"{project.root}/", "")
+
+
+def test_validate_names_what_is_valid(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = outcome(capsys, project, "validate")
+    assert (code, out) == (0, "valid: environments dev; models minilm\n")
+    assert "to build: environments/dev.yaml:8: endpoints.search.model: dev.lock.yaml has no artifact" in err
+
+
+def test_validate_for_machines(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["--project", str(project.root), "--json", "validate"])
+    result = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert (result["valid"], result["environments"], result["models"]) == (True, ["dev"], ["minilm"])
+
+
+def test_a_misspelt_key(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(project.environment_file("dev"), "instance_type:", "instance_typ:")
+    code, out, err = outcome(capsys, project, "validate")
+    assert (code, out) == (2, "")
+    assert "environments/dev.yaml:9: endpoints.search.instance_typ: unknown key" in err
+    assert "did you mean 'instance_type'?" in err
+
+
+@pytest.mark.parametrize("command", ["validate", "build", "deploy", "destroy"])
+def test_an_unknown_environment(project: Project, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    code, _, err = outcome(capsys, project, command, "dve")
+    assert code == 2
+    assert err == "error: there is no environment 'dve'\n  help: did you mean 'dev'?\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["build", "dev", "minilmm"], "environment 'dev' serves no model 'minilmm'"),
+        (["invoke", "dev", "serch"], "environment 'dev' has no endpoint 'serch'"),
+    ],
+)
+def test_unknown_names_get_a_suggestion(
+    project: Project, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    edit(project.environment_file("dev"), "111111111111", "000000000000")
+    code, _, err = outcome(capsys, project, *arguments, *(["--no-publish"] if "build" in arguments else []))
+    assert code == 2
+    assert err.startswith(f"error: {message}\n  help: did you mean")
+
+
+def test_deploying_what_is_not_in_the_lock(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = outcome(capsys, project, "deploy", "dev")
+    assert code == 2
+    assert "dev.lock.yaml has no artifact of 'minilm' for cpu or cpu-py312" in err
+    assert "help: run `tritonstack build dev` and commit dev.lock.yaml" in err
+
+
+def test_a_gpu_endpoint_cannot_be_built_here(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(project.environment_file("dev"), "ml.c7i.xlarge", "ml.g5.xlarge")
+    code, _, err = outcome(capsys, project, "build", "dev", "--no-publish")
+    assert code == 2
+    assert "the recipe text-embedding builds for cpu, not for sm86-25.04" in err
+    assert "help: choose an instance type without a GPU" in err
+
+
+def test_the_embedded_cloud_must_run(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(project.environment_file("dev"), "111111111111", "000000000000")
+    code, _, err = outcome(capsys, project, "invoke", "dev", "search")
+    assert code == 1
+    assert "lives in the embedded cloud, which is not running" in err
+    assert "help: start it with `tritonstack up --detach`" in err
+
+
+def test_a_protected_environment_is_not_destroyed(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = outcome(capsys, project, "destroy", "dev", "--yes")
+    assert code == 2
+    assert "environment 'dev' is protected: its file says `removal: retain`" in err
+
+
+def test_wrong_usage_is_exit_2(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = outcome(capsys, project, "deploy")
+    assert code == 2
+    assert "Missing argument" in err
+
+
+def test_a_misspelt_command_gets_a_suggestion(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = outcome(capsys, project, "validte")
+    assert code == 2
+    assert "validate" in err
+
+
+@pytest.mark.parametrize("command", ["validate", "up", "down", "build", "deploy", "invoke", "destroy"])
+def test_every_command_has_help_with_an_example(
+    capsys: pytest.CaptureFixture[str], project: Project, command: str
+) -> None:
+    code, out, _ = outcome(capsys, project, command, "--help")
+    assert code == 0
+    assert f"Example: tritonstack {command}" in " ".join(out.split())

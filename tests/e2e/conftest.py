@@ -1,0 +1,99 @@
+"""A project of its own for the tests of the whole road, and a cloud of its own beside any other."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.environments import EnvironmentSpec
+from catalog.project import Project, find_project
+from catalog.workspace import load_workspace
+from local_cloud.process import CloudAddress, read_address
+from operations.aws import Cloud, cloud_of
+
+REPOSITORY = find_project(Path(__file__).parent)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A copy of the project's own files, and the commands a person would type in it."""
+
+    project: Project
+    variables: dict[str, str]
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        return load_workspace(self.project, "local").spec
+
+    @property
+    def address(self) -> CloudAddress:
+        address = read_address(self.project.cloud_dir)
+        assert address is not None, "the embedded cloud is not running"
+        return address
+
+    @property
+    def cloud(self) -> Cloud:
+        return cloud_of(self.spec, variables=self.address.environment())
+
+    def start(self, *command: str, with_cloud: bool = False) -> subprocess.Popen[str]:
+        variables = {**os.environ, **self.variables, **(self.address.environment() if with_cloud else {})}
+        return subprocess.Popen(
+            command,
+            cwd=self.project.root,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *command: str, exit_code: int = 0, with_cloud: bool = False) -> str:
+        process = self.start(*command, with_cloud=with_cloud)
+        try:
+            output, _ = process.communicate(timeout=240)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        assert process.returncode == exit_code, output
+        return output
+
+    def tritonstack(self, *arguments: str, exit_code: int = 0) -> str:
+        return self.run("tritonstack", *arguments, exit_code=exit_code)
+
+    def cdk(self, *arguments: str) -> str:
+        return self.run("cdk", *arguments, "-c", "env=local", with_cloud=True)
+
+    def inventory(self) -> list[dict[str, Any]]:
+        with urllib.request.urlopen(f"{self.address.endpoint_url}/_tritonstack/inventory") as answer:
+            items: list[dict[str, Any]] = json.load(answer)
+        return [item for item in items if not item.get("pending_deletion")]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The repository's files in a temporary folder, with the installed server and a cloud of its own."""
+    root = tmp_path_factory.mktemp("site")
+    for name in ("app.py", "cdk.json"):
+        shutil.copy(REPOSITORY.root / name, root / name)
+    for name in ("models", "environments"):
+        shutil.copytree(REPOSITORY.root / name, root / name)
+    (root / "node_modules").symlink_to(REPOSITORY.root / "node_modules")
+    state = root / ".tritonstack"
+    state.mkdir()
+    for name in ("server", "artifacts"):
+        (REPOSITORY.state_dir / name).mkdir(parents=True, exist_ok=True)
+        (state / name).symlink_to(REPOSITORY.state_dir / name)
+    here = Site(Project(root), {})
+    yield here
+    here.tritonstack("down")

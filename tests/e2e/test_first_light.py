@@ -1,0 +1,217 @@
+"""The whole road, told as a story: a model is built, deployed, asked, changed, broken, and taken down.
+
+The tests of this file run in order and stand on each other: each is one chapter.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catalog.workspace import load_model, load_workspace
+from endpoint_client import EndpointClient
+from local_cloud.process import read_address
+from model_build.sources import fetch_source
+from operations.stacks import list_stacks
+from tests.e2e.conftest import Site
+from tests.projects import edit
+
+pytestmark = pytest.mark.e2e
+
+SENTENCES = ("A man is eating food.", "Someone is having a meal.", "naïve café 東京 🙂", "x" * 600)
+
+
+def ask(site: Site, texts: tuple[str, ...]) -> np.ndarray:
+    client = EndpointClient(
+        endpoint_name=site.spec.endpoint_name("minilm"), runtime=site.cloud.client("sagemaker-runtime")
+    )
+    return client.infer({"TEXT": np.array([[text] for text in texts], dtype=object)})["embedding"]
+
+
+def framework_answers(site: Site, texts: tuple[str, ...]) -> np.ndarray:
+    from model_build.exporters.text_embedding import TextEmbeddingFramework
+
+    model = load_model(site.project, "minilm-embedding")
+    source = fetch_source(
+        model.record.source, model_folder=model.file.parent, cache_dir=site.project.cache_dir
+    )
+    framework = TextEmbeddingFramework(source=source, recipe=model.record.recipe)
+    return framework.embed_tokens(*framework.tokenize(texts))
+
+
+def endpoint_status(site: Site) -> str:
+    sagemaker = site.cloud.client("sagemaker")
+    return sagemaker.describe_endpoint(EndpointName=site.spec.endpoint_name("minilm"))["EndpointStatus"]
+
+
+def test_building_gives_the_digest_that_the_repository_locks(site: Site) -> None:
+    locked = site.project.lock_file("local").read_text()
+    site.tritonstack("build", "local", "--no-publish")
+    assert site.project.lock_file("local").read_text() == locked
+
+
+def test_the_cloud_comes_up_on_loopback_only(site: Site) -> None:
+    site.tritonstack("up", "--detach")
+    port = f"{site.address.port:04X}"
+    listening = [
+        line.split()[1]
+        for table in ("/proc/net/tcp", "/proc/net/tcp6")
+        for line in Path(table).read_text().splitlines()[1:]
+        if line.split()[3] == "0A" and line.split()[1].endswith(f":{port}")
+    ]
+    assert listening
+    assert all(
+        address.startswith(("0100007F:", "00000000000000000000000001000000:")) for address in listening
+    )
+
+
+def test_a_second_cloud_in_the_same_folder_is_refused(site: Site) -> None:
+    output = site.tritonstack("up", "--detach", exit_code=2)
+    assert "already running" in output
+
+
+def test_a_taken_port_is_named(site: Site) -> None:
+    site_beside = Site(site.project, {"TRITONSTACK_CLOUD": "beside"})
+    output = site_beside.tritonstack("up", "--detach", "--port", str(site.address.port), exit_code=2)
+    assert str(site.address.port) in output
+    assert "help:" in output
+
+
+def test_deploying_without_bootstrap_says_what_to_run(site: Site) -> None:
+    output = site.tritonstack("deploy", "local", exit_code=1)
+    assert "npx cdk bootstrap aws://000000000000/us-east-1" in output
+
+
+def test_the_cdk_bootstraps_the_account(site: Site) -> None:
+    output = site.cdk("bootstrap", "aws://000000000000/us-east-1")
+    assert "bootstrapped" in output
+
+
+def test_ctrl_c_in_the_middle_of_deploy(site: Site) -> None:
+    process = site.start("tritonstack", "deploy", "local")
+    output = ""
+    assert process.stdout is not None
+    for line in process.stdout:
+        output += line
+        if "CREATE_IN_PROGRESS" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, output + rest
+    assert "interrupted; CloudFormation finishes what it has begun" in rest
+    assert "Traceback" not in rest
+
+
+def test_deploying_again_goes_on_from_there(site: Site) -> None:
+    site.tritonstack("deploy", "local")
+    assert {stack.status for stack in list_stacks(site.cloud, prefix=site.spec.base)} <= {
+        "CREATE_COMPLETE",
+        "UPDATE_COMPLETE",
+    }
+    assert endpoint_status(site) == "InService"
+
+
+def test_the_endpoint_answers_as_the_framework_does(site: Site) -> None:
+    expected = framework_answers(site, SENTENCES)
+    answers = ask(site, SENTENCES)
+    cosine = np.sum(answers * expected, axis=1) / (
+        np.linalg.norm(answers, axis=1) * np.linalg.norm(expected, axis=1)
+    )
+    assert answers.shape == (len(SENTENCES), 384)
+    assert cosine.min() >= 0.9999
+
+
+def test_another_process_asks_through_the_command_line(site: Site) -> None:
+    output = site.run("tritonstack", "--json", "invoke", "local", "minilm", *SENTENCES[:2])
+    answer = json.loads(output)
+    assert np.shape(answer["outputs"]["embedding"]) == (2, 384)
+
+
+def test_the_cdk_sees_no_difference(site: Site) -> None:
+    for method in ("change-set", "template"):
+        output = site.cdk("diff", f"--method={method}")
+        assert "Number of stacks with differences: 0" in output, method
+
+
+def test_a_changed_environment_shows_in_diff_and_is_deployed(site: Site) -> None:
+    edit(site.project.environment_file("local"), "latency_p99_ms: 250", "latency_p99_ms: 300")
+    assert re.search(r"\[~\] AWS::CloudWatch::Alarm", site.cdk("diff"))
+    site.cdk("deploy", "--all", "--require-approval", "never")
+    alarms = site.cloud.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    assert 300_000 in {alarm["Threshold"] for alarm in alarms}
+    assert "Number of stacks with differences: 0" in site.cdk("diff")
+
+
+def test_an_artifact_that_is_damaged_in_the_bucket_fails_in_the_containers_words(site: Site) -> None:
+    workspace = load_workspace(site.project, "local")
+    artifact = workspace.artifact_of(workspace.spec.endpoints["minilm"])
+    assert artifact is not None
+    s3, bucket = site.cloud.client("s3"), site.spec.artifact_bucket
+    bad = "0" * 64
+    s3.put_object(Bucket=bucket, Key=f"models/minilm-embedding/{bad}/model.tar.gz", Body=b"not a tarball")
+    s3.put_object(Bucket=bucket, Key=f"models/minilm-embedding/{bad}/manifest.json", Body=b"{}")
+    edit(site.project.lock_file("local"), artifact.digest, bad)
+    output = site.run(
+        "cdk",
+        "deploy",
+        "--all",
+        "--require-approval",
+        "never",
+        "-c",
+        "env=local",
+        with_cloud=True,
+        exit_code=1,
+    )
+    assert "UPDATE_ROLLBACK_COMPLETE" in output
+    assert re.search(r"model\.tar\.gz|archive|gzip", output)
+
+
+def test_the_old_fleet_still_answers_after_the_rollback(site: Site) -> None:
+    assert endpoint_status(site) == "InService"
+    assert ask(site, SENTENCES[:1]).shape == (1, 384)
+
+
+def test_the_next_good_deploy_succeeds(site: Site) -> None:
+    site.tritonstack("build", "local", "--no-publish")
+    site.tritonstack("deploy", "local")
+    assert endpoint_status(site) == "InService"
+
+
+def test_destroy_leaves_nothing_of_the_environment(site: Site) -> None:
+    site.tritonstack("destroy", "local", "--yes")
+    left = [item for item in site.inventory() if site.spec.base in json.dumps(item)]
+    assert left == []
+
+
+def test_destroying_what_is_gone_does_nothing(site: Site) -> None:
+    assert "there was nothing to destroy" in site.tritonstack("destroy", "local", "--yes")
+
+
+def test_the_cdk_deploys_and_destroys_all_by_itself(site: Site) -> None:
+    """No command of this project's own: foundation, then the artifact by `build`, then --all."""
+    site.cdk("deploy", f"{site.spec.base}-foundation", "--require-approval", "never", "--method=direct")
+    site.tritonstack("build", "local")
+    site.cdk("deploy", "--all", "--require-approval", "never")
+    assert endpoint_status(site) == "InService"
+    site.cdk("destroy", f"{site.spec.base}-endpoint-minilm", "--force")
+    assert [stack.name for stack in list_stacks(site.cloud, prefix=site.spec.base)] == [
+        f"{site.spec.base}-foundation"
+    ]
+    site.tritonstack("destroy", "local", "--yes")
+
+
+def test_down_ends_every_process(site: Site) -> None:
+    pid = site.address.pid
+    site.tritonstack("down")
+    assert read_address(site.project.cloud_dir) is None
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not Path(f"/proc/{pid}").exists()
+    assert "was not running" in site.tritonstack("down")

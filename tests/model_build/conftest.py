@@ -1,0 +1,46 @@
+"""A tiny model, and the server that artifacts are checked with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catalog.models import TextEmbeddingRecipe
+from catalog.project import find_project
+from model_build.build import BuildFolders
+from model_build.exporters.records import ExportedGraph
+from model_build.sources import FetchedSource, fetch_source
+from tests.model_build.tiny import save_tiny_model
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("tiny") / "weights")
+
+
+@pytest.fixture(scope="session")
+def tiny_source(tiny_folder: Path) -> FetchedSource:
+    return fetch_source(f"file://{tiny_folder}", model_folder=tiny_folder, cache_dir=tiny_folder)
+
+
+@pytest.fixture(scope="session")
+def tiny_recipe() -> TextEmbeddingRecipe:
+    return TextEmbeddingRecipe(kind="text-embedding", max_length=24)
+
+
+@pytest.fixture(scope="session")
+def tiny_graph(
+    tiny_source: FetchedSource, tiny_recipe: TextEmbeddingRecipe, tmp_path_factory: pytest.TempPathFactory
+) -> ExportedGraph:
+    from model_build.exporters.text_embedding import TextEmbeddingFramework
+
+    framework = TextEmbeddingFramework(source=tiny_source, recipe=tiny_recipe)
+    return framework.export(tmp_path_factory.mktemp("graph") / "1")
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> BuildFolders:
+    """A store and a cache of the test's own, and the server that `make server` installs."""
+    server = find_project(Path(__file__)).server_dir
+    return BuildFolders(tmp_path / "artifacts", tmp_path / "cache", server)

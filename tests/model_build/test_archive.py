@@ -1,0 +1,104 @@
+"""Packing gives the same bytes for the same content, and unpacking believes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from model_build.archive import is_safe_name, pack, sha256_of, unpack
+from model_build.errors import ArchiveError
+
+
+def fill(folder: Path, names: list[str]) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(name.encode() * 70_000)
+    return folder
+
+
+def test_same_content_gives_same_bytes(tmp_path: Path) -> None:
+    names = ["b/2.txt", "a/1.bin", "a.txt", "a/z/3"]
+    first = pack(fill(tmp_path / "one", names), tmp_path / "one.tar.gz")
+    other = fill(tmp_path / "elsewhere" / "two", names[::-1])
+    (other / "a.txt").chmod(0o600)
+    os.utime(other / "a.txt", (1, 1))
+    second = pack(other, tmp_path / "two.tar.gz")
+    assert first.digest == second.digest
+    assert first.digest == hashlib.sha256((tmp_path / "two.tar.gz").read_bytes()).hexdigest()
+    assert [entry.path for entry in first.files] == sorted(names)
+
+
+def test_what_was_packed_comes_back(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "in", ["m/1/model.py", "m/config.pbtxt"])
+    packed = pack(folder, tmp_path / "a.tar.gz")
+    unpack(packed.file, tmp_path / "out", limit_bytes=packed.unpacked_bytes)
+    for entry in packed.files:
+        assert sha256_of(tmp_path / "out" / entry.path) == entry.sha256
+        assert (tmp_path / "out" / entry.path).stat().st_size == entry.size_bytes
+
+
+def test_ordinary_tools_read_it(tmp_path: Path) -> None:
+    packed = pack(fill(tmp_path / "in", ["m/1/x"]), tmp_path / "a.tar.gz")
+    with tarfile.open(packed.file, "r:gz") as tar:
+        members = {member.name: member for member in tar}
+    assert set(members) == {"m", "m/1", "m/1/x"}
+    assert {(m.uid, m.gid, m.mtime, m.uname) for m in members.values()} == {(0, 0, 0, "")}
+
+
+@pytest.mark.parametrize("name", ["a b", "$(id)", "x;y", "ü", "q'"])
+def test_unsafe_names_are_not_packed(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ArchiveError, match="cannot stand in an artifact"):
+        pack(fill(tmp_path / "in", [f"m/{name}"]), tmp_path / "a.tar.gz")
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", "a/../b", "", ".", "a//b", "a/"])
+def test_unsafe_paths(name: str) -> None:
+    assert not is_safe_name(name)
+
+
+def test_links_are_not_packed(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "in", ["x"])
+    (folder / "link").symlink_to("x")
+    with pytest.raises(ArchiveError, match="neither a file nor a folder"):
+        pack(folder, tmp_path / "a.tar.gz")
+
+
+def hostile(file: Path, member: tarfile.TarInfo, data: bytes = b"") -> Path:
+    member.size = len(data)
+    with tarfile.open(file, "w:gz") as tar:
+        tar.addfile(member, io.BytesIO(data))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("../escape", tarfile.REGTYPE), ("/abs", tarfile.REGTYPE), ("x", tarfile.SYMTYPE)]
+)
+def test_hostile_members_are_refused(tmp_path: Path, name: str, kind: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, "/etc/passwd"
+    with pytest.raises(ArchiveError):
+        unpack(hostile(tmp_path / "h.tar.gz", member), tmp_path / "out", limit_bytes=10)
+    assert not (tmp_path / "escape").exists()
+    assert not (tmp_path / "out" / name.lstrip("/")).exists()
+
+
+def test_a_bomb_is_refused(tmp_path: Path) -> None:
+    file = hostile(tmp_path / "h.tar.gz", tarfile.TarInfo("big"), b"0" * 1000)
+    with pytest.raises(ArchiveError, match="more bytes"):
+        unpack(file, tmp_path / "out", limit_bytes=999)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "text"])
+def test_damaged_archives_are_refused(tmp_path: Path, damage: str) -> None:
+    packed = pack(fill(tmp_path / "in", ["m/x", "m/y"]), tmp_path / "a.tar.gz")
+    data = bytearray(packed.file.read_bytes())
+    if damage == "flip":
+        data[len(data) // 2] ^= 0xFF
+    packed.file.write_bytes({"cut": bytes(data[:-200]), "flip": bytes(data), "text": b"no archive"}[damage])
+    with pytest.raises(ArchiveError, match="cannot be unpacked"):
+        unpack(packed.file, tmp_path / "out", limit_bytes=packed.unpacked_bytes)

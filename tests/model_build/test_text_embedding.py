@@ -1,0 +1,190 @@
+"""The exported graph: right for every pooling and shape, the same bytes everywhere, refused where unfit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir
+import onnxruntime
+import pytest
+from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer
+
+from catalog.errors import InvalidFilesError, UsageError
+from catalog.models import TextEmbeddingRecipe
+from catalog.targets import Target
+from model_build.archive import sha256_of
+from model_build.errors import ExportError
+from model_build.exporters.graph import save_graph
+from model_build.exporters.records import ExportedGraph
+from model_build.exporters.text_embedding import TextEmbeddingFramework
+from model_build.recipes import recipe_for
+from model_build.recipes.text_embedding import shapes_to_compare
+from model_build.sources import FetchedSource
+from tests.model_build.tiny import POSITIONS, TEXTS, write_model
+
+REPOSITORY = Path(__file__).parent.parent.parent
+
+
+def recipe(**changes: object) -> TextEmbeddingRecipe:
+    return TextEmbeddingRecipe.model_validate({"kind": "text-embedding", "max_length": 24, **changes})
+
+
+def copied(source: FetchedSource, folder: Path) -> FetchedSource:
+    shutil.copytree(source.folder, folder)
+    return FetchedSource(folder, source.revision, source.weights_sha256)
+
+
+def run(graph: ExportedGraph, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(str(graph.file), providers=["CPUExecutionProvider"])
+    result: np.ndarray = session.run(None, {"input_ids": ids, "attention_mask": mask})[0]
+    return result
+
+
+def test_graph_has_the_promised_shape(tiny_graph: ExportedGraph) -> None:
+    assert [(t.name, t.datatype, t.shape) for t in tiny_graph.inputs] == [
+        ("input_ids", "INT64", (-1,)),
+        ("attention_mask", "INT64", (-1,)),
+    ]
+    assert [(t.name, t.datatype, t.shape) for t in tiny_graph.outputs] == [("embedding", "FP32", (32,))]
+    model = onnx.load(tiny_graph.file)
+    assert (model.ir_version, [(o.domain, o.version) for o in model.opset_import]) == (8, [("", 18)])
+
+
+def test_graph_tells_nothing_of_this_machine(tiny_graph: ExportedGraph) -> None:
+    content = tiny_graph.file.read_bytes()
+    for text in (b"/model_build/", b"site-packages", b".py", b"torch", str(tiny_graph.file.parent).encode()):
+        assert text not in content
+
+
+@pytest.mark.parametrize("pooling", ["cls", "max"])
+def test_every_pooling_equals_the_framework(tiny_source: FetchedSource, tmp_path: Path, pooling: str) -> None:
+    framework = TextEmbeddingFramework(source=tiny_source, recipe=recipe(pooling=pooling, normalize=False))
+    graph = framework.export(tmp_path / "1")
+    ids, mask = framework.tokenize(TEXTS)
+    expected = framework.embed_tokens(ids, mask)
+    np.testing.assert_allclose(run(graph, ids, mask), expected, atol=1e-5)
+    for row, text in enumerate(TEXTS):
+        np.testing.assert_allclose(
+            framework.embed_tokens(*framework.tokenize([text]))[0], expected[row], atol=1e-5
+        )
+
+
+def test_mean_pooling_ignores_padding(tiny_graph: ExportedGraph) -> None:
+    ids = np.array([[2, 9, 3]], dtype=np.int64)
+    padded = np.array([[2, 9, 3, 5, 5, 5]], dtype=np.int64)
+    alone = run(tiny_graph, ids, np.ones_like(ids))
+    together = run(tiny_graph, padded, np.array([[1, 1, 1, 0, 0, 0]], dtype=np.int64))
+    np.testing.assert_allclose(alone, together, atol=1e-6)
+    assert np.linalg.norm(alone) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_same_bytes_in_another_process_and_folder(
+    tiny_source: FetchedSource, tiny_graph: ExportedGraph, tmp_path: Path
+) -> None:
+    source = copied(tiny_source, tmp_path / "elsewhere")
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from catalog.models import TextEmbeddingRecipe\n"
+        "from model_build.exporters.text_embedding import TextEmbeddingFramework\n"
+        "from model_build.sources import FetchedSource\n"
+        "recipe = TextEmbeddingRecipe(kind='text-embedding', max_length=24)\n"
+        "source = FetchedSource(Path(sys.argv[1]), '', '')\n"
+        "TextEmbeddingFramework(source=source, recipe=recipe).export(Path(sys.argv[2]))\n"
+    )
+    command = [sys.executable, "-c", script, str(source.folder), str(tmp_path / "other")]
+    subprocess.run(command, check=True, cwd=REPOSITORY, env={"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "4"})
+    assert sha256_of(tmp_path / "other" / "model.onnx") == sha256_of(tiny_graph.file)
+
+
+def test_large_weights_lie_beside_the_graph(tiny_graph: ExportedGraph, tmp_path: Path) -> None:
+    saved = save_graph(onnx_ir.load(tiny_graph.file), tmp_path / "1", inline_limit=1000)
+    assert {file.name for file in (tmp_path / "1").iterdir()} == {"model.onnx", "model.onnx.data"}
+    (tmp_path / "1").rename(tmp_path / "moved")
+    moved = ExportedGraph(tmp_path / "moved" / "model.onnx", saved.inputs, saved.outputs)
+    ids = np.array([[2, 9, 3]], dtype=np.int64)
+    np.testing.assert_array_equal(run(moved, ids, ids * 0 + 1), run(tiny_graph, ids, ids * 0 + 1))
+
+
+def test_served_tokenizer_spells_out_padding_and_truncation(
+    tiny_source: FetchedSource, tiny_recipe: TextEmbeddingRecipe
+) -> None:
+    framework = TextEmbeddingFramework(source=tiny_source, recipe=tiny_recipe)
+    tokenizer = Tokenizer.from_str(framework.served_tokenizer())
+    encodings = tokenizer.encode_batch_fast([TEXTS[0], "a " * 100, ""])
+    assert [len(encoding.ids) for encoding in encodings] == [24, 24, 24]
+    ids, mask = framework.tokenize([TEXTS[0], "a " * 100, ""])
+    assert [encoding.ids for encoding in encodings] == ids.tolist()
+    assert [encoding.attention_mask for encoding in encodings] == mask.tolist()
+
+
+def test_longer_texts_than_the_model_has_positions_for(tiny_source: FetchedSource) -> None:
+    with pytest.raises(ExportError, match=f"texts of {POSITIONS + 1} tokens.*has {POSITIONS} positions"):
+        TextEmbeddingFramework(source=tiny_source, recipe=recipe(max_length=POSITIONS + 1))
+
+
+def test_weights_that_do_not_fill_the_model(tiny_source: FetchedSource, tmp_path: Path) -> None:
+    source = copied(tiny_source, tmp_path / "model")
+    weights = load_file(source.folder / "model.safetensors")
+    del weights["encoder.layer.1.output.dense.weight"]
+    save_file(weights, source.folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ExportError, match=r"missing: encoder\.layer\.1\.output\.dense\.weight"):
+        TextEmbeddingFramework(source=source, recipe=recipe())
+
+
+@pytest.mark.parametrize("damaged", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_damaged_files(tiny_source: FetchedSource, tmp_path: Path, damaged: str) -> None:
+    source = copied(tiny_source, tmp_path / "model")
+    (source.folder / damaged).write_text("damaged")
+    with pytest.raises(ExportError, match="transformers cannot load the"):
+        TextEmbeddingFramework(source=source, recipe=recipe())
+
+
+def sentence_model(source: FetchedSource, folder: Path, last: str, pooling: dict[str, bool]) -> FetchedSource:
+    """The files that sentence-transformers adds to a model."""
+    changed = copied(source, folder)
+    types = ["Transformer", "Pooling", last]
+    modules = [
+        {"type": f"sentence_transformers.models.{kind}", "path": f"{n}_{kind}"}
+        for n, kind in enumerate(types)
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return changed
+
+
+def test_layers_that_would_be_lost_are_refused(tiny_source: FetchedSource, tmp_path: Path) -> None:
+    source = sentence_model(tiny_source, tmp_path / "m", "Dense", {"pooling_mode_mean_tokens": True})
+    with pytest.raises(ExportError, match="a layer of kind Dense"):
+        TextEmbeddingFramework(source=source, recipe=recipe())
+
+
+def test_another_pooling_than_it_was_trained_with(tiny_source: FetchedSource, tmp_path: Path) -> None:
+    source = sentence_model(tiny_source, tmp_path / "m", "Normalize", {"pooling_mode_cls_token": True})
+    with pytest.raises(ExportError, match="trained with cls pooling, the recipe says mean") as caught:
+        TextEmbeddingFramework(source=source, recipe=recipe())
+    assert "pooling: cls" in str(caught.value)
+    TextEmbeddingFramework(source=source, recipe=recipe(pooling="cls"))
+
+
+def test_shapes_reach_the_bounds_and_not_beyond() -> None:
+    assert {(1, 1), (1, 2), (2, 256), (32, 13)} <= set(shapes_to_compare(32, 256))
+    assert set(shapes_to_compare(1, 2)) == {(1, 1), (1, 2)}
+
+
+@pytest.mark.parametrize("name", ["tokenizer", "model"])
+def test_names_of_parts_are_taken(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidFilesError, match=r"model.yaml:1: name: .*name of a part"):
+        recipe_for(write_model(tmp_path, name=name, source="file://x"))
+
+
+def test_gpu_targets_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"builds for cpu, not for sm86-24\.09"):
+        recipe_for(write_model(tmp_path, source="file://x")).check_target(Target("sm86-24.09"))

@@ -1,0 +1,63 @@
+"""A text encoder of a few kilobytes with random weights, laid out as the Hub lays out real ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from catalog.documents import Document, load_document
+from catalog.models import ModelSpec
+
+TEXTS = ("A man is eating food.", "The girl is carrying a baby.", "naïve café, 東京", "two men and a cart")
+VOCABULARY = 120
+POSITIONS = 40
+
+
+def save_tiny_model(folder: Path) -> Path:
+    import torch
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    tokenizer.train_from_iterator(
+        TEXTS, trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=special, show_progress=False)
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    wrapper: Any = PreTrainedTokenizerFast
+    fast = wrapper(
+        tokenizer_object=tokenizer,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+    )
+    fast.save_pretrained(folder)
+    torch.manual_seed(7)
+    config = BertConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=POSITIONS,
+    )
+    BertModel(config).save_pretrained(folder)
+    return folder
+
+
+def write_model(folder: Path, *, name: str = "tiny", source: str, extra: str = "") -> Document[ModelSpec]:
+    """A model.yaml for such an encoder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = "".join(f"  - {text}\n" for text in TEXTS)
+    file = folder / "model.yaml"
+    file.write_text(
+        f"name: {name}\ndescription: Tiny.\nsource: {source}\n"
+        f"recipe: {{kind: text-embedding, max_length: 24}}\nbatching: {{max_batch: 4}}\n"
+        f"test_inputs:\n{texts}{extra}"
+    )
+    return load_document(file, ModelSpec)
