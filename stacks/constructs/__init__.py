@@ -1,0 +1,1 @@
+"""The parts that stacks are composed of, one construct a file."""

@@ -1,0 +1,47 @@
+"""One ECR repository, for one of the images in containers/."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from catalog import naming
+from catalog.environments import EnvironmentSpec
+from stacks.removal import removal_policy
+
+
+class ImageRepository(Construct):
+    """Images are scanned when they arrive, and a tag means one image for good."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        environment: EnvironmentSpec,
+        image: str,
+        key: kms.IKey,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        repository = ecr.Repository(
+            self,
+            "Repository",
+            repository_name=naming.image_repository_name(environment.base, image),
+            image_scan_on_push=True,
+            image_tag_mutability=ecr.TagMutability.IMMUTABLE,
+            encryption=ecr.RepositoryEncryption.KMS,
+            encryption_key=key,
+            removal_policy=removal_policy(environment),
+            empty_on_delete=environment.removal == "destroy",
+            # Only what no tag names: an endpoint that scales out pulls its image again, however old it is.
+            lifecycle_rules=[
+                ecr.LifecycleRule(
+                    description="untagged images",
+                    tag_status=ecr.TagStatus.UNTAGGED,
+                    max_image_age=cdk.Duration.days(14),
+                )
+            ],
+        )
+        self.uri = repository.repository_uri

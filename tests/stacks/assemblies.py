@@ -1,0 +1,141 @@
+"""Projects with complete locks, and what their synthesis wrote."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk.assertions import Template
+
+from catalog import naming
+from catalog.locks import Lock, LockedArtifact, write_lock
+from catalog.project import Project
+from catalog.targets import acceptable_targets
+from catalog.workspace import Workspace, load_workspace
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGEST = "ab" * 32
+
+MODEL = """\
+name: encoder
+description: Sentence embeddings.
+source: file://weights
+recipe: {kind: text-embedding}
+test_inputs: [A man is eating food.]
+"""
+
+SAMPLE = """\
+name: sample
+account: "123456789012"
+region: eu-central-1
+triton_release: "25.04"
+removal: destroy
+alarm_emails: [on-call@example.com]
+tags: {team: search}
+endpoints:
+  plain:
+    kind: ensemble
+    model: encoder
+    instance_type: ml.c7i.xlarge
+    scaling: {min_instances: 2, max_instances: 6, invocations_per_instance: 900}
+    alarms: {latency_p99_ms: 120, server_errors: 3, client_errors: 40}
+    log_retention_days: 14
+    startup_timeout_s: 700
+    download_timeout_s: 800
+  accelerated:
+    kind: ensemble
+    model: encoder
+    instance_type: ml.g5.xlarge
+"""
+
+KEPT = """\
+name: kept
+account: "123456789012"
+region: us-east-1
+triton_release: "24.09"
+removal: retain
+endpoints:
+  plain: {kind: ensemble, model: encoder, instance_type: ml.m7i.large}
+"""
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """What one synthesis wrote."""
+
+    workspace: Workspace
+    folder: Path
+
+    @property
+    def foundation(self) -> Template:
+        return self.template(naming.foundation_stack_name(self.workspace.spec.base))
+
+    def endpoint(self, name: str) -> Template:
+        return self.template(naming.endpoint_stack_name(self.workspace.spec.base, name))
+
+    def template(self, stack: str) -> Template:
+        return Template.from_json(json.loads(self.text(stack)))
+
+    def text(self, stack: str) -> str:
+        return (self.folder / f"{stack}.template.json").read_text()
+
+    def manifest(self, stack: str) -> dict[str, Any]:
+        manifest = json.loads((self.folder / "manifest.json").read_text())
+        artifact: dict[str, Any] = manifest["artifacts"][stack]
+        return artifact
+
+
+Synthesise = Callable[..., Assembly]
+
+
+def lock_everything(project: Project, environment: str) -> Workspace:
+    """Write a lock with an artifact for every endpoint, as a build would have left it."""
+    workspace = load_workspace(project, environment)
+    models: dict[str, dict[str, LockedArtifact]] = {}
+    for endpoint in workspace.spec.endpoints.values():
+        target = acceptable_targets(endpoint.instance, workspace.spec.release)[-1]
+        models.setdefault(endpoint.model, {})[target] = LockedArtifact(
+            digest=DIGEST,
+            spec_hash=workspace.model_of(endpoint).hash,
+            archive_bytes=90_000_000,
+            unpacked_bytes=180_000_000,
+        )
+    write_lock(project.lock_file(environment), Lock(models=models))
+    return load_workspace(project, environment)
+
+
+def write_project(folder: Path) -> Project:
+    """A project of one model and two environments, without locks."""
+    project = Project(folder)
+    for file, text in (
+        (project.model_file("encoder"), MODEL),
+        (project.environment_file("sample"), SAMPLE),
+        (project.environment_file("kept"), KEPT),
+    ):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    for name in ("app.py", "cdk.json"):
+        shutil.copy(ROOT / name, folder)
+    return project
+
+
+def cli_context() -> dict[str, object]:
+    """The context that the CDK command line gives an app: the flags of cdk.json and some of its own."""
+    settings = json.loads((ROOT / "cdk.json").read_text())
+    return {
+        **settings["context"],
+        "aws:cdk:version-reporting": settings["versionReporting"],
+        "aws:cdk:enable-path-metadata": True,
+        # It prints what was found and refuses the stacks concerned itself.
+        "@aws-cdk/core:failSynthOnValidationErrors": False,
+    }
+
+
+def new_app(outdir: Path) -> cdk.App:
+    """An app as the CDK command line would start it."""
+    return cdk.App(context=cli_context(), outdir=str(outdir))

@@ -1,0 +1,59 @@
+"""The stacks of a few projects, synthesised once for all tests of this folder."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+import aws_cdk as cdk
+import pytest
+
+from catalog.project import Project
+from catalog.workspace import Workspace
+from stacks.environment import add_environment
+from tests.stacks.assemblies import ROOT, Assembly, Synthesise, lock_everything, new_app, write_project
+
+
+@pytest.fixture(scope="session")
+def bare_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Project]:
+    """Makes a project without locks."""
+    return lambda: write_project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture(scope="session")
+def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Synthesise:
+    """Makes an assembly of an environment; `prepare` may add to the app before it is synthesised."""
+
+    def run(workspace: Workspace, prepare: Callable[[cdk.App], None] = lambda app: None) -> Assembly:
+        folder = tmp_path_factory.mktemp("assembly")
+        app = new_app(folder)
+        add_environment(app, workspace=workspace)
+        prepare(app)
+        app.synth()
+        return Assembly(workspace, folder)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def sample(bare_project: Callable[[], Project], synthesise: Synthesise) -> Assembly:
+    """An environment that may be destroyed, with one endpoint on a CPU and one on a GPU."""
+    return synthesise(lock_everything(bare_project(), "sample"))
+
+
+@pytest.fixture(scope="session")
+def kept(bare_project: Callable[[], Project], synthesise: Synthesise) -> Assembly:
+    """An environment whose data outlives its stacks."""
+    return synthesise(lock_everything(bare_project(), "kept"))
+
+
+@pytest.fixture(scope="session")
+def locked_repository(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """This repository's models and environments, with a lock for each whether or not they were built."""
+    folder = tmp_path_factory.mktemp("repository")
+    for name in ("models", "environments"):
+        shutil.copytree(ROOT / name, folder / name)
+    project = Project(folder)
+    for file in project.environments_dir.glob("*.lock.yaml"):
+        file.unlink()
+    return project

@@ -1,0 +1,127 @@
+"""`app.py` as the CDK command line starts it: the same templates each time, or clear words and exit 2."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from catalog.project import Project
+from catalog.workspace import load_workspace
+from tests.stacks.assemblies import ROOT, cli_context, lock_everything
+
+CDK = ROOT / "node_modules" / ".bin" / "cdk"
+
+
+@pytest.fixture
+def project(bare_project: Callable[[], Project]) -> Project:
+    return bare_project()
+
+
+def environ(**more: str) -> dict[str, str]:
+    """An environment without anything of AWS, in which synthesis would fail if it called AWS."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "CDK_"))}
+    python = f"{Path(sys.executable).parent}{os.pathsep}{inherited['PATH']}"
+    return inherited | {"PYTHONPATH": str(ROOT), "PATH": python} | more
+
+
+def run_app(project: Project, *, environment: str | None, outdir: Path) -> subprocess.CompletedProcess[str]:
+    context = cli_context()
+    if environment is not None:
+        context["env"] = environment
+    return subprocess.run(
+        [sys.executable, "app.py"],
+        cwd=project.root,
+        env=environ(CDK_CONTEXT_JSON=json.dumps(context), CDK_OUTDIR=str(outdir), PYTHONHASHSEED="7"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def run_cdk(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(CDK), *arguments],
+        cwd=project.root,
+        env=environ(NO_COLOR="1"),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def test_the_same_commit_gives_the_same_templates(sample, project, tmp_path):
+    """In another process, from a checkout in another place, with another order of hashing."""
+    lock_everything(project, "sample")
+    result = run_app(project, environment="sample", outdir=tmp_path)
+    assert result.returncode == 0, result.stderr
+    first, second = (
+        {file.name: file.read_bytes() for file in folder.glob("*.template.json")}
+        for folder in (sample.folder, tmp_path)
+    )
+    assert len(first) == 3
+    assert first == second
+
+
+def test_without_an_environment_the_environments_are_listed(project, tmp_path):
+    result = run_app(project, environment=None, outdir=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == "no environment was named\n  help: add -c env=<name>; there are: kept, sample\n"
+
+
+def test_an_unknown_environment_is_refused(project, tmp_path):
+    result = run_app(project, environment="elsewhere", outdir=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == "there is no environment 'elsewhere'\n  help: there are: kept, sample\n"
+
+
+def test_every_fault_of_the_files_is_told_without_a_traceback(project, tmp_path):
+    file = project.environment_file("sample")
+    text = file.read_text().replace("ml.c7i.xlarge", "ml.c7i.extralarge").replace("removal:", "removl:")
+    file.write_text(text)
+    result = run_app(project, environment="sample", outdir=tmp_path)
+    assert result.returncode == 2
+    assert f"{file}:5: removl: unknown key\n  help: did you mean 'removal'?" in result.stderr
+    assert f"{file}:12: endpoints.plain.instance_type: " in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unbuilt_endpoint_is_an_error_on_its_own_stack_only(project, synthesise):
+    assembly = synthesise(load_workspace(project, "kept"))
+    assert assembly.foundation.find_resources("AWS::S3::Bucket")
+    assert (
+        not (assembly.folder / "tritonstack-kept-foundation.metadata.json").read_text().count("aws:cdk:error")
+    )
+    assert "Resources" not in assembly.endpoint("plain").to_json()
+    refused = json.loads((assembly.folder / "tritonstack-kept-endpoint-plain.metadata.json").read_text())
+    (error,) = [
+        entry["data"] for entries in refused.values() for entry in entries if entry["type"] == "aws:cdk:error"
+    ]
+    assert "kept.lock.yaml has no artifact of 'encoder' for cpu" in error
+
+
+@pytest.mark.e2e
+def test_cdk_refuses_just_the_unbuilt_endpoint(project):
+    refused = run_cdk(project, "synth", "--quiet", "-c", "env=kept")
+    assert refused.returncode == 1
+    assert f"{project.environment_file('kept')}:7: endpoints.plain.model: " in refused.stderr
+    assert "help: run `tritonstack build kept` and commit kept.lock.yaml" in refused.stderr
+    foundation = run_cdk(project, "synth", "-c", "env=kept", "tritonstack-kept-foundation")
+    assert foundation.returncode == 0, foundation.stderr
+    assert "tritonstack-kept-artifacts-123456789012-us-east-1" in foundation.stdout
+
+
+@pytest.mark.e2e
+def test_cdk_synthesises_what_is_built(project):
+    lock_everything(project, "sample")
+    result = run_cdk(project, "synth", "--quiet", "-c", "env=sample")
+    assert result.returncode == 0, result.stderr
+    assert "flags are not configured" not in result.stdout + result.stderr

@@ -1,0 +1,45 @@
+"""The whole template of each stack, so that a review sees whatever a change does to what is deployed.
+
+After a change that is meant: UPDATE_SNAPSHOTS=1 pytest tests/stacks/test_stack_snapshots.py
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+
+import pytest
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+UPDATE = "UPDATE_SNAPSHOTS"
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [
+        "tritonstack-sample-foundation",
+        "tritonstack-sample-endpoint-plain",
+        "tritonstack-sample-endpoint-accelerated",
+    ],
+)
+def test_template_is_as_it_was_reviewed(sample, stack):
+    file, now = SNAPSHOTS / f"{stack}.json", sample.text(stack).rstrip() + "\n"
+    if os.environ.get(UPDATE):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(now)
+    before = file.read_text() if file.exists() else ""
+    if now != before:
+        difference = difflib.unified_diff(
+            before.splitlines(), now.splitlines(), "reviewed", "now", lineterm="", n=2
+        )
+        pytest.fail(
+            f"the template of {stack} is not the one in {file.name}. If the change is meant, run "
+            f"{UPDATE}=1 pytest {Path(__file__).name} and commit the file.\n" + "\n".join(difference),
+            pytrace=False,
+        )
+
+
+def test_there_is_no_snapshot_of_a_stack_that_is_gone(sample):
+    stacks = {file.name.removesuffix(".template.json") for file in sample.folder.glob("*.template.json")}
+    assert {file.stem for file in SNAPSHOTS.glob("*.json")} == stacks
