@@ -234,9 +234,7 @@ def test_another_publisher_was_faster(artifact: Path, s3: Any) -> None:
     assert publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3).uploaded
 
 
-def test_an_archive_uploaded_in_parts(artifact: Path, s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    artifact: Path, s3: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_in_parts(artifact: Path, s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """S3's checksum of such an object is not that of its bytes, and must not be taken for it."""
     s3.create_bucket(Bucket=BUCKET)
     original = s3.upload_file

@@ -1,0 +1,53 @@
+"""AWS::CloudWatch::CompositeAlarm."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from local_cloud.cloudformation.providers.base import Property, Provider, ResourceRequest, ignoring
+
+_SETTINGS = (
+    "ActionsEnabled",
+    "AlarmActions",
+    "AlarmDescription",
+    "AlarmRule",
+    "InsufficientDataActions",
+    "OKActions",
+    "Tags",
+)
+
+
+class CompositeAlarm(Provider):
+    """Identifier: the alarm's name."""
+
+    type_name = "AWS::CloudWatch::CompositeAlarm"
+    name_property = "AlarmName"
+    properties: ClassVar = {
+        "ActionsSuppressor": Property(effect=False),
+        "ActionsSuppressorExtensionPeriod": Property(effect=False),
+        "ActionsSuppressorWaitPeriod": Property(effect=False),
+        "AlarmName": Property(create_only=True),
+        **{
+            name: Property(shape=f"cloudwatch:PutCompositeAlarm.{name}", required=name == "AlarmRule")
+            for name in _SETTINGS
+        },
+    }
+    attribute_names = frozenset({"Arn"})
+
+    def create(self, request: ResourceRequest) -> str:
+        """Return the name; `settle` puts the alarm, whole, each time."""
+        return request.name("AlarmName", max_length=255)
+
+    def settle(self, request: ResourceRequest, physical_id: str) -> None:
+        """Put the alarm."""
+        request.client("cloudwatch").put_composite_alarm(AlarmName=physical_id, **request.api(*_SETTINGS))
+
+    def delete(self, request: ResourceRequest, physical_id: str) -> None:
+        """Delete the alarm."""
+        with ignoring("ResourceNotFound"):
+            request.client("cloudwatch").delete_alarms(AlarmNames=[physical_id])
+
+    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
+        """Return the ARN."""
+        stack = request.stack
+        return {"Arn": f"arn:aws:cloudwatch:{stack.region}:{stack.account}:alarm:{physical_id}"}

@@ -1,0 +1,125 @@
+"""All stacks of this cloud, by account and region, and what they export to each other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from local_cloud.cloudformation.clients import Clients
+from local_cloud.cloudformation.errors import CloudFormationError, TemplateError
+from local_cloud.cloudformation.records import Output, Stack
+
+
+@dataclass(frozen=True)
+class Place:
+    """An account and region: names and exports are unique within."""
+
+    account: str
+    region: str
+
+
+@dataclass
+class Store:
+    """Every stack, deleted ones included: they can still be described by id."""
+
+    clients: Clients
+    _stacks: dict[Place, dict[str, Stack]] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def add(self, place: Place, stack: Stack) -> None:
+        """Remember a new stack."""
+        with self._lock:
+            self._stacks.setdefault(place, {})[stack.identity.stack_id] = stack
+
+    def forget(self, place: Place, stack: Stack) -> None:
+        """Forget a stack that never came to be."""
+        with self._lock:
+            del self._stacks[place][stack.identity.stack_id]
+
+    def stacks(self, place: Place) -> list[Stack]:
+        """Return all stacks of a place, newest first."""
+        with self._lock:
+            return list(reversed(self._stacks.get(place, {}).values()))
+
+    def everywhere(self) -> Iterator[Stack]:
+        """Yield every stack of this cloud that is not deleted."""
+        with self._lock:
+            places = list(self._stacks)
+        for place in places:
+            yield from self.living(place)
+
+    def living(self, place: Place) -> list[Stack]:
+        """Return the stacks of a place that are not deleted."""
+        return [stack for stack in self.stacks(place) if stack.deleted is None]
+
+    def find(self, place: Place, name_or_id: str) -> Stack | None:
+        """Return a living stack by name, or any stack by id."""
+        for stack in self.stacks(place):
+            if stack.identity.stack_id == name_or_id or (
+                stack.deleted is None and stack.identity.name == name_or_id
+            ):
+                return stack
+        return None
+
+    def get(self, place: Place, name_or_id: str) -> Stack:
+        """Return a stack, or refuse as CloudFormation does."""
+        stack = self.find(place, name_or_id)
+        if stack is None:
+            raise CloudFormationError(f"Stack with id {name_or_id} does not exist")
+        return stack
+
+    def exports(self, place: Place) -> dict[str, tuple[Stack, str]]:
+        """Return who exports what in a place."""
+        return {name: (stack, value) for stack in self.living(place) for name, value in stack.exports.items()}
+
+    def importers(self, place: Place, export: str) -> list[str]:
+        """Return the names of the stacks that use an export."""
+        return [stack.identity.name for stack in self.living(place) if export in stack.imports]
+
+    def check_outputs(self, stack: Stack, outputs: tuple[Output, ...]) -> None:
+        """Refuse outputs that export a taken name, or that drop or change an export in use."""
+        place = Place(stack.identity.account, stack.identity.region)
+        wanted = {output.export: output.value for output in outputs if output.export is not None}
+        for name, (owner, _) in self.exports(place).items():
+            if name in wanted and owner is not stack:
+                raise CloudFormationError(
+                    f"Export with name {name} is already exported by stack {owner.identity.name}."
+                )
+        for name, value in stack.exports.items():
+            users = self.importers(place, name)
+            if users and wanted.get(name) != value:
+                verb = "updated" if name in wanted else "deleted"
+                raise CloudFormationError(
+                    f"Export {name} cannot be {verb} as it is in use by {', '.join(users)}"
+                )
+
+
+@dataclass(frozen=True)
+class AccountSurroundings:
+    """What templates of one place may ask about it."""
+
+    store: Store
+    place: Place
+
+    def imported(self, export: str) -> str:
+        """Return the value of an export."""
+        found = self.store.exports(self.place).get(export)
+        if found is None:
+            raise TemplateError(f"No export named {export} found.")
+        return found[1]
+
+    def availability_zones(self, region: str) -> list[str]:
+        """Return the zones of a region."""
+        ec2 = self.store.clients.client("ec2", account=self.place.account, region=region)
+        return [zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"]]
+
+    def ssm_value(self, name: str) -> str:
+        """Return the value of an SSM parameter."""
+        ssm = self.store.clients.client("ssm", account=self.place.account, region=self.place.region)
+        try:
+            return str(ssm.get_parameter(Name=name)["Parameter"]["Value"])
+        except ssm.exceptions.ParameterNotFound as error:
+            raise TemplateError(
+                f"Unable to fetch parameters [{name}] from parameter store for this account."
+            ) from error

@@ -1,0 +1,267 @@
+"""The embedded cloud as a process: started detached or in the foreground, found again, and stopped.
+
+A cloud belongs to a state folder. `cloud.json` there says where it listens, written whole once it answers;
+`cloud.log` is its log; `cloud.lock` is locked for as long as it lives, so that two cannot share the folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from catalog.errors import TritonstackError, UsageError
+from local_cloud.accounts import access_key_for
+from local_cloud.lifetime import die_with_parent, is_running, start_ticks
+
+_START_TIMEOUT_S = 60.0
+_STOP_TIMEOUT_S = 90.0
+_POLL_S = 0.05
+_LOG_TAIL_LINES = 30
+
+
+class CloudRunningError(UsageError):
+    """Another cloud lives in this state folder."""
+
+
+class PortInUseError(UsageError):
+    """The port asked for is taken."""
+
+
+class CloudFailedError(TritonstackError):
+    """The cloud did not start, or did not stop."""
+
+
+@dataclass(frozen=True)
+class CloudAddress:
+    """Where a running cloud is, and what it was started for."""
+
+    endpoint_url: str
+    port: int
+    pid: int
+    account_id: str
+    region: str
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that point AWS's tools at this cloud, and at nothing else."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_ACCESS_KEY_ID": access_key_for(self.account_id),
+            "AWS_SECRET_ACCESS_KEY": "embedded",
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "CDK_DEFAULT_ACCOUNT": self.account_id,
+            "CDK_DEFAULT_REGION": self.region,
+        }
+
+
+def start_detached(
+    *, state_dir: Path, port: int | None, account_id: str, region: str, server_home: Path
+) -> CloudAddress:
+    """Start a cloud that outlives this process, and return once it answers."""
+    _check_account(account_id)
+    state_dir, server_home = state_dir.resolve(), server_home.resolve()
+    running = read_address(state_dir)
+    if running is not None:
+        raise _already_running(state_dir, running)
+    _free_port(port).close()
+    state_dir.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "local_cloud", "--state-dir", str(state_dir)]
+    command += ["--port", str(port or 0), "--account", account_id, "--region", region]
+    command += ["--server-home", str(server_home)]
+    with log_path(state_dir).open("wb") as log:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd=state_dir,
+            env=_isolated(os.environ) | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+    return _await_start(child, state_dir)
+
+
+def run_foreground(
+    *,
+    state_dir: Path,
+    port: int | None,
+    account_id: str,
+    region: str,
+    server_home: Path,
+    on_ready: Callable[[CloudAddress], None] = lambda _: None,
+) -> None:
+    """Be the cloud until a signal ends it. The death of the parent process is such a signal."""
+    die_with_parent()
+    be_the_cloud(
+        state_dir=state_dir,
+        port=port,
+        account_id=account_id,
+        region=region,
+        server_home=server_home,
+        on_ready=on_ready,
+    )
+
+
+def be_the_cloud(
+    *,
+    state_dir: Path,
+    port: int | None,
+    account_id: str,
+    region: str,
+    server_home: Path,
+    on_ready: Callable[[CloudAddress], None] = lambda _: None,
+) -> None:
+    """Serve in this process until SIGINT or SIGTERM."""
+    _check_account(account_id)
+    isolated = _isolated(os.environ)
+    os.environ.clear()
+    os.environ.update(isolated)
+    # Imported here: whoever only looks for a cloud or stops one need not load moto.
+    from local_cloud.server import Cloud, CloudSettings  # noqa: PLC0415
+
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    state_dir = state_dir.resolve()
+    with _locked(state_dir):
+        settings = CloudSettings(state_dir, server_home.resolve(), account_id, region)
+        cloud = Cloud(settings=settings, listener=_free_port(port))
+        try:
+            address = CloudAddress(cloud.endpoint_url, cloud.port, os.getpid(), account_id, region)
+            _write_address(state_dir, address)
+            on_ready(address)
+            ended.wait()
+        finally:
+            _address_path(state_dir).unlink(missing_ok=True)
+            cloud.close()
+
+
+def stop(*, state_dir: Path) -> bool:
+    """Stop the cloud of a state folder with all its children. False if none was running."""
+    address = read_address(state_dir)
+    if address is None:
+        return False
+    ticks = start_ticks(address.pid)
+    os.kill(address.pid, signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_TIMEOUT_S
+    while is_running(address.pid, ticks):
+        if time.monotonic() > deadline:
+            raise CloudFailedError(
+                f"the embedded cloud (process {address.pid}) does not stop",
+                remedy=f"look at {log_path(state_dir)}; `kill -9 {address.pid}` ends it by force",
+            )
+        time.sleep(_POLL_S)
+    _address_path(state_dir).unlink(missing_ok=True)
+    return True
+
+
+def read_address(state_dir: Path) -> CloudAddress | None:
+    """Return the running cloud of a state folder. What a killed cloud left behind is cleaned up."""
+    path = _address_path(state_dir)
+    try:
+        written = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    ticks = written.pop("start_ticks")
+    address = CloudAddress(**written)
+    if is_running(address.pid, ticks):
+        return address
+    path.unlink(missing_ok=True)
+    return None
+
+
+def log_path(state_dir: Path) -> Path:
+    """Return where the cloud of a state folder writes its log."""
+    return state_dir / "cloud.log"
+
+
+def _address_path(state_dir: Path) -> Path:
+    return state_dir / "cloud.json"
+
+
+def _write_address(state_dir: Path, address: CloudAddress) -> None:
+    whole = json.dumps(asdict(address) | {"start_ticks": start_ticks(address.pid)}, indent=1)
+    draft = state_dir / "cloud.json.new"
+    draft.write_text(whole)
+    draft.replace(_address_path(state_dir))
+
+
+def _check_account(account_id: str) -> None:
+    if not re.fullmatch(r"\d{12}", account_id):
+        raise UsageError(
+            f"{account_id!r} is not an AWS account id", remedy="give 12 digits, for example 000000000000"
+        )
+
+
+def _await_start(child: subprocess.Popen[bytes], state_dir: Path) -> CloudAddress:
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        address = read_address(state_dir)
+        if address is not None and address.pid == child.pid:
+            # The child is meant to outlive this process; without this, Python would warn that it does.
+            child.returncode = 0
+            return address
+        if child.poll() is not None:
+            break
+        time.sleep(_POLL_S)
+    child.kill()
+    child.wait()
+    path = log_path(state_dir)
+    tail = "\n".join(path.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+    raise CloudFailedError(f"the embedded cloud did not start:\n{tail}", remedy=f"the whole log is {path}")
+
+
+@contextmanager
+def _locked(state_dir: Path) -> Iterator[None]:
+    state_dir.mkdir(parents=True, exist_ok=True)
+    with (state_dir / "cloud.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise _already_running(state_dir, read_address(state_dir)) from error
+        yield
+
+
+def _already_running(state_dir: Path, address: CloudAddress | None) -> CloudRunningError:
+    where = f" at {address.endpoint_url}" if address else ""
+    return CloudRunningError(
+        f"an embedded cloud is already running{where}, with its state in {state_dir}",
+        remedy="`tritonstack down` stops it; another state folder (TRITONSTACK_HOME) holds another cloud",
+    )
+
+
+def _free_port(port: int | None) -> socket.socket:
+    """Return a socket bound to the port on the loopback interface, or to a free one."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port or 0))
+    except OSError as error:
+        listener.close()
+        raise PortInUseError(
+            f"port {port} cannot be used: {error.strerror}",
+            remedy="choose another port, or none: a free one is taken then",
+        ) from error
+    return listener
+
+
+# The cloud is AWS to itself: no profile, credential or setting of the user's may reach its own calls.
+_AWS_ISOLATION = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
+
+
+def _isolated(environment: Mapping[str, str]) -> dict[str, str]:
+    kept = {key: value for key, value in environment.items() if not key.startswith(("AWS_", "MOTO_"))}
+    return kept | _AWS_ISOLATION

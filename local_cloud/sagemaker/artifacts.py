@@ -1,0 +1,97 @@
+"""Brings a model archive from S3 to a folder, trusting nothing in it.
+
+Names are restricted to letters, digits and `. _ - /`: a Triton backend hands folder names to a shell.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from catalog.errors import TritonstackError
+
+# SageMaker's own limit is the instance's volume, 30 GB unless asked for; this machine's disk is shared.
+UNPACKED_LIMIT_BYTES = 30 * 1024**3
+MEMBER_LIMIT = 100_000
+_CHUNK_BYTES = 1 << 20
+_SAFE_NAME = re.compile(r"[A-Za-z0-9._/-]+")
+
+Checkpoint = Callable[[], None]
+"""Called again and again during long work; raises to end it."""
+
+
+class ArtifactError(TritonstackError):
+    """The model archive cannot be had or must not be unpacked; the message becomes the failure reason."""
+
+
+def download(s3: Any, *, url: str, to: Path, checkpoint: Checkpoint) -> None:
+    """Copy the object at an s3:// URL to a file."""
+    bucket, _, key = url.removeprefix("s3://").partition("/")
+    try:
+        body = s3.get_object(Bucket=bucket, Key=key)["Body"]
+        with to.open("wb") as file:
+            for chunk in body.iter_chunks(_CHUNK_BYTES):
+                checkpoint()
+                file.write(chunk)
+    except (ClientError, BotoCoreError) as fault:
+        raise ArtifactError(
+            f'Failed to download model data for container "primary" from URL: "{url}". Please ensure that '
+            "there is an object located at the URL and that the role passed to CreateModel has permissions "
+            f"to download the object. ({fault})"
+        ) from fault
+
+
+def unpack(
+    archive: Path, *, to: Path, url: str, checkpoint: Checkpoint, limit_bytes: int = UNPACKED_LIMIT_BYTES
+) -> None:
+    """Unpack a tar.gz into a folder; refuse what would reach outside it or fill the disk."""
+    guard = _Guard(limit_bytes=limit_bytes, checkpoint=checkpoint)
+    try:
+        with tarfile.open(archive, "r:gz") as tar:
+            tar.extractall(to, filter=guard)  # noqa: S202  the guard is what the rule asks for
+    except (tarfile.FilterError, _UnsafeMemberError) as refused:
+        raise ArtifactError(f'Refused to unpack the model data at "{url}": {refused}') from refused
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as fault:
+        raise ArtifactError(
+            f'Failed to extract model data archive from URL "{url}" for container "primary". Please ensure '
+            f"that the object located at the URL is a valid tar.gz archive. ({fault})"
+        ) from fault
+
+
+class _UnsafeMemberError(TritonstackError):
+    """A member of the archive that this cloud does not unpack."""
+
+
+class _Guard:
+    """An extraction filter: the standard library's against traversal, and limits of our own before it."""
+
+    def __init__(self, *, limit_bytes: int, checkpoint: Checkpoint) -> None:
+        self._left_bytes = limit_bytes
+        self._left_members = MEMBER_LIMIT
+        self._checkpoint = checkpoint
+
+    def __call__(self, member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
+        self._checkpoint()
+        for name in filter(None, (member.name, member.linkname)):
+            if _SAFE_NAME.fullmatch(name) is None:
+                raise _UnsafeMemberError(f"{name!r} holds more than letters, digits, '.', '_', '-' and '/'.")
+            if name.startswith("/"):
+                raise _UnsafeMemberError(f"{name!r} is an absolute path.")
+        if ".." in Path(member.name).parts:
+            raise _UnsafeMemberError(f"{member.name!r} leads out of the archive.")
+        self._count(member)
+        return tarfile.data_filter(member, path)
+
+    def _count(self, member: tarfile.TarInfo) -> None:
+        self._left_bytes -= member.size
+        self._left_members -= 1
+        if self._left_bytes < 0:
+            raise _UnsafeMemberError("it unpacks to more than this machine allows a model.")
+        if self._left_members < 0:
+            raise _UnsafeMemberError(f"it holds more than {MEMBER_LIMIT} members.")

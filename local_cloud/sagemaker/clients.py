@@ -1,0 +1,24 @@
+"""boto3 clients for the embedded cloud itself: how its SageMaker reads from its S3 and writes to its logs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from local_cloud.accounts import access_key_for
+from local_cloud.sagemaker.records import Place
+
+# Everything is on this machine; a proxy meant for the world outside must not get between.
+_CONFIG = Config(s3={"addressing_style": "path"}, proxies={}, retries={"total_max_attempts": 2})
+
+
+def client(service: str, *, place: Place, endpoint_url: str) -> Any:
+    """Make a client that acts in `place`; a session of its own, since sessions are not for sharing."""
+    session = boto3.Session(
+        aws_access_key_id=access_key_for(place.account),
+        aws_secret_access_key="embedded",  # noqa: S106  the embedded cloud checks no signature
+        region_name=place.region,
+    )
+    return session.client(service, endpoint_url=endpoint_url, config=_CONFIG)

@@ -1,0 +1,237 @@
+"""One server behind an endpoint: what it runs, and its life from the archive in S3 to the last request."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from catalog.errors import TritonstackError
+from local_cloud.sagemaker import artifacts
+from local_cloud.sagemaker.clients import client
+from local_cloud.sagemaker.logs import LogShipper, log_group
+from local_cloud.sagemaker.records import Place
+from triton_runtime import TritonFailedError, TritonResponse, TritonServer, find_installation
+
+log = logging.getLogger(__name__)
+
+
+class Server(Protocol):
+    """What is needed of triton_runtime's TritonServer; tests put a stricter, smaller one in its place."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+
+    log_path: Path
+
+    def wait_ready(self, *, timeout_s: float) -> None:
+        """Return when it is ready, raise when it cannot be."""
+
+    def request(
+        self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
+    ) -> TritonResponse:
+        """Send one request."""
+
+    def stop(self, *, grace_s: float = ...) -> None:
+        """End it."""
+
+
+@dataclass(frozen=True)
+class ServerOrder:
+    """What a server is started with."""
+
+    model_root: Path
+    environment: Mapping[str, str]
+    state_dir: Path
+
+
+StartServer = Callable[[ServerOrder], Server]
+
+
+def triton_starter(*, server_home: Path) -> StartServer:
+    """Start real Tritons, from the installation found when each is wanted."""
+
+    def start(order: ServerOrder) -> TritonServer:
+        return TritonServer.start(
+            installation=find_installation(home=server_home),
+            model_root=order.model_root,
+            environment=order.environment,
+            state_dir=order.state_dir,
+        )
+
+    return start
+
+
+@dataclass(frozen=True)
+class DeploymentPlan:
+    """What an endpoint's configuration and its model ask for, as they were when the deployment began."""
+
+    place: Place
+    endpoint: str
+    config_name: str
+    variant: str
+    image: str
+    environment: Mapping[str, str]
+    model_data_url: str | None
+    download_timeout_s: float
+    startup_timeout_s: float
+
+
+class LaunchFailedError(TritonstackError):
+    """A deployment did not come up; the message is the endpoint's FailureReason."""
+
+
+class Deployment:
+    """A ready server and the requests that are running on it."""
+
+    def __init__(self, *, plan: DeploymentPlan, server: Server, folder: Path, shipper: LogShipper) -> None:
+        self.plan = plan
+        self.server = server
+        self._folder = folder
+        self._shipper = shipper
+        self._in_flight = 0
+        self._closed = False
+        self._abandoned = False
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def request_slot(self) -> Iterator[bool]:
+        """Hold the server for one request; gives False when it takes no more requests."""
+        with self._changed:
+            admitted = not self._closed
+            self._in_flight += admitted
+        try:
+            yield admitted
+        finally:
+            with self._changed:
+                self._in_flight -= admitted
+                self._changed.notify_all()
+
+    def drain(self, *, timeout_s: float) -> None:
+        """Take no more requests and wait for those that are running."""
+        with self._changed:
+            self._closed = True
+            self._changed.wait_for(lambda: self._in_flight == 0 or self._abandoned, timeout=timeout_s)
+
+    def abandon(self) -> None:
+        """Wait for no request any more: this cloud is ending."""
+        with self._changed:
+            self._abandoned = True
+            self._changed.notify_all()
+
+    def stop(self, *, grace_s: float) -> None:
+        """End the server, send the rest of its log and drop its model; the log file stays."""
+        self.server.stop(grace_s=grace_s)
+        self._shipper.stop()
+        shutil.rmtree(self._folder / "model", ignore_errors=True)
+
+
+class Launcher:
+    """Brings deployments up, each in a folder of its own below the endpoint's."""
+
+    def __init__(self, *, folder: Path, endpoint_url: str, start_server: StartServer) -> None:
+        self._folder = folder
+        self._endpoint_url = endpoint_url
+        self._start_server = start_server
+        self._cancelled = threading.Event()
+        self._starting: set[Server] = set()
+        self._lock = threading.Lock()
+
+    def endpoint_folder(self, place: Place, endpoint: str) -> Path:
+        """Say where an endpoint's deployments live."""
+        return self._folder / place.account / place.region / endpoint
+
+    def launch(self, plan: DeploymentPlan) -> Deployment:
+        """Fetch, unpack, start and wait until the server is ready; raise LaunchFailedError otherwise."""
+        instance = f"i-{secrets.token_hex(8)}"
+        folder = self.endpoint_folder(plan.place, plan.endpoint) / instance
+        model_root = folder / "model"
+        model_root.mkdir(parents=True)
+        try:
+            self._fetch(plan, folder=folder, model_root=model_root)
+            order = ServerOrder(model_root=model_root, environment=plan.environment, state_dir=folder)
+            server = self._start_server(order)
+        except (TritonstackError, OSError, ClientError, BotoCoreError) as fault:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise LaunchFailedError(_told(fault)) from fault
+        shipper = self._ship_log(plan, server, instance)
+        deployment = Deployment(plan=plan, server=server, folder=folder, shipper=shipper)
+        try:
+            self._await_ready(plan, server)
+        except TritonFailedError as fault:
+            deployment.stop(grace_s=5)
+            raise LaunchFailedError(_ping_failed(plan, fault)) from fault
+        return deployment
+
+    def cancel(self) -> None:
+        """Let every launch under way fail soon."""
+        self._cancelled.set()
+        with self._lock:
+            starting = list(self._starting)
+        for server in starting:
+            server.stop(grace_s=0)
+
+    def _fetch(self, plan: DeploymentPlan, *, folder: Path, model_root: Path) -> None:
+        if plan.model_data_url is None:
+            return
+        deadline = time.monotonic() + plan.download_timeout_s
+
+        def checkpoint() -> None:
+            if self._cancelled.is_set():
+                raise LaunchFailedError("The embedded cloud was stopped.")
+            if time.monotonic() > deadline:
+                raise LaunchFailedError(
+                    f'Model data at "{plan.model_data_url}" was not downloaded and unpacked within '
+                    f"ModelDataDownloadTimeoutInSeconds, {plan.download_timeout_s:g} s."
+                )
+
+        archive = folder / "model.tar.gz"
+        s3 = client("s3", place=plan.place, endpoint_url=self._endpoint_url)
+        artifacts.download(s3, url=plan.model_data_url, to=archive, checkpoint=checkpoint)
+        artifacts.unpack(archive, to=model_root, url=plan.model_data_url, checkpoint=checkpoint)
+        archive.unlink()
+
+    def _await_ready(self, plan: DeploymentPlan, server: Server) -> None:
+        with self._lock:
+            self._starting.add(server)
+        try:
+            if self._cancelled.is_set():  # cancelled before the server was among those to be stopped
+                server.stop(grace_s=0)
+            server.wait_ready(timeout_s=plan.startup_timeout_s)
+        finally:
+            with self._lock:
+                self._starting.discard(server)
+
+    def _ship_log(self, plan: DeploymentPlan, server: Server, instance: str) -> LogShipper:
+        preface = f"The embedded Triton of this machine plays the image {plan.image}."
+        log.info("endpoint %s: %s", plan.endpoint, preface)
+        shipper = LogShipper(
+            client=client("logs", place=plan.place, endpoint_url=self._endpoint_url),
+            group=log_group(plan.endpoint),
+            stream=f"{plan.variant}/{instance}",
+            path=server.log_path,
+            preface=preface,
+        )
+        shipper.start()
+        return shipper
+
+
+def _told(fault: BaseException) -> str:
+    return fault.message if isinstance(fault, TritonstackError) else str(fault)
+
+
+def _ping_failed(plan: DeploymentPlan, fault: TritonFailedError) -> str:
+    return (
+        f"The primary container for production variant {plan.variant} did not pass the ping health check. "
+        f"Please check CloudWatch logs for this endpoint. {fault.message}"
+    )

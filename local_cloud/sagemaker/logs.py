@@ -1,0 +1,91 @@
+"""Carries a server's log into CloudWatch Logs, where SageMaker puts it: a stream per endpoint's instance."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+_PAUSE_S = 0.5
+_BATCH_LINES = 1000
+_LINE_LIMIT = 16_000  # far below CloudWatch's 1 MiB a batch, even with a thousand lines of ordinary length
+_BATCH_BYTES = 900_000
+
+log = logging.getLogger(__name__)
+
+
+def log_group(endpoint: str) -> str:
+    """Name the log group that SageMaker uses for an endpoint."""
+    return f"/aws/sagemaker/Endpoints/{endpoint}"
+
+
+class LogShipper:
+    """Follows a log file until `stop`, then sends what is left. If CloudWatch fails, it ends, and no more."""
+
+    def __init__(self, *, client: Any, group: str, stream: str, path: Path, preface: str) -> None:
+        self._client = client
+        self._group = group
+        self._stream = stream
+        self._path = path
+        self._preface = preface
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"log of {group}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow the file."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send what is left and end."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._make_stream()
+            self._send([self._preface])
+            with self._path.open("rb") as file:
+                while not self._ended.wait(_PAUSE_S):
+                    self._send_new_lines(file)
+                self._send_new_lines(file)
+        except (ClientError, BotoCoreError) as fault:
+            log.warning("the log of %s is no longer carried to CloudWatch Logs: %s", self._group, fault)
+
+    def _make_stream(self) -> None:
+        """The stack usually makes the group, with a retention of its own; only a missing one is made here."""
+        found = self._client.describe_log_groups(logGroupNamePrefix=self._group)["logGroups"]
+        if all(group["logGroupName"] != self._group for group in found):
+            self._client.create_log_group(logGroupName=self._group)
+        self._client.create_log_stream(logGroupName=self._group, logStreamName=self._stream)
+
+    def _send_new_lines(self, file: Any) -> None:
+        lines = [line.decode(errors="replace").rstrip()[:_LINE_LIMIT] for line in file]
+        for batch in _batches([line for line in lines if line]):
+            self._send(batch)
+
+    def _send(self, lines: list[str]) -> None:
+        milliseconds = int(time.time() * 1000)
+        self._client.put_log_events(
+            logGroupName=self._group,
+            logStreamName=self._stream,
+            logEvents=[{"timestamp": milliseconds, "message": line} for line in lines],
+        )
+
+
+def _batches(lines: list[str]) -> Iterator[list[str]]:
+    """Cut into calls that CloudWatch Logs takes."""
+    batch: list[str] = []
+    size = 0
+    for line in lines:
+        if batch and (len(batch) == _BATCH_LINES or size + len(line) > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(line)
+        size += len(line)
+    if batch:
+        yield batch

@@ -1,0 +1,63 @@
+"""A whole embedded cloud in this process, without a Triton: endpoints that come up do so with a stand-in."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from local_cloud.accounts import access_key_for
+from local_cloud.sagemaker import SageMakerApp
+from local_cloud.server import Cloud, CloudSettings
+from tests.local_cloud.sagemaker.cloud import FakeTritons
+
+REGION = "eu-west-1"
+_accounts = itertools.count(200000000000)
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account of its own in the cloud that the tests share."""
+
+    endpoint_url: str
+    account_id: str = field(default_factory=lambda: str(next(_accounts)))
+    region: str = REGION
+
+    def client(self, service: str) -> Any:
+        return boto3.client(
+            service,
+            endpoint_url=self.endpoint_url,
+            region_name=self.region,
+            aws_access_key_id=access_key_for(self.account_id),
+            aws_secret_access_key="x",
+            config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}),
+        )
+
+
+@pytest.fixture(scope="session")
+def running_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    folder = tmp_path_factory.mktemp("cloud")
+    tritons = FakeTritons()
+
+    def make_app(*, state_dir: Path, server_home: Path, region: str, endpoint_url: str) -> SageMakerApp:
+        del server_home
+        return SageMakerApp(folder=state_dir, region=region, endpoint_url=endpoint_url, start_server=tritons)
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    settings = CloudSettings(folder, folder, "111122223333", REGION)
+    cloud = Cloud(settings=settings, listener=listener, make_sagemaker=make_app)
+    yield cloud
+    tritons.released.set()
+    cloud.close()
+
+
+@pytest.fixture
+def account(running_cloud: Cloud) -> Account:
+    return Account(running_cloud.endpoint_url)

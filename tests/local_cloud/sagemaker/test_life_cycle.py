@@ -1,0 +1,332 @@
+"""The life of an endpoint, through boto3, with a strict stand-in for Triton."""
+
+import contextlib
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from botocore.exceptions import ClientError, WaiterError
+
+from local_cloud.sagemaker import create_app
+from tests.local_cloud.sagemaker.cloud import IMAGE, REGION, run_cloud, short_id, tarball, tree
+
+
+def ready_to_create(cloud, name="e", *, url=None, **environment):
+    cloud.model(name, url=url, environment={"FAKE_ANSWER": name, **environment})
+    cloud.config(name)
+
+
+def created(cloud, name="e", **options):
+    ready_to_create(cloud, name, **options)
+    cloud.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    return cloud.settled(name)
+
+
+def asked(cloud, name="e"):
+    return cloud.runtime.invoke_endpoint(EndpointName=name, Body=b"ask")["Body"].read().decode()
+
+
+def test_an_endpoint_comes_into_service_with_what_its_model_asks_for(cloud, tritons):
+    url = cloud.upload("m.tar.gz", tarball({"m/1/model.onnx": b"x"}))
+    ready_to_create(cloud, url=url)
+    made = cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    assert made["EndpointArn"] == f"arn:aws:sagemaker:{REGION}:{cloud.account}:endpoint/e"
+    cloud.sagemaker.get_waiter("endpoint_in_service").wait(
+        EndpointName="e", WaiterConfig={"Delay": 1, "MaxAttempts": 20}
+    )
+    described = cloud.sagemaker.describe_endpoint(EndpointName="e")
+    assert described["EndpointConfigName"] == "e"
+    assert described["ProductionVariants"] == [
+        {
+            "VariantName": "AllTraffic",
+            "DeployedImages": [{"SpecifiedImage": IMAGE}],
+            "CurrentWeight": 1.0,
+            "DesiredWeight": 1.0,
+            "CurrentInstanceCount": 1,
+            "DesiredInstanceCount": 1,
+        }
+    ]
+    assert tritons.started[0].startup_timeout_s == 480
+    order = tritons.started[0].order
+    assert order.environment == {"FAKE_ANSWER": "e"}
+    assert tree(order.model_root) == ["m", "m/1", "m/1/model.onnx"]
+    assert asked(cloud) == "e"
+    with pytest.raises(ClientError, match="Cannot create already existing endpoint"):
+        cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+
+
+def test_an_endpoint_is_creating_until_its_server_is_ready(cloud):
+    ready_to_create(cloud, FAKE_STARTS="never")
+    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    described = cloud.sagemaker.describe_endpoint(EndpointName="e")
+    assert described["EndpointStatus"] == "Creating"
+    assert "ProductionVariants" not in described
+    with pytest.raises(ClientError, match=r"Endpoint e of account \d+ not found"):
+        asked(cloud)
+    for call in (cloud.sagemaker.delete_endpoint, cloud.sagemaker.update_endpoint):
+        fields = {"EndpointConfigName": "e"} if call.__name__ == "update_endpoint" else {}
+        with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
+            call(EndpointName="e", **fields)
+
+
+def test_a_variants_own_time_limit_holds(cloud, tritons):
+    cloud.model("e")
+    cloud.config("e", ContainerStartupHealthCheckTimeoutInSeconds=90)
+    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    cloud.settled("e")
+    assert tritons.started[0].startup_timeout_s == 90
+
+
+def test_what_a_killed_cloud_left_is_removed(tmp_path):
+    (tmp_path / "endpoints/1/eu-west-1/e/i-1").mkdir(parents=True)
+    (tmp_path / "other").touch()
+    app = create_app(
+        state_dir=tmp_path, server_home=tmp_path, region=REGION, endpoint_url="http://localhost:1"
+    )
+    app.close()
+    assert tree(tmp_path) == ["other"]
+
+
+def test_without_a_server_an_endpoint_fails_and_says_how_to_get_one(tmp_path):
+    def make_app(url):
+        return create_app(state_dir=tmp_path, server_home=tmp_path, region=REGION, endpoint_url=url)
+
+    running = run_cloud(make_app)
+    described = created(next(running))
+    running.close()
+    assert described["EndpointStatus"] == "Failed"
+    assert "no Triton server is installed" in described["FailureReason"]
+
+
+def test_a_server_that_does_not_start_fails_the_endpoint_in_its_own_words(cloud, tritons, tmp_path):
+    described = created(cloud, FAKE_STARTS="no")
+    assert described["EndpointStatus"] == "Failed"
+    assert "variant AllTraffic did not pass the ping health check" in described["FailureReason"]
+    assert "E1121 model: no such tensor" in described["FailureReason"]
+    assert not tritons.started[0].running
+    with pytest.raises(WaiterError):
+        cloud.sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="e")
+    with pytest.raises(ClientError, match="Cannot update failed endpoint"):
+        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e")
+    cloud.sagemaker.delete_endpoint(EndpointName="e")
+    cloud.gone("e")
+    assert "e" not in [part for path in tree(tmp_path) for part in path.split("/")]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "Failed to download model data for container"),
+        (b"no archive", "Failed to extract model data archive"),
+        (tarball({"../x": ""}), "Refused to unpack the model data"),
+    ],
+    ids=short_id,
+)
+def test_an_artifact_that_cannot_be_had_fails_the_endpoint(cloud, tritons, content, words):
+    url = f"s3://{cloud.bucket}/gone.tar.gz" if content is None else cloud.upload("m.tar.gz", content)
+    described = created(cloud, url=url)
+    assert described["EndpointStatus"] == "Failed"
+    assert words in described["FailureReason"]
+    assert url in described["FailureReason"]
+    assert tritons.started == []
+
+
+def test_an_update_takes_over_without_a_failed_request(cloud, tritons):
+    created(cloud, "old")
+    ready_to_create(cloud, "new")
+    ended, answers = threading.Event(), []
+
+    def caller():
+        runtime = cloud.runtime
+        while not ended.is_set():
+            answers.append(runtime.invoke_endpoint(EndpointName="old", Body=b"ask")["Body"].read())
+
+    with ThreadPoolExecutor(4) as pool:
+        callers = [pool.submit(caller) for _ in range(4)]
+        try:
+            for config in ("new", "old", "new"):
+                cloud.sagemaker.update_endpoint(EndpointName="old", EndpointConfigName=config)
+                described = cloud.settled("old")
+                assert described["EndpointStatus"] == "InService"
+                assert described["EndpointConfigName"] == config
+        finally:
+            ended.set()
+        for one in callers:
+            one.result()
+    assert set(answers) == {b"old", b"new"}
+    assert asked(cloud, "old") == "new"
+    assert [server.running for server in tritons.started] == [False, False, False, True]
+
+
+def test_requests_that_run_during_an_update_end_on_the_old_server(cloud, tritons):
+    created(cloud, "old")
+    ready_to_create(cloud, "new")
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(cloud.runtime.invoke_endpoint, EndpointName="old", Body=b"hold")
+        assert tritons.started[0].holding.wait(10)
+        cloud.sagemaker.update_endpoint(EndpointName="old", EndpointConfigName="new")
+        while asked(cloud, "old") != "new":
+            time.sleep(0.01)
+        described = cloud.sagemaker.describe_endpoint(EndpointName="old")
+        assert described["EndpointStatus"] == "Updating"
+        assert described["PendingDeploymentSummary"]["EndpointConfigName"] == "new"
+        assert tritons.started[0].running
+        tritons.released.set()
+        assert held.result()["Body"].read() == b"held"
+    assert "PendingDeploymentSummary" not in cloud.settled("old")
+    assert not tritons.started[0].running
+
+
+def test_a_failed_update_keeps_what_was_there(cloud, tritons):
+    created(cloud, "old")
+    ready_to_create(cloud, "bad", FAKE_STARTS="no")
+    cloud.sagemaker.update_endpoint(EndpointName="old", EndpointConfigName="bad")
+    described = cloud.settled("old")
+    assert described["EndpointStatus"] == "InService"
+    assert described["EndpointConfigName"] == "old"
+    assert "no such tensor" in described["FailureReason"]
+    assert asked(cloud, "old") == "old"
+    assert [server.running for server in tritons.started] == [True, False]
+    ready_to_create(cloud, "good")
+    cloud.sagemaker.update_endpoint(EndpointName="old", EndpointConfigName="good")
+    assert "FailureReason" not in cloud.settled("old")
+
+
+def test_a_server_that_dies_is_started_again(cloud, tritons):
+    created(cloud)
+    with pytest.raises(ClientError, match="exit status 139") as caught:
+        cloud.runtime.invoke_endpoint(EndpointName="e", Body=b"die")
+    assert caught.value.response["Error"]["Code"] == "ServiceUnavailable"
+    assert asked_until_answered(cloud) == "e"
+    assert cloud.settled("e")["EndpointStatus"] == "InService"
+    assert len(tritons.started) == 2
+
+
+def asked_until_answered(cloud):
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with contextlib.suppress(cloud.runtime.exceptions.ServiceUnavailable):
+            return asked(cloud)
+    raise TimeoutError
+
+
+def test_a_deleted_endpoint_answers_what_runs_and_is_gone(cloud, tritons, tmp_path):
+    created(cloud)
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(cloud.runtime.invoke_endpoint, EndpointName="e", Body=b"hold")
+        assert tritons.started[0].holding.wait(10)
+        cloud.sagemaker.delete_endpoint(EndpointName="e")
+        assert cloud.sagemaker.describe_endpoint(EndpointName="e")["EndpointStatus"] == "Deleting"
+        with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
+            cloud.sagemaker.delete_endpoint(EndpointName="e")
+        tritons.released.set()
+        assert held.result()["Body"].read() == b"held"
+    cloud.gone("e")
+    assert not tritons.started[0].running
+    assert [item["type"] for item in cloud.app.inventory()] == ["model", "endpoint-config"]
+    assert not any("model" in path or "log" in path for path in tree(tmp_path))
+
+
+def numbers(cloud):
+    variant = cloud.settled("e")["ProductionVariants"][0]
+    return variant["DesiredInstanceCount"], variant["CurrentInstanceCount"], variant["CurrentWeight"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (1, 1, 1.0)),
+        ({"RetainAllVariantProperties": True}, (3, 3, 0.0)),
+        (
+            {
+                "RetainAllVariantProperties": True,
+                "ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DesiredWeight"}],
+            },
+            (3, 3, 1.0),
+        ),
+        (
+            {
+                "RetainAllVariantProperties": True,
+                "ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DesiredInstanceCount"}],
+            },
+            (1, 1, 0.0),
+        ),
+    ],
+)
+def test_an_update_keeps_the_numbers_it_is_told_to_keep(cloud, options, expected):
+    created(cloud)
+    cloud.sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName="e",
+        DesiredWeightsAndCapacities=[
+            {"VariantName": "AllTraffic", "DesiredInstanceCount": 3, "DesiredWeight": 0}
+        ],
+    )
+    assert numbers(cloud) == (3, 3, 0.0)
+    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e", **options)
+    assert numbers(cloud) == expected
+
+
+def test_an_unknown_variant_is_not_scaled(cloud):
+    created(cloud)
+    with pytest.raises(ClientError, match='Could not find variants "other"'):
+        cloud.sagemaker.update_endpoint_weights_and_capacities(
+            EndpointName="e", DesiredWeightsAndCapacities=[{"VariantName": "other"}]
+        )
+
+
+def test_a_deployment_configuration_is_shown_and_retained(cloud):
+    routing = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
+    policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}}
+    created(cloud)
+    for options, expected in (
+        ({"DeploymentConfig": policy}, policy),
+        ({"RetainDeploymentConfig": True}, policy),
+        ({}, None),
+    ):
+        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e", **options)
+        assert cloud.settled("e").get("LastDeploymentConfig") == expected
+
+
+def test_logs_are_carried_to_the_endpoints_group(cloud):
+    created(cloud)
+    cloud.sagemaker.delete_endpoint(EndpointName="e")
+    cloud.gone("e")
+    logs, group = cloud.client("logs"), "/aws/sagemaker/Endpoints/e"
+    stream = logs.describe_log_streams(logGroupName=group)["logStreams"][0]["logStreamName"]
+    assert stream.startswith("AllTraffic/i-")
+    events = logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True)["events"]
+    assert [event["message"] for event in events] == [
+        f"The embedded Triton of this machine plays the image {IMAGE}.",
+        "E1121 model: no such tensor",
+        "the server says hello",
+    ]
+
+
+def test_a_log_group_with_retention_is_kept(cloud):
+    logs, group = cloud.client("logs"), "/aws/sagemaker/Endpoints/e"
+    logs.create_log_group(logGroupName=group)
+    logs.put_retention_policy(logGroupName=group, retentionInDays=7)
+    created(cloud)
+    cloud.sagemaker.delete_endpoint(EndpointName="e")
+    cloud.gone("e")
+    (found,) = logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
+    assert found["retentionInDays"] == 7
+    assert logs.describe_log_streams(logGroupName=group)["logStreams"]
+
+
+def test_closing_ends_what_serves_and_what_is_on_its_way(cloud, tritons):
+    created(cloud, "serves")
+    ready_to_create(cloud, "starts", FAKE_STARTS="never")
+    cloud.sagemaker.create_endpoint(EndpointName="starts", EndpointConfigName="starts")
+    while len(tritons.started) < 2:
+        time.sleep(0.01)
+    cloud.app.close()
+    assert [server.running for server in tritons.started] == [False, False]
+
+
+def test_many_endpoints_live_side_by_side(cloud):
+    names = [f"e{number}" for number in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda name: created(cloud, name), names))
+        assert list(pool.map(lambda name: asked(cloud, name), names)) == names

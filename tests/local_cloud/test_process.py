@@ -1,0 +1,149 @@
+"""The cloud as a process: its state folder, its port, its end. Starts real processes, each for a moment."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from catalog.errors import UsageError
+from local_cloud.lifetime import is_running, start_ticks
+from local_cloud.process import (
+    CloudFailedError,
+    CloudRunningError,
+    PortInUseError,
+    read_address,
+    start_detached,
+    stop,
+)
+
+ROOT = Path(__file__).parents[2]
+FOREGROUND = """
+from pathlib import Path
+from local_cloud.process import run_foreground
+folder = Path({folder!r})
+run_foreground(
+    state_dir=folder, port=None, account_id="111122223333", region="eu-west-1", server_home=folder
+)
+"""
+
+
+def start(folder, **options):
+    return start_detached(
+        state_dir=folder,
+        **{
+            "port": None,
+            "account_id": "111122223333",
+            "region": "eu-west-1",
+            "server_home": folder,
+            **options,
+        },
+    )
+
+
+def wait_until(condition, *, timeout_s=60):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    yield tmp_path / "state"
+    stop(state_dir=tmp_path / "state")
+
+
+def test_a_detached_cloud_is_found_and_stopped(folder, monkeypatch):
+    # What a user has set for the real AWS must not reach the cloud's own calls.
+    monkeypatch.setenv("AWS_PROFILE", "no-such-profile")
+    address = start(folder)
+    assert read_address(folder) == address
+    assert address.environment()["AWS_ENDPOINT_URL"] == f"http://localhost:{address.port}"
+    ticks = start_ticks(address.pid)
+    with pytest.raises(CloudRunningError, match="already running") as refusal:
+        start(folder)
+    assert refusal.value.exit_code == 2
+    with pytest.raises(PortInUseError, match=f"port {address.port} cannot be used"):
+        start(folder / "beside", port=address.port)
+    assert stop(state_dir=folder) is True
+    assert not is_running(address.pid, ticks)
+    assert read_address(folder) is None
+    assert stop(state_dir=folder) is False
+
+
+def test_a_killed_cloud_leaves_nothing_that_stands_in_the_way(folder):
+    address = start(folder)
+    os.kill(address.pid, signal.SIGKILL)
+    wait_until(lambda: read_address(folder) is None)
+    assert not (folder / "cloud.json").exists()
+    assert start(folder).pid != address.pid
+
+
+def test_a_reused_process_id_is_not_taken_for_the_cloud(folder):
+    folder.mkdir()
+    (folder / "cloud.json").write_text(
+        f'{{"endpoint_url": "http://localhost:1", "port": 1, "pid": {os.getpid()}, "account_id": "111122223333",'
+        ' "region": "eu-west-1", "start_ticks": 1}'
+    )
+    assert read_address(folder) is None
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_foreground_cloud_ends_on_a_signal(folder, ending):
+    child = subprocess.Popen([sys.executable, "-c", FOREGROUND.format(folder=str(folder))], cwd=ROOT)
+    wait_until(lambda: read_address(folder) is not None)
+    child.send_signal(ending)
+    assert child.wait(timeout=60) == 0
+    assert not (folder / "cloud.json").exists()
+
+
+def test_a_foreground_cloud_ends_with_its_parent(folder):
+    script = (
+        "import subprocess, sys, time\n"
+        f"subprocess.Popen([sys.executable, '-c', {FOREGROUND.format(folder=str(folder))!r}])\n"
+        "time.sleep(600)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)
+    wait_until(lambda: read_address(folder) is not None)
+    cloud = read_address(folder)
+    assert cloud is not None
+    ticks = start_ticks(cloud.pid)
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not is_running(cloud.pid, ticks))
+
+
+def test_two_clouds_that_start_at_once_do_not_share_a_folder(folder):
+    starters = [
+        subprocess.Popen(
+            [sys.executable, "-c", FOREGROUND.format(folder=str(folder))],
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    wait_until(lambda: any(starter.poll() is not None for starter in starters))
+    loser = next(starter for starter in starters if starter.poll() is not None)
+    assert "CloudRunningError" in loser.communicate()[1]
+    wait_until(lambda: read_address(folder) is not None)
+    winner = next(starter for starter in starters if starter is not loser)
+    winner.terminate()
+    winner.communicate(timeout=60)
+    assert winner.returncode == 0
+
+
+def test_a_cloud_that_cannot_start_says_why(folder, monkeypatch):
+    folder.mkdir()
+    (folder / "cloud.lock").mkdir()
+    with pytest.raises(CloudFailedError, match="did not start"):
+        start(folder)
+
+
+def test_an_account_is_twelve_digits(folder):
+    with pytest.raises(UsageError, match="'12' is not an AWS account id"):
+        start(folder, account_id="12")
