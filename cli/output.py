@@ -65,6 +65,11 @@ class Step:
         """What came of it, for the line that stays when it is done."""
         self.show: Callable[[str], None] = _ignore
 
+    @property
+    def watched(self) -> bool:
+        """Whether somebody at a terminal sees what passes by."""
+        return self._output.notes.is_terminal
+
     def update(self, text: str) -> None:
         """What the step is doing now; on a terminal only the latest is seen."""
         self.show(text)

@@ -7,10 +7,10 @@ from typing import Any
 
 import moto.iam.models as iam_models
 from moto.cloudwatch.responses import CloudWatchResponse
-from moto.core.exceptions import ServiceException
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.iam.policy_validation import IAMTrustPolicyDocumentValidator
+from moto.s3.exceptions import S3ClientError
 from moto.s3.models import FakeBucket, S3Backend
 from moto.s3.responses import S3Response
 
@@ -51,9 +51,9 @@ def _put_checked_bucket_policy(backend: Any, bucket_name: str, policy: bytes) ->
     try:
         check_policy(json.loads(policy))
     except (json.JSONDecodeError, KeyError) as error:
-        raise ServiceException("MalformedPolicy", "Policies must be valid JSON") from error
+        raise S3ClientError("MalformedPolicy", "Policies must be valid JSON") from error
     except UnsupportedPolicyError as error:
-        raise ServiceException("NotImplemented", str(error)) from error
+        raise S3ClientError("NotImplemented", str(error)) from error
     _put_bucket_policy(backend, bucket_name, policy)
 
 

@@ -13,10 +13,15 @@ from pathlib import Path
 from catalog.errors import TritonstackError
 
 _INTERRUPT_GRACE_S = 20
+_LINES_SHOWN = 60
+_QUIET = {
+    "NODE_NO_WARNINGS": "1",  # about Node versions of years to come
+    "NO_COLOR": "1",
+}
 
 
 class CdkFailedError(TritonstackError):
-    """The CDK command line ended with an error; it has already said which."""
+    """The CDK command line ended with an error; the message holds its last words."""
 
 
 class InterruptedDeployError(TritonstackError):
@@ -32,13 +37,25 @@ class CdkCli:
     environment_name: str
     variables: Mapping[str, str]
 
-    def run(self, command: str, *arguments: str, on_line: Callable[[str], None]) -> None:
-        """Run one command to its end, passing each line it prints to `on_line`."""
-        argv = [str(self.executable), command, *arguments, "-c", f"env={self.environment_name}"]
-        status = _run(argv, cwd=self.project_root, variables=self.variables, on_line=on_line)
+    def run(
+        self, command: str, *arguments: str, on_line: Callable[[str], None], assembly: Path | None = None
+    ) -> None:
+        """Run one command to its end, passing each line it prints to `on_line`.
+
+        `assembly` is what `cdk synth` wrote; with it the command need not synthesise again.
+        """
+        source = ["--app", str(assembly)] if assembly else ["-c", f"env={self.environment_name}"]
+        argv = [str(self.executable), command, *arguments, *source]
+        said: list[str] = []
+
+        def hear(line: str) -> None:
+            said.append(line)
+            on_line(line)
+
+        status = _run(argv, cwd=self.project_root, variables=self.variables, on_line=hear)
         if status != 0:
             raise CdkFailedError(
-                f"`cdk {command}` failed with exit code {status}; its own words stand above",
+                f"`cdk {command}` failed with exit code {status}:\n" + "\n".join(said[-_LINES_SHOWN:]),
                 remedy=f"to run it by hand: npx cdk {command} {' '.join(arguments)} "
                 f"-c env={self.environment_name}",
             )
@@ -54,7 +71,7 @@ def find_cdk(project_root: Path, *, environment_name: str, variables: Mapping[st
         )
     # app.py runs with the python3 that is first on PATH: let it be the one that runs this.
     path = f"{Path(sys.executable).parent}:{variables.get('PATH', '')}"
-    return CdkCli(Path(found), project_root, environment_name, {**variables, "PATH": path})
+    return CdkCli(Path(found), project_root, environment_name, {**variables, **_QUIET, "PATH": path})
 
 
 def _run(

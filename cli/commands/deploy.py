@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -55,14 +57,16 @@ def _deploy(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, *, 
         wait_until_settled(
             cloud, [foundation, *endpoints], on_change=lambda stack: step.log(f"{stack.name}: {stack.status}")
         )
-    missing = _missing(workspace, cloud)
-    if missing:
-        with state.output.step(f"deploying {foundation}") as step:
-            _cdk_deploy(cdk, step, foundation)
-    for model, digest in missing:
-        _publish(state, workspace, cloud, model, digest)
-    with state.output.step(f"deploying {spec.name}") as step:
-        _cdk_deploy(cdk, step, "--all")
+    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
+        assembly = Path(folder)
+        with state.output.step("synthesising the stacks") as step:
+            cdk.run("synth", "--quiet", "--output", folder, on_line=step.update)
+        missing = _missing(workspace, cloud)
+        if missing:
+            _cdk_deploy(state, cdk, assembly, foundation)
+        for model, digest in missing:
+            _publish(state, workspace, cloud, model, digest)
+        _cdk_deploy(state, cdk, assembly, "--all")
     names = {name: spec.endpoint_name(name) for name in spec.endpoints}
     state.output.result(
         {"environment": spec.name, "endpoints": names},
@@ -70,18 +74,24 @@ def _deploy(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, *, 
     )
 
 
-def _cdk_deploy(cdk: CdkCli, step: Step, *stacks: str) -> None:
-    cdk.run(
-        "deploy",
-        *stacks,
-        "--require-approval",
-        "never",
-        "--concurrency",
-        "4",
-        "--progress",
-        "events",
-        on_line=step.log,
-    )
+def _cdk_deploy(state: Context, cdk: CdkCli, assembly: Path, stacks: str) -> None:
+    what = "what has changed" if stacks == "--all" else stacks
+    options = ("--require-approval", "never", "--concurrency", "4", "--progress", "events")
+    with state.output.step(f"deploying {what}") as step:
+        cdk.run("deploy", stacks, *options, assembly=assembly, on_line=lambda line: _show(step, line))
+
+
+def _show(step: Step, line: str) -> None:
+    """Of all that the CDK says, the events of the resources."""
+    columns = [column.strip() for column in line.split(" | ")]
+    if len(columns) != 6:
+        return
+    _, progress, _, status, kind, resource = columns
+    text = f"{progress:>5} {status} {kind} {resource.partition(' (')[0]}"
+    if step.watched and "FAILED" not in status:
+        step.update(text)
+    else:
+        step.log(text)
 
 
 def _require_bootstrap(

@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from local_cloud.cloudformation.changes import Providers, Replacement, ResourceState, compare
 from local_cloud.cloudformation.clients import Clients
 from local_cloud.cloudformation.errors import CloudFormationError
-from local_cloud.cloudformation.providers.base import ProviderError, ResourceRequest
+from local_cloud.cloudformation.providers.base import ProviderError, ResourceRequest, UnchangeableError
 from local_cloud.cloudformation.records import Stack, Step
 from local_cloud.cloudformation.template import Resource
 
@@ -163,15 +163,16 @@ class Operations:
             provider.settle(request, wanted.physical_id)
             attributes = provider.attributes(request, wanted.physical_id)
         except Exception as error:
-            raise self._failed(step, wanted, "UPDATE", error) from error
+            undoable = None if isinstance(error, UnchangeableError) else step
+            raise self._failed(undoable, wanted, "UPDATE", error) from error
         self._note(wanted, "UPDATE_COMPLETE")
         self._keep(replace(wanted, attributes=attributes))
         return step
 
-    def _failed(self, step: Step, state: ResourceState, word: str, error: Exception) -> StepError:
+    def _failed(self, step: Step | None, state: ResourceState, word: str, error: Exception) -> StepError:
         reason = reason_of(error)
         self._note(state, f"{word}_FAILED", reason)
-        return StepError(step.logical_id, reason, step)
+        return StepError(state.logical_id, reason, step)
 
     def _keep(self, state: ResourceState) -> None:
         with self.stack.lock:

@@ -42,19 +42,25 @@ class Account:
 
 
 @pytest.fixture(scope="session")
-def running_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+def fake_tritons() -> FakeTritons:
+    return FakeTritons()
+
+
+@pytest.fixture(scope="session")
+def running_cloud(tmp_path_factory: pytest.TempPathFactory, fake_tritons: FakeTritons) -> Iterator[Cloud]:
     folder = tmp_path_factory.mktemp("cloud")
-    tritons = FakeTritons()
 
     def make_app(*, state_dir: Path, server_home: Path, region: str, endpoint_url: str) -> SageMakerApp:
         del server_home
-        return SageMakerApp(folder=state_dir, region=region, endpoint_url=endpoint_url, start_server=tritons)
+        return SageMakerApp(
+            folder=state_dir, region=region, endpoint_url=endpoint_url, start_server=fake_tritons
+        )
 
     listener = socket.create_server(("127.0.0.1", 0))
     settings = CloudSettings(folder, folder, "111122223333", REGION)
     cloud = Cloud(settings=settings, listener=listener, make_sagemaker=make_app)
     yield cloud
-    tritons.released.set()
+    fake_tritons.released.set()
     cloud.close()
 
 

@@ -1,10 +1,12 @@
 """The cloud as a process: its state folder, its port, its end. Starts real processes, each for a moment."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from catalog.errors import UsageError
 from local_cloud.lifetime import is_running, start_ticks
 from local_cloud.process import (
+    CloudAddress,
     CloudFailedError,
     CloudRunningError,
     PortInUseError,
@@ -85,10 +88,8 @@ def test_a_killed_cloud_leaves_nothing_that_stands_in_the_way(folder):
 
 def test_a_reused_process_id_is_not_taken_for_the_cloud(folder):
     folder.mkdir()
-    (folder / "cloud.json").write_text(
-        f'{{"endpoint_url": "http://localhost:1", "port": 1, "pid": {os.getpid()}, "account_id": "111122223333",'
-        ' "region": "eu-west-1", "start_ticks": 1}'
-    )
+    address = CloudAddress("http://localhost:1", 1, os.getpid(), "111122223333", "eu-west-1")
+    (folder / "cloud.json").write_text(json.dumps(asdict(address) | {"start_ticks": 1}))
     assert read_address(folder) is None
 
 

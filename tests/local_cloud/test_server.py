@@ -55,7 +55,7 @@ def test_an_assumed_role_acts_in_its_own_account(running_cloud, account):
     role = f"arn:aws:iam::{account.account_id}:role/deploy"
     session = boto3.Session(aws_access_key_id="test", aws_secret_access_key="x", region_name="eu-west-1")
     sts = session.client("sts", endpoint_url=running_cloud.endpoint_url)
-    issued = sts.assume_role(RoleArn=role, RoleSessionName="s")["Credentials"]
+    issued = sts.assume_role(RoleArn=role, RoleSessionName="session")["Credentials"]
     StackDriver(account).create({"T": resource("AWS::SNS::Topic")})
     assumed = boto3.client(
         "cloudformation",

@@ -25,6 +25,10 @@ class ProviderError(Exception):
     """A resource could not be brought to what the template says; the message becomes its status reason."""
 
 
+class UnchangeableError(ProviderError):
+    """A change was refused before anything was done: there is nothing to be undone."""
+
+
 @dataclass(frozen=True)
 class Property:
     """What is known about one property of a type.
@@ -174,7 +178,7 @@ def refuse_change(request: ResourceRequest, previous: ResourceRequest, *names: s
     """Fail an update of properties that CloudFormation neither changes in place nor by replacement."""
     changed = [name for name in names if request.properties.get(name) != previous.properties.get(name)]
     if changed:
-        raise ProviderError(f"{', '.join(changed)} cannot be changed once the resource exists")
+        raise UnchangeableError(f"{', '.join(changed)} cannot be changed once the resource exists")
 
 
 def removed(request: ResourceRequest, previous: ResourceRequest, name: str) -> bool:

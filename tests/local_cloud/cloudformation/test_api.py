@@ -68,6 +68,7 @@ def test_lists(stack):
     assert [item["StackName"] for item in gone] == ["stack"]
 
 
+@pytest.mark.filterwarnings("ignore:.*does not match an error shape")
 def test_an_action_that_is_missing_is_named(stack):
     with pytest.raises(ClientError, match="'DetectStackDrift' is not implemented") as refusal:
         stack.cloudformation.detect_stack_drift(StackName="stack")

@@ -1,4 +1,4 @@
-"""Updates: what is planned is what happens, replacement spreads, failures go back, attempts can be repeated."""
+"""Updates: what is planned is what happens, replacement spreads, failures go back."""
 
 import pytest
 from botocore.exceptions import ClientError
