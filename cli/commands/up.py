@@ -26,10 +26,11 @@ def up(
     Example: tritonstack up --detach
     """
     state: Context = context.obj
-    folders = {"state_dir": state.project.cloud_dir, "server_home": state.project.server_dir}
+    cloud_dir, server_dir = state.project.cloud_dir, state.project.server_dir
     if not detach:
         run_foreground(
-            **folders,
+            state_dir=cloud_dir,
+            server_home=server_dir,
             port=port,
             account_id=account,
             region=region,
@@ -37,7 +38,9 @@ def up(
         )
         return
     with state.output.step("starting the embedded cloud"):
-        address = start_detached(**folders, port=port, account_id=account, region=region)
+        address = start_detached(
+            state_dir=cloud_dir, server_home=server_dir, port=port, account_id=account, region=region
+        )
     _report(state, address, shell=shell)
 
 
