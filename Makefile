@@ -74,6 +74,6 @@ $(DEV): requirements-dev.txt $(RUNTIME)
 	@touch $@
 
 $(CDK): package-lock.json
-	@node -e 'process.exit(+process.versions.node.split(".")[0] < 18)' || { echo "Node 18 or newer is needed" >&2; exit 1; }
+	@node -e 'process.exit(process.versions.node.split(".")[0] < 18 ? 1 : 0)' || { echo "Node 18 or newer is needed" >&2; exit 1; }
 	@npm ci --silent --no-fund --no-audit
 	@touch $@

@@ -118,7 +118,7 @@ def describe_change_set(context: Context, params: Params) -> Answer:
 @action(
     "ExecuteChangeSet",
     takes="StackName ChangeSetName DisableRollback",
-    accepts="ClientRequestToken RetainExceptOnCreate",
+    accepts="ClientRequestToken",
 )
 def execute_change_set(context: Context, params: Params) -> Answer:
     """Carry out a change set."""

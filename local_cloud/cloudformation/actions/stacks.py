@@ -22,10 +22,9 @@ _STACK = (
     "StackName TemplateBody TemplateURL Parameters Capabilities Tags NotificationARNs RoleARN "
     "DisableRollback DeploymentConfig"
 )
-_NO_EFFECT = "ClientRequestToken TimeoutInMinutes RetainExceptOnCreate"
 
 
-@action("CreateStack", takes=f"{_STACK} OnFailure EnableTerminationProtection", accepts=_NO_EFFECT)
+@action("CreateStack", takes=f"{_STACK} OnFailure EnableTerminationProtection", accepts="ClientRequestToken")
 def create_stack(context: Context, params: Params) -> Answer:
     """Create a stack."""
     if context.store.find(context.place, params["StackName"]) is not None:
@@ -44,7 +43,7 @@ def create_stack(context: Context, params: Params) -> Answer:
     return {"StackId": stack.identity.stack_id}
 
 
-@action("UpdateStack", takes=f"{_STACK} UsePreviousTemplate", accepts=_NO_EFFECT)
+@action("UpdateStack", takes=f"{_STACK} UsePreviousTemplate", accepts="ClientRequestToken")
 def update_stack(context: Context, params: Params) -> Answer:
     """Update a stack."""
     stack = context.store.get(context.place, params["StackName"])
@@ -116,7 +115,7 @@ def continue_update_rollback(context: Context, params: Params) -> Answer:
     return {}
 
 
-@action("RollbackStack", takes="StackName", accepts="ClientRequestToken RoleARN RetainExceptOnCreate")
+@action("RollbackStack", takes="StackName", accepts="ClientRequestToken RoleARN")
 def rollback_stack(context: Context, params: Params) -> Answer:
     """Roll back a deployment that failed with rollback disabled."""
     stack = context.store.get(context.place, params["StackName"])

@@ -24,8 +24,11 @@ class StackDriver:
         return self.account.client("cloudformation")
 
     def create(self, resources: dict[str, Any], **sections: Any) -> str:
-        self.cloudformation.create_stack(**self._call(resources, sections))
+        self.begin_create(resources, **sections)
         return self.settled()
+
+    def begin_create(self, resources: dict[str, Any], **sections: Any) -> None:
+        self.cloudformation.create_stack(**self._call(resources, sections))
 
     def update(self, resources: dict[str, Any], **sections: Any) -> str:
         self.cloudformation.update_stack(**self._call(resources, sections))

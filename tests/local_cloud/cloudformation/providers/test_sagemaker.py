@@ -1,6 +1,5 @@
 """SageMaker resources in a stack, with a stand-in for Triton behind the endpoints."""
 
-import threading
 import time
 
 import pytest
@@ -104,16 +103,14 @@ def test_tags_alone_replace_nothing(stack, artifact):
 def test_a_stack_can_be_deleted_while_its_endpoint_is_being_made(stack, artifact, fake_tritons, monkeypatch):
     monkeypatch.setattr(engine, "_PATIENCE_S", 0.1)
     before = len(fake_tritons.started)
-    creating = threading.Thread(target=stack.create, args=(serving(artifact, FAKE_STARTS="never"),))
-    creating.start()
+    stack.begin_create(serving(artifact, FAKE_STARTS="never"))
     while len(fake_tritons.started) == before:
-        creating.join(0.02)
+        time.sleep(0.02)
     stack_id = stack.described()["StackId"]
     stack.cloudformation.delete_stack(StackName="stack")
     # As on AWS, an endpoint cannot be deleted before it has come up, or failed to.
     assert stack.described()["StackStatus"].endswith("_IN_PROGRESS")
     fake_tritons.started[-1].stop()
-    creating.join()
     while stack.settled(stack_id) != "DELETE_COMPLETE":
         time.sleep(0.02)
     assert names(stack) == (0, 0, 0)
