@@ -4,7 +4,8 @@ SHELL := bash
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-PIP := .venv/bin/python -m pip install --quiet
+# Twice quiet: errors only, so that a warning about one machine's index does not bury what matters.
+PIP := .venv/bin/python -m pip install --quiet --quiet
 
 VENV := .venv/pyvenv.cfg
 RUNTIME := .venv/.runtime

@@ -46,10 +46,17 @@ class FileProblem:
     remedy: str | None = None
 
     def __str__(self) -> str:
-        place = str(self.file) if self.line is None else f"{self.file}:{self.line}"
+        file = shown_path(self.file)
+        place = file if self.line is None else f"{file}:{self.line}"
         subject = f"{self.field}: " if self.field else ""
         text = f"{place}: {subject}{self.message}"
         return f"{text}\n  help: {self.remedy}" if self.remedy else text
+
+
+def shown_path(path: Path) -> str:
+    """A path as people would type it: from the working directory, if it lies there."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 class InvalidFilesError(UsageError):

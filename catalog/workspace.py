@@ -12,7 +12,7 @@ from pathlib import Path
 from catalog.documents import Document, RecordT, closest, load_document
 from catalog.endpoints import EndpointSpec
 from catalog.environments import EnvironmentSpec
-from catalog.errors import FileProblem, InvalidFilesError, UsageError
+from catalog.errors import FileProblem, InvalidFilesError, UsageError, shown_path
 from catalog.locks import Lock, LockedArtifact, load_lock
 from catalog.models import ModelSpec
 from catalog.project import Project
@@ -57,7 +57,7 @@ class Workspace:
                 remedy=remedy,
             )
         if artifact.spec_hash != self.model_of(endpoint).hash:
-            model_file = self.models[endpoint.model].file
+            model_file = shown_path(self.models[endpoint.model].file)
             return FileProblem(
                 self.lock.file,
                 self.lock.line_of(("models", endpoint.model)),

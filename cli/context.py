@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from catalog.environments import EMBEDDED_ACCOUNT, EnvironmentSpec
 from catalog.errors import TritonstackError
@@ -34,11 +33,3 @@ class Context:
                 remedy="start it with `tritonstack up --detach`",
             )
         return cloud_of(spec, variables=address.environment())
-
-
-def relative(path: Path) -> str:
-    """A path as short as it can be said from here."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from catalog.documents import Document, closest
-from catalog.errors import UsageError
+from catalog.errors import UsageError, shown_path
 from catalog.locks import write_lock
 from catalog.manifests import Manifest
 from catalog.models import ModelSpec
 from catalog.targets import acceptable_targets
 from catalog.workspace import Workspace, load_workspace
-from cli.context import Context, relative
+from cli.context import Context
 from cli.output import Step
 from model_build.build import BuildFolders, BuildResult, build_model
 from model_build.progress import Progress
@@ -51,7 +51,7 @@ def build(
                 )
         lock = lock.with_artifact(result.manifest)
     changed = write_lock(workspace.lock.file, lock)
-    state.output.note(f"{relative(workspace.lock.file)} {'written' if changed else 'is up to date'}")
+    state.output.note(f"{shown_path(workspace.lock.file)} {'written' if changed else 'is up to date'}")
     state.output.result(
         {
             "lock": str(workspace.lock.file),
@@ -97,8 +97,11 @@ def _build_one(state: Context, model: Document[ModelSpec], targets: Targets) -> 
 def _show(step: Step, progress: Progress) -> None:
     if progress.state == "started":
         step.update(progress.step)
-    else:
-        step.log(f"{progress.step}: {progress.detail} ({progress.seconds:.1f} s)")
+        return
+    # What went wrong is said once, by the error that ends the command; a damaged artifact ends nothing.
+    detail = progress.detail.splitlines()[0] if progress.detail else ""
+    mark = "failed: " if progress.state == "failed" else ""
+    step.log(f"{progress.step}: {mark}{detail} ({progress.seconds:.1f} s)")
 
 
 def _facts(result: BuildResult) -> dict[str, object]:

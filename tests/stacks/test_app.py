@@ -88,8 +88,8 @@ def test_every_fault_of_the_files_is_told_without_a_traceback(project, tmp_path)
     file.write_text(text)
     result = run_app(project, environment="sample", outdir=tmp_path)
     assert result.returncode == 2
-    assert f"{file}:5: removl: unknown key\n  help: did you mean 'removal'?" in result.stderr
-    assert f"{file}:12: endpoints.plain.instance_type: " in result.stderr
+    assert "environments/sample.yaml:5: removl: unknown key\n  help: did you mean 'removal'?" in result.stderr
+    assert "environments/sample.yaml:12: endpoints.plain.instance_type: " in result.stderr
     assert "Traceback" not in result.stderr
     assert not list(tmp_path.iterdir())
 

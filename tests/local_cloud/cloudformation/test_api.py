@@ -1,6 +1,7 @@
 """The API beside deployments: templates, lists, and clear refusals."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from botocore.exceptions import ClientError
@@ -88,6 +89,18 @@ def test_a_stack_needs_a_proper_name(stack, name):
         stack.cloudformation.create_stack(
             StackName=name, TemplateBody=json.dumps({"Resources": {"P": parameter()}})
         )
+
+
+def test_of_many_that_create_a_stack_at_once_one_does(stack):
+    def attempt(_):
+        try:
+            return stack.create({"P": parameter()})
+        except ClientError as error:
+            return error.response["Error"]["Code"]
+
+    with ThreadPoolExecutor(6) as pool:
+        answers = sorted(pool.map(attempt, range(6)))
+    assert answers == ["AlreadyExistsException"] * 5 + ["CREATE_COMPLETE"]
 
 
 def test_a_stack_exists_once(stack):

@@ -79,6 +79,7 @@ def test_additions_and_removals(stack):
     }
     assert stack.update(after) == "UPDATE_COMPLETE"
     assert names(stack) == ["/b", "/c"]
+    assert stack.physical_ids() == {"B": "/b", "C": "/c"}
 
 
 def test_nothing_to_do_is_said_so(stack):

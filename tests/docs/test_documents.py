@@ -1,0 +1,58 @@
+"""What the documents show is what the code accepts, and what they point to is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from catalog.documents import load_document
+from catalog.environments import EnvironmentSpec
+from catalog.models import ModelSpec
+from catalog.project import find_project
+from cli.main import app
+
+ROOT = find_project(Path(__file__).parent).root
+DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")], key=str)
+
+
+def blocks(language: str) -> Iterator[tuple[Path, str]]:
+    for document in DOCUMENTS:
+        for text in re.findall(rf"```{language}\n(.*?)```", document.read_text(), re.DOTALL):
+            yield document, text
+
+
+@pytest.mark.parametrize(("document", "text"), list(blocks("yaml")))
+def test_every_yaml_example_is_valid(document: Path, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "example.yaml"
+    file.write_text(text)
+    load_document(file, ModelSpec if text.startswith("# models/") else EnvironmentSpec)
+
+
+@pytest.mark.parametrize(("document", "text"), list(blocks("python")))
+def test_every_python_example_compiles(document: Path, text: str) -> None:
+    compile(text, str(document), "exec")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_every_command_shown_exists(document: Path) -> None:
+    known = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    shown = set(re.findall(r"^(?:eval \"\$\()?tritonstack ([a-z]+)", document.read_text(), re.MULTILINE))
+    assert shown <= known
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_every_link_and_path_leads_somewhere(document: Path) -> None:
+    text = document.read_text()
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
+    folders = re.findall(r"`((?:[a-z_]+/)+)`", text)
+    missing = [link for link in links if not (document.parent / link).exists()]
+    missing += [folder for folder in folders if not (ROOT / folder).exists() and folder[0] != "."]
+    assert missing == []
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "lint", "clean", "help", "setup"])
+def test_every_make_target_shown_exists(target: str) -> None:
+    assert re.search(rf"^{target}:.* ## ", (ROOT / "Makefile").read_text(), re.MULTILINE)

@@ -1,0 +1,103 @@
+"""What operations say and do, against moto's S3 and STS and a stand-in for the CDK's executable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from moto import mock_aws
+
+from catalog.errors import TritonstackError, UsageError
+from catalog.project import Project
+from catalog.workspace import load_workspace
+from operations.artifacts import is_published
+from operations.aws import Cloud, CloudAccessError, require_account
+from operations.cdk import CdkFailedError, find_cdk
+from operations.destroy import empty_bucket, require_removable
+
+VARIABLES = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+DIGEST = "ab" * 32
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    with mock_aws():
+        yield Cloud("123456789012", "us-east-1", VARIABLES)
+
+
+def test_credentials_of_the_right_account_are_accepted(cloud: Cloud) -> None:
+    require_account(cloud)
+
+
+def test_credentials_of_another_account_are_refused(cloud: Cloud) -> None:
+    other = Cloud("111111111111", "us-east-1", VARIABLES)
+    with pytest.raises(CloudAccessError) as caught:
+        require_account(other)
+    assert "these credentials belong to account 123456789012" in caught.value.message
+    assert "AWS_PROFILE" in str(caught.value.remedy)
+
+
+def test_an_artifact_counts_as_published_when_its_manifest_is_there(cloud: Cloud) -> None:
+    def published() -> bool:
+        return is_published(cloud, bucket="artifacts", model="minilm", digest=DIGEST)
+
+    assert not published()
+    cloud.client("s3").create_bucket(Bucket="artifacts")
+    cloud.client("s3").put_object(Bucket="artifacts", Key=f"models/minilm/{DIGEST}/model.tar.gz", Body=b"x")
+    assert not published()
+    cloud.client("s3").put_object(Bucket="artifacts", Key=f"models/minilm/{DIGEST}/manifest.json", Body=b"{}")
+    assert published()
+
+
+def test_emptying_a_bucket_takes_versions_and_delete_markers(cloud: Cloud) -> None:
+    s3 = cloud.client("s3")
+    s3.create_bucket(Bucket="artifacts")
+    s3.put_bucket_versioning(Bucket="artifacts", VersioningConfiguration={"Status": "Enabled"})
+    for body in (b"one", b"two"):
+        s3.put_object(Bucket="artifacts", Key="key", Body=body)
+    s3.delete_object(Bucket="artifacts", Key="key")
+    assert empty_bucket(cloud, "artifacts") == 3
+    s3.delete_bucket(Bucket="artifacts")
+
+
+def test_a_bucket_that_is_gone_is_empty(cloud: Cloud) -> None:
+    assert empty_bucket(cloud, "artifacts") == 0
+
+
+def test_an_environment_that_retains_is_not_destroyed(project: Project) -> None:
+    with pytest.raises(UsageError, match="is protected"):
+        require_removable(load_workspace(project, "dev").spec)
+
+
+def stand_in_cdk(root: Path, script: str) -> None:
+    executable = root / "node_modules" / ".bin" / "cdk"
+    executable.parent.mkdir(parents=True)
+    executable.write_text(f"#!/bin/sh\n{script}\n")
+    executable.chmod(0o755)
+
+
+def test_a_failing_cdk_is_quoted(tmp_path: Path) -> None:
+    stand_in_cdk(tmp_path, "echo said: $*; echo the reason >&2; exit 3")
+    heard: list[str] = []
+    cdk = find_cdk(tmp_path, environment_name="dev", variables={})
+    with pytest.raises(CdkFailedError) as caught:
+        cdk.run("deploy", "--all", on_line=heard.append)
+    assert heard == ["said: deploy --all -c env=dev", "the reason"]
+    assert "exit code 3" in caught.value.message
+    assert "the reason" in caught.value.message
+    assert caught.value.remedy == "to run it by hand: npx cdk deploy --all -c env=dev"
+
+
+def test_an_assembly_takes_the_place_of_the_app(tmp_path: Path) -> None:
+    stand_in_cdk(tmp_path, "echo $*")
+    heard: list[str] = []
+    cdk = find_cdk(tmp_path, environment_name="dev", variables={})
+    cdk.run("deploy", "--all", on_line=heard.append, assembly=tmp_path / "out")
+    assert heard == [f"deploy --all --app {tmp_path / 'out'}"]
+
+
+def test_a_missing_cdk_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TritonstackError, match="the CDK command line is not installed"):
+        find_cdk(tmp_path, environment_name="dev", variables={})
