@@ -17,7 +17,6 @@ from moto.s3.responses import S3Response
 from local_cloud.accounts import account_in_key
 from local_cloud.bucket_policies import UnsupportedPolicyError, check_policy, effective_policy
 
-_account_of_issued_key = iam_models.get_account_id_from
 _put_bucket_policy = S3Backend.put_bucket_policy
 _answer_head_object = S3Response.head_object
 _default_account = DEFAULT_ACCOUNT_ID
@@ -36,8 +35,12 @@ def account_of(access_key: str) -> str:
     named = account_in_key(access_key)
     if named is not None:
         return named
-    issued = _account_of_issued_key(access_key)
-    return _default_account if issued == DEFAULT_ACCOUNT_ID else issued
+    for account_id, partitions in list(iam_models.iam_backends.items()):
+        # Asked for without making it: every backend that is made loads all of AWS's managed policies.
+        backend = partitions.get("aws")
+        if backend is not None and access_key in backend.access_keys:
+            return account_id
+    return _default_account
 
 
 def _get_permission(bucket: Any, action: str, resource: str) -> PermissionResult:
@@ -72,7 +75,8 @@ def _head_object(
 
 
 _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
-    # moto puts unknown keys into the account 123456789012, and knows no key that names an account.
+    # moto puts unknown keys into the account 123456789012, knows no key that names an account, and looks an
+    # issued one up in every partition of every account, all of which it makes for that.
     (iam_models, "get_account_id_from", account_of),
     # moto enforces bucket policies but ignores their conditions: a TLS-only policy would deny everything.
     (FakeBucket, "get_permission", _get_permission),

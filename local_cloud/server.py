@@ -34,6 +34,8 @@ from local_cloud.sagemaker.app import SageMakerApp, create_app
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
+_POLL_S = 0.05
+"""How often the server looks whether it is to stop."""
 INVENTORY_PATH = "/_tritonstack/inventory"
 _log = logging.getLogger(__name__)
 
@@ -73,7 +75,9 @@ class Cloud:
             region=settings.region,
             endpoint_url=self.endpoint_url,
         )
-        self._thread = threading.Thread(target=self._server.serve_forever, name="cloud", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_S,), name="cloud", daemon=True
+        )
         self._thread.start()
 
     @property

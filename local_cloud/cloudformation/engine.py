@@ -62,9 +62,14 @@ class Engine:
         self._start(stack, None, work)
 
     def _start(self, stack: Stack, status: str | None, work: Callable[[], None]) -> None:
-        if status is not None:
-            stack.cancelled.clear()
-            stack.set_status(status, reason="User Initiated")
+        with stack.lock:
+            if status is not None:
+                if stack.in_progress:
+                    raise CloudFormationError(
+                        f"Stack:{stack.identity.stack_id} is in {stack.status} state and can not be updated."
+                    )
+                stack.cancelled.clear()
+                stack.set_status(status, reason="User Initiated")
 
         def run() -> None:
             try:
@@ -199,8 +204,8 @@ class Deployment:
         for state in reversed(replaced):
             self._try_removing(state, retain=state.update_replace_policy in _RETAINED)
         for state in newest_first(gone):
-            self._try_removing(state, retain=state.deletion_policy != "Delete")
             del self.stack.resources[state.logical_id]
+            self._try_removing(state, retain=state.deletion_policy != "Delete")
         while self.stack.broken:
             self._try_removing(self.stack.broken.pop(), retain=False)
 

@@ -50,7 +50,6 @@ class Evaluation:
     parameters: Mapping[str, Parameter]
     identity: StackIdentity
     surroundings: Surroundings
-    notification_arns: tuple[str, ...] = ()
     imports: set[str] = field(default_factory=set)
     _conditions: dict[str, bool | None] = field(default_factory=dict)
 
@@ -115,7 +114,7 @@ class Evaluation:
             "AWS::StackId": self.identity.stack_id,
             "AWS::Partition": "aws",
             "AWS::URLSuffix": "amazonaws.com",
-            "AWS::NotificationARNs": list(self.notification_arns),
+            "AWS::NotificationARNs": [],
         }.get(name)
 
 

@@ -49,7 +49,6 @@ def propose(
         parameters=parameters,
         identity=stack.identity,
         surroundings=surroundings,
-        notification_arns=settings.notification_arns,
     )
     evaluation.check_rules()
     changes = plan_changes(existing=stack.resources, evaluation=evaluation, providers=providers)

@@ -80,7 +80,6 @@ class StackSettings:
 
     tags: Mapping[str, str] = field(default_factory=dict)
     role_arn: str | None = None
-    notification_arns: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
     disable_rollback: bool = False
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from local_cloud.cloudformation.clients import Clients
-from local_cloud.cloudformation.errors import CloudFormationError, TemplateError
+from local_cloud.cloudformation.errors import AlreadyExistsError, CloudFormationError, TemplateError
 from local_cloud.cloudformation.records import Output, Stack
 
 
@@ -28,14 +28,11 @@ class Store:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def add(self, place: Place, stack: Stack) -> None:
-        """Remember a new stack."""
+        """Remember a new stack, unless one of its name has come into being meanwhile."""
         with self._lock:
+            if self.find(place, stack.identity.name) is not None:
+                raise AlreadyExistsError(f"Stack [{stack.identity.name}] already exists")
             self._stacks.setdefault(place, {})[stack.identity.stack_id] = stack
-
-    def forget(self, place: Place, stack: Stack) -> None:
-        """Forget a stack that never came to be."""
-        with self._lock:
-            del self._stacks[place][stack.identity.stack_id]
 
     def stacks(self, place: Place) -> list[Stack]:
         """Return all stacks of a place, newest first."""

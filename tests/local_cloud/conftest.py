@@ -6,6 +6,7 @@ import itertools
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.local_cloud.sagemaker.cloud import FakeTritons
 
 REGION = "eu-west-1"
 _accounts = itertools.count(200000000000)
+_session = boto3.Session()
 
 
 @dataclass(frozen=True)
@@ -31,14 +33,19 @@ class Account:
     region: str = REGION
 
     def client(self, service: str) -> Any:
-        return boto3.client(
-            service,
-            endpoint_url=self.endpoint_url,
-            region_name=self.region,
-            aws_access_key_id=access_key_for(self.account_id),
-            aws_secret_access_key="x",
-            config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}),
-        )
+        return _client(service, self.endpoint_url, self.account_id, self.region)
+
+
+@cache
+def _client(service: str, endpoint_url: str, account_id: str, region: str) -> Any:
+    return _session.client(
+        service,
+        endpoint_url=endpoint_url,
+        region_name=region,
+        aws_access_key_id=access_key_for(account_id),
+        aws_secret_access_key="x",
+        config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}),
+    )
 
 
 @pytest.fixture(scope="session")

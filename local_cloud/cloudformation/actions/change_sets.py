@@ -105,7 +105,7 @@ def describe_change_set(context: Context, params: Params) -> Answer:
     return {
         **_summary(stack, change_set),
         "Parameters": [parameter.described() for parameter in proposal.parameters.values()],
-        "NotificationARNs": list(proposal.settings.notification_arns),
+        "NotificationARNs": [],
         "Capabilities": list(proposal.settings.capabilities),
         "Tags": [{"Key": key, "Value": value} for key, value in proposal.settings.tags.items()],
         "Changes": [

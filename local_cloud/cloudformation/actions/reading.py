@@ -6,6 +6,8 @@ from local_cloud.cloudformation.actions.base import Answer, Context, Params, act
 from local_cloud.cloudformation.errors import CloudFormationError
 from local_cloud.cloudformation.records import Event, Stack
 
+_GONE = {"DELETE_COMPLETE", "DELETE_SKIPPED"}
+
 
 @action("DescribeStacks", takes="StackName", accepts="NextToken")
 def describe_stacks(context: Context, params: Params) -> Answer:
@@ -108,7 +110,7 @@ def _described(stack: Stack) -> Answer:
             "StackStatus": stack.status,
             "StackStatusReason": stack.reason,
             "DisableRollback": stack.settings.disable_rollback,
-            "NotificationARNs": list(stack.settings.notification_arns),
+            "NotificationARNs": [],
             "Capabilities": list(stack.settings.capabilities),
             "Outputs": [output.described() for output in stack.outputs],
             "RoleARN": stack.settings.role_arn,
@@ -162,4 +164,5 @@ def _resources(stack: Stack) -> list[Answer]:
                 "DriftInformation": {"StackResourceDriftStatus": "NOT_CHECKED"},
             }
             for logical_id, known in stack.statuses.items()
+            if stack.deleted is not None or known.status not in _GONE
         ]

@@ -154,13 +154,14 @@ def stack_settings(
     params: Params, *, previous: StackSettings | None = None, disable_rollback: bool = False
 ) -> StackSettings:
     """Return what a call says about the stack; what an update leaves out stays."""
+    if params.get("NotificationARNs"):
+        raise CloudFormationError("NotificationARNs are not implemented in the embedded cloud")
     previous = previous or StackSettings()
     tags = params.get("Tags")
     disable_rollback = disable_rollback or bool(deployment_config(params).get("DisableRollback", False))
     return StackSettings(
         tags=previous.tags if tags is None else {tag["Key"]: tag["Value"] for tag in tags},
         role_arn=params.get("RoleARN", previous.role_arn),
-        notification_arns=tuple(params.get("NotificationARNs", previous.notification_arns)),
         capabilities=tuple(params.get("Capabilities", ())),
         disable_rollback=bool(params.get("DisableRollback", False)) or disable_rollback,
     )
