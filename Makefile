@@ -40,10 +40,10 @@ bench: setup ## how long synth, deploy, invoke and destroy take here
 	@.venv/bin/python -m benchmarks.lifecycle
 
 setup: ## install what `make demo` and the command line need
-	@$(MAKE) --no-print-directory -j3 $(RUNTIME) $(CDK) server
+	@$(MAKE) --silent --no-print-directory -j3 $(RUNTIME) $(CDK) server
 
 setup-dev: ## the same, and what tests and lint need
-	@$(MAKE) --no-print-directory -j3 $(DEV) $(CDK) server
+	@$(MAKE) --silent --no-print-directory -j3 $(DEV) $(CDK) server
 
 server: ## install the Triton server that plays SageMaker's on this machine
 	@$(PYTHON) -m triton_runtime.install --home "$${TRITONSTACK_HOME:-.tritonstack}/server"

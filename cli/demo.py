@@ -149,7 +149,11 @@ def destroy(demo: Demo) -> None:
 def look_at_what_is_left(demo: Demo) -> None:
     """Step 7: ask every service of the cloud for what it still holds."""
     with urllib.request.urlopen(f"{demo.address().endpoint_url}/_tritonstack/inventory") as answer:  # noqa: S310
-        left = [item for item in json.load(answer) if not item.get("pending_deletion")]
+        found = json.load(answer)
+    left = [item for item in found if not item.get("pending_deletion")]
+    for item in found:
+        if item not in left:
+            console.print(f"  {item['service']} {item['type']} {item['id']} waits out its deletion period")
     for item in left:
         console.print(f"  {item['service']} {item['type']} {item['id']}")
     console.print(f"left in the account: {len(left) or 'nothing'}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -18,6 +19,9 @@ def up(
     account: Annotated[str, typer.Option(help="The account it plays.")] = EMBEDDED_ACCOUNT,
     region: Annotated[str, typer.Option(help="The region it plays.")] = "us-east-1",
     shell: Annotated[bool, typer.Option("--shell", help="Print export lines for a shell to eval.")] = False,
+    capabilities: Annotated[
+        bool, typer.Option("--capabilities", help="Print what it can do, and start nothing.")
+    ] = False,
 ) -> None:
     """Start the embedded AWS on this machine: S3, IAM, CloudFormation, SageMaker with a real Triton, ...
 
@@ -26,6 +30,9 @@ def up(
     Example: tritonstack up --detach
     """
     state: Context = context.obj
+    if capabilities:
+        _report_capabilities(state)
+        return
     cloud_dir, server_dir = state.project.cloud_dir, state.project.server_dir
     if not detach:
         run_foreground(
@@ -51,4 +58,29 @@ def _report(state: Context, address: CloudAddress, *, shell: bool) -> None:
     state.output.result(
         {"endpoint_url": address.endpoint_url, "pid": address.pid, "environment": variables},
         text="\n".join(lines) if shell else text,
+    )
+
+
+def _report_capabilities(state: Context) -> None:
+    # Imported here: no other use of this command needs what the cloud itself is made of.
+    from local_cloud import capabilities as cloud  # noqa: PLC0415
+    from local_cloud.sagemaker import ACCEPTED_WITHOUT_EFFECT  # noqa: PLC0415
+
+    hosting = [f"| {field} | {reason} |" for field, reason in ACCEPTED_WITHOUT_EFFECT.items()]
+    state.output.result(
+        {
+            "types": [asdict(item) for item in cloud.capabilities()],
+            "actions": cloud.actions(),
+            "sagemaker_without_effect": ACCEPTED_WITHOUT_EFFECT,
+        },
+        text="\n".join(
+            [
+                "CloudFormation types\n",
+                cloud.capability_table(),
+                "\nSageMaker fields that are accepted without effect\n",
+                "| field | why |",
+                "|---|---|",
+                *hosting,
+            ]
+        ),
     )

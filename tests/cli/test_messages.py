@@ -111,3 +111,11 @@ def test_every_command_has_help_with_an_example(
     code, out, _ = outcome(capsys, project, command, "--help")
     assert code == 0
     assert f"Example: tritonstack {command}" in " ".join(out.split())
+
+
+def test_the_clouds_capabilities_are_listed(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = outcome(capsys, project, "--json", "up", "--capabilities")
+    result = json.loads(out)
+    assert code == 0
+    assert "AWS::SageMaker::Endpoint" in {item["type"] for item in result["types"]}
+    assert "ProductionVariant.InstanceType" in result["sagemaker_without_effect"]
