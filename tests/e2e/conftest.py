@@ -56,6 +56,8 @@ class Site:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            # A runner in the background ignores Ctrl-C, and its children would, too.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def run(self, *command: str, exit_code: int = 0, with_cloud: bool = False) -> str:

@@ -112,7 +112,7 @@ def test_an_unbuilt_endpoint_is_an_error_on_its_own_stack_only(project, synthesi
 def test_cdk_refuses_just_the_unbuilt_endpoint(project):
     refused = run_cdk(project, "synth", "--quiet", "-c", "env=kept")
     assert refused.returncode == 1
-    assert f"{project.environment_file('kept')}:7: endpoints.plain.model: " in refused.stderr
+    assert "environments/kept.yaml:7: endpoints.plain.model: " in refused.stderr
     assert "help: run `tritonstack build kept` and commit kept.lock.yaml" in refused.stderr
     foundation = run_cdk(project, "synth", "-c", "env=kept", "tritonstack-kept-foundation")
     assert foundation.returncode == 0, foundation.stderr

@@ -52,5 +52,6 @@ def wait_until_gone(log: Path) -> bool:
     return True
 
 
-def shared_memory_of_servers() -> list[str]:
-    return [entry.name for entry in SHARED_MEMORY.iterdir() if entry.name.startswith("triton")]
+def shared_memory_of_servers() -> set[str]:
+    """The host's regions, those of servers that other people run on this machine among them."""
+    return {entry.name for entry in SHARED_MEMORY.iterdir() if entry.name.startswith("triton")}

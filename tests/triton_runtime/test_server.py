@@ -84,13 +84,14 @@ def on_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("on_host")
 def test_serves_a_python_model_and_leaves_nothing(start: Start, tmp_path: Path) -> None:
+    of_others = shared_memory_of_servers()
     server = start(add_python_model(tmp_path / "models"))
     assert outputs(invoke(server, [1.0, 2.0])) == {"y": [-1.0, -2.0]}
     assert server.running
     assert len(processes_writing_to(server.log_path)) > 2
     server.stop()
     assert processes_writing_to(server.log_path) == []
-    assert shared_memory_of_servers() == []
+    assert shared_memory_of_servers() <= of_others
     assert not server.running
     server.stop()
     with pytest.raises(TritonFailedError, match="has ended with exit status 0"):
@@ -245,6 +246,7 @@ def test_everything_ends_when_the_parent_is_killed(
     on_host: bool, installation: TritonInstallation, tmp_path: Path
 ) -> None:
     models, state = add_python_model(tmp_path / "models"), tmp_path / "state"
+    of_others = shared_memory_of_servers()
     arguments = [str(installation.root), str(models), str(state), str(on_host)]
     parent = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PARENT), *arguments],
@@ -258,4 +260,4 @@ def test_everything_ends_when_the_parent_is_killed(
         assert len(processes_writing_to(state / "triton.log")) > 2
         parent.send_signal(signal.SIGKILL)
     assert wait_until_gone(state / "triton.log")
-    assert shared_memory_of_servers() == []
+    assert shared_memory_of_servers() <= of_others
