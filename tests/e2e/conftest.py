@@ -56,8 +56,6 @@ class Site:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
-            # A runner in the background ignores Ctrl-C, and its children would, too.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def run(self, *command: str, exit_code: int = 0, with_cloud: bool = False) -> str:
@@ -85,6 +83,8 @@ class Site:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The repository's files in a temporary folder, with the installed server and a cloud of its own."""
+    # A test runner in the background ignores Ctrl-C, and what it starts would, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     root = tmp_path_factory.mktemp("site")
     for name in ("app.py", "cdk.json"):
         shutil.copy(REPOSITORY.root / name, root / name)
