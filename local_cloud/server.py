@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from xml.sax.saxutils import escape
 
 # Roles attach AWS's managed policies, which moto knows only when told so before its first import.
@@ -64,7 +64,7 @@ class Cloud:
         self, *, settings: CloudSettings, listener: socket.socket, make_sagemaker: MakeSageMaker = create_app
     ) -> None:
         moto_corrections.apply(account_id=settings.account_id)
-        self._moto = DomainDispatcherApplication(create_backend_app)
+        self._moto = _Moto(create_backend_app)
         self._server = _serve(listener, self)
         self._cloudformation = CloudFormationApp(
             endpoint_url=self.endpoint_url, region=settings.region, providers=PROVIDERS
@@ -131,6 +131,16 @@ def _not_implemented(request: Request, message: str) -> Response:
         return Response(body, 400, content_type="application/x-amz-json-1.1")
     error = f"<Type>Sender</Type><Code>{code}</Code><Message>{escape(message)}</Message>"
     return Response(f"<ErrorResponse><Error>{error}</Error></ErrorResponse>", 400, content_type="text/xml")
+
+
+class _Moto(DomainDispatcherApplication):
+    """moto's services; one that it does not have is refused, where moto would break."""
+
+    def get_backend_for_host(self, host: str | None) -> Any:
+        backend = super().get_backend_for_host(host)
+        if host is not None and backend is None:
+            raise NotImplementedError(f"{host} has not been implemented")
+        return backend
 
 
 class _RequestHandler(MotoRequestHandler):

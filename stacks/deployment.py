@@ -70,6 +70,16 @@ class EndpointDeployment:
         return self.endpoint.instance.family.local_storage
 
     @property
+    def scales(self) -> bool:
+        """Whether the number of machines follows the load; one that is fixed needs no scaling.
+
+        SageMaker refuses to change the instance type of what is registered for scaling: fixing the number
+        first, in a deploy of its own, is the way to another type.
+        """
+        scaling = self.endpoint.scaling
+        return scaling.min_instances < scaling.max_instances
+
+    @property
     def volume_gb(self) -> int:
         """What the archive, its unpacked files and Triton's copy of them (execution environments) fill."""
         needed = self.artifact.archive_bytes + 2 * self.artifact.unpacked_bytes

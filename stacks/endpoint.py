@@ -59,7 +59,8 @@ class EndpointStack(EnvironmentStack):
         serving = ServingEndpoint(self, "Serving", deployment=deployment, model=model, alarms=alarms)
         # SageMaker would make the log group itself, without retention, and the stack could not make it then.
         serving.node.add_dependency(log)
-        Autoscaling(self, "Autoscaling", deployment=deployment, serving=serving)
+        if deployment.scales:
+            Autoscaling(self, "Autoscaling", deployment=deployment, serving=serving)
 
         self.output("EndpointName", value=deployment.endpoint_name, description="For InvokeEndpoint")
         self.output("Artifact", value=deployment.artifact_url, description="What the endpoint serves")

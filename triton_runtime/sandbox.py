@@ -115,6 +115,8 @@ class Sandbox:
                 return self._process.wait(grace_s)
             except subprocess.TimeoutExpired:
                 return self.kill()
+            finally:
+                self._channel.close()
 
     def kill(self) -> int:
         """End everything in the sandbox at once."""

@@ -65,9 +65,14 @@ def propose(
         changes_anything=bool(changes)
         or stack.template is None
         or bool(stack.unfinished)
-        or settings != stack.settings
+        or _about_the_stack(settings) != _about_the_stack(stack.settings)
         or _outputs_change(stack, evaluation, providers),
     )
+
+
+def _about_the_stack(settings: StackSettings) -> tuple[Mapping[str, str], str | None]:
+    """Return what lives on in the stack; the other settings are about this one call."""
+    return settings.tags, settings.role_arn
 
 
 def _imported(change: Change, operations: Operations, template: Template) -> Change:

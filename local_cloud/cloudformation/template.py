@@ -73,6 +73,9 @@ def parse_template(body: str) -> Template:
     sections = {name: _mapping(document, name, problems) for name in sorted(_SECTIONS - _SCALAR_SECTIONS)}
     if not sections["Resources"]:
         problems.append("At least one Resources member must be defined.")
+    for section in ("Parameters", "Rules", "Outputs"):
+        for name in sections[section]:
+            _mapping(sections[section], name, problems, where=f"{section}.")
     resources = {name: _resource(name, body, problems) for name, body in sections["Resources"].items()}
     if problems:
         raise TemplateError.listing(problems)
@@ -92,12 +95,23 @@ def parse_template(body: str) -> Template:
 _SCALAR_SECTIONS = {"AWSTemplateFormatVersion", "Description"}
 
 
-def _mapping(document: Mapping[str, Any], name: str, problems: list[str]) -> Mapping[str, Any]:
+def _mapping(
+    document: Mapping[str, Any], name: str, problems: list[str], *, where: str = ""
+) -> Mapping[str, Any]:
     section = document.get(name) or {}
     if isinstance(section, Mapping):
         return section
-    problems.append(f"{name} must be an object")
+    problems.append(f"{where}{name} must be an object")
     return {}
+
+
+def _depends_on(body: Mapping[str, Any], problems: list[str], *, where: str) -> tuple[str, ...]:
+    given = body.get("DependsOn") or []
+    names = [given] if isinstance(given, str) else given
+    if isinstance(names, list) and all(isinstance(name, str) for name in names):
+        return tuple(names)
+    problems.append(f"{where}DependsOn must be a string or a list of strings")
+    return ()
 
 
 def _resource(logical_id: str, body: Any, problems: list[str]) -> Resource:
@@ -120,14 +134,14 @@ def _resource(logical_id: str, body: Any, problems: list[str]) -> Resource:
             f"Resource {logical_id}: UpdateReplacePolicy {replacement} is not one of "
             f"{_listed(_REPLACE_POLICIES)}"
         )
-    depends_on = body.get("DependsOn", [])
+    where = f"Resource {logical_id}: "
     return Resource(
         logical_id=logical_id,
         type=body["Type"],
-        properties=body.get("Properties") or {},
-        depends_on=(depends_on,) if isinstance(depends_on, str) else tuple(depends_on),
+        properties=_mapping(body, "Properties", problems, where=where),
+        depends_on=_depends_on(body, problems, where=where),
         condition=body.get("Condition"),
-        metadata=body.get("Metadata") or {},
+        metadata=_mapping(body, "Metadata", problems, where=where),
         deletion_policy=deletion,
         update_replace_policy=replacement,
     )

@@ -18,6 +18,7 @@ from local_cloud.sagemaker.hosting import Hosting
 from local_cloud.sagemaker.invocations import Invocations
 from local_cloud.sagemaker.records import EndpointRecord, Place, Store, StoredRecord, Table
 from local_cloud.sagemaker.resources import EndpointConfigs, Fields, Models, TagActions
+from local_cloud.sagemaker.scaling import ask_autoscaling
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -37,7 +38,10 @@ class SageMakerApp:
         launcher = Launcher(folder=folder, endpoint_url=endpoint_url, start_server=start_server)
         self._hosting = Hosting(store=self._store, launcher=launcher)
         self._invocations = Invocations(hosting=self._hosting)
-        self._actions = _actions(self._store, self._hosting)
+        endpoints = Endpoints(
+            store=self._store, hosting=self._hosting, is_scaled=ask_autoscaling(endpoint_url=endpoint_url)
+        )
+        self._actions = _actions(self._store, endpoints)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
@@ -103,9 +107,8 @@ def create_app(*, state_dir: Path, server_home: Path, region: str, endpoint_url:
     )
 
 
-def _actions(store: Store, hosting: Hosting) -> dict[str, Action]:
-    models, configs = Models(store=store), EndpointConfigs(store=store)
-    endpoints, tags = Endpoints(store=store, hosting=hosting), TagActions(store=store)
+def _actions(store: Store, endpoints: Endpoints) -> dict[str, Action]:
+    models, configs, tags = Models(store=store), EndpointConfigs(store=store), TagActions(store=store)
     return {
         "CreateModel": models.create,
         "DescribeModel": models.describe,

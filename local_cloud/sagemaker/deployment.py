@@ -80,6 +80,7 @@ class DeploymentPlan:
     endpoint: str
     config_name: str
     variant: str
+    instance_type: str
     image: str
     environment: Mapping[str, str]
     model_data_url: str | None

@@ -21,6 +21,7 @@ from local_cloud.sagemaker.records import (
     now,
 )
 from local_cloud.sagemaker.resources import CONFIG, ENDPOINT, MODEL, Fields, stored
+from local_cloud.sagemaker.scaling import IsScaled
 
 # SageMaker waits eight minutes for the first healthy ping and sets no shorter limit for the download than its
 # longest, an hour.
@@ -31,9 +32,10 @@ DOWNLOAD_TIMEOUT_S = 3600.0
 class Endpoints:
     """The endpoint actions."""
 
-    def __init__(self, *, store: Store, hosting: Hosting) -> None:
+    def __init__(self, *, store: Store, hosting: Hosting, is_scaled: IsScaled) -> None:
         self._store = store
         self._hosting = hosting
+        self._is_scaled = is_scaled
 
     def create(self, place: Place, request: Fields) -> Fields:
         """Begin to create an endpoint."""
@@ -49,6 +51,7 @@ class Endpoints:
             modified=created,
             variant=plan.variant,
             image=plan.image,
+            instance_type=plan.instance_type,
             capacity=capacity,
             deployment_config=request.get("DeploymentConfig"),
         )
@@ -63,6 +66,7 @@ class Endpoints:
         name = request["EndpointName"]
         record = self._endpoint(place, name)
         plan, capacity = self._plan(place, name, request["EndpointConfigName"])
+        self._refuse_unscalable(record, place, plan)
         pending = PendingUpdate(config_name=plan.config_name, started=now())
 
         def begin(current: EndpointRecord) -> EndpointRecord:
@@ -75,6 +79,7 @@ class Endpoints:
             "config_name": plan.config_name,
             "variant": plan.variant,
             "image": plan.image,
+            "instance_type": plan.instance_type,
             "capacity": _retained(request, old=updating.capacity, new=capacity),
             "deployment_config": _deployment_config(request, updating),
         }
@@ -150,6 +155,15 @@ class Endpoints:
             raise not_found(ENDPOINT, place.arn("endpoint", name))
         return record
 
+    def _refuse_unscalable(self, record: EndpointRecord, place: Place, plan: DeploymentPlan) -> None:
+        """Refuse to take a variant, or its kind of machine, from under a scaling that counts on it."""
+        same = (plan.variant, plan.instance_type) == (record.variant, record.instance_type)
+        if not same and self._is_scaled(place, record.name, record.variant):
+            raise validation_exception(
+                f'The variant(s) "[{record.variant}]" must be deregistered as scalable targets with AWS Auto '
+                "Scaling before they can be removed or have their instance type updated."
+            )
+
     def _plan(self, place: Place, endpoint: str, config_name: str) -> tuple[DeploymentPlan, Capacity]:
         config = stored(self._store.configs, place, kind=CONFIG, name=config_name)
         variant = config.fields["ProductionVariants"][0]
@@ -160,6 +174,7 @@ class Endpoints:
             endpoint=endpoint,
             config_name=config_name,
             variant=variant["VariantName"],
+            instance_type=variant["InstanceType"],
             image=container["Image"],
             environment=container.get("Environment", {}),
             model_data_url=container.get("ModelDataUrl"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ from local_cloud.sagemaker.faults import validation_exception
 from local_cloud.sagemaker.records import EndpointRecord, StoredRecord
 
 PAGE_SIZE = 10  # SageMaker's when MaxResults is not given
+_TOKEN = re.compile(r"[0-9]{1,9}")
 
 Record = TypeVar("Record", StoredRecord, EndpointRecord)
 Wanted = Callable[[Any, Any], bool]
@@ -50,6 +52,6 @@ def _start(token: str | None) -> int:
     """A token is the place in the list where the next page begins."""
     if token is None:
         return 0
-    if not token.isdecimal():
+    if _TOKEN.fullmatch(token) is None:
         raise validation_exception(f"Invalid NextToken '{token}'.")
     return int(token)

@@ -91,6 +91,7 @@ class EndpointRecord:
     modified: datetime
     variant: str
     image: str
+    instance_type: str
     capacity: Capacity
     failure_reason: str | None = None
     deployment_config: Mapping[str, Any] | None = None

@@ -24,7 +24,7 @@ ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "ContainerDefinition.Image": "the installed Triton plays every image of an ECR repository",
     "ContainerDefinition.ContainerHostname": "there is one container and nobody calls it by name",
     "CreateEndpointConfig.KmsKeyId": "there is no volume to encrypt",
-    "ProductionVariant.InstanceType": "the machine is the one that this cloud runs on",
+    "ProductionVariant.InstanceType": "fixed while scaled, but the machine is the one this cloud runs on",
     "ProductionVariant.InitialInstanceCount": f"shown and scaled, but {_ONE_MACHINE}",
     "ProductionVariant.InitialVariantWeight": "shown, but one variant takes all traffic",
     "ProductionVariant.VolumeSizeInGB": "the artifact is unpacked into this cloud's folder",

@@ -63,7 +63,7 @@ def read_control_call(request: Request, *, offered: Mapping[str, object]) -> Con
         )
     try:
         fields = json.loads(request.get_data() or b"{}")
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise ServiceError("SerializationException", f"The body is not JSON: {fault}") from fault
     validation.check(_operation(operation).input_shape, fields)
     return ControlCall(operation, {name: value for name, value in fields.items() if value is not None})

@@ -44,7 +44,8 @@ class ServingEndpoint(Construct):
             "Endpoint",
             endpoint_name=deployment.endpoint_name,
             endpoint_config_name=config.attr_endpoint_config_name,
-            retain_all_variant_properties=True,
+            # What scaling has arrived at outlives an update; a number fixed in the file is meant as written.
+            retain_all_variant_properties=deployment.scales,
             deployment_config=_rollout(deployment, alarms),
         )
         # An update names the alarms, so they must exist by then.

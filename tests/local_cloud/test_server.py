@@ -69,7 +69,11 @@ def test_an_assumed_role_acts_in_its_own_account(running_cloud, account):
 
 
 def test_what_is_not_implemented_is_refused_at_once(account):
-    for service, call in (("cloudtrail", "lookup_events"), ("cloudwatch", "list_metric_streams")):
+    for service, call in (
+        ("cloudtrail", "lookup_events"),
+        ("cloudwatch", "list_metric_streams"),
+        ("devicefarm", "list_projects"),  # a service that moto does not have at all
+    ):
         with pytest.raises(ClientError, match="not been implemented") as refusal:
             getattr(account.client(service), call)()
         assert refusal.value.response["Error"]["Code"] == "UnknownOperationException"

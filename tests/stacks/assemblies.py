@@ -61,6 +61,11 @@ triton_release: "24.09"
 removal: retain
 endpoints:
   plain: {kind: ensemble, model: encoder, instance_type: ml.m7i.large}
+  fixed:
+    kind: ensemble
+    model: encoder
+    instance_type: ml.m7i.large
+    scaling: {min_instances: 3, max_instances: 3}
 """
 
 

@@ -172,6 +172,15 @@ def test_endpoint_keeps_its_instance_count_through_updates(plain):
     assert endpoint["RetainAllVariantProperties"] is True
 
 
+def test_a_fixed_number_of_machines_is_neither_scaled_nor_retained(kept):
+    fixed = kept.endpoint("fixed")
+    fixed.resource_count_is("AWS::ApplicationAutoScaling::ScalableTarget", 0)
+    fixed.resource_count_is("AWS::ApplicationAutoScaling::ScalingPolicy", 0)
+    (variant,) = properties(fixed, "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
+    assert variant["InitialInstanceCount"] == 3
+    assert properties(fixed, "AWS::SageMaker::Endpoint")["RetainAllVariantProperties"] is False
+
+
 def test_updates_roll_back_on_latency_and_failures_but_not_on_bad_requests(plain):
     rollout = properties(plain, "AWS::SageMaker::Endpoint")["DeploymentConfig"]
     assert rollout["AutoRollbackConfiguration"] == {
@@ -252,7 +261,8 @@ def test_log_is_kept_as_long_as_asked_and_goes_with_the_environments_choice(plai
     assert log["Properties"]["RetentionInDays"] == 14
     assert log["DeletionPolicy"] == "Delete"
     _, retained = only(kept.endpoint("plain"), "AWS::Logs::LogGroup")
-    assert retained["DeletionPolicy"] == "Retain"
+    assert retained["DeletionPolicy"] == "RetainExceptOnCreate"
+    assert retained["UpdateReplacePolicy"] == "Retain"
 
 
 # The stack itself

@@ -87,7 +87,7 @@ class StackDriver:
         return {"StackName": self.name, "TemplateBody": body, "Capabilities": CAPABILITIES, **options}
 
 
-_OPTIONS = {"DisableRollback", "Tags", "StackParameters", "ImportExistingResources"}
+_OPTIONS = {"Capabilities", "DisableRollback", "Tags", "StackParameters", "ImportExistingResources"}
 
 
 def resource(kind: str, depends_on: str | None = None, **properties: Any) -> dict[str, Any]:

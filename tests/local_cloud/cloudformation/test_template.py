@@ -48,6 +48,17 @@ Resources:
         ('{"Resources": {"A": {"Type": "T", "CreationPolicy": {}}}}', "CreationPolicy is not implemented"),
         ('{"Resources": {"A": {"Type": "T", "DeletionPolicy": "Snapshot"}}}', "Snapshot is not one of"),
         ('{"Resources": [1]}', "Resources must be an object"),
+        (
+            '{"Resources": {"A": {"Type": "T", "Properties": [1]}}}',
+            "A: Properties must be an object",
+        ),
+        ('{"Resources": {"A": {"Type": "T", "DependsOn": 5}}}', "A: DependsOn must be a string or"),
+        (
+            '{"Resources": {"A": {"Type": "T", "DependsOn": [{}]}}}',
+            "A: DependsOn must be a string or",
+        ),
+        ('{"Resources": {"A": {"Type": "T"}}, "Outputs": {"X": 5}}', "Outputs.X must be an"),
+        ('{"Resources": {"A": {"Type": "T"}}, "Parameters": {"X": "a"}}', "Parameters.X must be an"),
     ],
 )
 def test_a_template_that_cannot_be_deployed_is_refused(body, complaint):

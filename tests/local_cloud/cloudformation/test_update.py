@@ -90,6 +90,11 @@ def test_nothing_to_do_is_said_so(stack):
     assert plan["Status"] == "FAILED"
     assert "didn't contain changes" in plan["StatusReason"]
     assert plan["Changes"] == []
+    with pytest.raises(ClientError, match="No updates are to be performed"):
+        stack.update(CHAIN, DisableRollback=True)
+    with pytest.raises(ClientError, match="No updates are to be performed"):
+        stack.update(CHAIN, Capabilities=[])
+    assert stack.update(CHAIN, Tags=[{"Key": "team", "Value": "search"}]) == "UPDATE_COMPLETE"
 
 
 def test_outputs_alone_are_a_change(stack):

@@ -151,7 +151,9 @@ def test_lists_are_filtered_sorted_and_paged(cloud):
     assert "beta" not in names(CreationTimeAfter=first)
     pages = sagemaker.get_paginator("list_models").paginate(PaginationConfig={"PageSize": 3})
     assert [len(page["Models"]) for page in pages] == [3, 1]
-    assert refusal(sagemaker.list_models, NextToken="x") == ("ValidationException", "Invalid NextToken 'x'.")
+    for token in ("x", "٣", "9" * 5000):
+        code, message = refusal(sagemaker.list_models, NextToken=token)
+        assert (code, message) == ("ValidationException", f"Invalid NextToken '{token}'.")
 
 
 def test_accounts_and_regions_do_not_see_each_other(cloud):
@@ -242,6 +244,7 @@ def test_a_wrong_type_and_an_unknown_field_are_refused(cloud):
         in post("SageMaker.DescribeModel", b'{"ModelName": "m", "surprise": 1}')[1]["message"]
     )
     assert post("SageMaker.DescribeModel", b"{oops")[1]["__type"] == "SerializationException"
+    assert post("SageMaker.DescribeModel", b"[" * 100_000)[1]["__type"] == "SerializationException"
     status, answer = post("SageMaker.CreateTrainingJob", b"{}")
     assert (status, answer["__type"]) == (400, "UnknownOperationException")
     assert "does not offer SageMaker's CreateTrainingJob" in answer["message"]

@@ -267,6 +267,30 @@ def test_an_update_keeps_the_numbers_it_is_told_to_keep(cloud, options, expected
     assert numbers(cloud) == expected
 
 
+def test_a_scaled_variant_keeps_its_instance_type(cloud):
+    cloud.model("m")
+    cloud.config("one", model="m")
+    cloud.config("two", model="m", InstanceType="ml.g5.2xlarge")
+    cloud.config("same-type", model="m", InitialInstanceCount=2)
+    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="one")
+    cloud.settled("e")
+    target = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": "endpoint/e/variant/AllTraffic",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+    }
+    scaling = cloud.client("application-autoscaling")
+    scaling.register_scalable_target(**target, MinCapacity=1, MaxCapacity=2)
+    with pytest.raises(ClientError, match="must be deregistered as scalable targets"):
+        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="two")
+    assert cloud.settled("e")["EndpointConfigName"] == "one"
+    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="same-type")
+    assert cloud.settled("e")["EndpointConfigName"] == "same-type"
+    scaling.deregister_scalable_target(**target)
+    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="two")
+    assert cloud.settled("e")["EndpointConfigName"] == "two"
+
+
 def test_an_unknown_variant_is_not_scaled(cloud):
     created(cloud)
     with pytest.raises(ClientError, match='Could not find variants "other"'):
