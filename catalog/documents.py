@@ -27,7 +27,9 @@ FieldPath = tuple[str | int, ...]
 class Record(BaseModel):
     """What comes from a file: unknown keys are errors, and nothing changes after it was read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 RecordT = TypeVar("RecordT", bound=Record)
@@ -71,20 +73,22 @@ def read_yaml(file: Path) -> tuple[Any, Mapping[FieldPath, int]]:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidFilesError([FileProblem(file, None, "", f"cannot be read: {error}")]) from None
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_TextualLoader)
         if node is None:
             raise InvalidFilesError([FileProblem(file, 1, "", "the file is empty")])
         lines: dict[FieldPath, int] = {}
-        duplicates = list(_collect_lines(node, (), lines))
-        data = yaml.load(text, Loader=_TextualLoader)  # noqa: S506 - derived from SafeLoader
+        faults = list(_collect_lines(node, (), lines))
+        if faults:
+            raise InvalidFilesError(
+                FileProblem(file, nearest_line(lines, path), field_text(path), message, remedy)
+                for path, message, remedy in faults
+            )
+        return yaml.load(text, Loader=_TextualLoader), lines  # noqa: S506 - derived from SafeLoader
     except yaml.YAMLError as error:
         raise InvalidFilesError([_syntax_problem(file, error)]) from None
-    if duplicates:
-        raise InvalidFilesError(
-            FileProblem(file, line, field_text(path), "this key stands twice", "keep one of the two")
-            for path, line in duplicates
-        )
-    return data, lines
+    except RecursionError:
+        message = "this is nested without end, or holds an alias of itself"
+        raise InvalidFilesError([FileProblem(file, None, "", message)]) from None
 
 
 def nearest_line(lines: Mapping[FieldPath, int], path: FieldPath) -> int | None:
@@ -116,30 +120,43 @@ _TextualLoader.yaml_implicit_resolvers = {
 }
 
 
+_PLAIN_TAGS = frozenset(
+    f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "map", "seq", "merge")
+)
+_KEY_TAGS = frozenset({"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"})
+
+_Fault = tuple[FieldPath, str, str]
+"""Where, what is wrong, and the remedy."""
+
+
 def _to_json(data: Any) -> bytes:
     # JSON mode makes strict validation accept what YAML can spell (lists for tuples, text for enums)
     # while numbers in place of text, and the reverse, stay errors.
-    return json.dumps(data, default=str).encode()
+    return json.dumps(data).encode()
 
 
-def _collect_lines(
-    node: yaml.Node, path: FieldPath, lines: dict[FieldPath, int]
-) -> Iterator[tuple[FieldPath, int]]:
-    """Fill `lines`, and give the keys that stand twice in one mapping."""
+def _collect_lines(node: yaml.Node, path: FieldPath, lines: dict[FieldPath, int]) -> Iterator[_Fault]:
+    """Fill `lines`, and give what YAML allows and no file here may hold."""
     lines.setdefault(path, node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
-            child = (*path, str(key.value))
-            line = key.start_mark.line + 1
-            if key.value in seen:
-                yield child, line
-            seen.add(key.value)
-            lines[child] = line
+            name = key.value if isinstance(key, yaml.ScalarNode) else "?"
+            child = (*path, name)
+            lines[child] = key.start_mark.line + 1
+            if key.tag not in _KEY_TAGS:
+                yield child, "a key must be text", "put it in quotes"
+            elif name in seen:
+                yield child, "this key stands twice", "keep one of the two"
+            seen.add(name)
             yield from _collect_lines(value, child, lines)
     elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
             yield from _collect_lines(item, (*path, index), lines)
+    elif any("\ud800" <= character <= "\udfff" for character in node.value):
+        yield path, "half a surrogate pair is no character", "write the character itself"
+    if node.tag not in _PLAIN_TAGS:
+        yield path, f"YAML's tag {node.tag} means nothing here", "write the value without a tag"
 
 
 def _syntax_problem(file: Path, error: yaml.YAMLError) -> FileProblem:

@@ -20,7 +20,7 @@ EMBEDDED_ACCOUNT = "000000000000"
 
 
 def _check_account(text: str) -> str:
-    if not re.fullmatch(r"\d{12}", text):
+    if not re.fullmatch(r"[0-9]{12}", text):
         raise ValueError(f"{text!r} is not an AWS account; write its 12 digits in quotes")
     return text
 
@@ -103,6 +103,16 @@ class EnvironmentSpec(Record):
             raise ValueError(
                 f"SageMaker has no image of Triton {self.triton_release} in {self.region}; "
                 f"choose {FIRST_RELEASES[self.region]} or later, or another region"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _owns_its_stacks(self) -> EnvironmentSpec:
+        # The stacks of an environment `dev-endpoint` would be taken for endpoints of one named `dev`.
+        if "endpoint" in self.base.split("-"):
+            raise ValueError(
+                f"{self.base!r} holds the word 'endpoint', which tells an environment's own stacks from "
+                "those of its endpoints; choose another name or name_prefix"
             )
         return self
 

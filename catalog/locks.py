@@ -59,6 +59,14 @@ def load_lock(file: Path) -> Document[Lock]:
     return load_document(file, Lock)
 
 
+def add_to_lock(file: Path, manifests: Iterable[Manifest]) -> bool:
+    """Put artifacts into a lock as it is now: another build may have written it meanwhile."""
+    lock = load_lock(file).record
+    for manifest in manifests:
+        lock = lock.with_artifact(manifest)
+    return write_lock(file, lock)
+
+
 def write_lock(file: Path, lock: Lock) -> bool:
     """Write a lock, sorted and whole or not at all; tells whether the file changed."""
     body = yaml.safe_dump(lock.model_dump(mode="json"), sort_keys=True, default_flow_style=False)

@@ -18,6 +18,8 @@ from catalog.targets import TargetText
 
 ARCHIVE_NAME = "model.tar.gz"
 MANIFEST_NAME = "manifest.json"
+DIGEST_NOTE = "sha256"
+"""The archive's digest, as metadata in a bucket: a multipart object's checksum is not that of its bytes."""
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 

@@ -32,4 +32,10 @@ class Context:
                 f"environment {spec.name!r} lives in the embedded cloud, which is not running",
                 remedy="start it with `tritonstack up --detach`",
             )
+        if address.account_id != spec.account:
+            raise TritonstackError(
+                f"the embedded cloud plays account {address.account_id}, and environment {spec.name!r} lives "
+                f"in {spec.account}",
+                remedy="run `tritonstack down`, then `tritonstack up --detach`",
+            )
         return cloud_of(spec, variables=address.environment())

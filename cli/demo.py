@@ -41,7 +41,7 @@ PARAPHRASES = (
     ("Interest rates went up again this month.", "Borrowing money has become more expensive."),
 )
 
-console = Console(soft_wrap=True, highlight=False)
+console = Console(soft_wrap=True, highlight=False, emoji=False)
 
 
 class DemoFailedError(TritonstackError):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import itertools
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -11,7 +15,7 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from catalog.errors import TritonstackError, UsageError
-from catalog.project import Project, find_project
+from catalog.project import find_project
 from cli.commands.build import build
 from cli.commands.deploy import deploy
 from cli.commands.destroy import destroy
@@ -22,10 +26,12 @@ from cli.commands.validate import validate
 from cli.context import Context
 from cli.output import Output
 
+_INTERRUPTED = 130  # what Typer makes of Ctrl-C
+_NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
+
 app = typer.Typer(
     name="tritonstack",
     help="From a trained model to a guarded NVIDIA Triton endpoint on Amazon SageMaker, as code.",
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -41,16 +47,21 @@ def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
 ) -> None:
     """Take what stands before the command."""
-    root = Project(project.resolve()) if project else find_project()
-    context.obj = Context(root, Output(as_json=json_output), debug)
+    context.obj = Context(find_project(project), Output(as_json=json_output), debug)
 
 
-for command in (validate, up, down, build, deploy, invoke, destroy):
+COMMANDS = (validate, up, down, build, deploy, invoke, destroy)
+for command in COMMANDS:
     app.command()(command)
 
 
 def main() -> None:
     """Run the command line: exit 0 done, 1 failed, 2 wrong usage or an invalid file."""
+    # Whoever ends a job in a pipeline sends SIGTERM; what was started is to end with it, as with Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # it is None where it was closed
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 
@@ -58,14 +69,23 @@ def run(arguments: list[str]) -> int:
     """Run one command; what it raises becomes words on standard error and an exit code."""
     try:
         # Outside standalone mode click gives back what typer.Exit carries, and raises the rest.
-        status = app(args=arguments, standalone_mode=False)
+        status = app(args=arguments or ["--help"], standalone_mode=False)
+        if status == _INTERRUPTED:
+            raise KeyboardInterrupt
     except (Exception, KeyboardInterrupt) as error:
-        if "--debug" in arguments:
+        options = _before_command(arguments)
+        if "--debug" in options:
             traceback.print_exc()
         known = _in_words(error)
-        Output().error(known.message, known.remedy)
+        Output(as_json="--json" in options).error(known)
         return known.exit_code
     return status if isinstance(status, int) else 0
+
+
+def _before_command(arguments: list[str]) -> list[str]:
+    """The options of the command line itself; they count even where it cannot be understood."""
+    names = {command.__name__ for command in COMMANDS}
+    return list(itertools.takewhile(lambda word: word not in names, arguments))
 
 
 def _in_words(error: BaseException) -> TritonstackError:
@@ -78,6 +98,11 @@ def _in_words(error: BaseException) -> TritonstackError:
         return TritonstackError("stopped by you")
     if isinstance(error, BotoCoreError | ClientError):
         return TritonstackError(f"AWS answered: {error}", remedy="run again with --debug to see the call")
+    if isinstance(error, OSError) and error.errno in _NOT_WRITABLE:
+        where = f"{error.filename}: " if error.filename else ""
+        return TritonstackError(
+            f"{where}{error.strerror}", remedy="check the rights in that folder and the room on its disk"
+        )
     return TritonstackError(
         f"this should not have happened: {type(error).__name__}: {error}",
         remedy="run again with --debug and report what it prints",

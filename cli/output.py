@@ -1,7 +1,7 @@
 """What commands print: results on standard output, everything else on standard error.
 
 A person with a terminal sees progress as it happens; a machine that asked for --json gets one JSON
-document on standard output and plain lines on standard error.
+document on standard output, the result or {"error": ...}, and plain lines on standard error.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from catalog.errors import InvalidFilesError, TritonstackError
 
 
 @dataclass(frozen=True)
@@ -23,18 +25,22 @@ class Output:
     """Where a command's words go."""
 
     as_json: bool = False
-    results: Console = field(default_factory=lambda: Console(soft_wrap=True, highlight=False))
-    notes: Console = field(default_factory=lambda: Console(stderr=True, soft_wrap=True, highlight=False))
+    results: Console = field(default_factory=lambda: Console(soft_wrap=True, highlight=False, emoji=False))
+    notes: Console = field(
+        default_factory=lambda: Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
+    )
 
     def note(self, text: str) -> None:
         """One line about what is going on."""
         self.notes.print(escape(text))
 
-    def error(self, message: str, remedy: str | None) -> None:
+    def error(self, error: TritonstackError) -> None:
         """What went wrong, and what to do."""
-        self.notes.print(f"[bold red]error:[/] {escape(message)}")
-        if remedy:
-            self.notes.print(f"  [bold cyan]help:[/] {escape(remedy)}")
+        self.notes.print(f"[bold red]error:[/] {escape(error.message)}")
+        if error.remedy:
+            self.notes.print(f"  [bold cyan]help:[/] {escape(error.remedy)}")
+        if self.as_json:
+            self.results.print_json(json.dumps({"error": _facts(error)}))
 
     def result(self, data: Mapping[str, Any], *, text: str | Table) -> None:
         """The outcome of a command: `data` for machines, `text` for people."""
@@ -77,6 +83,17 @@ class Step:
     def log(self, text: str) -> None:
         """A line that stays."""
         self._output.note(f"  {text}")
+
+
+def _facts(error: TritonstackError) -> dict[str, Any]:
+    """An error for machines; `problems` holds each fault of the project's files."""
+    problems = error.problems if isinstance(error, InvalidFilesError) else ()
+    return {
+        "message": error.message,
+        "remedy": error.remedy,
+        "exit_code": error.exit_code,
+        "problems": [{**asdict(problem), "file": str(problem.file)} for problem in problems],
+    }
 
 
 def _ignore(_: str) -> None:

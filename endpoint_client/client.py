@@ -74,7 +74,7 @@ class EndpointClient:
             reply = self._runtime.invoke_endpoint(
                 Body=request.body, ContentType=request.content_type, **self._addressing()
             )
-            return reply["Body"].read(), reply["ContentType"]
+            return reply["Body"].read(), reply.get("ContentType", "")
         except (ClientError, BotoCoreError) as raised:
             raise invocation_error(raised, request=self.request_facts) from raised
 

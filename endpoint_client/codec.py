@@ -26,7 +26,7 @@ Array = NDArray[Any]
 Tensor = Array | Sequence[str] | Sequence[bytes]
 Parameter = str | int | bool | float
 
-_HEADER_SIZE = re.compile(re.escape(BINARY_CONTENT_TYPE) + r";\s*json-header-size=(\d+)\s*$")
+_HEADER_SIZE = re.compile(re.escape(BINARY_CONTENT_TYPE) + r";\s*json-header-size=([0-9]{1,18})\s*$")
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ def encode_request(
     """Write `inputs` as a body for InvokeEndpoint; without `outputs` every output is asked for."""
     if not inputs:
         raise RequestEncodingError("a request needs at least one input", remedy="name the model's inputs")
+    if isinstance(outputs, str):
+        raise RequestEncodingError(f"outputs is the text {outputs!r}", remedy=f"write outputs=[{outputs!r}]")
     try:
         body, header_size = InferenceServerClient.generate_request_body(
             [_infer_input(name, tensor) for name, tensor in inputs.items()],
@@ -71,7 +73,7 @@ def encode_request(
             request_id=request_id,
             parameters=dict(parameters) if parameters else None,
         )
-    except InferenceServerException as refused:
+    except (InferenceServerException, UnicodeError, TypeError) as refused:
         raise RequestEncodingError(f"the request cannot be written: {refused}") from refused
     return EncodedRequest(body=body, content_type=content_type_for(header_size), header_size=header_size)
 
@@ -81,7 +83,14 @@ def decode_reply(body: bytes, *, content_type: str) -> InferenceReply:
     header_size = _header_size(content_type, len(body))
     try:
         result = InferenceServerClient.parse_response_body(body, header_length=header_size)
-    except (ValueError, TypeError, KeyError, AttributeError, InferenceServerException) as fault:
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+        InferenceServerException,
+    ) as fault:
         raise MalformedReplyError(f"its JSON cannot be read ({fault})") from fault
     reply = result.get_response()
     described = reply.get("outputs") if isinstance(reply, dict) else None

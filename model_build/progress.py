@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Literal, TypeVar
 
 from catalog.errors import TritonstackError
@@ -29,6 +33,38 @@ def ignore_progress(_: Progress) -> None:
     """For callers that want only the result."""
 
 
+@contextmanager
+def interrupts_kept() -> Iterator[None]:
+    """Let no Ctrl-C get lost.
+
+    Exporters run Python from callbacks in which an exception is dropped: what such a library goes on to write
+    after an interrupt is another graph than the model's, and must not become an artifact.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread hears of signals
+        return
+    came: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        handler = handlers[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+
+    for number, handler in handlers.items():
+        if callable(handler):
+            signal.signal(number, hear)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            if callable(handler):
+                signal.signal(number, handler)
+        if came:
+            raise KeyboardInterrupt
+
+
 class Steps:
     """Runs the steps of one build and tells of each that it began, and how it ended."""
 
@@ -40,7 +76,8 @@ class Steps:
         self._tell(Progress(name, "started"))
         begin = time.monotonic()
         try:
-            result = action()
+            with interrupts_kept():
+                result = action()
         except TritonstackError as error:
             self._tell(Progress(name, "failed", error.message, time.monotonic() - begin))
             raise

@@ -9,7 +9,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manifest
+from catalog.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME, Manifest, parse_manifest
 from catalog.naming import artifact_prefix
 from model_build.artifacts import verify_artifact
 from model_build.aws_errors import error_code, explain
@@ -17,8 +17,6 @@ from model_build.errors import PublishError
 
 ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound"})
 ALREADY_THERE_CODES = frozenset({"412", "PreconditionFailed", "409", "ConditionalRequestConflict"})
-DIGEST_NOTE = "sha256"
-"""The archive's digest, as metadata: a multipart object's own checksum is not that of its bytes."""
 
 
 @dataclass(frozen=True)

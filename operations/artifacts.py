@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from botocore.exceptions import ClientError
 
-from catalog.manifests import MANIFEST_NAME
+from catalog.errors import TritonstackError
+from catalog.locks import LockedArtifact
+from catalog.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME
 from catalog.naming import artifact_prefix
 from operations.aws import Cloud, error_code
 
 
-def is_published(cloud: Cloud, *, bucket: str, model: str, digest: str) -> bool:
-    """Whether the bucket is there and holds an artifact, which it does when it holds its manifest."""
+class DamagedArtifactError(TritonstackError):
+    """What lies in the bucket under an artifact's name is not that artifact."""
+
+
+def is_published(cloud: Cloud, *, bucket: str, model: str, artifact: LockedArtifact) -> bool:
+    """Whether the bucket is there and holds an artifact, which it does when it holds its manifest.
+
+    A manifest beside another archive than its own is an error: nothing may be deployed from that.
+    """
+    prefix = artifact_prefix(model, artifact.digest)
+    if _head(cloud, bucket, f"{prefix}/{MANIFEST_NAME}") is None:
+        return False
+    archive = _head(cloud, bucket, f"{prefix}/{ARCHIVE_NAME}")
+    if archive is None or not _is_archive_of(artifact, archive):
+        what = "is missing" if archive is None else "is not the archive that its manifest names"
+        raise DamagedArtifactError(
+            f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {what}",
+            remedy=f"delete what lies below s3://{bucket}/{prefix}/, and run the same command again",
+        )
+    return True
+
+
+def _head(cloud: Cloud, bucket: str, key: str) -> dict[str, Any] | None:
     try:
-        cloud.client("s3").head_object(Bucket=bucket, Key=f"{artifact_prefix(model, digest)}/{MANIFEST_NAME}")
+        head: dict[str, Any] = cloud.client("s3").head_object(Bucket=bucket, Key=key)
     except ClientError as error:
         if error_code(error) in ("404", "NoSuchKey", "NoSuchBucket"):
-            return False
+            return None
         raise
-    return True
+    return head
+
+
+def _is_archive_of(artifact: LockedArtifact, head: dict[str, Any]) -> bool:
+    found = (head["ContentLength"], head.get("Metadata", {}).get(DIGEST_NOTE))
+    return found == (artifact.archive_bytes, artifact.digest)

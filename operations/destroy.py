@@ -6,15 +6,20 @@ describe all that was deployed from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from botocore.exceptions import ClientError
 
 from catalog import naming
 from catalog.environments import EnvironmentSpec
-from catalog.errors import UsageError
+from catalog.errors import TritonstackError, UsageError
 from operations.aws import Cloud, error_code
-from operations.stacks import BOOTSTRAP_STACK, StackState, delete_stacks, describe_stack, list_stacks
+from operations.stacks import BOOTSTRAP_STACK, StackState, delete_stacks, describe_stack, environment_stacks
+
+
+class BucketNotEmptyError(TritonstackError):
+    """Objects of a bucket could not be deleted."""
 
 
 def require_removable(spec: EnvironmentSpec) -> None:
@@ -31,8 +36,8 @@ def destroy_environment(
 ) -> list[str]:
     """Delete an environment's stacks and all they hold; gives the names of the stacks deleted."""
     foundation = naming.foundation_stack_name(spec.base)
-    present = [stack.name for stack in list_stacks(cloud, prefix=f"{spec.base}-")]
-    endpoints = [name for name in present if name.startswith(naming.endpoint_stack_name(spec.base, ""))]
+    present = [stack.name for stack in environment_stacks(cloud, spec.base)]
+    endpoints = [name for name in present if name != foundation]
     delete_stacks(cloud, endpoints, on_change=on_change)
     if foundation not in present:
         return endpoints
@@ -76,9 +81,23 @@ def empty_bucket(cloud: Cloud, bucket: str) -> int:
             entries = page.get("Versions", []) + page.get("DeleteMarkers", [])
             objects = [{"Key": entry["Key"], "VersionId": entry["VersionId"]} for entry in entries]
             if objects:
-                s3.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
+                _require_deleted(
+                    bucket, s3.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
+                )
                 deleted += len(objects)
     except ClientError as error:
         if error_code(error) != "NoSuchBucket":
             raise
     return deleted
+
+
+def _require_deleted(bucket: str, answer: Mapping[str, Any]) -> None:
+    """S3 answers 200 to a deletion of many objects even where it refused some of them."""
+    refused = answer.get("Errors", [])
+    if refused:
+        first = refused[0]
+        raise BucketNotEmptyError(
+            f"{len(refused)} objects of bucket {bucket} cannot be deleted, "
+            f"for example {first.get('Key')}: {first.get('Message', first.get('Code'))}",
+            remedy="check the bucket's policy and your rights in it, then run the same command again",
+        )

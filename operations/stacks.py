@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
+from catalog import naming
 from catalog.errors import TritonstackError
 from operations.aws import Cloud
 
@@ -43,6 +44,16 @@ def list_stacks(cloud: Cloud, *, prefix: str) -> list[StackState]:
         for page in pages
         for stack in page["Stacks"]
         if stack["StackName"].startswith(prefix)
+    ]
+
+
+def environment_stacks(cloud: Cloud, base: str) -> list[StackState]:
+    """The stacks of one environment, and none of another whose name merely begins with the same letters."""
+    foundation, endpoints = naming.foundation_stack_name(base), naming.endpoint_stack_name(base, "")
+    return [
+        stack
+        for stack in list_stacks(cloud, prefix=f"{base}-")
+        if stack.name == foundation or stack.name.startswith(endpoints)
     ]
 
 

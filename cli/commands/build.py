@@ -9,7 +9,7 @@ import typer
 
 from catalog.documents import Document, closest
 from catalog.errors import UsageError, shown_path
-from catalog.locks import write_lock
+from catalog.locks import add_to_lock
 from catalog.manifests import Manifest
 from catalog.models import ModelSpec
 from catalog.targets import acceptable_targets
@@ -38,7 +38,7 @@ def build(
     state: Context = context.obj
     workspace = load_workspace(state.project, environment)
     cloud = state.cloud(workspace.spec) if upload else None
-    lock, results = workspace.lock.record, []
+    results = []
     for model, targets in _wanted(workspace, models):
         result = _build_one(state, model, targets)
         results.append(result)
@@ -49,8 +49,7 @@ def build(
                     bucket=workspace.spec.artifact_bucket,
                     s3_client=cloud.client("s3"),
                 )
-        lock = lock.with_artifact(result.manifest)
-    changed = write_lock(workspace.lock.file, lock)
+    changed = add_to_lock(workspace.lock.file, [result.manifest for result in results])
     state.output.note(f"{shown_path(workspace.lock.file)} {'written' if changed else 'is up to date'}")
     state.output.result(
         {

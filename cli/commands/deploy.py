@@ -15,11 +15,12 @@ from catalog.naming import artifact_prefix
 from catalog.workspace import Workspace, load_workspace
 from cli.context import Context
 from cli.output import Step
+from model_build.artifacts import verify_artifact
 from model_build.store import publish
 from operations.artifacts import is_published
 from operations.aws import Cloud
 from operations.cdk import CdkCli, InterruptedDeployError, find_cdk
-from operations.stacks import is_bootstrapped, list_stacks, wait_until_settled
+from operations.stacks import environment_stacks, is_bootstrapped, wait_until_settled
 
 
 def deploy(
@@ -50,22 +51,22 @@ def deploy(
 
 def _deploy(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, *, bootstrap: bool) -> None:
     spec = workspace.spec
-    _require_bootstrap(state, workspace, cloud, cdk, allowed=bootstrap)
     foundation = naming.foundation_stack_name(spec.base)
     endpoints = [naming.endpoint_stack_name(spec.base, name) for name in spec.endpoints]
     with state.output.step("waiting for what CloudFormation is still doing") as step:
         wait_until_settled(
             cloud, [foundation, *endpoints], on_change=lambda stack: step.log(f"{stack.name}: {stack.status}")
         )
+    missing = _missing(state, workspace, cloud)
+    _require_bootstrap(state, workspace, cloud, cdk, allowed=bootstrap)
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
         assembly = Path(folder)
         with state.output.step("synthesising the stacks") as step:
             cdk.run("synth", "--quiet", "--output", folder, on_line=step.update)
-        missing = _missing(workspace, cloud)
         if missing:
             _cdk_deploy(state, cdk, assembly, foundation)
-        for model, digest in missing:
-            _publish(state, workspace, cloud, model, digest)
+        for artifact in missing:
+            _publish(state, workspace, cloud, artifact)
         _cdk_deploy(state, cdk, assembly, "--all")
     names = {name: spec.endpoint_name(name) for name in spec.endpoints}
     state.output.result(
@@ -109,22 +110,25 @@ def _require_bootstrap(
         cdk.run("bootstrap", target, on_line=step.log)
 
 
-def _missing(workspace: Workspace, cloud: Cloud) -> list[tuple[str, str]]:
-    """Model and digest of what the environment's endpoints run and its bucket lacks."""
+def _missing(state: Context, workspace: Workspace, cloud: Cloud) -> list[Path]:
+    """The artifacts that the environment's endpoints run and its bucket lacks, found whole on this machine.
+
+    This comes before anything is deployed: a damaged artifact must not leave half an environment.
+    """
     needed = {
-        (endpoint.model, artifact.digest)
+        (endpoint.model, artifact.digest): artifact
         for endpoint in workspace.spec.endpoints.values()
         if (artifact := workspace.artifact_of(endpoint))
     }
     bucket = workspace.spec.artifact_bucket
     return [
-        (model, digest)
+        _local_artifact(state, workspace, model, digest)
         for model, digest in sorted(needed)
-        if not is_published(cloud, bucket=bucket, model=model, digest=digest)
+        if not is_published(cloud, bucket=bucket, model=model, artifact=needed[model, digest])
     ]
 
 
-def _publish(state: Context, workspace: Workspace, cloud: Cloud, model: str, digest: str) -> None:
+def _local_artifact(state: Context, workspace: Workspace, model: str, digest: str) -> Path:
     bucket = workspace.spec.artifact_bucket
     artifact = state.project.artifacts_dir / artifact_prefix(model, digest)
     if not (artifact / MANIFEST_NAME).is_file():
@@ -132,12 +136,18 @@ def _publish(state: Context, workspace: Workspace, cloud: Cloud, model: str, dig
             f"artifact {digest[:12]} of {model!r} is neither in s3://{bucket} nor on this machine",
             remedy=f"run `tritonstack build {workspace.spec.name}`",
         )
-    with state.output.step(f"publishing {model} {digest[:12]} to {bucket}"):
+    verify_artifact(artifact)
+    return artifact
+
+
+def _publish(state: Context, workspace: Workspace, cloud: Cloud, artifact: Path) -> None:
+    bucket = workspace.spec.artifact_bucket
+    with state.output.step(f"publishing {artifact.parent.name} {artifact.name[:12]} to {bucket}"):
         publish(artifact_dir=artifact, bucket=bucket, s3_client=cloud.client("s3"))
 
 
 def _interrupted(cloud: Cloud, workspace: Workspace) -> str:
-    stacks = list_stacks(cloud, prefix=f"{workspace.spec.base}-")
+    stacks = environment_stacks(cloud, workspace.spec.base)
     states = "; ".join(f"{stack.name} is {stack.status}" for stack in stacks) or "no stack was begun"
     return f"interrupted; CloudFormation finishes what it has begun: {states}"
 

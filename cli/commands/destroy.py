@@ -10,8 +10,9 @@ import typer
 from catalog.errors import UsageError
 from catalog.workspace import load_workspace
 from cli.context import Context
+from operations.cdk import InterruptedDeployError
 from operations.destroy import destroy_environment, require_removable
-from operations.stacks import list_stacks
+from operations.stacks import environment_stacks
 
 
 def destroy(
@@ -28,12 +29,18 @@ def destroy(
     require_removable(spec)
     cloud = state.cloud(spec)
     if not yes:
-        _confirm(environment, [stack.name for stack in list_stacks(cloud, prefix=f"{spec.base}-")])
-    with state.output.step(f"destroying {environment}") as step:
-        deleted = destroy_environment(
-            cloud, spec, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}")
-        )
-        step.detail = f"{len(deleted)} stacks deleted" if deleted else "there was nothing to destroy"
+        _confirm(environment, [stack.name for stack in environment_stacks(cloud, spec.base)])
+    try:
+        with state.output.step(f"destroying {environment}") as step:
+            deleted = destroy_environment(
+                cloud, spec, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}")
+            )
+            step.detail = f"{len(deleted)} stacks deleted" if deleted else "there was nothing to destroy"
+    except KeyboardInterrupt:
+        raise InterruptedDeployError(
+            "interrupted; CloudFormation finishes the deletions that it has begun",
+            remedy=f"`tritonstack destroy {environment}` waits for that and goes on",
+        ) from None
     state.output.result({"deleted_stacks": deleted}, text=f"environment {environment} is gone")
 
 

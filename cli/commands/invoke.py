@@ -31,11 +31,12 @@ def invoke(
     workspace = load_workspace(state.project, environment)
     spec = workspace.spec
     _require_endpoint(spec, endpoint)
-    values = list(texts or workspace.model_of(spec.endpoints[endpoint]).test_inputs)
+    model = workspace.model_of(spec.endpoints[endpoint])
+    values = list(texts or model.test_inputs)
     client = EndpointClient(
         endpoint_name=spec.endpoint_name(endpoint), runtime=state.cloud(spec).client("sagemaker-runtime")
     )
-    outputs = client.infer({"TEXT": np.array([[value] for value in values], dtype=object)})
+    outputs = _infer(client, values, max_batch=model.batching.max_batch)
     state.output.result(
         {"inputs": values, "outputs": {name: array.tolist() for name, array in outputs.items()}},
         text="\n".join(_lines(values, outputs)),
@@ -49,6 +50,15 @@ def _require_endpoint(spec: EnvironmentSpec, endpoint: str) -> None:
             f"environment {spec.name!r} has no endpoint {endpoint!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else f"it has: {', '.join(spec.endpoints)}",
         )
+
+
+def _infer(client: EndpointClient, values: list[str], *, max_batch: int) -> dict[str, np.ndarray[Any, Any]]:
+    """The outputs for all texts, in as many requests as the model's largest batch makes necessary."""
+    answers = [
+        client.infer({"TEXT": np.array([[value] for value in batch], dtype=object)})
+        for batch in (values[begin : begin + max_batch] for begin in range(0, len(values), max_batch))
+    ]
+    return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
 
 
 def _lines(values: list[str], outputs: dict[str, np.ndarray[Any, Any]]) -> list[str]:

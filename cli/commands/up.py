@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from catalog.environments import EMBEDDED_ACCOUNT
+from catalog.images import image_account
 from cli.context import Context
 from local_cloud.process import CloudAddress, run_foreground, start_detached
 
@@ -15,7 +16,9 @@ from local_cloud.process import CloudAddress, run_foreground, start_detached
 def up(
     context: typer.Context,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it answers.")] = False,
-    port: Annotated[int | None, typer.Option(help="Listen here; by default on a free port.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Listen here; by default on a free port.")
+    ] = None,
     account: Annotated[str, typer.Option(help="The account it plays.")] = EMBEDDED_ACCOUNT,
     region: Annotated[str, typer.Option(help="The region it plays.")] = "us-east-1",
     shell: Annotated[bool, typer.Option("--shell", help="Print export lines for a shell to eval.")] = False,
@@ -33,6 +36,7 @@ def up(
     if capabilities:
         _report_capabilities(state)
         return
+    image_account(region)  # refuses a region that no environment can name
     cloud_dir, server_dir = state.project.cloud_dir, state.project.server_dir
     if not detach:
         run_foreground(

@@ -11,6 +11,7 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
+    HFValidationError,
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
@@ -45,6 +46,10 @@ def fetch_from_hub(text: str, *, with_code: bool = False, endpoint: str | None =
         raise SourceError(
             f"hf://{text}: the Hub cannot be reached, and this machine's cache does not hold that revision",
             remedy="check the network, HF_ENDPOINT and HF_HUB_OFFLINE",
+        ) from error
+    except HFValidationError as error:
+        raise SourceError(
+            f"hf://{text}: {error}", remedy="write org/name as the model's page on the Hub does"
         ) from error
     except (HfHubHTTPError, OSError) as error:
         raise SourceError(f"hf://{text}: {error}", remedy="check the network and HF_ENDPOINT") from error

@@ -82,6 +82,43 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
             "region: eu-west-1\nregion: eu-west-2",
             "dev.yaml:4: region: this key stands twice\n  help: keep one of the two",
         ),
+        (
+            "  search:",
+            "  ~:",
+            "dev.yaml:6: endpoints.~: a key must be text\n  help: put it in quotes",
+        ),
+        (
+            "region: eu-west-1",
+            "region: eu-west-1\n? [a, b]\n: c",
+            "dev.yaml:4: ?: a key must be text\n  help: put it in quotes",
+        ),
+        (
+            "region: eu-west-1",
+            "region: !!binary aGVsbG8=",
+            "dev.yaml:3: region: YAML's tag tag:yaml.org,2002:binary means nothing here\n"
+            "  help: write the value without a tag",
+        ),
+        (
+            "region: eu-west-1",
+            'region: "\\ud800"',
+            "dev.yaml:3: region: half a surrogate pair is no character\n  help: write the character itself",
+        ),
+        (
+            "region: eu-west-1",
+            "region: eu-west-1\nalarms: &loop [*loop]",
+            "dev.yaml: this is nested without end, or holds an alias of itself",
+        ),
+        (
+            "name: dev",
+            "name: dev-endpoint",
+            "dev.yaml:1: 'tritonstack-dev-endpoint' holds the word 'endpoint', which tells an environment's "
+            "own stacks from those of its endpoints\n  help: choose another name or name_prefix",
+        ),
+        (
+            "    kind: ensemble",
+            "    kind: ensemble\n    alarms: {latency_p99_ms: .inf}",
+            "dev.yaml:8: endpoints.search.alarms.latency_p99_ms: Input should be a finite number (found inf)",
+        ),
     ],
 )
 def test_one_fault_gives_one_exact_message(tmp_path: Path, old: str, new: str, expected: str) -> None:
@@ -117,6 +154,17 @@ def test_a_file_that_holds_no_mapping_is_an_error_not_a_crash(tmp_path: Path, te
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError, match=r"nowhere\.yaml: this file does not exist"):
         load_document(tmp_path / "nowhere.yaml", EnvironmentSpec)
+
+
+def test_digits_of_other_scripts_are_no_account(tmp_path: Path) -> None:
+    assert "is not an AWS account" in complaint(tmp_path, ENVIRONMENT.replace("1" * 12, "\u0661" * 12))
+
+
+def test_what_two_endpoints_share_may_stand_once(tmp_path: Path) -> None:
+    file = tmp_path / "dev.yaml"
+    file.write_text(ENVIRONMENT.replace("search:", "search: &search") + "  other:\n    <<: *search\n")
+    endpoints = load_document(file, EnvironmentSpec).record.endpoints
+    assert endpoints["other"] == endpoints["search"]
 
 
 def test_dates_stay_text(tmp_path: Path) -> None:

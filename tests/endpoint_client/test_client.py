@@ -191,6 +191,13 @@ def test_an_answer_that_breaks_off(server):
         infer(server)
 
 
+def test_an_answer_without_a_content_type(server):
+    server.answer = good_answer()
+    del server.answer.headers["Content-Type"]
+    with pytest.raises(errors.MalformedReplyError, match="content type '' is neither"):
+        infer(server)
+
+
 def test_a_name_that_botocore_refuses(server):
     client = EndpointClient(endpoint_name=5, runtime=runtime_at(server.url))
     with pytest.raises(errors.RequestRefusedError, match="EndpointName"):

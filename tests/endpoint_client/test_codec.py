@@ -95,6 +95,7 @@ def test_a_view_is_sent_in_its_own_order():
         ({"x": "text"}, "x: expected a NumPy array or a list of strings, got str"),
         ({"x": [1.0, 2.0]}, "x: expected only str or bytes in it, found float"),
         ({"x": np.array(["a", None], object)}, "x: expected only str or bytes in it, found NoneType"),
+        ({"x": ["\ud800"]}, "cannot be written: .*surrogates not allowed"),
     ],
 )
 def test_what_cannot_be_written_is_refused(inputs, words):
@@ -105,6 +106,16 @@ def test_what_cannot_be_written_is_refused(inputs, words):
 def test_reserved_parameters_are_refused():
     with pytest.raises(RequestEncodingError, match="reserved"):
         encode_request({"x": np.zeros(1)}, parameters={"triton_x": 1})
+
+
+def test_a_parameter_that_is_no_json_is_refused():
+    with pytest.raises(RequestEncodingError, match="not JSON serializable"):
+        encode_request({"x": np.zeros(1)}, parameters={"x": object()})
+
+
+def test_a_single_output_must_stand_in_a_list():
+    with pytest.raises(RequestEncodingError, match="outputs is the text 'embedding'"):
+        encode_request({"x": np.zeros(1)}, outputs="embedding")
 
 
 @given(st.lists(st.binary(max_size=20), max_size=8))
@@ -182,6 +193,9 @@ def test_a_malformed_reply_is_named_and_never_decoded(outputs, payload, words):
         (b"\xff\xfe", "application/json", "JSON cannot be read"),
         (b"[1]", "application/json", "names no outputs"),
         (b"[1]", content_type_for(3), "JSON cannot be read"),
+        (b"[" * 100_000, "application/json", "JSON cannot be read"),
+        (b"{}", f"{BINARY_CONTENT_TYPE};json-header-size={'9' * 5000}", "neither"),
+        (b"{}", "", "content type '' is neither"),
     ],
 )
 def test_a_reply_that_is_no_triton_reply(body, content_type, words):

@@ -226,6 +226,11 @@ def test_hub_without_that_model_or_revision(hub: str) -> None:
         fetch_from_hub("org/other@main", endpoint=hub)
 
 
+def test_hub_name_that_cannot_be(hub: str) -> None:
+    with pytest.raises(SourceError, match="Repo id must use"):
+        fetch_from_hub("org/-tiny@main", endpoint=hub)
+
+
 def test_hub_that_cannot_be_reached(hub: str) -> None:
     with pytest.raises(SourceError, match="cannot be reached"):
         fetch_from_hub("org/tiny@main", endpoint="http://127.0.0.1:1")

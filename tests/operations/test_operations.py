@@ -10,15 +10,18 @@ import pytest
 from moto import mock_aws
 
 from catalog.errors import TritonstackError, UsageError
+from catalog.locks import LockedArtifact
 from catalog.project import Project
 from catalog.workspace import load_workspace
-from operations.artifacts import is_published
+from operations.artifacts import DamagedArtifactError, is_published
 from operations.aws import Cloud, CloudAccessError, require_account
 from operations.cdk import CdkFailedError, find_cdk
-from operations.destroy import empty_bucket, require_removable
+from operations.destroy import BucketNotEmptyError, empty_bucket, require_removable
+from operations.stacks import environment_stacks
 
 VARIABLES = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 DIGEST = "ab" * 32
+TEMPLATE = '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}'
 
 
 @pytest.fixture
@@ -42,15 +45,55 @@ def test_credentials_of_another_account_are_refused(cloud: Cloud) -> None:
 
 
 def test_an_artifact_counts_as_published_when_its_manifest_is_there(cloud: Cloud) -> None:
-    def published() -> bool:
-        return is_published(cloud, bucket="artifacts", model="minilm", digest=DIGEST)
-
-    assert not published()
+    assert not published(cloud)
     cloud.client("s3").create_bucket(Bucket="artifacts")
-    cloud.client("s3").put_object(Bucket="artifacts", Key=f"models/minilm/{DIGEST}/model.tar.gz", Body=b"x")
-    assert not published()
-    cloud.client("s3").put_object(Bucket="artifacts", Key=f"models/minilm/{DIGEST}/manifest.json", Body=b"{}")
-    assert published()
+    put(cloud, "model.tar.gz", b"x", {"sha256": DIGEST})
+    assert not published(cloud)
+    put(cloud, "manifest.json", b"{}")
+    assert published(cloud)
+
+
+@pytest.mark.parametrize(
+    ("body", "metadata"), [(b"xx", {"sha256": DIGEST}), (b"x", {}), (b"x", {"sha256": "cd" * 32}), (None, {})]
+)
+def test_a_manifest_beside_another_archive_is_an_error(
+    cloud: Cloud, body: bytes | None, metadata: dict[str, str]
+) -> None:
+    cloud.client("s3").create_bucket(Bucket="artifacts")
+    put(cloud, "manifest.json", b"{}")
+    if body is not None:
+        put(cloud, "model.tar.gz", body, metadata)
+    with pytest.raises(DamagedArtifactError, match=f"s3://artifacts/models/minilm/{DIGEST}/model.tar.gz is"):
+        published(cloud)
+
+
+def put(cloud: Cloud, name: str, body: bytes, metadata: dict[str, str] | None = None) -> None:
+    cloud.client("s3").put_object(
+        Bucket="artifacts", Key=f"models/minilm/{DIGEST}/{name}", Body=body, Metadata=metadata or {}
+    )
+
+
+def published(cloud: Cloud) -> bool:
+    artifact = LockedArtifact(digest=DIGEST, spec_hash=DIGEST, archive_bytes=1, unpacked_bytes=1)
+    return is_published(cloud, bucket="artifacts", model="minilm", artifact=artifact)
+
+
+def test_only_an_environments_own_stacks_are_its_own(cloud: Cloud) -> None:
+    names = {"t-dev-foundation", "t-dev-endpoint-search"}
+    for name in [*names, "t-dev-eu-foundation", "t-dev-eu-endpoint-search", "t-devel-foundation"]:
+        cloud.client("cloudformation").create_stack(StackName=name, TemplateBody=TEMPLATE)
+    assert {stack.name for stack in environment_stacks(cloud, "t-dev")} == names
+
+
+def test_an_object_that_cannot_be_deleted_is_told(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    s3 = cloud.client("s3")
+    s3.create_bucket(Bucket="artifacts")
+    s3.put_object(Bucket="artifacts", Key="key", Body=b"x")
+    refusal = {"Errors": [{"Key": "key", "Code": "AccessDenied", "Message": "Access Denied"}]}
+    monkeypatch.setattr(s3, "delete_objects", lambda **_: refusal)
+    monkeypatch.setattr(Cloud, "client", lambda *_: s3)
+    with pytest.raises(BucketNotEmptyError, match=r"1 objects of bucket artifacts .* key: Access Denied"):
+        empty_bucket(cloud, "artifacts")
 
 
 def test_emptying_a_bucket_takes_versions_and_delete_markers(cloud: Cloud) -> None:

@@ -1,0 +1,217 @@
+"""What is left, and what is said, when a command is stopped, cannot write, or finds damaged artifacts."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import numpy as np
+import pytest
+from moto import mock_aws
+
+from catalog.locks import Lock, add_to_lock, load_lock, write_lock
+from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, ServedBy
+from catalog.naming import artifact_prefix
+from catalog.project import Project
+from catalog.workspace import load_model
+from cli.commands import invoke
+from cli.main import run
+from local_cloud.process import CloudAddress
+from tests.projects import edit
+
+DIGEST = "ab" * 32
+
+
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail(_: Project) -> None:
+        raise error
+
+    monkeypatch.setattr("cli.commands.validate.validate_project", fail)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = run(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def root(project: Project) -> str:
+    return str(project.root)
+
+
+def test_an_error_for_machines_is_one_json_document(
+    project: Project, root: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(project.environment_file("dev"), "kind:", "knid:")
+    code, out, err = said(capsys, "--project", root, "--json", "validate")
+    error = json.loads(out)["error"]
+    assert code == error["exit_code"] == 2
+    assert [(problem["line"], problem["field"]) for problem in error["problems"]] == [
+        (6, "endpoints.search.kind"),
+        (7, "endpoints.search.knid"),
+    ]
+    assert error["problems"][1]["remedy"] == "did you mean 'kind'?"
+    assert error["message"] in err
+
+
+@pytest.mark.parametrize("command", ["validte", "--nonsense"])
+def test_wrong_usage_for_machines_is_json_too(
+    root: str, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    code, out, _ = said(capsys, "--project", root, "--json", command)
+    assert code == json.loads(out)["error"]["exit_code"] == 2
+
+
+def test_ctrl_c_is_said_and_is_no_success(
+    root: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_with(monkeypatch, KeyboardInterrupt())
+    code, _, err = said(capsys, "--project", root, "validate")
+    assert (code, err.strip()) == (1, "error: stopped by you")
+
+
+def test_a_full_disk_is_no_fault_of_the_program(
+    root: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_with(monkeypatch, OSError(errno.ENOSPC, "No space left on device", "/somewhere/file"))
+    code, _, err = said(capsys, "--project", root, "validate")
+    assert code == 1
+    assert err.startswith("error: /somewhere/file: No space left on device\n  help: ")
+
+
+def test_other_faults_of_the_system_are_not_explained_away(
+    root: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_with(monkeypatch, FileNotFoundError(errno.ENOENT, "No such file or directory", "x"))
+    assert "this should not have happened" in said(capsys, "--project", root, "validate")[2]
+
+
+def test_a_line_number_is_no_picture(project: Project, root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(project.environment_file("dev"), "    kind:", "#\n" * 93 + "    knid:")
+    assert "dev.yaml:100: endpoints.search.knid" in said(capsys, "--project", root, "validate")[2]
+
+
+def test_a_folder_that_is_no_project(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, err = said(capsys, "--project", str(tmp_path / "nowhere"), "validate")
+    assert (code, out) == (2, "")
+    assert "no tritonstack project at or above" in err
+
+
+def test_no_command_at_all_gives_help(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = said(capsys)
+    assert (code, err) == (0, "")
+    assert out.startswith("Usage: ")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--port", "65536"), ("--port", "0"), ("--region", "nowhere")], ids=lambda pair: pair[1]
+)
+def test_the_cloud_is_not_started_where_it_cannot_be(
+    project: Project, root: str, capsys: pytest.CaptureFixture[str], arguments: tuple[str, str]
+) -> None:
+    assert said(capsys, "--project", root, "up", "--detach", *arguments)[0] == 2
+    assert not project.cloud_dir.exists()
+
+
+def test_a_cloud_of_another_account_is_refused(
+    project: Project, root: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(project.environment_file("dev"), "1" * 12, "0" * 12)
+    address = CloudAddress("http://localhost:1", 1, 1, "123456789012", "eu-west-1")
+    monkeypatch.setattr("cli.context.read_address", lambda _: address)
+    code, _, err = said(capsys, "--project", root, "invoke", "dev", "search", "text")
+    assert code == 1
+    assert "the embedded cloud plays account 123456789012, and environment 'dev' lives in 000000000000" in err
+
+
+def manifest_of(project: Project, *, model: str = "minilm", digest: str = DIGEST) -> Manifest:
+    return Manifest(
+        model=model,
+        entry_model=model,
+        digest=digest,
+        target="cpu",
+        spec_hash=load_model(project, "minilm").record.hash,
+        source="file://x",
+        source_revision="1",
+        weights_sha256="1" * 64,
+        precision="fp32",
+        inputs=(),
+        outputs=(),
+        archive_bytes=1,
+        unpacked_bytes=1,
+        files=(),
+        parity=(),
+        latency=(),
+        served_by=ServedBy(kind="embedded", triton="2.51.0", python="3.11.7"),
+        tools={},
+    )
+
+
+def test_a_lock_keeps_what_another_build_wrote_meanwhile(project: Project) -> None:
+    file = project.lock_file("dev")
+    write_lock(file, Lock().with_artifact(manifest_of(project, model="other")))
+    add_to_lock(file, [manifest_of(project)])
+    assert set(load_lock(file).record.models) == {"minilm", "other"}
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    with mock_aws():
+        yield boto3.client("sts", region_name="eu-west-1").get_caller_identity()["Account"]
+
+
+@pytest.mark.parametrize(
+    ("archive", "words"),
+    [(b"y", "is corrupt: its SHA-256 is"), (None, "is neither in s3://")],
+    ids=["corrupt", "absent"],
+)
+def test_a_deploy_without_a_sound_artifact_begins_nothing(
+    project: Project,
+    root: str,
+    capsys: pytest.CaptureFixture[str],
+    account: str,
+    archive: bytes | None,
+    words: str,
+) -> None:
+    edit(project.environment_file("dev"), "1" * 12, account)
+    cdk = project.root / "node_modules" / ".bin" / "cdk"
+    cdk.parent.mkdir(parents=True)
+    cdk.write_text(f"#!/bin/sh\necho ran >> {project.root}/cdk-ran\n")
+    cdk.chmod(0o755)
+    manifest = manifest_of(project)
+    add_to_lock(project.lock_file("dev"), [manifest])
+    if archive is not None:
+        folder = project.artifacts_dir / artifact_prefix("minilm", DIGEST)
+        folder.mkdir(parents=True)
+        (folder / MANIFEST_NAME).write_text(manifest.to_json())
+        (folder / ARCHIVE_NAME).write_bytes(archive)
+    code, _, err = said(capsys, "--project", root, "deploy", "dev", "--bootstrap")
+    assert code == 1
+    assert words in err
+    assert not (project.root / "cdk-ran").exists()
+
+
+class CountingClient:
+    """Answers each request with the lengths of its texts, and keeps how many came at a time."""
+
+    def __init__(self, **_: object) -> None:
+        self.sizes: list[int] = []
+
+    def infer(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        self.sizes.append(len(inputs["TEXT"]))
+        return {"length": np.array([[len(row[0])] for row in inputs["TEXT"]], np.float32)}
+
+
+def test_more_texts_than_the_largest_batch_go_in_several_requests() -> None:
+    client = CountingClient()
+    texts = ["a" * length for length in range(1, 6)]
+    answer = invoke._infer(client, texts, max_batch=2)
+    assert client.sizes == [2, 2, 1]
+    assert answer["length"].ravel().tolist() == [1, 2, 3, 4, 5]

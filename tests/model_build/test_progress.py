@@ -1,0 +1,54 @@
+"""The steps of a build: what is told of them, and that Ctrl-C ends them whatever runs inside."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from model_build.errors import ExportError
+from model_build.progress import Progress, Steps
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """A runner in the background ignores Ctrl-C; here it counts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def press_ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def swallow() -> str:
+    with suppress(KeyboardInterrupt):
+        press_ctrl_c()
+    return "another graph"
+
+
+def disguise() -> str:
+    try:
+        press_ctrl_c()
+    except KeyboardInterrupt as error:
+        raise ExportError("cannot be exported") from error
+    return "never"
+
+
+@pytest.mark.parametrize("action", [press_ctrl_c, swallow, disguise])
+def test_an_interrupt_ends_the_step(action: object) -> None:
+    told: list[Progress] = []
+    with pytest.raises(KeyboardInterrupt):
+        Steps(told.append).run("export", action, str)  # type: ignore[arg-type]
+    assert [progress.state for progress in told] == ["started", "failed"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_step_that_nobody_disturbs() -> None:
+    told: list[Progress] = []
+    assert Steps(told.append).run("export", lambda: 3, lambda result: f"{result} nodes") == 3
+    assert [(progress.state, progress.detail) for progress in told] == [("started", ""), ("done", "3 nodes")]
