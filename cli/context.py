@@ -18,7 +18,6 @@ class Context:
 
     project: Project
     output: Output
-    debug: bool
 
     def cloud(self, spec: EnvironmentSpec) -> Cloud:
         """The cloud that an environment lives in, reachable and with the right credentials."""

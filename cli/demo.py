@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -70,6 +71,7 @@ class Demo:
 def main() -> int:
     """Run every step; take the cloud down whatever happens."""
     os.environ["TRITONSTACK_CLOUD"] = "demo"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the cloud is to end with this, too
     project = find_project(Path(__file__).parent)
     demo = Demo(project, load_workspace(project, ENVIRONMENT).spec)
     started = time.monotonic()

@@ -46,8 +46,8 @@ def options(
     json_output: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
 ) -> None:
-    """Take what stands before the command."""
-    context.obj = Context(find_project(project), Output(as_json=json_output), debug)
+    """Take what stands before the command; `run` has looked for --debug itself."""
+    context.obj = Context(find_project(project), Output(as_json=json_output))
 
 
 COMMANDS = (validate, up, down, build, deploy, invoke, destroy)

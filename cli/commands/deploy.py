@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from catalog import naming
-from catalog.errors import InvalidFilesError, TritonstackError
+from catalog.errors import InvalidFilesError, TritonstackError, shown_path
 from catalog.manifests import MANIFEST_NAME
 from catalog.naming import artifact_prefix
 from catalog.workspace import Workspace, load_workspace
@@ -68,6 +68,12 @@ def _deploy(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, *, 
         for artifact in missing:
             _publish(state, workspace, cloud, artifact)
         _cdk_deploy(state, cdk, assembly, "--all")
+    for stack in environment_stacks(cloud, spec.base):
+        if stack.name not in (foundation, *endpoints):
+            state.output.note(
+                f"stack {stack.name} still runs, though {shown_path(workspace.environment.file)} no longer "
+                f"names its endpoint; `aws cloudformation delete-stack --stack-name {stack.name}` ends it"
+            )
     names = {name: spec.endpoint_name(name) for name in spec.endpoints}
     state.output.result(
         {"environment": spec.name, "endpoints": names},

@@ -10,7 +10,7 @@ import typer
 from catalog.environments import EMBEDDED_ACCOUNT
 from catalog.images import image_account
 from cli.context import Context
-from local_cloud.process import CloudAddress, run_foreground, start_detached
+from local_cloud.process import CloudAddress, read_address, run_foreground, start_detached
 
 
 def up(
@@ -21,7 +21,9 @@ def up(
     ] = None,
     account: Annotated[str, typer.Option(help="The account it plays.")] = EMBEDDED_ACCOUNT,
     region: Annotated[str, typer.Option(help="The region it plays.")] = "us-east-1",
-    shell: Annotated[bool, typer.Option("--shell", help="Print export lines for a shell to eval.")] = False,
+    shell: Annotated[
+        bool, typer.Option("--shell", help="Print export lines, of a running cloud too.")
+    ] = False,
     capabilities: Annotated[
         bool, typer.Option("--capabilities", help="Print what it can do, and start nothing.")
     ] = False,
@@ -38,6 +40,10 @@ def up(
         return
     image_account(region)  # refuses a region that no environment can name
     cloud_dir, server_dir = state.project.cloud_dir, state.project.server_dir
+    running = read_address(cloud_dir)
+    if shell and running is not None:
+        _report(state, running, shell=shell)
+        return
     if not detach:
         run_foreground(
             state_dir=cloud_dir,

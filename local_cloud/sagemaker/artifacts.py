@@ -19,6 +19,7 @@ from catalog.errors import TritonstackError
 # SageMaker's own limit is the instance's volume, 30 GB unless asked for; this machine's disk is shared.
 UNPACKED_LIMIT_BYTES = 30 * 1024**3
 MEMBER_LIMIT = 100_000
+DEPTH_LIMIT = 100
 _CHUNK_BYTES = 1 << 20
 _SAFE_NAME = re.compile(r"[A-Za-z0-9._/-]+")
 
@@ -55,6 +56,7 @@ def unpack(
     try:
         with tarfile.open(archive, "r:gz") as tar:
             tar.extractall(to, filter=guard)  # noqa: S202  the guard is what the rule asks for
+            _read_to_the_end(tar, guard)
     except (tarfile.FilterError, _UnsafeMemberError) as refused:
         raise ArtifactError(f'Refused to unpack the model data at "{url}": {refused}') from refused
     except (tarfile.TarError, EOFError, zlib.error, OSError) as fault:
@@ -62,6 +64,13 @@ def unpack(
             f'Failed to extract model data archive from URL "{url}" for container "primary". Please ensure '
             f"that the object located at the URL is a valid tar.gz archive. ({fault})"
         ) from fault
+
+
+def _read_to_the_end(tar: tarfile.TarFile, guard: _Guard) -> None:
+    """Read what follows the last member: only at the end of the stream is its checksum compared."""
+    stream = tar.fileobj
+    while stream is not None and (rest := stream.read(_CHUNK_BYTES)):
+        guard.spend(len(rest))
 
 
 class _UnsafeMemberError(TritonstackError):
@@ -77,21 +86,27 @@ class _Guard:
         self._checkpoint = checkpoint
 
     def __call__(self, member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
-        self._checkpoint()
         for name in filter(None, (member.name, member.linkname)):
             if _SAFE_NAME.fullmatch(name) is None:
                 raise _UnsafeMemberError(f"{name!r} holds more than letters, digits, '.', '_', '-' and '/'.")
             if name.startswith("/"):
                 raise _UnsafeMemberError(f"{name!r} is an absolute path.")
+            if name.count("/") > DEPTH_LIMIT:
+                raise _UnsafeMemberError(f"{name[:60]!r}... lies more than {DEPTH_LIMIT} folders deep.")
         if ".." in Path(member.name).parts:
             raise _UnsafeMemberError(f"{member.name!r} leads out of the archive.")
         self._count(member)
         return tarfile.data_filter(member, path)
 
-    def _count(self, member: tarfile.TarInfo) -> None:
-        self._left_bytes -= member.size
-        self._left_members -= 1
+    def spend(self, size: int) -> None:
+        """Take note of bytes that were unpacked."""
+        self._checkpoint()
+        self._left_bytes -= size
         if self._left_bytes < 0:
             raise _UnsafeMemberError("it unpacks to more than this machine allows a model.")
+
+    def _count(self, member: tarfile.TarInfo) -> None:
+        self.spend(member.size)
+        self._left_members -= 1
         if self._left_members < 0:
             raise _UnsafeMemberError(f"it holds more than {MEMBER_LIMIT} members.")

@@ -54,6 +54,7 @@ def test_a_link_within_the_archive_is_kept(tmp_path):
         (one_member("../outside"), "leads out of the archive"),
         (one_member("m/../../outside"), "leads out of the archive"),
         (one_member("/etc/passwd"), "is an absolute path"),
+        (one_member("m/" * 3000 + "f"), "folders deep"),
         (one_member("m/link", kind=tarfile.SYMTYPE, link="../../outside"), "outside the destination"),
         (one_member("m/link", kind=tarfile.SYMTYPE, link="/etc/passwd"), "is an absolute path"),
         (one_member("m/link", kind=tarfile.LNKTYPE, link="../outside"), "outside the destination"),
@@ -112,3 +113,11 @@ def test_long_work_can_be_ended(tmp_path):
     (tmp_path / "a.tar.gz").write_bytes(GOOD)
     with pytest.raises(EndedError):
         unpack(tmp_path / "a.tar.gz", to=tmp_path, url=URL, checkpoint=checkpoint)
+
+
+def test_a_damaged_byte_is_found_even_where_everything_unpacks(tmp_path):
+    """The members can be whole tar-wise while the stream's checksum says that a byte has changed."""
+    archive = bytearray(gzip.compress(gzip.decompress(tarball({"m/1/model.onnx": b"x" * 5000})), 0))
+    archive[archive.index(b"x" * 50) + 20] ^= 1
+    with pytest.raises(ArtifactError, match="Failed to extract model data archive"):
+        unpacked(tmp_path, bytes(archive))
