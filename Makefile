@@ -20,11 +20,11 @@ help: ## list the tasks
 demo: setup ## build a real model, deploy it to the embedded cloud, call it, take it all down
 	@.venv/bin/python -m cli.demo
 
-test: setup-dev ## every test, those with a real Triton and a real `cdk deploy` included
-	@.venv/bin/python -m pytest
+test: test-fast ## every test, those with a real Triton and a real `cdk deploy` included
+	@.venv/bin/python -m pytest -m e2e
 
-test-fast: setup-dev ## the tests that start no server: under three minutes
-	@.venv/bin/python -m pytest -m "not e2e"
+test-fast: setup-dev ## the tests that start no Triton and no CDK command line: under three minutes
+	@.venv/bin/python -m pytest -m "not e2e" --numprocesses auto --dist loadfile
 
 lint: setup-dev ## style, types, import floors
 	@.venv/bin/ruff check .
