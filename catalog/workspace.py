@@ -5,7 +5,7 @@ Each check gives the file and line where the contradiction stands; nothing here 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,11 +120,13 @@ def validate_project(project: Project) -> list[FileProblem]:
             load_model(project, name)
         except InvalidFilesError as error:
             problems.update(error.problems)
+    workspaces = []
     for name in environment_names(project):
         try:
-            load_workspace(project, name)
+            workspaces.append(load_workspace(project, name))
         except InvalidFilesError as error:
             problems.update(error.problems)
+    problems.update(_collisions(workspaces))
     return sorted(problems, key=str)
 
 
@@ -184,6 +186,22 @@ def _misnamed(
             f"the name is {document.record.name!r}, but the file's place says {expected!r}",
             remedy=f"write `name: {expected}`, or rename the file",
         )
+
+
+def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileProblem]:
+    """Endpoints of two environments in one account and region whose full names are the same."""
+    taken: dict[tuple[str, str, str], Path] = {}
+    for workspace in workspaces:
+        spec = workspace.spec
+        for name in spec.endpoints:
+            full = spec.endpoint_name(name)
+            first = taken.setdefault((spec.account, spec.region, full), workspace.environment.file)
+            if first != workspace.environment.file:
+                yield workspace.environment.problem(
+                    ("endpoints", name),
+                    f"the endpoint would be named {full!r}, and so would one of {shown_path(first)}",
+                    remedy="rename one of the two, or choose another name_prefix",
+                )
 
 
 def _unfit_hardware(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileProblem]:

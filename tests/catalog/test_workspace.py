@@ -116,3 +116,23 @@ def test_the_project_is_found_from_any_folder_in_it(project: Project) -> None:
 def test_a_folder_outside_any_project_is_refused(project: Project) -> None:
     with pytest.raises(UsageError, match="no tritonstack project at or above"):
         find_project(project.root.parent)
+
+
+def test_two_environments_whose_endpoints_would_have_one_name(project: Project) -> None:
+    text = project.environment_file("dev").read_text()
+    beside = text.replace("name: dev", "name: dev-eu").replace("  search:", "  x:")
+    project.environment_file("dev-eu").write_text(beside)
+    edit(project.environment_file("dev"), "  search:", "  eu-x:")
+    (problem,) = validate_project(project)
+    assert problem.file == project.environment_file("dev-eu")
+    assert problem.message.startswith(
+        "the endpoint would be named 'tritonstack-dev-eu-x', and so would one of"
+    )
+
+
+def test_the_same_names_in_another_account_are_fine(project: Project) -> None:
+    text = project.environment_file("dev").read_text()
+    beside = text.replace("name: dev", "name: dev-eu").replace("  search:", "  x:")
+    project.environment_file("dev-eu").write_text(beside.replace("111111111111", "222222222222"))
+    edit(project.environment_file("dev"), "  search:", "  eu-x:")
+    assert validate_project(project) == []
