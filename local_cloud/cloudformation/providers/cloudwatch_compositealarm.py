@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from local_cloud.cloudformation.providers.base import Property, Provider, ResourceRequest, ignoring
+from local_cloud.cloudformation.providers.base import Property, ResourceRequest
+from local_cloud.cloudformation.providers.cloudwatch_alarm import Alarm
 
 _SETTINGS = (
     "ActionsEnabled",
@@ -17,11 +18,10 @@ _SETTINGS = (
 )
 
 
-class CompositeAlarm(Provider):
-    """Identifier: the alarm's name."""
+class CompositeAlarm(Alarm):
+    """Named, deleted and asked for its ARN as every alarm is; only what it watches differs."""
 
     type_name = "AWS::CloudWatch::CompositeAlarm"
-    name_property = "AlarmName"
     properties: ClassVar = {
         "ActionsSuppressor": Property(effect=False),
         "ActionsSuppressorExtensionPeriod": Property(effect=False),
@@ -32,22 +32,7 @@ class CompositeAlarm(Provider):
             for name in _SETTINGS
         },
     }
-    attribute_names = frozenset({"Arn"})
-
-    def create(self, request: ResourceRequest) -> str:
-        """Return the name; `settle` puts the alarm, whole, each time."""
-        return request.name("AlarmName", max_length=255)
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
         """Put the alarm."""
         request.client("cloudwatch").put_composite_alarm(AlarmName=physical_id, **request.api(*_SETTINGS))
-
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the alarm."""
-        with ignoring("ResourceNotFound"):
-            request.client("cloudwatch").delete_alarms(AlarmNames=[physical_id])
-
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return the ARN."""
-        stack = request.stack
-        return {"Arn": f"arn:aws:cloudwatch:{stack.region}:{stack.account}:alarm:{physical_id}"}
