@@ -75,7 +75,7 @@ def deployment(project: Project, spec: EnvironmentSpec, requests: int) -> Iterat
 
 def framework(project: Project, workspace: Workspace, requests: int) -> Iterator[tuple[str, str]]:
     """The same texts through tokenizer and torch in this process."""
-    model = workspace.models[workspace.spec.endpoints[ENDPOINT].model]
+    model = workspace.models[workspace.spec.endpoints[ENDPOINT].models[0]]
     source = fetch_source(model.record.source, model_folder=model.file.parent, cache_dir=project.cache_dir)
     peer = TextEmbeddingFramework(source=source, recipe=model.record.recipe)
     texts = _texts(workspace)
@@ -97,7 +97,7 @@ def _invocation(project: Project, spec: EnvironmentSpec) -> Callable[[int], obje
 
 
 def _texts(workspace: Workspace) -> tuple[str, ...]:
-    return workspace.model_of(workspace.spec.endpoints[ENDPOINT]).test_inputs
+    return workspace.models[workspace.spec.endpoints[ENDPOINT].models[0]].record.test_inputs
 
 
 def command(*argv: str) -> None:

@@ -59,7 +59,9 @@ def load_document(file: Path, record_type: type[RecordT]) -> Document[RecordT]:
         record = TypeAdapter(record_type).validate_json(_to_json(data))
     except ValidationError as error:
         raise InvalidFilesError(
-            _problem(file, lines, data, record_type, details) for details in error.errors(include_url=False)
+            problem
+            for details in error.errors(include_url=False)
+            for problem in _problems(file, lines, data, record_type, details)
         ) from None
     return Document(record, file, lines)
 
@@ -166,12 +168,35 @@ def _syntax_problem(file: Path, error: yaml.YAMLError) -> FileProblem:
     return FileProblem(file, line, "", f"this is not valid YAML: {text}")
 
 
-def _problem(
+def _problems(
     file: Path, lines: Mapping[FieldPath, int], data: Any, record_type: type[Record], details: ErrorDetails
-) -> FileProblem:
+) -> Iterator[FileProblem]:
     path = _path_in_file(details["loc"], data, missing=details["type"] == "missing")
+    if details["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        # The field that says which of several records this is: without it nothing else in here is checked.
+        tag = str(details.get("ctx", {}).get("discriminator")).strip("'")
+        if details["type"] == "union_tag_not_found":
+            yield from _unknown_keys(file, lines, details["input"], record_type, path)
+        path = (*path, tag)
     message, remedy = _in_words(record_type, path, details)
-    return FileProblem(file, nearest_line(lines, path), field_text(path), message, remedy)
+    yield FileProblem(file, nearest_line(lines, path), field_text(path), message, remedy)
+
+
+def _unknown_keys(
+    file: Path, lines: Mapping[FieldPath, int], data: Any, record_type: type[Record], path: FieldPath
+) -> Iterator[FileProblem]:
+    known = sorted(known_keys(record_type, path))
+    for key in data if isinstance(data, dict) else ():
+        if key not in known:
+            place = (*path, key)
+            yield FileProblem(
+                file, nearest_line(lines, place), field_text(place), "unknown key", _other_key(key, known)
+            )
+
+
+def _other_key(key: str, known: list[str]) -> str:
+    suggestion = closest(key, known)
+    return f"did you mean '{suggestion}'?" if suggestion else f"known keys here: {', '.join(known)}"
 
 
 def _path_in_file(location: FieldPath, data: Any, *, missing: bool) -> FieldPath:
@@ -197,15 +222,12 @@ def _in_words(record_type: type[Record], path: FieldPath, details: ErrorDetails)
     """What is wrong and what to do, for one of pydantic's complaints."""
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
     if kind == "extra_forbidden":
-        known = sorted(known_keys(record_type, path[:-1]))
-        suggestion = closest(str(path[-1]), known)
-        return "unknown key", (
-            f"did you mean '{suggestion}'?" if suggestion else f"known keys here: {', '.join(known)}"
-        )
-    if kind == "missing":
+        return "unknown key", _other_key(str(path[-1]), sorted(known_keys(record_type, path[:-1])))
+    if kind in ("missing", "union_tag_not_found"):
         return "this required key is missing", None
     if kind in ("literal_error", "enum", "union_tag_invalid"):
         allowed = str(context.get("expected") or context.get("expected_tags"))
+        allowed = " or ".join(allowed.rsplit(", ", 1)) if kind == "union_tag_invalid" else allowed
         received = context.get("tag", value)
         suggestion = closest(
             str(received), [word.strip(" '") for word in allowed.replace(" or ", ",").split(",")]

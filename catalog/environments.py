@@ -10,9 +10,10 @@ from pydantic import AfterValidator, Field, model_validator
 
 from catalog import naming
 from catalog.documents import Record, closest
-from catalog.endpoints import EndpointSpec
+from catalog.endpoints import EndpointSpec, InstanceTypeName
 from catalog.images import ACCOUNTS, FIRST_RELEASES, has_image
 from catalog.naming import Name
+from catalog.network import NetworkSpec
 from catalog.releases import RELEASES, TritonRelease
 
 EMBEDDED_ACCOUNT = "000000000000"
@@ -45,6 +46,12 @@ def _check_release(text: str) -> str:
     return text
 
 
+def _check_policy_name(text: str) -> str:
+    if not re.fullmatch(r"[\w+=,.@/-]{1,128}", text) or text.startswith("arn:"):
+        raise ValueError(f"{text!r} is not the name of a policy; write the name without arn:…:policy/")
+    return text
+
+
 def _check_email(text: str) -> str:
     if not re.fullmatch(r"[^@\s]+@[^@\s]+\.[^@\s]+", text):
         raise ValueError(f"{text!r} is not an e-mail address; write name@example.com")
@@ -70,6 +77,12 @@ class EnvironmentSpec(Record):
     """Who hears of alarms."""
     tags: Mapping[str, str] = Field(default_factory=dict)
     """Tags on every resource."""
+    permissions_boundary: Annotated[str, AfterValidator(_check_policy_name)] | None = None
+    """Name of the IAM policy in the account that bounds every role."""
+    network: NetworkSpec | None = None
+    """The network that endpoints stand in; SageMaker's own if not given."""
+    prices: Mapping[InstanceTypeName, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    """What an hour of each instance type costs, for the cost on dashboards."""
     endpoints: Mapping[Name, EndpointSpec]
     """What it serves, by name."""
 
@@ -92,6 +105,16 @@ class EnvironmentSpec(Record):
     def log_bucket(self) -> str:
         """Where the artifact bucket's access log goes."""
         return naming.log_bucket_name(self.base, account=self.account, region=self.region)
+
+    @property
+    def data_bucket(self) -> str:
+        """Where captured requests and the answers of asynchronous endpoints go."""
+        return naming.data_bucket_name(self.base, account=self.account, region=self.region)
+
+    @property
+    def alarm_topic_arn(self) -> str:
+        """The topic that its alarms go to."""
+        return f"arn:aws:sns:{self.region}:{self.account}:{naming.alarm_topic_name(self.base)}"
 
     def endpoint_name(self, endpoint: str) -> str:
         """The name that callers of InvokeEndpoint use."""

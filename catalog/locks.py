@@ -28,6 +28,10 @@ class LockedArtifact(Record):
     spec_hash: Digest
     archive_bytes: Annotated[int, Field(ge=1)]
     unpacked_bytes: Annotated[int, Field(ge=1)]
+    tensorrt: str | None = None
+    """The TensorRT version its engines were built with, if it holds any."""
+    item_bytes: Annotated[int, Field(ge=1)] | None = None
+    """The least that one request or one answer weighs: a batch of one, sizes that vary counted as 1."""
 
 
 class Lock(Record):
@@ -69,5 +73,7 @@ def add_to_lock(file: Path, manifests: Iterable[Manifest]) -> bool:
 
 def write_lock(file: Path, lock: Lock) -> bool:
     """Write a lock, sorted and whole or not at all; tells whether the file changed."""
-    body = yaml.safe_dump(lock.model_dump(mode="json"), sort_keys=True, default_flow_style=False)
+    body = yaml.safe_dump(
+        lock.model_dump(mode="json", exclude_none=True), sort_keys=True, default_flow_style=False
+    )
     return files.write_text_atomically(file, _HEADER + body)

@@ -44,6 +44,26 @@ def endpoint_stack_name(base: str, endpoint: str) -> str:
     return f"{base}-endpoint-{endpoint}"
 
 
+def network_stack_name(base: str) -> str:
+    """The stack of an environment's own network."""
+    return f"{base}-network"
+
+
+def monitoring_stack_name(base: str) -> str:
+    """The stack of the dashboard over all endpoints of an environment."""
+    return f"{base}-monitoring"
+
+
+def parameter_name(base: str, what: str) -> str:
+    """The SSM parameter by which one stack tells others an id that it was given only when it was deployed."""
+    return f"/{base}/{what}"
+
+
+KEY_PARAMETER = "key-arn"
+SUBNETS_PARAMETER = "subnet-ids"
+SECURITY_GROUPS_PARAMETER = "security-group-ids"
+
+
 def endpoint_name(base: str, endpoint: str) -> str:
     """The name callers of InvokeEndpoint use."""
     return f"{base}-{endpoint}"
@@ -57,6 +77,31 @@ def artifact_bucket_name(base: str, *, account: str, region: str) -> str:
 def log_bucket_name(base: str, *, account: str, region: str) -> str:
     """Where the artifact bucket's access log goes."""
     return f"{base}-logs-{account}-{region}"
+
+
+def data_bucket_name(base: str, *, account: str, region: str) -> str:
+    """Where captured requests and the answers of asynchronous endpoints go."""
+    return f"{base}-data-{account}-{region}"
+
+
+def capture_prefix(endpoint: str) -> str:
+    """Where an endpoint's captured requests lie in the data bucket, with the slash at its end."""
+    return f"capture/{endpoint}/"
+
+
+def answer_prefix(endpoint: str) -> str:
+    """Where an asynchronous endpoint's answers lie in the data bucket, with the slash at its end."""
+    return f"answers/{endpoint}/"
+
+
+def failure_prefix(endpoint: str) -> str:
+    """Where an asynchronous endpoint's failures lie in the data bucket, with the slash at its end."""
+    return f"failures/{endpoint}/"
+
+
+def request_prefix(endpoint: str) -> str:
+    """Where callers put the requests of an asynchronous endpoint, with the slash at its end."""
+    return f"requests/{endpoint}/"
 
 
 def key_alias(base: str) -> str:
@@ -77,6 +122,40 @@ def image_repository_name(base: str, image: str) -> str:
 def endpoint_log_group(endpoint: str) -> str:
     """Where SageMaker writes the log of an endpoint's containers; the name is SageMaker's own."""
     return f"/aws/sagemaker/Endpoints/{endpoint}"
+
+
+def shelf_prefix(endpoint: str) -> str:
+    """Where a multi-model endpoint finds its models in the artifact bucket, with the slash at its end.
+
+    Copies of the artifacts, so that the endpoint's role is limited to its own models by one prefix however
+    many they are: a policy has no room for a thousand names.
+    """
+    return f"endpoints/{endpoint}/"
+
+
+def target_model(model: str, digest: str) -> str:
+    """What callers of a multi-model endpoint give as TargetModel: a place on its shelf."""
+    return f"{model}/{digest}/model.tar.gz"
+
+
+def component_name(endpoint: str) -> str:
+    """The one inference component of an endpoint."""
+    return f"{endpoint}-component"
+
+
+def alarm_name(endpoint: str, variant: str, alarm: str) -> str:
+    """An alarm of an endpoint. That of the main variant bears no variant's name."""
+    return f"{endpoint}-{alarm}" if variant == "main" else f"{endpoint}-{variant}-{alarm}"
+
+
+def success_topic_name(endpoint: str) -> str:
+    """The topic that hears of every answer of an asynchronous endpoint."""
+    return f"{endpoint}-success"
+
+
+def error_topic_name(endpoint: str) -> str:
+    """The topic that hears of every failure of an asynchronous endpoint."""
+    return f"{endpoint}-error"
 
 
 def artifact_prefix(model: str, digest: str) -> str:

@@ -9,16 +9,26 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from catalog.documents import Document, RecordT, closest, load_document
-from catalog.endpoints import EndpointSpec
+from catalog.documents import Document, FieldPath, RecordT, closest, load_document
+from catalog.endpoints import MAIN, MultiModelEndpoint
 from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem, InvalidFilesError, UsageError, shown_path
+from catalog.hardware import InstanceType
 from catalog.locks import Lock, LockedArtifact, load_lock
 from catalog.models import ModelSpec
 from catalog.project import Project
 from catalog.targets import acceptable_targets
 
 LOCK_SUFFIX = ".lock.yaml"
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model on a kind of machine, and the field of the environment's file that asks for it."""
+
+    model: str
+    instance: InstanceType
+    place: FieldPath
 
 
 @dataclass(frozen=True)
@@ -35,33 +45,44 @@ class Workspace:
         """The environment itself."""
         return self.environment.record
 
-    def model_of(self, endpoint: EndpointSpec) -> ModelSpec:
-        """The model that an endpoint serves."""
-        return self.models[endpoint.model].record
+    def artifact_for(self, model: str, instance: InstanceType) -> LockedArtifact | None:
+        """The locked artifact of a model that a machine can run, if it has been built."""
+        return self.lock.record.find(model, acceptable_targets(instance, self.spec.release))
 
-    def artifact_of(self, endpoint: EndpointSpec) -> LockedArtifact | None:
-        """The locked artifact that an endpoint runs, if its model has been built for it."""
-        targets = acceptable_targets(endpoint.instance, self.spec.release)
-        return self.lock.record.find(endpoint.model, targets)
-
-    def unbuilt(self, name: str) -> FileProblem | None:
-        """What keeps an endpoint from being deployed: no artifact in the lock, or one of an older model."""
+    def serves(self, name: str) -> Iterator[ServedModel]:
+        """Every model that an endpoint serves, on each kind of machine it serves it on."""
         endpoint = self.spec.endpoints[name]
-        artifact, path = self.artifact_of(endpoint), ("endpoints", name, "model")
+        if isinstance(endpoint, MultiModelEndpoint):
+            for index, model in enumerate(endpoint.models):
+                yield ServedModel(model, endpoint.instance, ("endpoints", name, "models", index))
+            return
+        for variant in endpoint.variants:
+            place: FieldPath = ("endpoints", name, "model")
+            if variant.name != MAIN:
+                place = ("endpoints", name, variant.name, "model")
+            yield ServedModel(variant.model or endpoint.model, variant.instance, place)
+
+    def unbuilt(self, name: str) -> list[FileProblem]:
+        """What keeps an endpoint from being deployed: models without an artifact, or with an old one."""
+        problems = [self._unbuilt(served) for served in self.serves(name)]
+        return list(dict.fromkeys(problem for problem in problems if problem))
+
+    def _unbuilt(self, served: ServedModel) -> FileProblem | None:
+        artifact = self.artifact_for(served.model, served.instance)
         remedy = f"run `tritonstack build {self.spec.name}` and commit {self.lock.file.name}"
         if artifact is None:
-            targets = " or ".join(reversed(acceptable_targets(endpoint.instance, self.spec.release)))
+            targets = " or ".join(reversed(acceptable_targets(served.instance, self.spec.release)))
             return self.environment.problem(
-                path,
-                f"{self.lock.file.name} has no artifact of {endpoint.model!r} for {targets}",
+                served.place,
+                f"{self.lock.file.name} has no artifact of {served.model!r} for {targets}",
                 remedy=remedy,
             )
-        if artifact.spec_hash != self.model_of(endpoint).hash:
-            model_file = shown_path(self.models[endpoint.model].file)
+        if artifact.spec_hash != self.models[served.model].record.hash:
+            model_file = shown_path(self.models[served.model].file)
             return FileProblem(
                 self.lock.file,
-                self.lock.line_of(("models", endpoint.model)),
-                f"models.{endpoint.model}",
+                self.lock.line_of(("models", served.model)),
+                f"models.{served.model}",
                 f"the locked artifact {artifact.digest[:12]} was built from another version of {model_file}",
                 remedy,
             )
@@ -90,7 +111,9 @@ def load_workspace(project: Project, environment: str) -> Workspace:
     if document is None or lock is None:
         raise InvalidFilesError(problems)
     models = {}
-    for name in sorted({endpoint.model for endpoint in document.record.endpoints.values()}):
+    for name in sorted(
+        {model for endpoint in document.record.endpoints.values() for model in endpoint.models}
+    ):
         if name in model_names(project) and (
             model := _try_load(project.model_file(name), ModelSpec, problems)
         ):
@@ -164,17 +187,18 @@ def _contradictions(workspace: Workspace) -> Iterator[FileProblem]:
     for name, model in workspace.models.items():
         yield from _misnamed(model, name)
     known = model_names(workspace.project)
-    for name, endpoint in spec.endpoints.items():
-        if endpoint.model not in known:
-            suggestion = closest(endpoint.model, known)
-            yield document.problem(
-                ("endpoints", name, "model"),
-                f"there is no model {endpoint.model!r}",
-                remedy=f"did you mean '{suggestion}'?"
-                if suggestion
-                else f"models/ holds: {', '.join(known) or 'none'}",
-            )
-        yield from _unfit_hardware(workspace, name, endpoint)
+    for name in spec.endpoints:
+        for served in dict.fromkeys(workspace.serves(name)):
+            if served.model not in known:
+                suggestion = closest(served.model, known)
+                yield document.problem(
+                    served.place,
+                    f"there is no model {served.model!r}",
+                    remedy=f"did you mean '{suggestion}'?"
+                    if suggestion
+                    else f"models/ holds: {', '.join(known) or 'none'}",
+                )
+        yield from _unfit_hardware(workspace, name)
 
 
 def _misnamed(
@@ -204,7 +228,8 @@ def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileProblem]:
                 )
 
 
-def _unfit_hardware(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileProblem]:
+def _unfit_hardware(workspace: Workspace, name: str) -> Iterator[FileProblem]:
+    endpoint = workspace.spec.endpoints[name]
     capability = endpoint.instance.family.compute_capability
     release = workspace.spec.release
     if capability and float(capability) < float(release.min_compute_capability):

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from catalog import images, naming
-from catalog.endpoints import EndpointSpec
+from catalog.endpoints import SingleEndpoint
 from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem
 from catalog.locks import LockedArtifact
 from catalog.manifests import ARCHIVE_NAME
 from catalog.models import ModelSpec
 from catalog.workspace import Workspace
-
-VARIANT = "main"
-"""The one variant of an endpoint. Never renamed: rollouts and scaling refer to it."""
+from stacks.watched import Watched, WatchedVariant
 
 SMALLEST_VOLUME_GB = 30
 LARGEST_VOLUME_GB = 512
@@ -30,7 +28,7 @@ class EndpointDeployment:
 
     environment: EnvironmentSpec
     name: str
-    endpoint: EndpointSpec
+    endpoint: SingleEndpoint
     model: ModelSpec
     artifact: LockedArtifact
 
@@ -70,14 +68,19 @@ class EndpointDeployment:
         return self.endpoint.instance.family.local_storage
 
     @property
-    def scales(self) -> bool:
-        """Whether the number of machines follows the load; one that is fixed needs no scaling.
-
-        SageMaker refuses to change the instance type of what is registered for scaling: fixing the number
-        first, in a deploy of its own, is the way to another type.
-        """
-        scaling = self.endpoint.scaling
-        return scaling.min_instances < scaling.max_instances
+    def watched(self) -> Watched:
+        """How metrics and scaling name it."""
+        variants = tuple(
+            WatchedVariant(
+                name=variant.name,
+                instance=variant.instance,
+                scaling=variant.scaling,
+                shadow=variant.shadow,
+                price_per_hour=self.environment.prices.get(variant.instance.name),
+            )
+            for variant in self.endpoint.variants
+        )
+        return Watched(self.endpoint_name, variants, log_group_name=self.log_group_name)
 
     @property
     def volume_gb(self) -> int:
@@ -86,16 +89,18 @@ class EndpointDeployment:
         return max(SMALLEST_VOLUME_GB, math.ceil(needed / _GB) + _SPARE_GB)
 
 
-def plan_deployment(workspace: Workspace, name: str) -> EndpointDeployment | FileProblem:
+def plan_deployment(workspace: Workspace, name: str) -> EndpointDeployment | list[FileProblem]:
     """What an endpoint's stack is made from, or why there cannot be one yet."""
-    problem = workspace.unbuilt(name)
-    if problem is not None:
-        return problem
-    endpoint = workspace.spec.endpoints[name]
+    problems = workspace.unbuilt(name)
+    if problems:
+        return problems
+    endpoint = cast("SingleEndpoint", workspace.spec.endpoints[name])
     # unbuilt() has answered for every endpoint without one.
-    artifact = cast("LockedArtifact", workspace.artifact_of(endpoint))
-    deployment = EndpointDeployment(workspace.spec, name, endpoint, workspace.model_of(endpoint), artifact)
-    return _too_large(workspace, deployment) or deployment
+    artifact = cast("LockedArtifact", workspace.artifact_for(endpoint.model, endpoint.instance))
+    model = workspace.models[endpoint.model].record
+    deployment = EndpointDeployment(workspace.spec, name, endpoint, model, artifact)
+    too_large = _too_large(workspace, deployment)
+    return [too_large] if too_large else deployment
 
 
 def _too_large(workspace: Workspace, deployment: EndpointDeployment) -> FileProblem | None:

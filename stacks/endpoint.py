@@ -19,6 +19,7 @@ from stacks.constructs.serving_endpoint import ServingEndpoint
 from stacks.constructs.serving_model import ServingModel
 from stacks.deployment import EndpointDeployment, plan_deployment
 from stacks.environment_stack import EnvironmentStack
+from stacks.removal import removal_policy
 
 
 class EndpointStack(EnvironmentStack):
@@ -37,13 +38,14 @@ class EndpointStack(EnvironmentStack):
             environment=environment,
         )
         planned = plan_deployment(workspace, name)
-        if isinstance(planned, FileProblem):
+        if isinstance(planned, list):
             self._refuse(planned)
         else:
             self._compose(planned)
 
-    def _refuse(self, problem: FileProblem) -> None:
-        cdk.Annotations.of(self).add_error(str(problem))
+    def _refuse(self, problems: list[FileProblem]) -> None:
+        for problem in problems:
+            cdk.Annotations.of(self).add_error(str(problem))
         cdk.Validations.of(self).acknowledge(
             cdk.Acknowledgment(
                 id="CloudFormation-Validate::F0001",
@@ -52,15 +54,27 @@ class EndpointStack(EnvironmentStack):
         )
 
     def _compose(self, deployment: EndpointDeployment) -> None:
-        log = EndpointLog(self, "Log", deployment=deployment)
-        alarms = EndpointAlarms(self, "Alarms", deployment=deployment)
+        endpoint, watched = deployment.endpoint, deployment.watched
+        log = EndpointLog(
+            self,
+            "Log",
+            watched=watched,
+            retention_days=endpoint.log_retention_days,
+            removal=removal_policy(deployment.environment),
+        )
+        alarms = EndpointAlarms(
+            self,
+            "Alarms",
+            watched=watched,
+            alarms=endpoint.alarms,
+            topic_arn=deployment.environment.alarm_topic_arn,
+        )
         role = ExecutionRole(self, "Execution", deployment=deployment, alarms=alarms)
         model = ServingModel(self, "Model", deployment=deployment, role=role)
         serving = ServingEndpoint(self, "Serving", deployment=deployment, model=model, alarms=alarms)
         # SageMaker would make the log group itself, without retention, and the stack could not make it then.
         serving.node.add_dependency(log)
-        if deployment.scales:
-            Autoscaling(self, "Autoscaling", deployment=deployment, serving=serving)
+        Autoscaling(self, "Autoscaling", watched=watched, options=endpoint, endpoint=serving.endpoint)
 
         self.output("EndpointName", value=deployment.endpoint_name, description="For InvokeEndpoint")
         self.output("Artifact", value=deployment.artifact_url, description="What the endpoint serves")

@@ -73,9 +73,10 @@ def _wanted(workspace: Workspace, names: list[str] | None) -> Iterator[tuple[Doc
                 else f"it serves: {', '.join(workspace.models)}",
             )
     needed = {
-        (endpoint.model, acceptable_targets(endpoint.instance, workspace.spec.release))
-        for endpoint in workspace.spec.endpoints.values()
-        if not names or endpoint.model in names
+        (served.model, acceptable_targets(served.instance, workspace.spec.release))
+        for name in workspace.spec.endpoints
+        for served in workspace.serves(name)
+        if not names or served.model in names
     }
     for model, targets in sorted(needed):
         yield workspace.models[model], targets

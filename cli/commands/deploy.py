@@ -38,7 +38,7 @@ def deploy(
     """
     state: Context = context.obj
     workspace = load_workspace(state.project, environment)
-    unbuilt = [problem for name in workspace.spec.endpoints if (problem := workspace.unbuilt(name))]
+    unbuilt = [problem for name in workspace.spec.endpoints for problem in workspace.unbuilt(name)]
     if unbuilt:
         raise InvalidFilesError(unbuilt)
     cloud = state.cloud(workspace.spec)
@@ -122,9 +122,10 @@ def _missing(state: Context, workspace: Workspace, cloud: Cloud) -> list[Path]:
     This comes before anything is deployed: a damaged artifact must not leave half an environment.
     """
     needed = {
-        (endpoint.model, artifact.digest): artifact
-        for endpoint in workspace.spec.endpoints.values()
-        if (artifact := workspace.artifact_of(endpoint))
+        (served.model, artifact.digest): artifact
+        for name in workspace.spec.endpoints
+        for served in workspace.serves(name)
+        if (artifact := workspace.artifact_for(served.model, served.instance))
     }
     bucket = workspace.spec.artifact_bucket
     return [

@@ -31,7 +31,7 @@ def invoke(
     workspace = load_workspace(state.project, environment)
     spec = workspace.spec
     _require_endpoint(spec, endpoint)
-    model = workspace.model_of(spec.endpoints[endpoint])
+    model = workspace.models[spec.endpoints[endpoint].models[0]].record
     values = list(texts or model.test_inputs)
     client = EndpointClient(
         endpoint_name=spec.endpoint_name(endpoint), runtime=state.cloud(spec).client("sagemaker-runtime")

@@ -47,6 +47,4 @@ def validate(
 def _unbuilt(workspace: Workspace) -> Iterator[FileProblem]:
     """What keeps each endpoint from being deployed as it is; no fault of the files."""
     for endpoint in workspace.spec.endpoints:
-        problem = workspace.unbuilt(endpoint)
-        if problem is not None:
-            yield problem
+        yield from workspace.unbuilt(endpoint)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from aws_cdk import aws_applicationautoscaling as autoscaling
-from constructs import Construct
+from constructs import Construct, IDependable
 
-from stacks.constructs.serving_endpoint import ServingEndpoint
-from stacks.deployment import VARIANT, EndpointDeployment
+from catalog.endpoints import ServingOptions
+from stacks.watched import Watched, WatchedVariant
 
 
 class Autoscaling(Construct):
@@ -17,26 +17,33 @@ class Autoscaling(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        deployment: EndpointDeployment,
-        serving: ServingEndpoint,
+        watched: Watched,
+        options: ServingOptions,
+        endpoint: IDependable,
     ) -> None:
         super().__init__(scope, construct_id)
-        scaling = deployment.endpoint.scaling
+        for variant in watched.variants:
+            if variant.scaling.varies:
+                self._follow(watched.endpoint_name, variant, options, endpoint)
+
+    def _follow(
+        self, endpoint_name: str, variant: WatchedVariant, options: ServingOptions, endpoint: IDependable
+    ) -> None:
         target = autoscaling.CfnScalableTarget(
             self,
             "Target",
             service_namespace="sagemaker",
             scalable_dimension="sagemaker:variant:DesiredInstanceCount",
-            resource_id=f"endpoint/{deployment.endpoint_name}/variant/{VARIANT}",
-            min_capacity=scaling.min_instances,
-            max_capacity=scaling.max_instances,
+            resource_id=f"endpoint/{endpoint_name}/variant/{variant.name}",
+            min_capacity=variant.scaling.min_instances,
+            max_capacity=variant.scaling.max_instances,
         )
         # The resource id is text, so nothing else says that the endpoint must exist first.
-        target.node.add_dependency(serving.endpoint)
+        target.node.add_dependency(endpoint)
         tracking = autoscaling.CfnScalingPolicy.TargetTrackingScalingPolicyConfigurationProperty(
-            target_value=scaling.invocations_per_instance,
-            scale_out_cooldown=scaling.scale_out_cooldown_s,
-            scale_in_cooldown=scaling.scale_in_cooldown_s,
+            target_value=options.measures["invocations_per_instance"],
+            scale_out_cooldown=variant.scaling.scale_out_cooldown_s,
+            scale_in_cooldown=variant.scaling.scale_in_cooldown_s,
             predefined_metric_specification=(
                 autoscaling.CfnScalingPolicy.PredefinedMetricSpecificationProperty(
                     predefined_metric_type="SageMakerVariantInvocationsPerInstance"
@@ -46,7 +53,7 @@ class Autoscaling(Construct):
         autoscaling.CfnScalingPolicy(
             self,
             "Policy",
-            policy_name=f"{deployment.endpoint_name}-invocations",
+            policy_name=f"{endpoint_name}-invocations",
             policy_type="TargetTrackingScaling",
             scaling_target_id=target.ref,
             target_tracking_scaling_policy_configuration=tracking,

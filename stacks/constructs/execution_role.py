@@ -102,7 +102,10 @@ class ExecutionRole(Construct):
     def _watch_rollback_alarms(self, alarms: EndpointAlarms) -> None:
         self._allow(
             ["cloudwatch:DescribeAlarms"],
-            [f"arn:aws:cloudwatch:{self._home}:alarm:{name}" for name in alarms.rollback_alarm_names],
+            [
+                f"arn:aws:cloudwatch:{self._home}:alarm:{name}"
+                for name in alarms.names(("latency-p99", "server-errors"))
+            ],
         )
 
     def _encrypt_volume(self, alias: str) -> None:

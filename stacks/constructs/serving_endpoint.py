@@ -6,9 +6,10 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from catalog import naming
+from catalog.endpoints import MAIN
 from stacks.constructs.endpoint_alarms import EndpointAlarms
 from stacks.constructs.serving_model import ServingModel
-from stacks.deployment import VARIANT, EndpointDeployment
+from stacks.deployment import EndpointDeployment
 
 _BAKING_S = 360
 """The old machines stay this long after the traffic has moved: alarms look at five minutes."""
@@ -45,7 +46,7 @@ class ServingEndpoint(Construct):
             endpoint_name=deployment.endpoint_name,
             endpoint_config_name=config.attr_endpoint_config_name,
             # What scaling has arrived at outlives an update; a number fixed in the file is meant as written.
-            retain_all_variant_properties=deployment.scales,
+            retain_all_variant_properties=deployment.endpoint.scaling.varies,
             deployment_config=_rollout(deployment, alarms),
         )
         # An update names the alarms, so they must exist by then.
@@ -57,14 +58,14 @@ def _variant(
 ) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
     endpoint = deployment.endpoint
     return sagemaker.CfnEndpointConfig.ProductionVariantProperty(
-        variant_name=VARIANT,
+        variant_name=MAIN,
         model_name=model.name,
         instance_type=endpoint.instance_type,
         initial_instance_count=endpoint.scaling.min_instances,
         initial_variant_weight=1,
         volume_size_in_gb=None if deployment.has_local_storage else deployment.volume_gb,
-        container_startup_health_check_timeout_in_seconds=endpoint.startup_timeout_s,
-        model_data_download_timeout_in_seconds=endpoint.download_timeout_s,
+        container_startup_health_check_timeout_in_seconds=(endpoint.startup_timeout_s or 600),
+        model_data_download_timeout_in_seconds=(endpoint.download_timeout_s or 600),
         routing_config=sagemaker.CfnEndpointConfig.RoutingConfigProperty(
             routing_strategy="LEAST_OUTSTANDING_REQUESTS"
         ),
@@ -84,12 +85,16 @@ def _rollout(
             ),
             termination_wait_in_seconds=_BAKING_S,
             maximum_execution_timeout_in_seconds=(
-                _MACHINES_S + endpoint.download_timeout_s + endpoint.startup_timeout_s + _BAKING_S
+                _MACHINES_S
+                + (endpoint.download_timeout_s or 600)
+                + (endpoint.startup_timeout_s or 600)
+                + _BAKING_S
             ),
         ),
         auto_rollback_configuration=sagemaker.CfnEndpoint.AutoRollbackConfigProperty(
             alarms=[
-                sagemaker.CfnEndpoint.AlarmProperty(alarm_name=name) for name in alarms.rollback_alarm_names
+                sagemaker.CfnEndpoint.AlarmProperty(alarm_name=name)
+                for name in alarms.names(("latency-p99", "server-errors"))
             ]
         ),
     )

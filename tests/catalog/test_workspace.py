@@ -50,7 +50,7 @@ def test_faults_of_several_files_come_together(project: Project) -> None:
 
 
 def test_an_endpoint_without_an_artifact_says_what_to_build(project: Project) -> None:
-    problem = load_workspace(project, "dev").unbuilt("search")
+    (problem,) = load_workspace(project, "dev").unbuilt("search")
     assert problem is not None
     assert problem.message == "dev.lock.yaml has no artifact of 'minilm' for cpu or cpu-py312"
     assert problem.remedy == "run `tritonstack build dev` and commit dev.lock.yaml"
@@ -60,22 +60,22 @@ def test_an_endpoint_without_an_artifact_says_what_to_build(project: Project) ->
 def test_an_endpoint_finds_the_artifact_of_its_target(project: Project, target: str) -> None:
     lock_artifact(project, target=target)
     workspace = load_workspace(project, "dev")
-    artifact = workspace.artifact_of(workspace.spec.endpoints["search"])
+    artifact = workspace.artifact_for("minilm", workspace.spec.endpoints["search"].instance)
     assert artifact is not None
     assert artifact.digest == DIGEST
-    assert workspace.unbuilt("search") is None
+    assert workspace.unbuilt("search") == []
 
 
 @pytest.mark.parametrize("target", ["cpu-py310", "sm86-25.04"])
 def test_an_artifact_of_another_target_is_not_taken(project: Project, target: str) -> None:
     lock_artifact(project, target=target)
-    assert load_workspace(project, "dev").unbuilt("search") is not None
+    assert load_workspace(project, "dev").unbuilt("search")
 
 
 def test_a_changed_model_makes_its_artifact_stale(project: Project) -> None:
     lock_artifact(project)
     edit(project.model_file("minilm"), "test_inputs: [", "test_inputs: [Another text., ")
-    problem = load_workspace(project, "dev").unbuilt("search")
+    (problem,) = load_workspace(project, "dev").unbuilt("search")
     assert problem is not None
     assert "was built from another version of" in problem.message
     assert problem.file == project.lock_file("dev")
@@ -84,7 +84,7 @@ def test_a_changed_model_makes_its_artifact_stale(project: Project) -> None:
 def test_a_changed_description_does_not(project: Project) -> None:
     lock_artifact(project)
     edit(project.model_file("minilm"), "Sentence embeddings.", "Other words.")
-    assert load_workspace(project, "dev").unbuilt("search") is None
+    assert load_workspace(project, "dev").unbuilt("search") == []
 
 
 def test_a_gpu_too_old_for_the_release_is_refused(project: Project) -> None:

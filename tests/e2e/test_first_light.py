@@ -150,7 +150,8 @@ def test_a_changed_environment_shows_in_diff_and_is_deployed(site: Site) -> None
 
 def test_an_artifact_that_is_damaged_in_the_bucket_fails_in_the_containers_words(site: Site) -> None:
     workspace = load_workspace(site.project, "local")
-    artifact = workspace.artifact_of(workspace.spec.endpoints["minilm"])
+    endpoint = workspace.spec.endpoints["minilm"]
+    artifact = workspace.artifact_for("minilm-embedding", endpoint.instance)
     assert artifact is not None
     s3, bucket = site.cloud.client("s3"), site.spec.artifact_bucket
     bad = "ab" * 32

@@ -102,14 +102,15 @@ def lock_everything(project: Project, environment: str) -> Workspace:
     """Write a lock with an artifact for every endpoint, as a build would have left it."""
     workspace = load_workspace(project, environment)
     models: dict[str, dict[str, LockedArtifact]] = {}
-    for endpoint in workspace.spec.endpoints.values():
-        target = acceptable_targets(endpoint.instance, workspace.spec.release)[-1]
-        models.setdefault(endpoint.model, {})[target] = LockedArtifact(
-            digest=DIGEST,
-            spec_hash=workspace.model_of(endpoint).hash,
-            archive_bytes=90_000_000,
-            unpacked_bytes=180_000_000,
-        )
+    for name in workspace.spec.endpoints:
+        for served in workspace.serves(name):
+            target = acceptable_targets(served.instance, workspace.spec.release)[-1]
+            models.setdefault(served.model, {})[target] = LockedArtifact(
+                digest=DIGEST,
+                spec_hash=workspace.models[served.model].record.hash,
+                archive_bytes=90_000_000,
+                unpacked_bytes=180_000_000,
+            )
     write_lock(project.lock_file(environment), Lock(models=models))
     return load_workspace(project, environment)
 

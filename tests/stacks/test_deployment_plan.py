@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.endpoints import EndpointSpec
+from catalog.endpoints import SingleEndpoint
 from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem
 from catalog.locks import Lock, LockedArtifact, write_lock
@@ -24,7 +24,7 @@ GB = 1024**3
 def deployment(
     *, model: str = "encoder", archive_bytes: int = 1, unpacked_bytes: int = 1
 ) -> EndpointDeployment:
-    endpoint = EndpointSpec(kind="ensemble", model=model, instance_type="ml.c7i.xlarge")
+    endpoint = SingleEndpoint(kind="ensemble", model=model, instance_type="ml.c7i.xlarge")
     return EndpointDeployment(
         environment=EnvironmentSpec(
             name="sample",
@@ -48,7 +48,7 @@ def deployment(
     )
 
 
-def locked(project: Project, **changes: int | str) -> EndpointDeployment | FileProblem:
+def locked(project: Project, **changes: int | str) -> EndpointDeployment | list[FileProblem]:
     """The plan of sample's endpoint `plain` after its artifact's lock entry was changed."""
     workspace = load_workspace(project, "sample")
     entry = LockedArtifact(
@@ -59,6 +59,12 @@ def locked(project: Project, **changes: int | str) -> EndpointDeployment | FileP
     ).model_copy(update=changes)
     write_lock(project.lock_file("sample"), Lock(models={"encoder": {"cpu": entry}}))
     return plan_deployment(load_workspace(project, "sample"), "plain")
+
+
+def only(planned: EndpointDeployment | list[FileProblem]) -> FileProblem:
+    assert isinstance(planned, list)
+    (problem,) = planned
+    return problem
 
 
 @pytest.fixture
@@ -92,21 +98,19 @@ def test_a_built_endpoint_has_a_plan(project):
 
 
 def test_without_an_artifact_the_file_line_and_remedy_are_named(project):
-    problem = plan_deployment(load_workspace(project, "sample"), "plain")
+    problem = only(plan_deployment(load_workspace(project, "sample"), "plain"))
     assert str(problem).startswith(f"{project.environment_file('sample')}:11: endpoints.plain.model: ")
     assert "sample.lock.yaml has no artifact of 'encoder' for cpu" in str(problem)
     assert "help: run `tritonstack build sample`" in str(problem)
 
 
 def test_an_artifact_of_another_version_of_the_model_is_refused(project):
-    problem = locked(project, spec_hash="00" * 32)
-    assert isinstance(problem, FileProblem)
+    problem = only(locked(project, spec_hash="00" * 32))
     assert problem.file == project.lock_file("sample")
     assert "built from another version" in problem.message
 
 
 def test_an_artifact_that_no_volume_holds_is_refused(project):
-    problem = locked(project, unpacked_bytes=300 * GB)
-    assert isinstance(problem, FileProblem)
+    problem = only(locked(project, unpacked_bytes=300 * GB))
     assert problem.line == 12
     assert "needs a volume of 611 GB, SageMaker attaches at most 512 GB" in problem.message
