@@ -36,8 +36,9 @@ format: setup-dev ## put the code into its style
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
 
-bench: setup ## how long synth, deploy, invoke and destroy take here
+bench: setup ## how long synth, deploy, invoke and destroy take here, and how synth grows
 	@.venv/bin/python -m benchmarks.lifecycle
+	@.venv/bin/python -m benchmarks.synthesis
 
 setup: ## install what `make demo` and the command line need
 	@$(MAKE) --silent --no-print-directory -j3 $(RUNTIME) $(CDK) server

@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.measuring import command, percentiles, seconds
 from catalog.environments import EnvironmentSpec
 from catalog.project import Project, find_project
 from catalog.workspace import Workspace, load_workspace
@@ -33,7 +29,6 @@ from model_build.sources import fetch_source
 from operations.aws import cloud_of
 
 ENVIRONMENT, ENDPOINT = "local", "minilm"
-WARM_UP = 20
 
 
 def main() -> None:
@@ -98,41 +93,6 @@ def _invocation(project: Project, spec: EnvironmentSpec) -> Callable[[int], obje
 
 def _texts(workspace: Workspace) -> tuple[str, ...]:
     return workspace.models[workspace.spec.endpoints[ENDPOINT].models[0]].record.test_inputs
-
-
-def command(*argv: str) -> None:
-    """Run a command; its output is shown only if it fails."""
-    result = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if result.returncode:
-        sys.exit(f"{' '.join(argv)} failed:\n{result.stdout}")
-
-
-def seconds(action: Callable[[], object]) -> str:
-    """How long one action takes."""
-    with stopwatch() as elapsed:
-        action()
-    return f"{elapsed[0]:.1f} s"
-
-
-def percentiles(action: Callable[[int], object], count: int) -> str:
-    """The median and the 99th percentile of many actions, after a warm-up."""
-    for index in range(WARM_UP):
-        action(index)
-    times = []
-    for index in range(count):
-        with stopwatch() as elapsed:
-            action(index)
-        times.append(elapsed[0] * 1000)
-    return f"p50 {statistics.median(times):.1f} ms, p99 {np.percentile(times, 99):.1f} ms, {count} requests"
-
-
-@contextmanager
-def stopwatch() -> Iterator[list[float]]:
-    """A list that holds the elapsed seconds once the block has ended."""
-    elapsed: list[float] = []
-    started = time.perf_counter()
-    yield elapsed
-    elapsed.append(time.perf_counter() - started)
 
 
 if __name__ == "__main__":

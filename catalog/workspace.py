@@ -110,13 +110,11 @@ def load_workspace(project: Project, environment: str) -> Workspace:
     lock = _try_lock(project.lock_file(environment), problems)
     if document is None or lock is None:
         raise InvalidFilesError(problems)
-    models = {}
+    known, models = set(model_names(project)), {}
     for name in sorted(
         {model for endpoint in document.record.endpoints.values() for model in endpoint.models}
     ):
-        if name in model_names(project) and (
-            model := _try_load(project.model_file(name), ModelSpec, problems)
-        ):
+        if name in known and (model := _try_load(project.model_file(name), ModelSpec, problems)):
             models[name] = model
     workspace = Workspace(project, document, lock, models)
     problems += _contradictions(workspace)

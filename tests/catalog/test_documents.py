@@ -104,7 +104,7 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
         (
             "region: eu-west-1",
             'region: "\\ud800"',
-            "dev.yaml:3: region: half a surrogate pair is no character\n  help: write the character itself",
+            "dev.yaml:3: this is not valid YAML: found invalid Unicode character escape code",
         ),
         (
             "region: eu-west-1",

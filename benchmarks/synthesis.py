@@ -1,0 +1,111 @@
+"""How `cdk synth` grows with an environment: endpoints by the hundred, a thousand models behind one endpoint.
+
+    python -m benchmarks.synthesis [--rounds 3]
+
+The real CDK command line, in projects made for it. Each figure is the best of its rounds, since whatever
+else the machine does can only add to it; what counts is the ratio, whose two sides come from the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measuring import command, stopwatch
+from catalog.locks import Lock, LockedArtifact, write_lock
+from catalog.project import Project, find_project
+from catalog.workspace import load_workspace
+
+ENVIRONMENT = "bench"
+INSTANCE_TYPE, TARGET = "ml.g5.xlarge", "sm86-25.04"
+
+
+def main() -> None:
+    """Measure both growths and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each, of which the best counts")
+    rounds = parser.parse_args().rounds
+    ten, hundred = (best(ensembles(count), rounds) for count in (10, 100))
+    one, thousand = (best(multi_model(count), rounds) for count in (1, 1000))
+    table = Table("what", "measured", "allowed", title="cdk synth")
+    table.add_row("10 endpoints", f"{ten:.1f} s", "")
+    table.add_row("100 endpoints", f"{hundred:.1f} s = {hundred / ten:.1f} × as long", "5 ×")
+    table.add_row("multi-model endpoint, 1 model", f"{one:.1f} s", "")
+    table.add_row("multi-model endpoint, 1,000 models", f"{thousand:.1f} s = {thousand - one:+.1f} s", "+2 s")
+    Console().print(table)
+
+
+def ensembles(count: int) -> tuple[list[str], dict[str, dict[str, object]]]:
+    """Endpoints that share one model."""
+    endpoint: dict[str, object] = {"kind": "ensemble", "model": "encoder", "instance_type": INSTANCE_TYPE}
+    return ["encoder"], {f"search-{number}": endpoint for number in range(count)}
+
+
+def multi_model(count: int) -> tuple[list[str], dict[str, dict[str, object]]]:
+    """One endpoint of many models."""
+    models = [f"encoder-{number}" for number in range(count)]
+    return models, {"many": {"kind": "multi-model", "models": models, "instance_type": INSTANCE_TYPE}}
+
+
+def best(content: tuple[list[str], dict[str, dict[str, object]]], rounds: int) -> float:
+    """The shortest of several syntheses of one project."""
+    with tempfile.TemporaryDirectory() as folder:
+        models, endpoints = content
+        project = _write_project(Path(folder), models, endpoints)
+        return min(_synth(project) for _ in range(rounds))
+
+
+def _synth(project: Project) -> float:
+    with stopwatch() as elapsed:
+        command("cdk", "synth", "--quiet", "-c", f"env={ENVIRONMENT}", folder=project.root)
+    return elapsed[0]
+
+
+def _write_project(folder: Path, models: Iterable[str], endpoints: dict[str, dict[str, object]]) -> Project:
+    """The files of a project whose models are all built."""
+    project, here = Project(folder), find_project(Path(__file__).parent)
+    for name in ("app.py", "cdk.json"):
+        shutil.copy(here.root / name, folder)
+    environment = {
+        "name": ENVIRONMENT,
+        "account": "111111111111",
+        "region": "eu-west-1",
+        "triton_release": "25.04",
+        "endpoints": endpoints,
+    }
+    for model in models:
+        recipe = {"kind": "text-embedding"}
+        spec = {"name": model, "description": model, "source": "file://weights", "recipe": recipe}
+        _write(project.model_file(model), {**spec, "test_inputs": ["a text"]})
+    _write(project.environment_file(ENVIRONMENT), environment)
+    documents = load_workspace(project, ENVIRONMENT).models
+    artifacts = {
+        name: {
+            TARGET: LockedArtifact(
+                digest=document.record.hash,
+                spec_hash=document.record.hash,
+                archive_bytes=90_000_000,
+                unpacked_bytes=180_000_000,
+            )
+        }
+        for name, document in documents.items()
+    }
+    write_lock(project.lock_file(ENVIRONMENT), Lock(models=artifacts))
+    return project
+
+
+def _write(file: Path, content: Mapping[str, object]) -> None:
+    """JSON is YAML."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(content))
+
+
+if __name__ == "__main__":
+    main()
