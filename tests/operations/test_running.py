@@ -1,0 +1,32 @@
+"""What an endpoint that runs something else than was deployed is called."""
+
+from __future__ import annotations
+
+import pytest
+
+from operations.running import EndpointState
+
+
+def state(**changes: str) -> EndpointState:
+    facts = {"name": "search", "deployed_config": "new", "active_config": "new", "status": "InService"}
+    return EndpointState(**{**facts, **changes})
+
+
+def test_an_endpoint_that_runs_what_was_deployed_has_no_fault() -> None:
+    assert state().fault is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"active_config": "old"}, "search went back to its configuration old"),
+        (
+            {"active_config": "old", "reason": "alarm rang"},
+            "search went back to its configuration old: alarm rang",
+        ),
+        ({"status": "Failed", "reason": "no capacity"}, "search is Failed: no capacity"),
+        ({"status": "RollingBack"}, "search is RollingBack"),
+    ],
+)
+def test_a_silent_rollback_is_said_aloud(changes: dict[str, str], fault: str) -> None:
+    assert state(**changes).fault == fault
