@@ -18,6 +18,14 @@ ROOT = find_project(Path(__file__).parent).root
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")], key=str)
 
 
+ENVIRONMENT_HEAD = """\
+name: example
+account: "111111111111"
+region: eu-west-1
+triton_release: "25.04"
+"""
+
+
 def blocks(language: str) -> Iterator[tuple[Path, str]]:
     for document in DOCUMENTS:
         for text in re.findall(rf"```{language}\n(.*?)```", document.read_text(), re.DOTALL):
@@ -27,7 +35,8 @@ def blocks(language: str) -> Iterator[tuple[Path, str]]:
 @pytest.mark.parametrize(("document", "text"), list(blocks("yaml")))
 def test_every_yaml_example_is_valid(document: Path, text: str, tmp_path: Path) -> None:
     file = tmp_path / "example.yaml"
-    file.write_text(text)
+    # An example of endpoints alone stands for the rest of an environment's file, too.
+    file.write_text(f"{ENVIRONMENT_HEAD}{text}" if text.startswith("endpoints:") else text)
     load_document(file, ModelSpec if text.startswith("# models/") else EnvironmentSpec)
 
 

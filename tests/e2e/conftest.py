@@ -86,16 +86,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     # A test runner in the background ignores Ctrl-C, and what it starts would, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     root = tmp_path_factory.mktemp("site")
-    for name in ("app.py", "cdk.json"):
-        shutil.copy(REPOSITORY.root / name, root / name)
     for name in ("models", "environments"):
         shutil.copytree(REPOSITORY.root / name, root / name)
+    here = furnished_site(root, shared=("server", "artifacts"))
+    yield here
+    here.tritonstack("down")
+
+
+def furnished_site(root: Path, *, shared: tuple[str, ...]) -> Site:
+    """A folder with what every project needs, and some of this repository's own state."""
+    for name in ("app.py", "cdk.json"):
+        shutil.copy(REPOSITORY.root / name, root / name)
     (root / "node_modules").symlink_to(REPOSITORY.root / "node_modules")
     state = root / ".tritonstack"
     state.mkdir()
-    for name in ("server", "artifacts"):
+    for name in shared:
         (REPOSITORY.state_dir / name).mkdir(parents=True, exist_ok=True)
         (state / name).symlink_to(REPOSITORY.state_dir / name)
-    here = Site(Project(root), {})
-    yield here
-    here.tritonstack("down")
+    return Site(Project(root), {})
