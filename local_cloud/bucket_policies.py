@@ -6,16 +6,29 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 # What is true of every request to this cloud. Loopback counts as the secure transport: nothing on it can be
-# read by another machine.
-_CONTEXT = {"aws:securetransport": "true", "s3:tlsversion": "1.3"}
+# read by another machine. No service of it calls S3 as anybody but the account it works for.
+_ALWAYS = {"aws:securetransport": "true", "s3:tlsversion": "1.3", "aws:principalisawsservice": "false"}
+_ACCOUNT = "aws:principalaccount"
+_HEADERS = ("x-amz-server-side-encryption", "x-amz-server-side-encryption-aws-kms-key-id")
+_KEYS = {*_ALWAYS, _ACCOUNT, *(f"s3:{header}" for header in _HEADERS)}
 
 _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "Bool": lambda actual, wanted: actual == wanted.lower(),
     "StringEquals": lambda actual, wanted: actual == wanted,
-    "StringNotEquals": lambda actual, wanted: actual != wanted,
     "NumericLessThan": lambda actual, wanted: float(actual) < float(wanted),
     "NumericGreaterThanEquals": lambda actual, wanted: float(actual) >= float(wanted),
 }
+_NEGATED = {"StringNotEquals": "StringEquals"}
+_PRESENCE = "Null"
+
+RequestContext = Mapping[str, str]
+"""What is known of a request, by the condition keys of policies; a key that has no value is absent."""
+
+
+def request_context(*, account: str | None, headers: Mapping[str, str]) -> RequestContext:
+    """Say what conditions find true of a request of `account`; None stands for somebody unknown."""
+    told = {f"s3:{header}": headers[header] for header in _HEADERS if header in headers}
+    return {**_ALWAYS, **told, **({_ACCOUNT: account} if account else {})}
 
 
 class UnsupportedPolicyError(Exception):
@@ -40,12 +53,12 @@ def check_policy(policy: Mapping[str, Any]) -> None:
             )
 
 
-def effective_policy(policy: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the statements that concern requests of this cloud, freed of their conditions."""
+def effective_policy(policy: Mapping[str, Any], context: RequestContext) -> dict[str, Any]:
+    """Return the statements that concern a request, freed of their conditions."""
     concerning = [
         {key: value for key, value in statement.items() if key != "Condition"} | {"Principal": "*"}
         for statement in _statements(policy)
-        if _everyone(statement) and not list(_unknown_conditions(statement)) and _holds(statement)
+        if _everyone(statement) and not list(_unknown_conditions(statement)) and _holds(statement, context)
     ]
     return {**policy, "Statement": concerning}
 
@@ -72,13 +85,23 @@ def _conditions(statement: Mapping[str, Any]) -> Iterator[tuple[str, str, list[s
 
 
 def _unknown_conditions(statement: Mapping[str, Any]) -> Iterator[str]:
+    known = {*_OPERATORS, *_NEGATED, _PRESENCE}
     for operator, key, _ in _conditions(statement):
-        if operator not in _OPERATORS or key.lower() not in _CONTEXT:
+        if operator not in known or key.lower() not in _KEYS:
             yield f"{operator} {key}"
 
 
-def _holds(statement: Mapping[str, Any]) -> bool:
+def _holds(statement: Mapping[str, Any], context: RequestContext) -> bool:
     return all(
-        any(_OPERATORS[operator](_CONTEXT[key.lower()], value) for value in wanted)
+        _matches(operator, context.get(key.lower()), wanted)
         for operator, key, wanted in _conditions(statement)
     )
+
+
+def _matches(operator: str, actual: str | None, wanted: list[str]) -> bool:
+    """Compare as IAM does: what is absent equals nothing, and so differs from everything."""
+    if operator == _PRESENCE:
+        return str(actual is None).lower() in [value.lower() for value in wanted]
+    if operator in _NEGATED:
+        return not _matches(_NEGATED[operator], actual, wanted)
+    return actual is not None and any(_OPERATORS[operator](actual, value) for value in wanted)

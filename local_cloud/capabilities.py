@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from local_cloud.cloudformation.actions import ACTIONS
 from local_cloud.cloudformation.providers import PROVIDERS
+from local_cloud.cloudformation.providers.refused import REFUSED_TYPES
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ def capabilities() -> tuple[TypeCapability, ...]:
 def actions() -> tuple[str, ...]:
     """Return the actions of the CloudFormation API that are implemented."""
     return tuple(sorted(ACTIONS))
+
+
+def refused_types() -> dict[str, str]:
+    """Return the types that are known and refused, with the reason."""
+    return dict(REFUSED_TYPES)
 
 
 def capability_table() -> str:

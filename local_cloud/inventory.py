@@ -18,7 +18,7 @@ from local_cloud.cloudformation.records import Stack
 _LEFT_OUT = {
     "iam": {"AWSManagedPolicy", "AccessKey", "AccountSummary"},
     "sts": {"AssumedRole"},
-    "ec2": {"Ami", "ManagedPrefixList", "NetworkAcl", "RouteTable", "SecurityGroup", "Snapshot", "Subnet"},
+    "ec2": {"Ami", "ManagedPrefixList", "NetworkAcl", "Snapshot"},
 }
 
 
@@ -67,7 +67,7 @@ def _held(service: str, backend: Any) -> Iterator[tuple[str, str, bool]]:
     for held in list(vars(backend).values()):
         for key, model in _models(held, ""):
             kind = type(model).__name__
-            if kind not in left_out and not _built_in(model):
+            if kind not in left_out and not _built_in(model) and not _deleted(model):
                 yield kind.removeprefix("Fake"), _name(model, key), _pending_deletion(model)
     if service == "kms":
         yield from (("Alias", name, False) for key in backend.keys.values() for name in _own_aliases(key))
@@ -88,9 +88,17 @@ def _models(value: Any, key: str) -> Iterator[tuple[str, BaseModel]]:
 
 
 def _built_in(model: Any) -> bool:
-    """Tell whether moto made it by itself: a default VPC, or a key that AWS manages."""
+    """Tell whether moto made it by itself: a default VPC, a part of any VPC, a key that AWS manages."""
     managed_key = len(getattr(model, "aliases", ())) > len(_own_aliases(model))
-    return managed_key or str(getattr(model, "is_default", "")).lower() == "true"
+    defaults = (getattr(model, name, False) for name in ("is_default", "default_for_az"))
+    main_route_table = getattr(model, "main_association_id", None) is not None
+    default_bus = type(model).__name__ == "EventBus" and model.name == "default"
+    return managed_key or main_route_table or default_bus or any(str(x).lower() == "true" for x in defaults)
+
+
+def _deleted(model: Any) -> bool:
+    """Tell whether it has gone: some things can still be described then."""
+    return getattr(model, "state", None) == "deleted"
 
 
 def _own_aliases(key: Any) -> list[str]:

@@ -5,18 +5,27 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import flask
 import moto.iam.models as iam_models
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.ec2.models.vpcs import VPCBackend
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.iam.policy_validation import IAMTrustPolicyDocumentValidator
 from moto.s3.exceptions import S3ClientError
 from moto.s3.models import FakeBucket, S3Backend
 from moto.s3.responses import S3Response
 
-from local_cloud.accounts import account_in_key
-from local_cloud.bucket_policies import UnsupportedPolicyError, check_policy, effective_policy
+from local_cloud.accounts import account_in_key, read_credential
+from local_cloud.bucket_policies import (
+    RequestContext,
+    UnsupportedPolicyError,
+    check_policy,
+    effective_policy,
+    request_context,
+)
 
+_move_vpc_endpoint = VPCBackend.modify_vpc_endpoint
 _put_bucket_policy = S3Backend.put_bucket_policy
 _answer_head_object = S3Response.head_object
 _default_account = DEFAULT_ACCOUNT_ID
@@ -46,8 +55,18 @@ def account_of(access_key: str) -> str:
 def _get_permission(bucket: Any, action: str, resource: str) -> PermissionResult:
     if bucket.policy is None:
         return PermissionResult.NEUTRAL
-    policy = effective_policy(json.loads(bucket.policy))
-    return IAMPolicy(json.dumps(policy)).is_action_permitted(action, resource)
+    policy = effective_policy(json.loads(bucket.policy), _context_of_request())
+    # moto makes actions of HTTP's methods; S3 has no such ones for these two.
+    named = {"s3:HeadObject": "s3:GetObject", "s3:PostObject": "s3:PutObject"}.get(action, action)
+    return IAMPolicy(json.dumps(policy)).is_action_permitted(named, resource)
+
+
+def _context_of_request() -> RequestContext:
+    headers = {name.lower(): value for name, value in flask.request.headers.items()}
+    credential = read_credential(
+        headers=dict(flask.request.headers.items()), query=flask.request.query_string.decode()
+    )
+    return request_context(account=account_of(credential.access_key) if credential else None, headers=headers)
 
 
 def _put_checked_bucket_policy(backend: Any, bucket_name: str, policy: bytes) -> None:
@@ -74,6 +93,22 @@ def _head_object(
     return status, answered, body
 
 
+def _modify_vpc_endpoint(
+    backend: Any, vpc_id: str, policy_doc: str, *lists: Any, **named_lists: list[str] | None
+) -> None:
+    _move_vpc_endpoint(backend, vpc_id, policy_doc, *lists, **named_lists)
+    endpoint = backend.vpc_end_points[vpc_id]
+    prefix_list = endpoint.destination_prefix_list_id
+    if prefix_list is None:
+        return
+    for table_id, table in backend.route_tables.items():
+        routed = any(route.gateway and route.gateway.id == vpc_id for route in table.routes)
+        if routed and table_id not in endpoint.route_table_ids:
+            backend.delete_route(table_id, prefix_list)
+        elif not routed and table_id in endpoint.route_table_ids:
+            backend.create_route(table_id, None, gateway_id=vpc_id, destination_prefix_list_id=prefix_list)
+
+
 _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto puts unknown keys into the account 123456789012, knows no key that names an account, and looks an
     # issued one up in every partition of every account, all of which it makes for that.
@@ -81,6 +116,8 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto enforces bucket policies but ignores their conditions: a TLS-only policy would deny everything.
     (FakeBucket, "get_permission", _get_permission),
     (S3Backend, "put_bucket_policy", _put_checked_bucket_policy),
+    # moto forgets the routes when a gateway endpoint leaves one table for another; it cannot go then.
+    (VPCBackend, "modify_vpc_endpoint", _modify_vpc_endpoint),
     # moto's HeadObject gives the checksum of an upload in parts as if it were that of the whole object.
     (S3Response, "head_object", _head_object),
     # moto asks for the log bucket's permissions when logging is set up; AWS does so when it delivers. The CDK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
 
@@ -74,23 +75,28 @@ def _report(state: Context, address: CloudAddress, *, shell: bool) -> None:
 def _report_capabilities(state: Context) -> None:
     # Imported here: no other use of this command needs what the cloud itself is made of.
     from local_cloud import capabilities as cloud  # noqa: PLC0415
-    from local_cloud.sagemaker import ACCEPTED_WITHOUT_EFFECT  # noqa: PLC0415
+    from local_cloud.sagemaker import ACCEPTED_WITHOUT_EFFECT, REFUSED  # noqa: PLC0415
 
-    hosting = [f"| {field} | {reason} |" for field, reason in ACCEPTED_WITHOUT_EFFECT.items()]
+    refused = {**cloud.refused_types(), **REFUSED}
     state.output.result(
         {
             "types": [asdict(item) for item in cloud.capabilities()],
             "actions": cloud.actions(),
             "sagemaker_without_effect": ACCEPTED_WITHOUT_EFFECT,
+            "refused": refused,
         },
         text="\n".join(
             [
                 "CloudFormation types\n",
                 cloud.capability_table(),
                 "\nSageMaker fields that are accepted without effect\n",
-                "| field | why |",
-                "|---|---|",
-                *hosting,
+                *_table(ACCEPTED_WITHOUT_EFFECT),
+                "\nTypes and SageMaker fields that are known and refused\n",
+                *_table(refused),
             ]
         ),
     )
+
+
+def _table(reasons: Mapping[str, str]) -> list[str]:
+    return ["| what | why |", "|---|---|", *(f"| {what} | {reason} |" for what, reason in reasons.items())]

@@ -12,6 +12,7 @@ from local_cloud.cloudformation.evaluation import Evaluation
 from local_cloud.cloudformation.graph import dependencies, in_order
 from local_cloud.cloudformation.intrinsics import Unknown, first_unknown
 from local_cloud.cloudformation.providers.base import Provider
+from local_cloud.cloudformation.providers.refused import REFUSED_TYPES
 from local_cloud.cloudformation.template import Resource
 
 Providers = Mapping[str, Provider]
@@ -184,6 +185,13 @@ def _check_types(
     unknown = [
         f"{name} ({resource.type})" for name, resource in resources.items() if resource.type not in providers
     ]
+    refused = [
+        f"{name}: {REFUSED_TYPES[resource.type]}"
+        for name, resource in resources.items()
+        if resource.type in REFUSED_TYPES
+    ]
+    if refused:
+        raise TemplateError.listing(refused)
     if unknown:
         raise TemplateError(
             f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]; "

@@ -31,9 +31,23 @@ class ArtifactError(TritonstackError):
     """The model archive cannot be had or must not be unpacked; the message becomes the failure reason."""
 
 
-def download(s3: Any, *, url: str, to: Path, checkpoint: Checkpoint) -> None:
+class MissingArtifactError(ArtifactError):
+    """There is no such object, or S3 does not give it."""
+
+
+def fetch(s3: Any, *, url: str, to: Path, container: str, checkpoint: Checkpoint) -> None:
+    """Download the archive at an s3:// URL and unpack it into a folder; the archive itself does not stay."""
+    archive = to.with_name(f"{to.name}.tar.gz")
+    try:
+        download(s3, url=url, to=archive, container=container, checkpoint=checkpoint)
+        unpack(archive, to=to, url=url, container=container, checkpoint=checkpoint)
+    finally:
+        archive.unlink(missing_ok=True)
+
+
+def download(s3: Any, *, url: str, to: Path, container: str = "primary", checkpoint: Checkpoint) -> None:
     """Copy the object at an s3:// URL to a file."""
-    bucket, _, key = url.removeprefix("s3://").partition("/")
+    bucket, key = bucket_and_key(url)
     try:
         body = s3.get_object(Bucket=bucket, Key=key)["Body"]
         with to.open("wb") as file:
@@ -41,15 +55,27 @@ def download(s3: Any, *, url: str, to: Path, checkpoint: Checkpoint) -> None:
                 checkpoint()
                 file.write(chunk)
     except (ClientError, BotoCoreError) as fault:
-        raise ArtifactError(
-            f'Failed to download model data for container "primary" from URL: "{url}". Please ensure that '
-            "there is an object located at the URL and that the role passed to CreateModel has permissions "
-            f"to download the object. ({fault})"
+        raise MissingArtifactError(
+            f'Failed to download model data for container "{container}" from URL: "{url}". Please ensure '
+            "that there is an object located at the URL and that the role passed to CreateModel has "
+            f"permissions to download the object. ({fault})"
         ) from fault
 
 
+def bucket_and_key(url: str) -> tuple[str, str]:
+    """Take an s3:// URL apart."""
+    bucket, _, key = url.removeprefix("s3://").partition("/")
+    return bucket, key
+
+
 def unpack(
-    archive: Path, *, to: Path, url: str, checkpoint: Checkpoint, limit_bytes: int = UNPACKED_LIMIT_BYTES
+    archive: Path,
+    *,
+    to: Path,
+    url: str,
+    container: str = "primary",
+    checkpoint: Checkpoint,
+    limit_bytes: int = UNPACKED_LIMIT_BYTES,
 ) -> None:
     """Unpack a tar.gz into a folder; refuse what would reach outside it or fill the disk."""
     guard = _Guard(limit_bytes=limit_bytes, checkpoint=checkpoint)
@@ -61,8 +87,8 @@ def unpack(
         raise ArtifactError(f'Refused to unpack the model data at "{url}": {refused}') from refused
     except (tarfile.TarError, EOFError, zlib.error, OSError) as fault:
         raise ArtifactError(
-            f'Failed to extract model data archive from URL "{url}" for container "primary". Please ensure '
-            f"that the object located at the URL is a valid tar.gz archive. ({fault})"
+            f'Failed to extract model data archive from URL "{url}" for container "{container}". Please '
+            f"ensure that the object located at the URL is a valid tar.gz archive. ({fault})"
         ) from fault
 
 

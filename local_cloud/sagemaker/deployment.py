@@ -11,21 +11,26 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from catalog.errors import TritonstackError
 from local_cloud.sagemaker import artifacts
+from local_cloud.sagemaker.capture import Capture
 from local_cloud.sagemaker.clients import client
 from local_cloud.sagemaker.logs import LogShipper, log_group
+from local_cloud.sagemaker.multi_model import HostedModels, MultiModelServer, Shelf
+from local_cloud.sagemaker.plans import DeploymentPlan
 from local_cloud.sagemaker.records import Place
-from triton_runtime import TritonFailedError, TritonResponse, TritonServer, find_installation
+from triton_runtime import TritonFailedError, TritonServer, find_installation
+
+MODEL_FOLDER = "model"
 
 log = logging.getLogger(__name__)
 
 
-class Server(Protocol):
+class Server(MultiModelServer, Protocol):
     """What is needed of triton_runtime's TritonServer; tests put a stricter, smaller one in its place."""
 
     @property
@@ -36,11 +41,6 @@ class Server(Protocol):
 
     def wait_ready(self, *, timeout_s: float) -> None:
         """Return when it is ready, raise when it cannot be."""
-
-    def request(
-        self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
-    ) -> TritonResponse:
-        """Send one request."""
 
     def stop(self, *, grace_s: float = ...) -> None:
         """End it."""
@@ -72,32 +72,31 @@ def triton_starter(*, server_home: Path) -> StartServer:
     return start
 
 
-@dataclass(frozen=True)
-class DeploymentPlan:
-    """What an endpoint's configuration and its model ask for, as they were when the deployment began."""
-
-    place: Place
-    endpoint: str
-    config_name: str
-    variant: str
-    instance_type: str
-    image: str
-    environment: Mapping[str, str]
-    model_data_url: str | None
-    download_timeout_s: float
-    startup_timeout_s: float
-
-
 class LaunchFailedError(TritonstackError):
     """A deployment did not come up; the message is the endpoint's FailureReason."""
 
 
 class Deployment:
-    """A ready server and the requests that are running on it."""
+    """A ready server and the requests that are running on it.
 
-    def __init__(self, *, plan: DeploymentPlan, server: Server, folder: Path, shipper: LogShipper) -> None:
+    `models` are those of a multi-model server, None where the server has one model, loaded from its start;
+    `capture` keeps requests and answers, None where nothing is kept.
+    """
+
+    def __init__(
+        self,
+        *,
+        plan: DeploymentPlan,
+        server: Server,
+        folder: Path,
+        shipper: LogShipper,
+        models: HostedModels | None,
+        capture: Capture | None,
+    ) -> None:
         self.plan = plan
         self.server = server
+        self.models = models
+        self.capture = capture
         self._folder = folder
         self._shipper = shipper
         self._in_flight = 0
@@ -131,10 +130,14 @@ class Deployment:
             self._changed.notify_all()
 
     def stop(self, *, grace_s: float) -> None:
-        """End the server, send the rest of its log and drop its model; the log file stays."""
+        """End the server, send the rest of its log and drop its models; the log file stays."""
+        if self.models is not None:
+            self.models.close()
         self.server.stop(grace_s=grace_s)
         self._shipper.stop()
-        shutil.rmtree(self._folder / "model", ignore_errors=True)
+        if self.capture is not None:
+            self.capture.stop()
+        shutil.rmtree(self._folder / MODEL_FOLDER, ignore_errors=True)
 
 
 class Launcher:
@@ -156,17 +159,25 @@ class Launcher:
         """Fetch, unpack, start and wait until the server is ready; raise LaunchFailedError otherwise."""
         instance = f"i-{secrets.token_hex(8)}"
         folder = self.endpoint_folder(plan.place, plan.endpoint) / instance
-        model_root = folder / "model"
+        model_root = folder / MODEL_FOLDER
         model_root.mkdir(parents=True)
+        s3 = client("s3", place=plan.place, endpoint_url=self._endpoint_url)
         try:
-            self._fetch(plan, folder=folder, model_root=model_root)
+            self._fetch(plan, s3, model_root)
             order = ServerOrder(model_root=model_root, environment=plan.environment, state_dir=folder)
             server = self._start_server(order)
         except (TritonstackError, OSError, ClientError, BotoCoreError) as fault:
             shutil.rmtree(folder, ignore_errors=True)
             raise LaunchFailedError(_told(fault)) from fault
         shipper = self._ship_log(plan, server, instance)
-        deployment = Deployment(plan=plan, server=server, folder=folder, shipper=shipper)
+        deployment = Deployment(
+            plan=plan,
+            server=server,
+            folder=folder,
+            shipper=shipper,
+            models=_hosted_models(plan, server, s3, model_root),
+            capture=_capture(plan, s3),
+        )
         try:
             self._await_ready(plan, server)
         except TritonFailedError as fault:
@@ -182,8 +193,8 @@ class Launcher:
         for server in starting:
             server.stop(grace_s=0)
 
-    def _fetch(self, plan: DeploymentPlan, *, folder: Path, model_root: Path) -> None:
-        if plan.model_data_url is None:
+    def _fetch(self, plan: DeploymentPlan, s3: Any, model_root: Path) -> None:
+        if plan.model_data_url is None or plan.multi_model:
             return
         deadline = time.monotonic() + plan.download_timeout_s
 
@@ -196,11 +207,9 @@ class Launcher:
                     f"ModelDataDownloadTimeoutInSeconds, {plan.download_timeout_s:g} s."
                 )
 
-        archive = folder / "model.tar.gz"
-        s3 = client("s3", place=plan.place, endpoint_url=self._endpoint_url)
-        artifacts.download(s3, url=plan.model_data_url, to=archive, checkpoint=checkpoint)
-        artifacts.unpack(archive, to=model_root, url=plan.model_data_url, checkpoint=checkpoint)
-        archive.unlink()
+        artifacts.fetch(
+            s3, url=plan.model_data_url, to=model_root, container=plan.container, checkpoint=checkpoint
+        )
 
     def _await_ready(self, plan: DeploymentPlan, server: Server) -> None:
         with self._lock:
@@ -225,6 +234,19 @@ class Launcher:
         )
         shipper.start()
         return shipper
+
+
+def _hosted_models(plan: DeploymentPlan, server: Server, s3: Any, folder: Path) -> HostedModels | None:
+    if not plan.multi_model or plan.model_data_url is None:
+        return None
+    shelf = Shelf(s3=s3, url=plan.model_data_url, folder=folder)
+    return HostedModels(server=server, shelf=shelf, keep=plan.model_cache)
+
+
+def _capture(plan: DeploymentPlan, s3: Any) -> Capture | None:
+    if plan.capture is None:
+        return None
+    return Capture(plan=plan.capture, s3=s3, endpoint=plan.endpoint, variant=plan.variant)
 
 
 def _told(fault: BaseException) -> str:

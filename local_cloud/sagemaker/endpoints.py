@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from local_cloud.sagemaker import refusals
-from local_cloud.sagemaker.deployment import DeploymentPlan
 from local_cloud.sagemaker.faults import already_exists, not_found, validation_exception
 from local_cloud.sagemaker.hosting import Hosting
 from local_cloud.sagemaker.listing import page
+from local_cloud.sagemaker.plans import EndpointPlan, plan_endpoint
 from local_cloud.sagemaker.records import (
     Capacity,
     EndpointRecord,
@@ -18,15 +18,11 @@ from local_cloud.sagemaker.records import (
     Place,
     Status,
     Store,
+    VariantRecord,
     now,
 )
-from local_cloud.sagemaker.resources import CONFIG, ENDPOINT, MODEL, Fields, stored
+from local_cloud.sagemaker.resources import ENDPOINT, Fields
 from local_cloud.sagemaker.scaling import IsScaled
-
-# SageMaker waits eight minutes for the first healthy ping and sets no shorter limit for the download than its
-# longest, an hour.
-STARTUP_TIMEOUT_S = 480.0
-DOWNLOAD_TIMEOUT_S = 3600.0
 
 
 class Endpoints:
@@ -40,7 +36,7 @@ class Endpoints:
     def create(self, place: Place, request: Fields) -> Fields:
         """Begin to create an endpoint."""
         name = request["EndpointName"]
-        plan, capacity = self._plan(place, name, request["EndpointConfigName"])
+        plan = plan_endpoint(self._store, place, endpoint=name, config_name=request["EndpointConfigName"])
         created = now()
         record = EndpointRecord(
             name=name,
@@ -49,10 +45,8 @@ class Endpoints:
             status="Creating",
             created=created,
             modified=created,
-            variant=plan.variant,
-            image=plan.image,
-            instance_type=plan.instance_type,
-            capacity=capacity,
+            variants=plan.variants,
+            data_capture=plan.data_capture,
             deployment_config=request.get("DeploymentConfig"),
         )
         if not self._store.endpoints.add(place, record):
@@ -65,7 +59,7 @@ class Endpoints:
         """Begin to replace what an endpoint runs."""
         name = request["EndpointName"]
         record = self._endpoint(place, name)
-        plan, capacity = self._plan(place, name, request["EndpointConfigName"])
+        plan = plan_endpoint(self._store, place, endpoint=name, config_name=request["EndpointConfigName"])
         self._refuse_unscalable(record, place, plan)
         pending = PendingUpdate(config_name=plan.config_name, started=now())
 
@@ -77,29 +71,30 @@ class Endpoints:
             raise not_found(ENDPOINT, record.arn)
         changes = {
             "config_name": plan.config_name,
-            "variant": plan.variant,
-            "image": plan.image,
-            "instance_type": plan.instance_type,
-            "capacity": _retained(request, old=updating.capacity, new=capacity),
+            "data_capture": plan.data_capture,
             "deployment_config": _deployment_config(request, updating),
         }
-        self._hosting.update(plan, changes=changes)
+        variants = _retained(request, old=updating.variants, new=plan.variants)
+        self._hosting.update(plan, variants=variants, changes=changes)
         return {"EndpointArn": record.arn}
 
     def update_weights_and_capacities(self, place: Place, request: Fields) -> Fields:
         """Note other numbers; they hold at once, since no instance has to start or stop."""
+        wanted = {item["VariantName"]: item for item in request["DesiredWeightsAndCapacities"]}
+        for item in wanted.values():
+            refusals.refuse_unbuilt("DesiredWeightAndCapacity", item)
 
         def note(current: EndpointRecord) -> EndpointRecord:
-            for wanted in request["DesiredWeightsAndCapacities"]:
-                refusals.refuse_unbuilt("DesiredWeightAndCapacity", wanted)
-                if wanted["VariantName"] != current.variant:
-                    raise validation_exception(f'Could not find variants "{wanted["VariantName"]}".')
-                current = replace(current, capacity=_scaled(current.capacity, wanted))
-            return _step(_step(current, "Updating"), "InService")
+            unknown = wanted.keys() - {variant.name for variant in current.variants}
+            if unknown:
+                raise validation_exception(f'Could not find variants "{", ".join(sorted(unknown))}".')
+            variants = tuple(_scaled(item, wanted.get(item.name, {})) for item in current.variants)
+            return _step(_step(current, "Updating"), "InService", variants=variants)
 
         record = self._store.endpoints.change(place, request["EndpointName"], note)
         if record is None:
             raise not_found(ENDPOINT, place.arn("endpoint", request["EndpointName"]))
+        self._hosting.weigh(place, record)
         return {"EndpointArn": record.arn}
 
     def delete(self, place: Place, request: Fields) -> Fields:
@@ -124,9 +119,10 @@ class Endpoints:
             "CreationTime": record.created,
             "LastModifiedTime": record.modified,
             "LastDeploymentConfig": record.deployment_config,
+            "DataCaptureConfig": _capture_summary(record.data_capture),
         }
         if record.status in ("InService", "Updating", "Deleting"):
-            shown["ProductionVariants"] = [_variant(record)]
+            shown["ProductionVariants"] = [_shown(variant) for variant in record.variants]
         if record.pending is not None:
             shown["PendingDeploymentSummary"] = {
                 "EndpointConfigName": record.pending.config_name,
@@ -155,33 +151,20 @@ class Endpoints:
             raise not_found(ENDPOINT, place.arn("endpoint", name))
         return record
 
-    def _refuse_unscalable(self, record: EndpointRecord, place: Place, plan: DeploymentPlan) -> None:
+    def _refuse_unscalable(self, record: EndpointRecord, place: Place, plan: EndpointPlan) -> None:
         """Refuse to take a variant, or its kind of machine, from under a scaling that counts on it."""
-        same = (plan.variant, plan.instance_type) == (record.variant, record.instance_type)
-        if not same and self._is_scaled(place, record.name, record.variant):
+        kept = {(variant.name, variant.instance_type) for variant in plan.variants}
+        scaled = [
+            variant.name
+            for variant in record.variants
+            if (variant.name, variant.instance_type) not in kept
+            and self._is_scaled(place, record.name, variant.name)
+        ]
+        if scaled:
             raise validation_exception(
-                f'The variant(s) "[{record.variant}]" must be deregistered as scalable targets with AWS Auto '
-                "Scaling before they can be removed or have their instance type updated."
+                f'The variant(s) "[{", ".join(scaled)}]" must be deregistered as scalable targets with AWS '
+                "Auto Scaling before they can be removed or have their instance type updated."
             )
-
-    def _plan(self, place: Place, endpoint: str, config_name: str) -> tuple[DeploymentPlan, Capacity]:
-        config = stored(self._store.configs, place, kind=CONFIG, name=config_name)
-        variant = config.fields["ProductionVariants"][0]
-        model = stored(self._store.models, place, kind=MODEL, name=variant["ModelName"])
-        container = model.fields.get("PrimaryContainer") or model.fields["Containers"][0]
-        plan = DeploymentPlan(
-            place=place,
-            endpoint=endpoint,
-            config_name=config_name,
-            variant=variant["VariantName"],
-            instance_type=variant["InstanceType"],
-            image=container["Image"],
-            environment=container.get("Environment", {}),
-            model_data_url=container.get("ModelDataUrl"),
-            download_timeout_s=variant.get("ModelDataDownloadTimeoutInSeconds", DOWNLOAD_TIMEOUT_S),
-            startup_timeout_s=variant.get("ContainerStartupHealthCheckTimeoutInSeconds", STARTUP_TIMEOUT_S),
-        )
-        return plan, Capacity(variant["InitialInstanceCount"], variant.get("InitialVariantWeight", 1.0))
 
 
 def _step(record: EndpointRecord, status: Status, **changes: Any) -> EndpointRecord:
@@ -193,14 +176,26 @@ def _step(record: EndpointRecord, status: Status, **changes: Any) -> EndpointRec
     raise validation_exception(f'Cannot update in-progress endpoint "{record.arn}".')
 
 
-def _retained(request: Fields, *, old: Capacity, new: Capacity) -> Capacity:
-    """Keep the running numbers when asked to, but for those that are excluded."""
+def _retained(
+    request: Fields, *, old: tuple[VariantRecord, ...], new: tuple[VariantRecord, ...]
+) -> tuple[VariantRecord, ...]:
+    """Keep the running numbers of variants that stay when asked to, but for those that are excluded."""
     if not request.get("RetainAllVariantProperties", False):
         return new
     excluded = {item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", [])}
+    running = {variant.name: variant.capacity for variant in old}
+    return tuple(
+        replace(variant, capacity=_merged(running.get(variant.name), variant.capacity, excluded))
+        for variant in new
+    )
+
+
+def _merged(running: Capacity | None, configured: Capacity, excluded: set[str]) -> Capacity:
+    if running is None:
+        return configured
     return Capacity(
-        instance_count=new.instance_count if "DesiredInstanceCount" in excluded else old.instance_count,
-        weight=new.weight if "DesiredWeight" in excluded else old.weight,
+        instance_count=(configured if "DesiredInstanceCount" in excluded else running).instance_count,
+        weight=(configured if "DesiredWeight" in excluded else running).weight,
     )
 
 
@@ -210,19 +205,33 @@ def _deployment_config(request: Fields, record: EndpointRecord) -> Mapping[str, 
     return request.get("DeploymentConfig")
 
 
-def _scaled(capacity: Capacity, wanted: Fields) -> Capacity:
-    return Capacity(
-        instance_count=wanted.get("DesiredInstanceCount", capacity.instance_count),
-        weight=wanted.get("DesiredWeight", capacity.weight),
+def _scaled(variant: VariantRecord, wanted: Fields) -> VariantRecord:
+    capacity = Capacity(
+        instance_count=wanted.get("DesiredInstanceCount", variant.capacity.instance_count),
+        weight=wanted.get("DesiredWeight", variant.capacity.weight),
     )
+    return replace(variant, capacity=capacity)
 
 
-def _variant(record: EndpointRecord) -> Fields:
+def _capture_summary(settings: Mapping[str, Any] | None) -> Fields | None:
+    if settings is None:
+        return None
+    enabled = settings.get("EnableCapture", True)
     return {
-        "VariantName": record.variant,
-        "DeployedImages": [{"SpecifiedImage": record.image}],
-        "CurrentWeight": record.capacity.weight,
-        "DesiredWeight": record.capacity.weight,
-        "CurrentInstanceCount": record.capacity.instance_count,
-        "DesiredInstanceCount": record.capacity.instance_count,
+        "EnableCapture": enabled,
+        "CaptureStatus": "Started" if enabled else "Stopped",
+        "CurrentSamplingPercentage": settings["InitialSamplingPercentage"],
+        "DestinationS3Uri": settings["DestinationS3Uri"],
+        "KmsKeyId": settings.get("KmsKeyId", ""),
+    }
+
+
+def _shown(variant: VariantRecord) -> Fields:
+    return {
+        "VariantName": variant.name,
+        "DeployedImages": [{"SpecifiedImage": variant.image}],
+        "CurrentWeight": variant.capacity.weight,
+        "DesiredWeight": variant.capacity.weight,
+        "CurrentInstanceCount": variant.capacity.instance_count,
+        "DesiredInstanceCount": variant.capacity.instance_count,
     }

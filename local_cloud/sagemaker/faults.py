@@ -50,3 +50,12 @@ def not_built(field: str, reason: str) -> ServiceError:
 def invocation_refused(message: str) -> ServiceError:
     """Build the runtime's answer to a request that no container should see; its code has another ending."""
     return ServiceError("ValidationError", message)
+
+
+def model_not_ready(target: str) -> ServiceError:
+    """Tell a caller of a multi-model endpoint to come again."""
+    return ServiceError(
+        "ModelNotReadyException",
+        f"Model {target} is still being downloaded or loaded. Wait and try again.",
+        status=429,
+    )

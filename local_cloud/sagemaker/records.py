@@ -65,10 +65,20 @@ class StoredRecord:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What was asked of the one variant; one Triton serves, whatever the count."""
+    """What was asked of a variant; one Triton serves it, whatever the count."""
 
     instance_count: int
     weight: float
+
+
+@dataclass(frozen=True)
+class VariantRecord:
+    """A production variant as DescribeEndpoint shows it."""
+
+    name: str
+    image: str
+    instance_type: str
+    capacity: Capacity
 
 
 @dataclass(frozen=True)
@@ -89,10 +99,8 @@ class EndpointRecord:
     status: Status
     created: datetime
     modified: datetime
-    variant: str
-    image: str
-    instance_type: str
-    capacity: Capacity
+    variants: tuple[VariantRecord, ...]
+    data_capture: Mapping[str, Any] | None = None
     failure_reason: str | None = None
     deployment_config: Mapping[str, Any] | None = None
     pending: PendingUpdate | None = None

@@ -10,11 +10,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from local_cloud.sagemaker.faults import not_built, validation_exception
+from local_cloud.sagemaker.faults import ServiceError, not_built, validation_exception
 
-_ONE_MACHINE = "one Triton on this machine serves, whatever is asked for"
+_ONE_MACHINE = "one Triton on this machine serves each variant, whatever is asked for"
 _ALL_AT_ONCE = "an update moves all traffic at once, when the new server is ready"
-_ON_THE_MODEL = "inference components are not built yet; put it on the model"
+NO_COMPONENTS = "copies of models on machines that SageMaker manages are not built; they run on AWS alone"
+_FOR_COMPONENTS = f"it is for inference components, and {NO_COMPONENTS}"
+_NO_QUEUE = "asynchronous endpoints are not built; they run on AWS alone"
+_NO_SERVERLESS = "serverless endpoints are not built"
 
 # Field, as the service model names it below its operation -> why nothing comes of it here.
 ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
@@ -26,7 +29,6 @@ ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "CreateEndpointConfig.KmsKeyId": "there is no volume to encrypt",
     "ProductionVariant.InstanceType": "fixed while scaled, but the machine is the one this cloud runs on",
     "ProductionVariant.InitialInstanceCount": f"shown and scaled, but {_ONE_MACHINE}",
-    "ProductionVariant.InitialVariantWeight": "shown, but one variant takes all traffic",
     "ProductionVariant.VolumeSizeInGB": "the artifact is unpacked into this cloud's folder",
     "ProductionVariant.EnableSSMAccess": "there is no instance to log in to",
     "ProductionVariant.RoutingConfig": f"there is nothing to route among: {_ONE_MACHINE}",
@@ -34,7 +36,7 @@ ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "DeploymentConfig.BlueGreenUpdatePolicy": _ALL_AT_ONCE,
     "DeploymentConfig.RollingUpdatePolicy": _ALL_AT_ONCE,
     "DeploymentConfig.AutoRollbackConfiguration": "an update rolls back when its server fails, not on alarms",
-    "UpdateEndpointWeightsAndCapacities.DesiredWeightsAndCapacities": f"shown at once, but {_ONE_MACHINE}",
+    "DesiredWeightAndCapacity.DesiredInstanceCount": f"shown at once, but {_ONE_MACHINE}",
 }
 
 # Field -> why it is refused.
@@ -45,31 +47,28 @@ REFUSED: dict[str, str] = {
     "ContainerDefinition.AdditionalModelDataSources": "only ModelDataUrl, a compressed archive, is read",
     "ContainerDefinition.ModelPackageName": "there is no model registry",
     "ContainerDefinition.InferenceSpecificationName": "there is no model registry",
-    "ContainerDefinition.MultiModelConfig": "multi-model endpoints are not built yet",
     "ContainerDefinition.ContainerMetricsConfig": "container metrics are not published",
-    "CreateEndpointConfig.DataCaptureConfig": "requests are not recorded",
-    "CreateEndpointConfig.AsyncInferenceConfig": "asynchronous endpoints are not built yet",
+    "CreateEndpointConfig.AsyncInferenceConfig": _NO_QUEUE,
     "CreateEndpointConfig.ExplainerConfig": "there is no explainer",
-    "CreateEndpointConfig.ShadowProductionVariants": "shadow variants are not built yet",
-    "CreateEndpointConfig.ExecutionRoleArn": "inference components are not built yet",
-    "CreateEndpointConfig.VpcConfig": _ON_THE_MODEL,
-    "CreateEndpointConfig.EnableNetworkIsolation": _ON_THE_MODEL,
+    "CreateEndpointConfig.ShadowProductionVariants": "shadow variants are not built; they run on AWS alone",
+    "CreateEndpointConfig.ExecutionRoleArn": _FOR_COMPONENTS,
+    "CreateEndpointConfig.VpcConfig": _FOR_COMPONENTS,
+    "CreateEndpointConfig.EnableNetworkIsolation": _FOR_COMPONENTS,
     "CreateEndpointConfig.MetricsConfig": "metrics are not published yet",
     "CreateEndpointConfig.CrossRegionTrafficConfig": "there is no other region to send traffic to",
     "ProductionVariant.InstancePools": "there are no instances to pool",
     "ProductionVariant.VariantInstanceProvisionTimeoutInSeconds": "there are no instances to pool",
     "ProductionVariant.AcceleratorType": "there is no accelerator to attach",
     "ProductionVariant.CoreDumpConfig": "core dumps are not collected",
-    "ProductionVariant.ServerlessConfig": "serverless endpoints are not built yet",
-    "ProductionVariant.ManagedInstanceScaling": "inference components are not built yet",
+    "ProductionVariant.ServerlessConfig": _NO_SERVERLESS,
+    "ProductionVariant.ManagedInstanceScaling": _FOR_COMPONENTS,
     "ProductionVariant.CapacityReservationConfig": "there is no capacity to reserve",
     "ProductionVariant.AcceleratorPartitionLayouts": "there is no accelerator to divide",
-    "DesiredWeightAndCapacity.ServerlessUpdateConfig": "serverless endpoints are not built yet",
-    "InvokeEndpoint.TargetModel": "multi-model endpoints are not built yet",
+    "DesiredWeightAndCapacity.ServerlessUpdateConfig": _NO_SERVERLESS,
     "InvokeEndpoint.TargetContainerHostname": "a model here is one container",
     "InvokeEndpoint.EnableExplanations": "there is no explainer",
-    "InvokeEndpoint.InferenceComponentName": "inference components are not built yet",
-    "InvokeEndpoint.SessionId": "stateful sessions are not built yet",
+    "InvokeEndpoint.InferenceComponentName": NO_COMPONENTS,
+    "InvokeEndpoint.SessionId": "stateful sessions are not built",
     "InvokeEndpoint.PrefixAwareId": f"there is nothing to route among: {_ONE_MACHINE}",
 }
 
@@ -82,6 +81,34 @@ def refuse_unbuilt(shape: str, fields: Mapping[str, Any]) -> None:
         reason = REFUSED.get(f"{shape}.{name}")
         if reason is not None and value not in (None, False, [], {}):
             raise not_built(f"{shape}.{name}", reason)
+
+
+def refusal_of_template(shape: str, fields: Mapping[str, Any]) -> str | None:
+    """Say why a resource of a template is refused, if the tables refuse it: known before anything is made.
+
+    `shape` is CreateModel or CreateEndpointConfig. Values that only the deployment will tell do not matter.
+    """
+    try:
+        refuse_unbuilt(shape, fields)
+        for inner, name in _STRUCTURES[shape]:
+            held = fields.get(name, [])
+            for structure in held if isinstance(held, list) else [held]:
+                refuse_unbuilt(inner, structure)
+                _refuse_components(inner, structure)
+    except ServiceError as refused:
+        return refused.message
+    return None
+
+
+_STRUCTURES = {
+    "CreateModel": (("ContainerDefinition", "PrimaryContainer"), ("ContainerDefinition", "Containers")),
+    "CreateEndpointConfig": (("ProductionVariant", "ProductionVariants"),),
+}
+
+
+def _refuse_components(shape: str, fields: Mapping[str, Any]) -> None:
+    if shape == "ProductionVariant" and "ModelName" not in fields:
+        raise not_built("ProductionVariant without ModelName", _FOR_COMPONENTS)
 
 
 def refuse_unbuilt_model(fields: Mapping[str, Any]) -> None:
@@ -98,13 +125,9 @@ def refuse_unbuilt_model(fields: Mapping[str, Any]) -> None:
 
 
 def _refuse_container(container: Mapping[str, Any]) -> None:
-    if container.get("Mode", "SingleModel") != "SingleModel":
-        raise not_built("ContainerDefinition.Mode=MultiModel", "multi-model endpoints are not built yet")
-    if container.get("Environment", {}).get("SAGEMAKER_MULTI_MODEL") == "true":
-        raise not_built(
-            "SAGEMAKER_MULTI_MODEL=true in ContainerDefinition.Environment",
-            "multi-model endpoints are not built yet",
-        )
+    multi_model = container.get("Mode") == "MultiModel"
+    if not multi_model:
+        _refuse_multi_model_settings(container)
     image = container.get("Image")
     if image is None:
         raise validation_exception("ContainerDefinition.Image must be given.")
@@ -113,22 +136,45 @@ def _refuse_container(container: Mapping[str, Any]) -> None:
             f'Using non-ECR image "{image}" without Vpc repository access mode is not supported.'
         )
     url = container.get("ModelDataUrl")
+    if url is None and multi_model:
+        raise validation_exception(
+            "ContainerDefinition.ModelDataUrl must be given for a container in MultiModel mode."
+        )
     if url is not None and not url.startswith("s3://"):
         raise not_built(f"ContainerDefinition.ModelDataUrl={url}", "artifacts are read from s3:// only")
+
+
+def _refuse_multi_model_settings(container: Mapping[str, Any]) -> None:
+    """Refuse what would make a container serve many models while SageMaker believes that it serves one."""
+    if container.get("MultiModelConfig"):
+        raise validation_exception("MultiModelConfig may be given for a container in MultiModel mode only.")
+    if container.get("Environment", {}).get("SAGEMAKER_MULTI_MODEL") == "true":
+        raise not_built(
+            "SAGEMAKER_MULTI_MODEL=true in ContainerDefinition.Environment",
+            "a container serves many models if its Mode is MultiModel",
+        )
 
 
 def refuse_unbuilt_config(fields: Mapping[str, Any]) -> None:
     """Hold a CreateEndpointConfig request against the tables."""
     refuse_unbuilt("CreateEndpointConfig", fields)
     variants = fields["ProductionVariants"]
-    if len(variants) > 1:
-        raise not_built("several ProductionVariants", "an endpoint here has one variant")
-    variant = variants[0]
+    for number, variant in enumerate(variants):
+        _refuse_variant(number, variant)
+    destination = fields.get("DataCaptureConfig", {}).get("DestinationS3Uri", "s3://")
+    if not destination.startswith("s3://"):
+        raise not_built(f"DataCaptureConfig.DestinationS3Uri={destination}", "it is written to s3:// only")
+    names = [variant["VariantName"] for variant in variants]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise validation_exception(f"Two ProductionVariants have the VariantName {', '.join(twice)}.")
+
+
+def _refuse_variant(number: int, variant: Mapping[str, Any]) -> None:
     refuse_unbuilt("ProductionVariant", variant)
-    if "ModelName" not in variant:
-        raise not_built("ProductionVariant without ModelName", "inference components are not built yet")
+    _refuse_components("ProductionVariant", variant)
     for name in ("InstanceType", "InitialInstanceCount"):
         if name not in variant:
             raise validation_exception(
-                f"ProductionVariants[0].{name} must be given for a variant with instances."
+                f"ProductionVariants[{number}].{name} must be given for a variant with instances."
             )

@@ -16,8 +16,10 @@ from botocore.config import Config
 
 from local_cloud.accounts import access_key_for
 from local_cloud.sagemaker import SageMakerApp
+from local_cloud.sagemaker.deployment import ServerOrder
 from local_cloud.server import Cloud, CloudSettings
 from tests.local_cloud.sagemaker.cloud import FakeTritons
+from tests.local_cloud.sagemaker.multi_model_triton import MultiModelTriton
 
 REGION = "eu-west-1"
 _accounts = itertools.count(200000000000)
@@ -59,9 +61,12 @@ def running_cloud(tmp_path_factory: pytest.TempPathFactory, fake_tritons: FakeTr
 
     def make_app(*, state_dir: Path, server_home: Path, region: str, endpoint_url: str) -> SageMakerApp:
         del server_home
-        return SageMakerApp(
-            folder=state_dir, region=region, endpoint_url=endpoint_url, start_server=fake_tritons
-        )
+        return SageMakerApp(folder=state_dir, region=region, endpoint_url=endpoint_url, start_server=start)
+
+    def start(order: ServerOrder) -> Any:
+        if order.environment.get("SAGEMAKER_MULTI_MODEL") == "true":
+            return MultiModelTriton(order)
+        return fake_tritons(order)
 
     listener = socket.create_server(("127.0.0.1", 0))
     settings = CloudSettings(folder, folder, "111122223333", REGION)

@@ -1,11 +1,25 @@
 """Bucket policies: TLS-only ones let this cloud's requests through, others are enforced or refused."""
 
+import json
+
 import pytest
 from botocore.exceptions import ClientError
 
-from local_cloud.bucket_policies import UnsupportedPolicyError, check_policy, effective_policy
+from local_cloud.bucket_policies import (
+    UnsupportedPolicyError,
+    check_policy,
+    effective_policy,
+    request_context,
+)
+from tests.local_cloud.conftest import Account
 
 EVERYTHING = {"Action": "s3:*", "Resource": "*", "Principal": "*"}
+ACCOUNT = "111122223333"
+SSE = "x-amz-server-side-encryption"
+
+
+def unless(condition):
+    return {"Effect": "Deny", "Condition": condition}
 
 
 def policy(**statement):
@@ -22,17 +36,32 @@ def policy(**statement):
         ({"Effect": "Deny", "Condition": {"NumericLessThan": {"s3:TlsVersion": 1.2}}}, False),
         ({"Effect": "Allow", "Principal": {"Service": "logging.s3.amazonaws.com"}}, False),
         ({"Effect": "Allow", "Condition": {"StringEquals": {"aws:SourceAccount": "1"}}}, False),
+        (unless({"StringNotEquals": {"aws:PrincipalAccount": ACCOUNT}}), False),
+        (unless({"StringNotEquals": {"aws:PrincipalAccount": ["1", ACCOUNT]}}), False),
+        (unless({"StringNotEquals": {"aws:PrincipalAccount": "1"}}), True),
+        (unless({"Bool": {"aws:PrincipalIsAWSService": "false"}}), True),
+        (unless({"Null": {f"s3:{SSE}": "false"}, "StringNotEquals": {f"s3:{SSE}": "aws:kms"}}), False),
+        (unless({"Null": {f"s3:{SSE}": "true"}}), False),
+        (unless({"Null": {f"s3:{SSE}-aws-kms-key-id": "true"}}), True),
+        (unless({"StringNotEquals": {f"s3:{SSE}-aws-kms-key-id": "key"}}), True),
+        (unless({"StringEquals": {f"s3:{SSE}-aws-kms-key-id": "key"}}), False),
     ],
 )
-def test_statements_that_concern_requests_of_this_cloud(statement, concerns):
+def test_statements_that_concern_a_request(statement, concerns):
     check_policy(policy(**statement))
-    assert bool(effective_policy(policy(**statement))["Statement"]) is concerns
+    context = request_context(account=ACCOUNT, headers={SSE: "aws:kms"})
+    assert bool(effective_policy(policy(**statement), context)["Statement"]) is concerns
+
+
+def test_somebody_without_a_signature_is_of_no_account():
+    only_mine = policy(**unless({"StringNotEquals": {"aws:PrincipalAccount": ACCOUNT}}))
+    assert effective_policy(only_mine, request_context(account=None, headers={}))["Statement"]
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        {"Condition": {"StringNotEquals": {"s3:x-amz-server-side-encryption": "aws:kms"}}},
+        {"Condition": {"StringNotEquals": {"aws:PrincipalOrgID": "o-1"}}},
         {"Condition": {"ArnLike": {"aws:SecureTransport": "false"}}},
         {"Principal": {"AWS": "arn:aws:iam::111122223333:role/x"}},
     ],
@@ -59,3 +88,25 @@ def test_policies_are_enforced_by_s3(account):
     with pytest.raises(ClientError, match="cannot evaluate") as refusal:
         s3.put_bucket_policy(Bucket="guarded-bucket", Policy=unknown)
     assert refusal.value.response["Error"]["Code"] == "NotImplemented"
+
+
+def test_other_accounts_and_other_keys_are_refused(running_cloud, account):
+    s3, other = account.client("s3"), Account(running_cloud.endpoint_url).client("s3")
+    s3.create_bucket(Bucket="walled-bucket", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    s3.put_object(Bucket="walled-bucket", Key="a", Body=b"1")
+    conditions = [
+        {"StringNotEquals": {"aws:PrincipalAccount": account.account_id}},
+        {"StringEquals": {f"s3:{SSE}": "aws:kms"}, "StringNotEquals": {f"s3:{SSE}-aws-kms-key-id": "mine"}},
+    ]
+    statements = [policy(**unless(condition))["Statement"][0] for condition in conditions]
+    wall = json.dumps({"Version": "2012-10-17", "Statement": statements})
+    s3.put_bucket_policy(Bucket="walled-bucket", Policy=wall)
+    assert s3.get_object(Bucket="walled-bucket", Key="a")["Body"].read() == b"1"
+    for call in (other.get_object, other.head_object, other.delete_object):
+        with pytest.raises(ClientError, match="403"):
+            call(Bucket="walled-bucket", Key="a")
+    encrypted = {"Bucket": "walled-bucket", "Key": "b", "ServerSideEncryption": "aws:kms"}
+    s3.put_object(**encrypted, SSEKMSKeyId="mine")
+    for call in (s3.put_object, s3.create_multipart_upload):
+        with pytest.raises(ClientError, match="403"):
+            call(**encrypted, SSEKMSKeyId="other")

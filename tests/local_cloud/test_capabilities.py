@@ -8,6 +8,8 @@ from local_cloud.cloudformation.providers import PROVIDERS
 
 # Attributes that CloudFormation documents though its schemas do not list them as read-only.
 _DOCUMENTED = {
+    "AWS::EC2::Subnet": {"AvailabilityZone"},
+    "AWS::EC2::VPC": {"CidrBlock"},
     "AWS::SageMaker::Endpoint": {"EndpointName"},
     "AWS::SageMaker::EndpointConfig": {"EndpointConfigName"},
     "AWS::SageMaker::Model": {"ModelName"},

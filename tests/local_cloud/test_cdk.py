@@ -24,7 +24,7 @@ APP = """
 import os, sys
 os.environ["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
 import aws_cdk as cdk
-from aws_cdk import aws_iam as iam, aws_kms as kms, aws_s3 as s3, aws_ssm as ssm
+from aws_cdk import aws_iam as iam, aws_kms as kms, aws_s3 as s3, aws_sagemaker as sagemaker, aws_ssm as ssm
 
 def synthesise(variant, environment):
     app = cdk.App(outdir=variant)
@@ -45,10 +45,23 @@ def synthesise(variant, environment):
     if variant == "failing":
         bad = kms.CfnAlias(stack, "Bad", alias_name="alias/bad", target_key_id="no-such-key")
         bad.node.add_dependency(first)
+    if variant == "queued":
+        sagemaker.CfnEndpointConfig(
+            stack, "Config",
+            production_variants=[sagemaker.CfnEndpointConfig.ProductionVariantProperty(
+                variant_name="main", model_name="m", initial_variant_weight=1,
+                instance_type="ml.m7i.large", initial_instance_count=1,
+            )],
+            async_inference_config=sagemaker.CfnEndpointConfig.AsyncInferenceConfigProperty(
+                output_config=sagemaker.CfnEndpointConfig.AsyncInferenceOutputConfigProperty(
+                    s3_output_path="s3://answers",
+                ),
+            ),
+        )
     cdk.CfnOutput(stack, "Name", value=bucket.bucket_name)
     app.synth()
 
-for variant in ("one", "two", "failing"):
+for variant in ("one", "two", "failing", "queued"):
     synthesise(variant, cdk.Environment(account=sys.argv[1], region=sys.argv[2]))
 """
 
@@ -102,6 +115,13 @@ def test_a_stack_from_bootstrap_to_nothing_left(cdk: Cdk, account: Account) -> N
     cdk.run("bootstrap", f"aws://{account.account_id}/{REGION}")
     bootstrap = everything_in(account)
     assert "no changes" in cdk.run("bootstrap", f"aws://{account.account_id}/{REGION}")
+
+    # What this cloud does not reach leaves nothing behind, not even a stack.
+    refusal = cdk.deploy("queued", exit_code=1)
+    assert "asynchronous endpoints are not built; they run on AWS alone." in refusal
+    assert [item for item in everything_in(account) if item["service"] != "s3"] == [
+        item for item in bootstrap if item["service"] != "s3"
+    ]
 
     cdk.deploy("one")
     assert "There were no differences" in cdk.run("diff", "--app", "one")

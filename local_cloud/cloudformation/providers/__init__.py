@@ -9,7 +9,17 @@ from local_cloud.cloudformation.providers.cdk_metadata import CdkMetadata
 from local_cloud.cloudformation.providers.cloudwatch_alarm import Alarm
 from local_cloud.cloudformation.providers.cloudwatch_compositealarm import CompositeAlarm
 from local_cloud.cloudformation.providers.cloudwatch_dashboard import Dashboard
+from local_cloud.cloudformation.providers.ec2_flowlog import FlowLog
+from local_cloud.cloudformation.providers.ec2_routetable import RouteTable
+from local_cloud.cloudformation.providers.ec2_securitygroup import SecurityGroup
+from local_cloud.cloudformation.providers.ec2_securitygroupegress import SecurityGroupEgress
+from local_cloud.cloudformation.providers.ec2_securitygroupingress import SecurityGroupIngress
+from local_cloud.cloudformation.providers.ec2_subnet import Subnet
+from local_cloud.cloudformation.providers.ec2_subnetroutetableassociation import SubnetRouteTableAssociation
+from local_cloud.cloudformation.providers.ec2_vpc import Vpc
+from local_cloud.cloudformation.providers.ec2_vpcendpoint import VpcEndpoint
 from local_cloud.cloudformation.providers.ecr_repository import Repository
+from local_cloud.cloudformation.providers.events_rule import Rule
 from local_cloud.cloudformation.providers.iam_managedpolicy import ManagedPolicy
 from local_cloud.cloudformation.providers.iam_policy import Policy
 from local_cloud.cloudformation.providers.iam_role import Role
@@ -36,6 +46,16 @@ PROVIDERS: Mapping[str, Provider] = {
         Key(),
         Alias(),
         Repository(),
+        Vpc(),
+        Subnet(),
+        RouteTable(),
+        SubnetRouteTableAssociation(),
+        SecurityGroup(),
+        SecurityGroupIngress(),
+        SecurityGroupEgress(),
+        VpcEndpoint(),
+        FlowLog(),
+        Rule(),
         Role(),
         Policy(),
         ManagedPolicy(),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from local_cloud.cloudformation.providers.base import Property, Provider, ResourceRequest
 from local_cloud.cloudformation.providers.sagemaker_common import change_tags, name_of, unless_gone
+from local_cloud.sagemaker.refusals import refusal_of_template
 
 _CREATE_ONLY = (
     "AsyncInferenceConfig",
@@ -38,6 +40,13 @@ class EndpointConfig(Provider):
         },
     }
     attribute_names = frozenset({"EndpointConfigArn", "EndpointConfigName"})
+
+    def problems(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
+        """Yield what SageMaker would refuse too, before anything is made."""
+        yield from super().problems(logical_id, properties)
+        refusal = refusal_of_template("CreateEndpointConfig", properties)
+        if refusal is not None:
+            yield f"{logical_id}: {refusal}"
 
     def create(self, request: ResourceRequest) -> str:
         """Make the configuration."""

@@ -25,6 +25,8 @@ ROLE = "arn:aws:iam::123456789012:role/endpoint"
 BUCKET = "artifacts"
 
 _accounts = itertools.count(100000000000)
+_session = boto3.Session()
+_making = threading.Lock()
 
 
 class _Handler(WSGIRequestHandler):
@@ -41,16 +43,26 @@ class Cloud:
     url: str
     app: object
     account: str = field(default_factory=lambda: str(next(_accounts)))
+    _clients: dict = field(default_factory=dict)
 
     def client(self, service, *, account=None, region=REGION):
-        return boto3.client(
-            service,
-            endpoint_url=self.url,
-            region_name=region,
-            aws_access_key_id=access_key_for(account or self.account),
-            aws_secret_access_key="x",
-            config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}),
-        )
+        """Make a client once: making one takes longer than most of what these tests do with it."""
+        key = (service, account or self.account, region)
+        with _making:
+            if key not in self._clients:
+                self._clients[key] = _session.client(
+                    service,
+                    endpoint_url=self.url,
+                    region_name=region,
+                    aws_access_key_id=access_key_for(account or self.account),
+                    aws_secret_access_key="x",
+                    config=Config(
+                        retries={"total_max_attempts": 1},
+                        s3={"addressing_style": "path"},
+                        max_pool_connections=32,
+                    ),
+                )
+        return self._clients[key]
 
     @property
     def sagemaker(self):

@@ -253,9 +253,9 @@ def test_a_wrong_type_and_an_unknown_field_are_refused(cloud):
 @pytest.mark.parametrize(
     ("container", "words"),
     [
-        ({"Mode": "MultiModel"}, "does not offer ContainerDefinition.Mode=MultiModel: multi-model"),
+        ({"Mode": "MultiModel"}, "ModelDataUrl must be given for a container in MultiModel mode"),
         ({"Environment": {"SAGEMAKER_MULTI_MODEL": "true"}}, "does not offer SAGEMAKER_MULTI_MODEL=true"),
-        ({"MultiModelConfig": {"ModelCacheSetting": "Enabled"}}, "ContainerDefinition.MultiModelConfig"),
+        ({"MultiModelConfig": {"ModelCacheSetting": "Enabled"}}, "for a container in MultiModel mode only"),
         ({"ModelPackageName": "p"}, "ContainerDefinition.ModelPackageName"),
         ({"Image": "nvcr.io/nvidia/tritonserver:24.09-py3"}, "Using non-ECR image"),
         ({"ModelDataUrl": "https://b/k"}, "artifacts are read from s3:// only"),
@@ -304,7 +304,7 @@ def test_a_model_is_one_container(cloud, request_fields, words):
     [
         ({"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://b"}}}, {}, "AsyncInferenceConfig"),
         ({"ShadowProductionVariants": [a_variant("m")]}, {}, "ShadowProductionVariants"),
-        ({"ProductionVariants": [a_variant("m"), a_variant("m")]}, {}, "several ProductionVariants"),
+        ({"ProductionVariants": [a_variant("m"), a_variant("m")]}, {}, "Two ProductionVariants have"),
         ({}, {"ServerlessConfig": {"MemorySizeInMB": 1024, "MaxConcurrency": 1}}, "ServerlessConfig"),
         ({}, {"ManagedInstanceScaling": {"Status": "ENABLED"}}, "ManagedInstanceScaling"),
         ({}, {"ModelName": None}, "ProductionVariant without ModelName"),
@@ -313,12 +313,12 @@ def test_a_model_is_one_container(cloud, request_fields, words):
             {
                 "DataCaptureConfig": {
                     "InitialSamplingPercentage": 1,
-                    "DestinationS3Uri": "s3://b",
+                    "DestinationS3Uri": "https://b",
                     "CaptureOptions": [{"CaptureMode": "Input"}],
                 }
             },
             {},
-            "does not offer CreateEndpointConfig.DataCaptureConfig: requests are not recorded",
+            "does not offer DataCaptureConfig.DestinationS3Uri=https://b: it is written to s3:// only",
         ),
     ],
 )
@@ -334,24 +334,34 @@ def test_a_configuration_that_cannot_be_played_is_refused(cloud, config, variant
 # Fields that neither table names because they do what they say.
 IN_EFFECT = {
     "CreateModel": {"ModelName", "PrimaryContainer", "Containers", "Tags"},
-    "ContainerDefinition": {"Mode", "ModelDataUrl", "Environment"},
-    "CreateEndpointConfig": {"EndpointConfigName", "ProductionVariants", "Tags"},
+    "ContainerDefinition": {"Mode", "ModelDataUrl", "Environment", "MultiModelConfig"},
+    "CreateEndpointConfig": {"EndpointConfigName", "ProductionVariants", "DataCaptureConfig", "Tags"},
+    "DataCaptureConfig": {
+        "EnableCapture",
+        "InitialSamplingPercentage",
+        "DestinationS3Uri",
+        "KmsKeyId",
+        "CaptureOptions",
+        "CaptureContentTypeHeader",
+    },
     "ProductionVariant": {
         "VariantName",
         "ModelName",
+        "InitialVariantWeight",
         "ModelDataDownloadTimeoutInSeconds",
         "ContainerStartupHealthCheckTimeoutInSeconds",
     },
     "CreateEndpoint": {"EndpointName", "EndpointConfigName", "DeploymentConfig", "Tags"},
     "DeploymentConfig": set(),
-    "UpdateEndpointWeightsAndCapacities": {"EndpointName"},
-    "DesiredWeightAndCapacity": {"VariantName", "DesiredWeight", "DesiredInstanceCount"},
+    "UpdateEndpointWeightsAndCapacities": {"EndpointName", "DesiredWeightsAndCapacities"},
+    "DesiredWeightAndCapacity": {"VariantName", "DesiredWeight"},
     "InvokeEndpoint": {
         "EndpointName",
         "Body",
         "ContentType",
         "Accept",
         "CustomAttributes",
+        "TargetModel",
         "TargetVariant",
         "InferenceId",
     },

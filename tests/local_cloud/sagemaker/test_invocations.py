@@ -82,7 +82,10 @@ def test_no_such_endpoint_and_not_in_this_account(endpoint):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"TargetModel": "m.tar.gz"}, "does not offer InvokeEndpoint.TargetModel: multi-model"),
+        (
+            {"TargetModel": "m.tar.gz"},
+            "Endpoint e is not a multi-model endpoint and does not support target model header.",
+        ),
         ({"InferenceComponentName": "c"}, "InvokeEndpoint.InferenceComponentName"),
         ({"SessionId": "NEW_SESSION"}, "InvokeEndpoint.SessionId"),
         ({"TargetVariant": "other"}, "Variant other not found for endpoint e"),

@@ -3,10 +3,12 @@
 import time
 
 import pytest
+from botocore.exceptions import ClientError
 
 from local_cloud.cloudformation import engine
 from tests.local_cloud.cloudformation.stacks import resource
 from tests.local_cloud.sagemaker.cloud import IMAGE, ROLE, tarball
+from tests.local_cloud.sagemaker.multi_model_triton import archive as multi_model_archive
 
 ARCHIVE = tarball({"model/config.pbtxt": "", "model/1/model.py": ""})
 
@@ -115,3 +117,139 @@ def test_a_stack_can_be_deleted_while_its_endpoint_is_being_made(stack, artifact
         time.sleep(0.02)
     assert names(stack) == (0, 0, 0)
     assert ("Endpoint", "CREATE_FAILED") in stack.events(stack_id)
+
+
+def served(stack, **fields):
+    answer = stack.account.client("sagemaker-runtime").invoke_endpoint(
+        EndpointName="Serving", Body=b"ask", **fields
+    )
+    return answer["Body"].read().decode()
+
+
+def test_a_multi_model_endpoint_comes_changes_and_goes(stack, artifact):
+    bucket = artifact.split("/")[2]
+    s3 = stack.account.client("s3")
+    s3.put_object(Bucket=bucket, Key="shelf/a/1/model.tar.gz", Body=multi_model_archive("answer a"))
+
+    def shelf(caching):
+        resources = serving(f"s3://{bucket}/shelf/", SAGEMAKER_TRITON_PING_MODE="live")
+        properties = resources["Model"]["Properties"]
+        container = properties["PrimaryContainer"]
+        container |= {"Mode": "MultiModel", "MultiModelConfig": {"ModelCacheSetting": caching}}
+        properties["VpcConfig"] = {"SecurityGroupIds": {"Ref": "Groups"}, "Subnets": {"Ref": "Subnets"}}
+        return resources
+
+    network = {
+        "Subnets": {"Type": "CommaDelimitedList", "Default": "subnet-1,subnet-2"},
+        "Groups": {"Type": "List<String>", "Default": "sg-1"},
+    }
+    assert stack.create(shelf("Enabled"), Parameters=network) == "CREATE_COMPLETE", stack.reasons()
+    assert served(stack, TargetModel="a/1/model.tar.gz") == "a"
+    # Another model needs no other stack.
+    s3.put_object(Bucket=bucket, Key="shelf/b/2/model.tar.gz", Body=multi_model_archive("answer b"))
+    assert served(stack, TargetModel="b/2/model.tar.gz") == "b"
+    sagemaker = stack.account.client("sagemaker")
+    (model,) = sagemaker.list_models()["Models"]
+    described = sagemaker.describe_model(ModelName=model["ModelName"])
+    assert described["VpcConfig"] == {"SecurityGroupIds": ["sg-1"], "Subnets": ["subnet-1", "subnet-2"]}
+    assert stack.update(shelf("Disabled"), Parameters=network) == "UPDATE_COMPLETE"
+    assert served(stack, TargetModel="a/1/model.tar.gz") == "a"
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert names(stack) == (0, 0, 0)
+
+
+def test_an_endpoint_of_two_variants_comes_changes_and_goes(stack, artifact):
+    def compared(share):
+        resources = serving(artifact, FAKE_ANSWER="one")
+        other = serving(artifact, FAKE_ANSWER="two")["Model"]
+        (main,) = resources["Config"]["Properties"]["ProductionVariants"]
+        challenger = {
+            **main,
+            "VariantName": "challenger",
+            "ModelName": {"Fn::GetAtt": ["Other", "ModelName"]},
+            "InitialVariantWeight": share,
+        }
+        variants = [{**main, "InitialVariantWeight": 1 - share}, challenger]
+        resources["Config"]["Properties"]["ProductionVariants"] = variants
+        return {**resources, "Other": other}
+
+    assert stack.create(compared(0.25)) == "CREATE_COMPLETE", stack.reasons()
+    assert sorted(served(stack) for _ in range(4)) == ["one"] * 3 + ["two"]
+    assert served(stack, TargetVariant="challenger") == "two"
+    changed = compared(0.5)
+    changed["Endpoint"]["Properties"] |= {
+        "ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DesiredWeight"}]
+    }
+    assert stack.update(changed) == "UPDATE_COMPLETE"
+    assert sorted(served(stack) for _ in range(4)) == ["one"] * 2 + ["two"] * 2
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert names(stack) == (0, 0, 0)
+
+
+VARIANT = {"VariantName": "main", "InstanceType": "ml.g5.xlarge", "InitialInstanceCount": 1}
+ASYNCHRONOUS = {"OutputConfig": {"S3OutputPath": "s3://bucket/answers/"}}
+
+
+def refusal(stack, **resources):
+    """What comes of a template with a topic beside the resources; nothing of it may have been made."""
+    topic = resource("AWS::SNS::Topic", TopicName="beside")
+    with pytest.raises(ClientError) as caught:
+        stack.propose({"Topic": topic, **resources}, kind="CREATE")
+    with pytest.raises(ClientError, match="does not exist"):
+        stack.described()
+    assert stack.account.client("sns").list_topics()["Topics"] == []
+    return caught.value.response["Error"]["Message"]
+
+
+def config(*, model="m", **changes):
+    """A configuration whose model is only known when it has been made."""
+    made = resource("AWS::SageMaker::Model", ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE})
+    variant = {**VARIANT, **({"ModelName": {"Fn::GetAtt": ["Model", "ModelName"]}} if model else {})}
+    variant |= changes.pop("variant", {})
+    properties = {"ProductionVariants": [variant], **changes}
+    return {"Model": made, "Config": resource("AWS::SageMaker::EndpointConfig", **properties)}
+
+
+@pytest.mark.parametrize(
+    ("resources", "sentence"),
+    [
+        (
+            config(AsyncInferenceConfig=ASYNCHRONOUS),
+            "Config: The embedded cloud does not offer CreateEndpointConfig.AsyncInferenceConfig: "
+            "asynchronous endpoints are not built; they run on AWS alone.",
+        ),
+        (
+            config(ShadowProductionVariants=[{**VARIANT, "VariantName": "shadow", "ModelName": "m"}]),
+            "Config: The embedded cloud does not offer CreateEndpointConfig.ShadowProductionVariants: "
+            "shadow variants are not built; they run on AWS alone.",
+        ),
+        (
+            config(model=None),
+            "Config: The embedded cloud does not offer ProductionVariant without ModelName: it is for "
+            "inference components, and copies of models on machines that SageMaker manages are not built; "
+            "they run on AWS alone.",
+        ),
+        (
+            config(variant={"ManagedInstanceScaling": {"Status": "ENABLED"}}),
+            "Config: The embedded cloud does not offer ProductionVariant.ManagedInstanceScaling: it is for "
+            "inference components, and copies of models on machines that SageMaker manages are not built; "
+            "they run on AWS alone.",
+        ),
+        (
+            config(model=None)
+            | {"Component": resource("AWS::SageMaker::InferenceComponent", EndpointName="e")},
+            "Component: The embedded cloud does not offer inference components: copies of models on machines "
+            "that SageMaker manages are not built; they run on AWS alone.",
+        ),
+    ],
+    ids=["asynchronous", "shadow", "without a model", "managed scaling", "component"],
+)
+def test_what_this_cloud_does_not_reach_is_refused_in_one_sentence_before_anything_is_made(
+    stack, resources, sentence
+):
+    assert refusal(stack, **resources) == f"Template error: {sentence}"
+
+
+def test_a_model_of_a_registry_is_refused_before_anything_is_made(stack):
+    model = resource("AWS::SageMaker::Model", PrimaryContainer={"ModelPackageName": "package"})
+    assert "ContainerDefinition.ModelPackageName: there is no model registry" in refusal(stack, Model=model)

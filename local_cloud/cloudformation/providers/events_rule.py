@@ -1,0 +1,81 @@
+"""AWS::Events::Rule, on the account's own bus."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+from local_cloud.cloudformation.providers.base import (
+    Property,
+    Provider,
+    ProviderError,
+    ResourceRequest,
+    ignoring,
+)
+
+
+class Rule(Provider):
+    """Identifier: the rule's name, which `Ref` answers too."""
+
+    type_name = "AWS::Events::Rule"
+    name_property = "Name"
+    properties: ClassVar = {
+        "Description": Property(),
+        "EventPattern": Property(),
+        "Name": Property(create_only=True),
+        "RoleArn": Property(),
+        "ScheduleExpression": Property(),
+        "State": Property(),
+        "Tags": Property(shape="events:TagList"),
+        "Targets": Property(shape="events:TargetList"),
+    }
+    attribute_names = frozenset({"Arn"})
+
+    def create(self, request: ResourceRequest) -> str:
+        """Return the name; `settle` puts the rule, whole, each time."""
+        return request.name("Name", max_length=64)
+
+    def settle(self, request: ResourceRequest, physical_id: str) -> None:
+        """Put the rule, its targets and its tags."""
+        events = request.client("events")
+        given = request.api("Description", "RoleArn", "ScheduleExpression", "State")
+        if "EventPattern" in request.properties:
+            given["EventPattern"] = json.dumps(request.properties["EventPattern"])
+        events.put_rule(Name=physical_id, **given)
+        if request.properties.get("Targets"):
+            made = events.put_targets(Rule=physical_id, Targets=request.value("Targets"))
+            for refused in made["FailedEntries"]:
+                raise ProviderError(f"target {refused['TargetId']}: {refused['ErrorMessage']}")
+        if request.properties.get("Tags"):
+            events.tag_resource(ResourceARN=_arn(request, physical_id), Tags=request.value("Tags"))
+
+    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
+        """Take back targets and tags."""
+        targets = _gone(request, previous, "Targets", "Id")
+        if targets:
+            request.client("events").remove_targets(Rule=physical_id, Ids=targets)
+        tags = _gone(request, previous, "Tags", "Key")
+        if tags:
+            request.client("events").untag_resource(ResourceARN=_arn(request, physical_id), TagKeys=tags)
+
+    def delete(self, request: ResourceRequest, physical_id: str) -> None:
+        """Take off the targets and delete the rule."""
+        events = request.client("events")
+        with ignoring("ResourceNotFoundException"):
+            targets = events.list_targets_by_rule(Rule=physical_id)["Targets"]
+            if targets:
+                events.remove_targets(Rule=physical_id, Ids=[target["Id"] for target in targets])
+            events.delete_rule(Name=physical_id)
+
+    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
+        """Return the ARN."""
+        return {"Arn": _arn(request, physical_id)}
+
+
+def _arn(request: ResourceRequest, name: str) -> str:
+    return f"arn:aws:events:{request.stack.region}:{request.stack.account}:rule/{name}"
+
+
+def _gone(request: ResourceRequest, previous: ResourceRequest, name: str, key: str) -> list[str]:
+    kept = {item[key] for item in request.properties.get(name, [])}
+    return [item[key] for item in previous.properties.get(name, []) if item[key] not in kept]

@@ -1,0 +1,284 @@
+"""Multi-model endpoints through boto3, with a strict stand-in for the Triton behind them."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from botocore.exceptions import ClientError
+
+from local_cloud.sagemaker import SageMakerApp
+from local_cloud.sagemaker.deployment import ServerOrder
+from local_cloud.sagemaker.faults import ServiceError
+from local_cloud.sagemaker.multi_model import HostedModels, LoadRefusedError, Shelf
+from tests.local_cloud.sagemaker.cloud import IMAGE, ROLE, run_cloud, tree
+from tests.local_cloud.sagemaker.multi_model_triton import MultiModelTriton, archive
+
+SHELF = "endpoints/e/"
+
+
+@pytest.fixture
+def tritons():
+    return []
+
+
+@pytest.fixture
+def cloud(tmp_path, tritons):
+    def start(order):
+        tritons.append(MultiModelTriton(order))
+        return tritons[-1]
+
+    def make_app(url):
+        return SageMakerApp(folder=tmp_path, region="eu-west-1", endpoint_url=url, start_server=start)
+
+    yield from run_cloud(make_app)
+
+
+@pytest.fixture
+def endpoint(cloud):
+    return created(cloud)
+
+
+def created(cloud, *, name="e", shelf=SHELF, **multi_model_config):
+    url = cloud.upload(f"{SHELF}a.tar.gz", archive("answer a")).removesuffix(f"{SHELF}a.tar.gz") + shelf
+    cloud.upload(f"{SHELF}b/1/model.tar.gz", archive("answer b"))
+    container = {"Image": IMAGE, "Mode": "MultiModel", "ModelDataUrl": url, "Environment": {"A": "1"}}
+    if multi_model_config:
+        container["MultiModelConfig"] = multi_model_config
+    cloud.sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    cloud.config(name)
+    cloud.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    assert cloud.settled(name)["EndpointStatus"] == "InService"
+    return cloud
+
+
+def asked(cloud, target, body=b"ask"):
+    runtime = cloud.runtime
+    return runtime.invoke_endpoint(EndpointName="e", Body=body, TargetModel=target)["Body"].read().decode()
+
+
+def failure(cloud, **fields):
+    with pytest.raises(ClientError) as caught:
+        cloud.runtime.invoke_endpoint(**{"EndpointName": "e", "Body": b"ask", **fields})
+    return caught.value.response
+
+
+def test_models_are_loaded_when_they_are_first_asked_for(endpoint, tritons):
+    (triton,) = tritons
+    assert triton.loads == []
+    assert asked(endpoint, "a.tar.gz") == "a"
+    assert asked(endpoint, "b/1/model.tar.gz") == "b"
+    assert [asked(endpoint, "a.tar.gz") for _ in range(3)] == ["a"] * 3
+    assert triton.loads == ["a.tar.gz", "b/1/model.tar.gz"]
+    assert triton.order.environment == {"A": "1", "SAGEMAKER_MULTI_MODEL": "true"}
+    described = endpoint.sagemaker.describe_model(ModelName="e")
+    assert described["PrimaryContainer"]["Mode"] == "MultiModel"
+
+
+def test_a_request_is_passed_on_with_its_headers(endpoint):
+    answer = endpoint.runtime.invoke_endpoint(
+        EndpointName="e", Body=b"ask", TargetModel="a.tar.gz", ContentType="text/csv", CustomAttributes="t=1"
+    )
+    assert (answer["ContentType"], answer["CustomAttributes"]) == ("text/csv", "t=1")
+    assert answer["InvokedProductionVariant"] == "AllTraffic"
+
+
+@pytest.mark.parametrize("shelf", ["endpoints/e/", "endpoints/e"])
+def test_a_target_lies_below_the_models_prefix(cloud, shelf):
+    created(cloud, shelf=shelf)
+    assert asked(cloud, "a.tar.gz") == "a"
+
+
+def test_a_model_is_loaded_once_under_concurrent_first_requests(endpoint, tritons):
+    (triton,) = tritons
+    triton.may_load.clear()
+    with ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(asked, endpoint, "a.tar.gz") for _ in range(8)]
+        assert triton.loading.wait(10)
+        # Nobody waits for a model that somebody else loads.
+        other = pool.submit(asked, endpoint, "b/1/model.tar.gz")
+        triton.may_load.set()
+        assert {answer.result() for answer in answers} == {"a"}
+        assert other.result() == "b"
+    assert sorted(triton.loads) == ["a.tar.gz", "b/1/model.tar.gz"]
+
+
+def test_a_missing_object_is_refused_and_found_once_it_is_there(endpoint, tritons):
+    error = failure(endpoint, TargetModel="c.tar.gz")["Error"]
+    assert error["Code"] == "ValidationError"
+    assert error["Message"] == (
+        f"Failed to download model data(bucket: {endpoint.bucket}, key: {SHELF}c.tar.gz). Please ensure that "
+        "there is an object located at the URL and that the role passed to CreateModel has permissions to "
+        "download the model."
+    )
+    assert tritons[0].loads == []
+    endpoint.upload(f"{SHELF}c.tar.gz", archive("answer c"))
+    assert asked(endpoint, "c.tar.gz") == "c"
+
+
+def test_a_load_that_fails_is_told_in_the_containers_words_and_tried_again(endpoint, tritons):
+    endpoint.upload(f"{SHELF}c.tar.gz", archive("refuse 400 no such tensor"))
+    response = failure(endpoint, TargetModel="c.tar.gz")
+    assert response["Error"]["Code"] == "ModelError"
+    assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (400, "no such tensor")
+    assert response["Error"]["Message"].startswith(
+        'Received client error (400) from model with message "no such'
+    )
+    failure(endpoint, TargetModel="c.tar.gz")
+    endpoint.upload(f"{SHELF}c.tar.gz", archive("answer mended"))
+    assert asked(endpoint, "c.tar.gz") == "mended"
+    assert tritons[0].loads == ["c.tar.gz"] * 3
+
+
+def test_an_archive_that_must_not_be_unpacked_is_refused(endpoint, tritons):
+    endpoint.upload(f"{SHELF}c.tar.gz", b"no archive")
+    error = failure(endpoint, TargetModel="c.tar.gz")["Error"]
+    assert error["Code"] == "ValidationError"
+    assert 'c.tar.gz" for container "model". Please ensure' in error["Message"]
+    assert tritons[0].loads == []
+
+
+def test_a_target_that_no_triton_should_see_is_refused(endpoint, tritons):
+    targets = ["a b", "$(id).tar.gz", "a;b", "../a.tar.gz", "x/../a.tar.gz", "/a.tar.gz", "./a", "a//b", "a/"]
+    for target in targets:
+        error = failure(endpoint, TargetModel=target)["Error"]
+        assert error["Code"] == "ValidationError"
+        assert f"Value '{target}' at 'targetModel' failed to satisfy constraint" in error["Message"]
+        assert "hands a model's name to a shell" in error["Message"]
+    assert tritons[0].loads == []
+
+
+def test_a_target_that_breaks_the_apis_own_pattern_is_refused(endpoint):
+    error = failure(endpoint, TargetModel="a" * 1025)["Error"]
+    assert (
+        "at 'targetModel' failed to satisfy constraint: Member must have length less than" in error["Message"]
+    )
+
+
+def test_a_request_without_a_target_is_refused(endpoint):
+    error = failure(endpoint)["Error"]
+    assert error["Code"] == "ValidationError"
+    assert "is missing a target model header" in error["Message"]
+
+
+def test_a_server_that_dies_at_a_load_is_started_again(endpoint, tritons):
+    endpoint.upload(f"{SHELF}c.tar.gz", archive("die"))
+    assert asked(endpoint, "a.tar.gz") == "a"
+    assert failure(endpoint, TargetModel="c.tar.gz")["Error"]["Code"] == "ServiceUnavailable"
+    deadline = time.monotonic() + 20
+    while len(tritons) < 2 or not _answers(endpoint):
+        assert time.monotonic() < deadline
+    assert tritons[1].loads == ["a.tar.gz"]
+
+
+def _answers(cloud):
+    try:
+        return asked(cloud, "a.tar.gz") == "a"
+    except ClientError:
+        return False
+
+
+def test_an_update_begins_without_models_and_loses_no_request(endpoint, tritons):
+    assert asked(endpoint, "a.tar.gz") == "a"
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(asked, endpoint, "a.tar.gz", b"hold")
+        assert tritons[0].holding.wait(10)
+        endpoint.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e")
+        deadline = time.monotonic() + 20
+        while len(tritons) < 2 or not tritons[1].loads:
+            assert asked(endpoint, "b/1/model.tar.gz") == "b"
+            assert time.monotonic() < deadline
+        tritons[0].released.set()
+        assert held.result() == "a"
+    endpoint.settled("e")
+    assert not tritons[0].running
+    assert asked(endpoint, "a.tar.gz") == "a"
+    assert tritons[1].loads == ["b/1/model.tar.gz", "a.tar.gz"]
+
+
+def test_a_deleted_endpoint_leaves_no_model(endpoint, tritons, tmp_path):
+    asked(endpoint, "a.tar.gz")
+    assert any("behaviour" in path for path in tree(tmp_path))
+    endpoint.sagemaker.delete_endpoint(EndpointName="e")
+    endpoint.gone("e")
+    assert not tritons[0].running
+    assert not any("behaviour" in path for path in tree(tmp_path))
+    assert endpoint.client("s3").get_object(Bucket=endpoint.bucket, Key=f"{SHELF}a.tar.gz")["Body"].read()
+
+
+def test_without_a_cache_a_model_goes_when_its_last_request_has_ended(cloud, tritons):
+    created(cloud, ModelCacheSetting="Disabled")
+    (triton,) = tritons
+    with ThreadPoolExecutor(2) as pool:
+        held = pool.submit(asked, cloud, "a.tar.gz", b"hold")
+        assert triton.holding.wait(10)
+        assert asked(cloud, "a.tar.gz") == "a"
+        assert triton.unloads == []
+        triton.released.set()
+        assert held.result() == "a"
+    assert [asked(cloud, "a.tar.gz") for _ in range(3)] == ["a"] * 3
+    deadline = time.monotonic() + 10
+    while list(triton.order.model_root.iterdir()):
+        assert time.monotonic() < deadline
+    assert triton.loads == triton.unloads == ["a.tar.gz"] * 4
+    assert triton.loaded == {}
+
+
+@pytest.fixture
+def hosted(cloud, tmp_path):
+    """The models of a server that loads nothing in less than its limit."""
+
+    def make(behaviour, *, limit_s=360.0, keep=True):
+        cloud.upload(f"{SHELF}a.tar.gz", archive(behaviour))
+        root, state = tmp_path / "root", tmp_path / "state"
+        root.mkdir()
+        state.mkdir()
+        order = ServerOrder(model_root=root, environment={"SAGEMAKER_MULTI_MODEL": "true"}, state_dir=state)
+        server = MultiModelTriton(order)
+        shelf = Shelf(s3=cloud.client("s3"), url=f"s3://{cloud.bucket}/{SHELF}", folder=root)
+        return server, HostedModels(server=server, shelf=shelf, keep=keep, limit_s=limit_s)
+
+    return make
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_model_that_takes_long_goes_on_loading_for_the_requests_that_come_again(hosted, keep):
+    server, models = hosted("answer a", keep=keep)
+    server.may_load.clear()
+    with pytest.raises(ServiceError) as caught, models.in_use("a.tar.gz", timeout_s=0.01):
+        pass
+    assert (caught.value.code, caught.value.status) == ("ModelNotReadyException", 429)
+    server.may_load.set()
+    with models.in_use("a.tar.gz", timeout_s=30) as path:
+        assert path.startswith("/models/")
+    assert server.loads == ["a.tar.gz"]
+
+
+def test_a_load_has_a_time_limit(hosted):
+    _, models = hosted("hang", limit_s=5)
+    with (
+        pytest.raises(LoadRefusedError, match=r"was not loaded within 5 s") as caught,
+        models.in_use("a.tar.gz", timeout_s=30),
+    ):
+        pass
+    assert caught.value.status == 0
+
+
+def test_fetching_has_the_same_time_limit(hosted):
+    server, models = hosted("answer a", limit_s=-1)
+    with (
+        pytest.raises(ServiceError, match="was not downloaded and unpacked within"),
+        models.in_use("a.tar.gz", timeout_s=30),
+    ):
+        pass
+    assert server.loads == []
+
+
+def test_a_server_that_is_about_to_end_fetches_nothing_more(hosted):
+    server, models = hosted("answer a")
+    models.close()
+    with (
+        pytest.raises(ServiceError, match="The endpoint's server is ending"),
+        models.in_use("a.tar.gz", timeout_s=30),
+    ):
+        pass
+    assert server.loads == []
