@@ -10,9 +10,11 @@ PIP := .venv/bin/python -m pip install --quiet --quiet
 VENV := .venv/pyvenv.cfg
 RUNTIME := .venv/.runtime
 DEV := .venv/.dev
+# An environment within the environment: checkov names the exact boto3 it runs with.
+CHECKOV := .venv/checkov/.ready
 CDK := node_modules/.package-lock.json
 
-.PHONY: help demo test test-fast lint format bench setup setup-dev server lock schemas clean
+.PHONY: help demo test test-fast lint format bench setup setup-dev server checkov lock schemas clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,7 +46,7 @@ setup: ## install what `make demo` and the command line need
 	@$(MAKE) --silent --no-print-directory -j3 $(RUNTIME) $(CDK) server
 
 setup-dev: ## the same, and what tests and lint need
-	@$(MAKE) --silent --no-print-directory -j3 $(DEV) $(CDK) server
+	@$(MAKE) --silent --no-print-directory -j3 $(DEV) $(CHECKOV) $(CDK) server
 
 server: ## install the Triton server that plays SageMaker's on this machine
 	@$(PYTHON) -m triton_runtime.install --home "$${TRITONSTACK_HOME:-.tritonstack}/server"
@@ -74,6 +76,14 @@ $(DEV): requirements-dev.txt $(RUNTIME)
 	@echo "installing the Python packages of requirements-dev.txt"
 	@$(PIP) -r requirements-dev.txt
 	@touch $@
+
+$(CHECKOV): requirements-checkov.txt | $(VENV)
+	@echo "installing the Python packages of requirements-checkov.txt"
+	@$(PYTHON) -m venv .venv/checkov
+	@.venv/checkov/bin/python -m pip install --quiet --quiet -r requirements-checkov.txt
+	@touch $@
+
+checkov: $(CHECKOV) ## install checkov, whose rules the templates have to pass
 
 $(CDK): package-lock.json
 	@node -e 'process.exit(process.versions.node.split(".")[0] < 18 ? 1 : 0)' || { echo "Node 18 or newer is needed" >&2; exit 1; }

@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import difflib
 import json
-import types
-import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+from typing import Any, Generic, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from catalog.errors import FileProblem, InvalidFilesError
+from catalog.record_shapes import branches_at, known_keys
+from catalog.yaml_reading import FieldPath, field_text, holds, nearest_line, read_yaml, value_at
 
-FieldPath = tuple[str | int, ...]
+__all__ = [
+    "ContradictionError",
+    "Document",
+    "Fault",
+    "FieldPath",
+    "Record",
+    "RecordT",
+    "closest",
+    "load_document",
+    "refuse",
+]
 
 
 class Record(BaseModel):
@@ -33,6 +42,31 @@ class Record(BaseModel):
 
 
 RecordT = TypeVar("RecordT", bound=Record)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with one field of a record, in the light of the others."""
+
+    path: FieldPath
+    """From the record to the field that has to change."""
+    message: str
+    remedy: str
+
+
+class ContradictionError(ValueError):
+    """Fields of a record that do not go together. A record's validator raises it with all it found."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("; ".join(f"{field_text(fault.path)}: {fault.message}" for fault in self.faults))
+
+
+def refuse(faults: Iterable[Fault]) -> None:
+    """Raise what was found, if anything was."""
+    found = tuple(dict.fromkeys(faults))
+    if found:
+        raise ContradictionError(found)
 
 
 @dataclass(frozen=True)
@@ -66,71 +100,10 @@ def load_document(file: Path, record_type: type[RecordT]) -> Document[RecordT]:
     return Document(record, file, lines)
 
 
-def read_yaml(file: Path) -> tuple[Any, Mapping[FieldPath, int]]:
-    """The plain data of a YAML file and the line of each of its fields."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InvalidFilesError([FileProblem(file, None, "", "this file does not exist")]) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidFilesError([FileProblem(file, None, "", f"cannot be read: {error}")]) from None
-    try:
-        loader = _TextualLoader(text)
-        node = loader.get_single_node()
-        if node is None:
-            raise InvalidFilesError([FileProblem(file, 1, "", "the file is empty")])
-        lines: dict[FieldPath, int] = {}
-        faults = list(_collect_lines(node, (), lines))
-        if faults:
-            raise InvalidFilesError(
-                FileProblem(file, nearest_line(lines, path), field_text(path), message, remedy)
-                for path, message, remedy in faults
-            )
-        return loader.construct_document(node), lines
-    except yaml.YAMLError as error:
-        raise InvalidFilesError([_syntax_problem(file, error)]) from None
-    except RecursionError:
-        message = "this is nested without end, or holds an alias of itself"
-        raise InvalidFilesError([FileProblem(file, None, "", message)]) from None
-
-
-def nearest_line(lines: Mapping[FieldPath, int], path: FieldPath) -> int | None:
-    """The line of `path`, or of the longest beginning of it that has one."""
-    for length in range(len(path), -1, -1):
-        if path[:length] in lines:
-            return lines[path[:length]]
-    return None
-
-
-def field_text(path: FieldPath) -> str:
-    """A field path as people write it: endpoints.minilm.scaling.min_instances."""
-    return ".".join(str(part) for part in path)
-
-
-def closest(word: str, known: typing.Iterable[str]) -> str | None:
+def closest(word: str, known: Iterable[str]) -> str | None:
     """The known word a misspelt one most likely meant."""
     matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return matches[0] if matches else None
-
-
-# libyaml's, which reads ten times faster than Python's: an endpoint can have a thousand models.
-class _TextualLoader(yaml.CSafeLoader):
-    """Leaves dates as text: no field here is a date, and a surprise conversion helps nobody."""
-
-
-_TextualLoader.yaml_implicit_resolvers = {
-    first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-_PLAIN_TAGS = frozenset(
-    f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "map", "seq", "merge")
-)
-_KEY_TAGS = frozenset({"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"})
-
-_Fault = tuple[FieldPath, str, str]
-"""Where, what is wrong, and the remedy."""
 
 
 def _to_json(data: Any) -> bytes:
@@ -139,46 +112,25 @@ def _to_json(data: Any) -> bytes:
     return json.dumps(data).encode()
 
 
-def _collect_lines(node: yaml.Node, path: FieldPath, lines: dict[FieldPath, int]) -> Iterator[_Fault]:
-    """Fill `lines`, and give what YAML allows and no file here may hold."""
-    lines.setdefault(path, node.start_mark.line + 1)
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for key, value in node.value:
-            name = key.value if isinstance(key, yaml.ScalarNode) else "?"
-            child = (*path, name)
-            lines[child] = key.start_mark.line + 1
-            if key.tag not in _KEY_TAGS:
-                yield child, "a key must be text", "put it in quotes"
-            elif name in seen:
-                yield child, "this key stands twice", "keep one of the two"
-            seen.add(name)
-            yield from _collect_lines(value, child, lines)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            yield from _collect_lines(item, (*path, index), lines)
-    if node.tag not in _PLAIN_TAGS:
-        yield path, f"YAML's tag {node.tag} means nothing here", "write the value without a tag"
-
-
-def _syntax_problem(file: Path, error: yaml.YAMLError) -> FileProblem:
-    mark = getattr(error, "problem_mark", None)
-    line = mark.line + 1 if mark else None
-    text = getattr(error, "problem", None) or str(error)
-    return FileProblem(file, line, "", f"this is not valid YAML: {text}")
-
-
 def _problems(
     file: Path, lines: Mapping[FieldPath, int], data: Any, record_type: type[Record], details: ErrorDetails
 ) -> Iterator[FileProblem]:
     path = _path_in_file(details["loc"], data, missing=details["type"] == "missing")
+    error = details.get("ctx", {}).get("error")
+    if isinstance(error, ContradictionError):
+        for fault in error.faults:
+            place = (*path, *fault.path)
+            yield FileProblem(
+                file, nearest_line(lines, place), field_text(place), fault.message, fault.remedy
+            )
+        return
     if details["type"] in ("union_tag_invalid", "union_tag_not_found"):
         # The field that says which of several records this is: without it nothing else in here is checked.
         tag = str(details.get("ctx", {}).get("discriminator")).strip("'")
         if details["type"] == "union_tag_not_found":
             yield from _unknown_keys(file, lines, details["input"], record_type, path)
         path = (*path, tag)
-    message, remedy = _in_words(record_type, path, details)
+    message, remedy = _in_words(record_type, data, path, details)
     yield FileProblem(file, nearest_line(lines, path), field_text(path), message, remedy)
 
 
@@ -194,6 +146,21 @@ def _unknown_keys(
             )
 
 
+def _unknown_key(record_type: type[Record], data: Any, path: FieldPath) -> tuple[str, str]:
+    """What is wrong with a key that a record does not have; a record that could stand there may have it."""
+    key, place = str(path[-1]), path[:-1]
+    known = sorted(known_keys(record_type, place, data))
+    if closest(key, known) is None:
+        for branch in branches_at(record_type, place):
+            if branch.tag and key in branch.record.model_fields:
+                return (
+                    f"{branch.tag}: {value_at(data, place)[branch.tag]} has no such key, "
+                    f"{branch.tag}: {' or '.join(branch.values)} has",
+                    f"remove it; known keys here: {', '.join(known)}",
+                )
+    return "unknown key", _other_key(key, known)
+
+
 def _other_key(key: str, known: list[str]) -> str:
     suggestion = closest(key, known)
     return f"did you mean '{suggestion}'?" if suggestion else f"known keys here: {', '.join(known)}"
@@ -204,7 +171,7 @@ def _path_in_file(location: FieldPath, data: Any, *, missing: bool) -> FieldPath
     path: list[str | int] = []
     for index, part in enumerate(location):
         last = index == len(location) - 1
-        if _holds(data, part):
+        if holds(data, part):
             data = data[part]
         elif not (last and missing):
             continue
@@ -212,17 +179,13 @@ def _path_in_file(location: FieldPath, data: Any, *, missing: bool) -> FieldPath
     return tuple(path)
 
 
-def _holds(data: Any, part: str | int) -> bool:
-    if isinstance(data, list):
-        return isinstance(part, int) and part < len(data)
-    return isinstance(data, dict) and part in data
-
-
-def _in_words(record_type: type[Record], path: FieldPath, details: ErrorDetails) -> tuple[str, str | None]:
+def _in_words(
+    record_type: type[Record], data: Any, path: FieldPath, details: ErrorDetails
+) -> tuple[str, str | None]:
     """What is wrong and what to do, for one of pydantic's complaints."""
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
     if kind == "extra_forbidden":
-        return "unknown key", _other_key(str(path[-1]), sorted(known_keys(record_type, path[:-1])))
+        return _unknown_key(record_type, data, path)
     if kind in ("missing", "union_tag_not_found"):
         return "this required key is missing", None
     if kind in ("literal_error", "enum", "union_tag_invalid"):
@@ -242,21 +205,3 @@ def _in_words(record_type: type[Record], path: FieldPath, details: ErrorDetails)
         text, _, remedy = str(context["error"]).partition("; ")
         return text, remedy or None
     return f"{details['msg']} (found {value!r})", None
-
-
-def known_keys(record_type: Any, path: FieldPath) -> set[str]:
-    """The keys that the type of the field at `path` allows."""
-    if get_origin(record_type) is Annotated:
-        return known_keys(get_args(record_type)[0], path)
-    if isinstance(record_type, type) and issubclass(record_type, BaseModel):
-        if not path:
-            return set(record_type.model_fields)
-        field = record_type.model_fields.get(str(path[0]))
-        return known_keys(field.annotation, path[1:]) if field else set()
-    origin, arguments = get_origin(record_type), get_args(record_type)
-    if origin in (Union, types.UnionType):
-        return set().union(*(known_keys(argument, path) for argument in arguments))
-    if origin in (list, tuple, dict, Mapping) or (isinstance(origin, type) and issubclass(origin, Mapping)):
-        inner = arguments[-1] if arguments[-1] is not Ellipsis else arguments[0]
-        return known_keys(inner, path[1:]) if path else set()
-    return set()

@@ -1,12 +1,14 @@
 """Instance families SageMaker hosting offers, and what a Triton image can do on each.
 
 The list of sizes equals botocore's enumeration of ProductionVariantInstanceType (a test proves it), so
-that a misspelt instance type is found without a call to AWS.
+that a misspelt instance type is found without a call to AWS. Processors, memory and GPUs are those of the
+EC2 type of the same name.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 Architecture = Literal["x86_64", "arm64"]
@@ -18,10 +20,15 @@ class InstanceFamily:
     """Machines that differ in size only."""
 
     name: str
-    sizes: tuple[str, ...]
+    gpu_counts: Mapping[str, int] = field(hash=False)
+    """How many GPUs each size has."""
+    memory_per_vcpu: float
+    """GiB; sizes that differ stand in _MEMORY_GIB."""
     architecture: Architecture = "x86_64"
     accelerator: Accelerator = "none"
     gpu: str | None = None
+    gpu_memory_mib: int | None = None
+    """What one GPU has, as EC2 reports it; None where it does not."""
     compute_capability: str | None = None
     default_driver: int | None = None
     """Host driver when no InferenceAmiVersion is chosen; None where AWS does not say."""
@@ -29,9 +36,19 @@ class InstanceFamily:
     """NVMe disks encrypt themselves: SageMaker refuses a volume KMS key on these."""
 
     @property
+    def sizes(self) -> tuple[str, ...]:
+        """The sizes there are."""
+        return tuple(self.gpu_counts)
+
+    @property
     def runs_triton(self) -> bool:
         """SageMaker's Triton images are x86-64, for CPUs and NVIDIA GPUs."""
         return self.architecture == "x86_64" and self.accelerator in ("none", "gpu")
+
+    @property
+    def burstable(self) -> bool:
+        """Machines that live on credits; SageMaker does not scale those automatically."""
+        return self.name.startswith("t")
 
 
 @dataclass(frozen=True)
@@ -42,38 +59,96 @@ class InstanceType:
     family: InstanceFamily
     size: str
 
+    @property
+    def gpus(self) -> int:
+        """How many NVIDIA GPUs a machine has."""
+        return self.family.gpu_counts[self.size]
 
-def _cpu(name: str, sizes: str, *, local_storage: bool = False) -> InstanceFamily:
-    return InstanceFamily(name, tuple(sizes.split()), local_storage=local_storage)
+    @property
+    def vcpus(self) -> int:
+        """How many virtual processors a machine has: four in an xlarge, and so on."""
+        if self.name in _VCPUS:
+            return _VCPUS[self.name]
+        times = self.size.removesuffix("xlarge")
+        return _SMALL_SIZES[self.size] if self.size in _SMALL_SIZES else 4 * int(times or 1)
+
+    @property
+    def memory_gib(self) -> float:
+        """How much memory a machine has."""
+        return _MEMORY_GIB.get(self.name, self.vcpus * self.family.memory_per_vcpu)
 
 
-def _arm(name: str, sizes: str, *, local_storage: bool = False) -> InstanceFamily:
-    return InstanceFamily(name, tuple(sizes.split()), architecture="arm64", local_storage=local_storage)
+_SMALL_SIZES = {"medium": 1, "large": 2}
+_VCPUS = {"ml.t2.medium": 2, "ml.c4.8xlarge": 36}
+"""Sizes whose name does not tell."""
+_MEMORY_GIB: dict[str, float] = {
+    "ml.t2.medium": 4,
+    "ml.c4.8xlarge": 60,
+    "ml.p2.16xlarge": 732,
+    "ml.g7e.12xlarge": 512,
+    "ml.g7e.24xlarge": 1024,
+    "ml.g7e.48xlarge": 2048,
+    "ml.p5.48xlarge": 2048,
+    "ml.p5e.48xlarge": 2048,
+    "ml.p5en.48xlarge": 2048,
+    "ml.p6-b200.48xlarge": 2048,
+    "ml.p6-b300.48xlarge": 4096,
+    "ml.p6e-gb200.36xlarge": 960,
+    "ml.trn2.48xlarge": 2048,
+}
+"""Sizes whose share of memory is not their family's."""
+
+
+def _no_gpus(sizes: str) -> dict[str, int]:
+    return dict.fromkeys(sizes.split(), 0)
+
+
+def _gpu_counts(sizes: str) -> dict[str, int]:
+    """`xlarge 12xlarge:4`: one GPU in an xlarge, four in a 12xlarge."""
+    pairs = (size.partition(":") for size in sizes.split())
+    return {size: int(count or 1) for size, _, count in pairs}
+
+
+def _cpu(name: str, sizes: str, memory: float, *, local_storage: bool = False) -> InstanceFamily:
+    return InstanceFamily(name, _no_gpus(sizes), memory, local_storage=local_storage)
+
+
+def _arm(name: str, sizes: str, memory: float, *, local_storage: bool = False) -> InstanceFamily:
+    return InstanceFamily(name, _no_gpus(sizes), memory, architecture="arm64", local_storage=local_storage)
+
+
+@dataclass(frozen=True)
+class _Gpu:
+    name: str
+    capability: str
+    memory_mib: int | None
 
 
 def _gpu(
     name: str,
     sizes: str,
-    gpu: str,
-    capability: str,
-    driver: int | None,
+    memory: float,
+    gpu: _Gpu,
     *,
+    driver: int | None,
     architecture: Architecture = "x86_64",
 ) -> InstanceFamily:
     return InstanceFamily(
         name,
-        tuple(sizes.split()),
+        _gpu_counts(sizes),
+        memory,
         architecture=architecture,
         accelerator="gpu",
-        gpu=gpu,
-        compute_capability=capability,
+        gpu=gpu.name,
+        gpu_memory_mib=gpu.memory_mib,
+        compute_capability=gpu.capability,
         default_driver=driver,
         local_storage=name not in ("p2", "p3"),
     )
 
 
-def _other(name: str, sizes: str, accelerator: Accelerator) -> InstanceFamily:
-    return InstanceFamily(name, tuple(sizes.split()), accelerator=accelerator, local_storage=True)
+def _other(name: str, sizes: str, memory: float, accelerator: Accelerator) -> InstanceFamily:
+    return InstanceFamily(name, _no_gpus(sizes), memory, accelerator=accelerator, local_storage=True)
 
 
 _OLD = "xlarge 2xlarge 4xlarge"
@@ -82,61 +157,62 @@ _SIXTH = f"large {_OLD} 8xlarge 12xlarge 16xlarge 24xlarge 32xlarge"
 _SEVENTH = f"large {_OLD} 8xlarge 12xlarge 16xlarge 24xlarge 48xlarge"
 _ARM = f"large {_OLD} 8xlarge 12xlarge 16xlarge"
 _ARM_EIGHTH = f"medium {_ARM} 24xlarge 48xlarge"
-_GPU = f"{_OLD} 8xlarge 12xlarge 16xlarge 24xlarge 48xlarge"
+_GPU = f"{_OLD} 8xlarge 12xlarge:4 16xlarge 24xlarge:4 48xlarge:8"
+_GPU_SEVENTH = "2xlarge 4xlarge 8xlarge 12xlarge:2 24xlarge:4 48xlarge:8"
 
 FAMILIES: dict[str, InstanceFamily] = {
     family.name: family
     for family in (
-        _cpu("t2", "medium large xlarge 2xlarge"),
-        _cpu("m4", f"{_OLD} 10xlarge 16xlarge"),
-        _cpu("c4", f"large {_OLD} 8xlarge"),
-        _cpu("m5", _FIFTH),
-        _cpu("m5d", _FIFTH, local_storage=True),
-        _cpu("r5", _FIFTH),
-        _cpu("r5d", _FIFTH, local_storage=True),
-        _cpu("c5", f"large {_OLD} 9xlarge 18xlarge"),
-        _cpu("c5d", f"large {_OLD} 9xlarge 18xlarge", local_storage=True),
-        _cpu("c6i", _SIXTH),
-        _cpu("c6in", _SIXTH),
-        _cpu("m6i", _SIXTH),
-        _cpu("r6i", _SIXTH),
-        _cpu("c7i", _SEVENTH),
-        _cpu("m7i", _SEVENTH),
-        _cpu("r7i", _SEVENTH),
-        _arm("c6g", _ARM),
-        _arm("c6gn", _ARM),
-        _arm("c6gd", _ARM, local_storage=True),
-        _arm("m6g", _ARM),
-        _arm("m6gd", _ARM, local_storage=True),
-        _arm("r6g", _ARM),
-        _arm("r6gd", _ARM, local_storage=True),
-        _arm("c7g", _ARM),
-        _arm("r7gd", f"medium {_ARM}", local_storage=True),
-        _arm("c8g", _ARM_EIGHTH),
-        _arm("m8g", _ARM_EIGHTH),
-        _arm("r8g", _ARM_EIGHTH),
-        _gpu("p2", "xlarge 8xlarge 16xlarge", "K80", "3.7", 470),
-        _gpu("p3", "2xlarge 8xlarge 16xlarge", "V100", "7.0", 470),
-        _gpu("g4dn", f"{_OLD} 8xlarge 12xlarge 16xlarge", "T4", "7.5", 470),
-        _gpu("g5", _GPU, "A10G", "8.6", 470),
-        _gpu("g6", _GPU, "L4", "8.9", 535),
-        _gpu("g6e", _GPU, "L40S", "8.9", None),
-        _gpu("g7", "2xlarge 4xlarge 8xlarge 12xlarge 24xlarge 48xlarge", "RTX PRO Blackwell", "12.0", None),
-        _gpu("g7e", "2xlarge 4xlarge 8xlarge 12xlarge 24xlarge 48xlarge", "RTX PRO 6000", "12.0", None),
-        _gpu("p4d", "24xlarge", "A100", "8.0", 470),
-        _gpu("p4de", "24xlarge", "A100", "8.0", 470),
-        _gpu("p5", "48xlarge 4xlarge", "H100", "9.0", 535),
-        _gpu("p5e", "48xlarge", "H200", "9.0", 550),
-        _gpu("p5en", "48xlarge", "H200", "9.0", 550),
-        _gpu("p6-b200", "48xlarge", "B200", "10.0", None),
-        _gpu("p6-b300", "48xlarge", "B300", "10.3", None),
-        _gpu("p6e-gb200", "36xlarge", "GB200", "10.0", None, architecture="arm64"),
-        _other("inf1", "xlarge 2xlarge 6xlarge 24xlarge", "neuron"),
-        _other("inf2", "xlarge 8xlarge 24xlarge 48xlarge", "neuron"),
-        _other("trn1", "2xlarge 32xlarge", "neuron"),
-        _other("trn1n", "32xlarge", "neuron"),
-        _other("trn2", "48xlarge", "neuron"),
-        _other("dl1", "24xlarge", "gaudi"),
+        _cpu("t2", "medium large xlarge 2xlarge", 4),
+        _cpu("m4", f"{_OLD} 10xlarge 16xlarge", 4),
+        _cpu("c4", f"large {_OLD} 8xlarge", 1.875),
+        _cpu("m5", _FIFTH, 4),
+        _cpu("m5d", _FIFTH, 4, local_storage=True),
+        _cpu("r5", _FIFTH, 8),
+        _cpu("r5d", _FIFTH, 8, local_storage=True),
+        _cpu("c5", f"large {_OLD} 9xlarge 18xlarge", 2),
+        _cpu("c5d", f"large {_OLD} 9xlarge 18xlarge", 2, local_storage=True),
+        _cpu("c6i", _SIXTH, 2),
+        _cpu("c6in", _SIXTH, 2),
+        _cpu("m6i", _SIXTH, 4),
+        _cpu("r6i", _SIXTH, 8),
+        _cpu("c7i", _SEVENTH, 2),
+        _cpu("m7i", _SEVENTH, 4),
+        _cpu("r7i", _SEVENTH, 8),
+        _arm("c6g", _ARM, 2),
+        _arm("c6gn", _ARM, 2),
+        _arm("c6gd", _ARM, 2, local_storage=True),
+        _arm("m6g", _ARM, 4),
+        _arm("m6gd", _ARM, 4, local_storage=True),
+        _arm("r6g", _ARM, 8),
+        _arm("r6gd", _ARM, 8, local_storage=True),
+        _arm("c7g", _ARM, 2),
+        _arm("r7gd", f"medium {_ARM}", 8, local_storage=True),
+        _arm("c8g", _ARM_EIGHTH, 2),
+        _arm("m8g", _ARM_EIGHTH, 4),
+        _arm("r8g", _ARM_EIGHTH, 8),
+        _gpu("p2", "xlarge 8xlarge:8 16xlarge:16", 15.25, _Gpu("K80", "3.7", 12288), driver=470),
+        _gpu("p3", "2xlarge 8xlarge:4 16xlarge:8", 7.625, _Gpu("V100", "7.0", 16384), driver=470),
+        _gpu("g4dn", f"{_OLD} 8xlarge 12xlarge:4 16xlarge", 4, _Gpu("T4", "7.5", 16384), driver=470),
+        _gpu("g5", _GPU, 4, _Gpu("A10G", "8.6", 22888), driver=470),
+        _gpu("g6", _GPU, 4, _Gpu("L4", "8.9", 22888), driver=535),
+        _gpu("g6e", _GPU, 8, _Gpu("L40S", "8.9", 45776), driver=None),
+        _gpu("g7", _GPU_SEVENTH, 4, _Gpu("RTX PRO 4500", "12.0", 32768), driver=None),
+        _gpu("g7e", _GPU_SEVENTH, 8, _Gpu("RTX PRO Server 6000", "12.0", 98304), driver=None),
+        _gpu("p4d", "24xlarge:8", 12, _Gpu("A100", "8.0", 40960), driver=470),
+        _gpu("p4de", "24xlarge:8", 12, _Gpu("A100", "8.0", 81920), driver=470),
+        _gpu("p5", "48xlarge:8 4xlarge", 16, _Gpu("H100", "9.0", 81920), driver=535),
+        _gpu("p5e", "48xlarge:8", 16, _Gpu("H200", "9.0", 144384), driver=550),
+        _gpu("p5en", "48xlarge:8", 16, _Gpu("H200", "9.0", 144384), driver=550),
+        _gpu("p6-b200", "48xlarge:8", 16, _Gpu("B200", "10.0", 183359), driver=None),
+        _gpu("p6-b300", "48xlarge:8", 16, _Gpu("B300", "10.3", 275040), driver=None),
+        _gpu("p6e-gb200", "36xlarge:4", 8, _Gpu("GB200", "10.0", None), driver=None, architecture="arm64"),
+        _other("inf1", "xlarge 2xlarge 6xlarge 24xlarge", 2, "neuron"),
+        _other("inf2", "xlarge 8xlarge 24xlarge 48xlarge", 4, "neuron"),
+        _other("trn1", "2xlarge 32xlarge", 4, "neuron"),
+        _other("trn1n", "32xlarge", 4, "neuron"),
+        _other("trn2", "48xlarge", 16, "neuron"),
+        _other("dl1", "24xlarge", 8, "gaudi"),
     )
 }
 

@@ -41,8 +41,13 @@ class Lock(Record):
 
     def find(self, model: str, targets: Iterable[str]) -> LockedArtifact | None:
         """The artifact of a model for the first of `targets` that has one."""
+        target = self.find_target(model, targets)
+        return self.models[model][target] if target else None
+
+    def find_target(self, model: str, targets: Iterable[str]) -> str | None:
+        """The first of `targets` that a model has an artifact for."""
         built = self.models.get(model, {})
-        return next((built[target] for target in targets if target in built), None)
+        return next((target for target in targets if target in built), None)
 
     def with_artifact(self, manifest: Manifest) -> Lock:
         """This lock with one artifact put in its place."""
@@ -51,6 +56,8 @@ class Lock(Record):
             spec_hash=manifest.spec_hash,
             archive_bytes=manifest.archive_bytes,
             unpacked_bytes=manifest.unpacked_bytes,
+            tensorrt=manifest.tensorrt,
+            item_bytes=manifest.item_bytes or None,
         )
         targets = {**self.models.get(manifest.model, {}), manifest.target: entry}
         return Lock(models={**self.models, manifest.model: targets})

@@ -5,11 +5,12 @@ The manifest lies beside model.tar.gz and is written last: an artifact without a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from catalog.documents import Record
 from catalog.errors import TritonstackError
@@ -24,13 +25,34 @@ DIGEST_NOTE = "sha256"
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+ELEMENT_BYTES = {
+    **dict.fromkeys(("BOOL", "INT8", "UINT8"), 1),
+    **dict.fromkeys(("INT16", "UINT16", "FP16", "BF16"), 2),
+    **dict.fromkeys(("INT32", "UINT32", "FP32"), 4),
+    **dict.fromkeys(("INT64", "UINT64", "FP64"), 8),
+    "BYTES": 4,  # the length that stands before each text, were it empty
+}
+"""What one element of each of Triton's datatypes takes on the wire, at least."""
+
+
+def _check_datatype(text: str) -> str:
+    if text not in ELEMENT_BYTES:
+        raise ValueError(f"{text!r} is none of Triton's datatypes")
+    return text
+
+
 class TensorSpec(Record):
     """One input or output of the model that callers see."""
 
     name: str
-    datatype: str
+    datatype: Annotated[str, AfterValidator(_check_datatype)]
     shape: tuple[int, ...]
     """-1 where the size varies; the batch dimension is not counted."""
+
+    @property
+    def least_bytes(self) -> int:
+        """What it takes on the wire in a batch of one, sizes that vary counted as 1."""
+        return ELEMENT_BYTES[self.datatype] * math.prod(abs(size) for size in self.shape)
 
 
 class FileEntry(Record):
@@ -97,6 +119,11 @@ class Manifest(Record):
     """The TensorRT version its engines were built with, if it holds any."""
     tools: Mapping[str, str]
     """Versions of what took part in the build."""
+
+    @property
+    def item_bytes(self) -> int:
+        """The least that a request or an answer weighs, whichever is heavier: a batch of one."""
+        return max(sum(tensor.least_bytes for tensor in tensors) for tensors in (self.inputs, self.outputs))
 
     def to_json(self) -> str:
         """The text of manifest.json."""

@@ -42,6 +42,8 @@ class TextEmbeddingRecipe(Record):
     """A Hugging Face text encoder whose tokens are pooled into one vector a text."""
 
     kind: Literal["text-embedding"]
+    input: Literal["text", "tokens"] = "text"
+    """What callers send: texts, which a tokenizer beside the encoder splits, or ids of tokens and a mask."""
     pooling: Literal["mean", "cls", "max"] = "mean"
     """How token vectors become one vector."""
     normalize: bool = True
@@ -89,6 +91,11 @@ class ModelSpec(Record):
     """How requests are gathered."""
     test_inputs: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
     """Texts that parity and served answers are checked with; include what your users will send."""
+
+    @property
+    def layout(self) -> Literal["single", "ensemble"]:
+        """How many Triton models its artifact holds: one, or a pipeline of several."""
+        return "single" if self.recipe.input == "tokens" else "ensemble"
 
     @property
     def hash(self) -> str:

@@ -114,6 +114,21 @@ def alarm_topic_name(base: str) -> str:
     return f"{base}-alarms"
 
 
+def failed_updates_rule_name(base: str) -> str:
+    """The EventBridge rule that hears of endpoints that fail or roll back."""
+    return f"{base}-failed-updates"
+
+
+def endpoint_log_groups(base: str) -> tuple[str, ...]:
+    """Patterns of the log groups that the endpoints of an environment have, whatever they are called."""
+    return (endpoint_log_group(f"{base}-*"), component_log_group(f"{base}-*"))
+
+
+def flow_log_group(base: str) -> str:
+    """Where the traffic of an environment's own network is recorded."""
+    return f"/{base}/network-flows"
+
+
 def image_repository_name(base: str, image: str) -> str:
     """The ECR repository of one of the images in containers/."""
     return f"{base}/{image}"
@@ -122,6 +137,11 @@ def image_repository_name(base: str, image: str) -> str:
 def endpoint_log_group(endpoint: str) -> str:
     """Where SageMaker writes the log of an endpoint's containers; the name is SageMaker's own."""
     return f"/aws/sagemaker/Endpoints/{endpoint}"
+
+
+def component_log_group(component: str) -> str:
+    """Where SageMaker writes the log of an inference component's containers; the name is SageMaker's own."""
+    return f"/aws/sagemaker/InferenceComponents/{component}"
 
 
 def shelf_prefix(endpoint: str) -> str:
@@ -146,6 +166,16 @@ def component_name(endpoint: str) -> str:
 def alarm_name(endpoint: str, variant: str, alarm: str) -> str:
     """An alarm of an endpoint. That of the main variant bears no variant's name."""
     return f"{endpoint}-{alarm}" if variant == "main" else f"{endpoint}-{variant}-{alarm}"
+
+
+def endpoint_dashboard_name(endpoint: str, *, region: str) -> str:
+    """The dashboard of one endpoint. Dashboards belong to an account, whatever the region."""
+    return f"{endpoint}_{region}"
+
+
+def environment_dashboard_name(base: str, *, region: str, page: int = 1) -> str:
+    """The dashboard over all endpoints of an environment; a very large one has several pages."""
+    return f"{base}_environment_{region}" if page == 1 else f"{base}_environment_{region}_{page}"
 
 
 def success_topic_name(endpoint: str) -> str:

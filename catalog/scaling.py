@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Literal
 from zoneinfo import available_timezones
 
@@ -40,9 +41,15 @@ def _check_days(text: str) -> str:
     return text
 
 
+@cache
+def _timezones() -> frozenset[str]:
+    """Every time zone there is; Python looks through a folder of files for them."""
+    return frozenset(available_timezones())
+
+
 def _check_timezone(text: str) -> str:
-    if text not in available_timezones():
-        suggestion = closest(text, available_timezones())
+    if text not in _timezones():
+        suggestion = closest(text, _timezones())
         raise ValueError(
             f"there is no time zone {text!r}"
             + (f"; did you mean '{suggestion}'?" if suggestion else "; zones read like Europe/Berlin")

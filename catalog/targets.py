@@ -39,6 +39,16 @@ def parse_target(text: str) -> Target:
     return Target(text.removesuffix(f"-{python}") if python else text, python)
 
 
+def hardware_of(text: str) -> str:
+    """`cpu` or a compute capability such as `sm86`."""
+    return parse_target(text).hardware.partition("-")[0]
+
+
+def release_of(text: str) -> str | None:
+    """The Triton release that a GPU's target names; None for a CPU's."""
+    return parse_target(text).hardware.partition("-")[2] or None
+
+
 def _check_target(text: str) -> str:
     parse_target(text)
     return text

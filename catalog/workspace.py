@@ -13,6 +13,7 @@ from catalog.documents import Document, FieldPath, RecordT, closest, load_docume
 from catalog.endpoints import MAIN, MultiModelEndpoint
 from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem, InvalidFilesError, UsageError, shown_path
+from catalog.fitness import artifact_problems, environment_problems
 from catalog.hardware import InstanceType
 from catalog.locks import Lock, LockedArtifact, load_lock
 from catalog.models import ModelSpec
@@ -63,30 +64,8 @@ class Workspace:
             yield ServedModel(variant.model or endpoint.model, variant.instance, place)
 
     def unbuilt(self, name: str) -> list[FileProblem]:
-        """What keeps an endpoint from being deployed: models without an artifact, or with an old one."""
-        problems = [self._unbuilt(served) for served in self.serves(name)]
-        return list(dict.fromkeys(problem for problem in problems if problem))
-
-    def _unbuilt(self, served: ServedModel) -> FileProblem | None:
-        artifact = self.artifact_for(served.model, served.instance)
-        remedy = f"run `tritonstack build {self.spec.name}` and commit {self.lock.file.name}"
-        if artifact is None:
-            targets = " or ".join(reversed(acceptable_targets(served.instance, self.spec.release)))
-            return self.environment.problem(
-                served.place,
-                f"{self.lock.file.name} has no artifact of {served.model!r} for {targets}",
-                remedy=remedy,
-            )
-        if artifact.spec_hash != self.models[served.model].record.hash:
-            model_file = shown_path(self.models[served.model].file)
-            return FileProblem(
-                self.lock.file,
-                self.lock.line_of(("models", served.model)),
-                f"models.{served.model}",
-                f"the locked artifact {artifact.digest[:12]} was built from another version of {model_file}",
-                remedy,
-            )
-        return None
+        """What keeps an endpoint from being deployed: artifacts missing, old, or of no use to it."""
+        return list(dict.fromkeys(artifact_problems(self, name)))
 
 
 def environment_names(project: Project) -> list[str]:
@@ -117,7 +96,7 @@ def load_workspace(project: Project, environment: str) -> Workspace:
         if name in known and (model := _try_load(project.model_file(name), ModelSpec, problems)):
             models[name] = model
     workspace = Workspace(project, document, lock, models)
-    problems += _contradictions(workspace)
+    problems += dict.fromkeys(_contradictions(workspace))
     if problems:
         raise InvalidFilesError(problems)
     return workspace
@@ -196,7 +175,7 @@ def _contradictions(workspace: Workspace) -> Iterator[FileProblem]:
                     if suggestion
                     else f"models/ holds: {', '.join(known) or 'none'}",
                 )
-        yield from _unfit_hardware(workspace, name)
+        yield from environment_problems(workspace, name)
 
 
 def _misnamed(
@@ -224,16 +203,3 @@ def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileProblem]:
                     f"the endpoint would be named {full!r}, and so would one of {shown_path(first)}",
                     remedy="rename one of the two, or choose another name_prefix",
                 )
-
-
-def _unfit_hardware(workspace: Workspace, name: str) -> Iterator[FileProblem]:
-    endpoint = workspace.spec.endpoints[name]
-    capability = endpoint.instance.family.compute_capability
-    release = workspace.spec.release
-    if capability and float(capability) < float(release.min_compute_capability):
-        yield workspace.environment.problem(
-            ("endpoints", name, "instance_type"),
-            f"{endpoint.instance_type} has compute capability {capability}, and Triton {release.name} needs "
-            f"{release.min_compute_capability}",
-            remedy="choose a newer GPU, or an older triton_release",
-        )

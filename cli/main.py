@@ -19,8 +19,10 @@ from catalog.project import find_project
 from cli.commands.build import build
 from cli.commands.deploy import deploy
 from cli.commands.destroy import destroy
+from cli.commands.diff import diff
 from cli.commands.down import down
 from cli.commands.invoke import invoke
+from cli.commands.quotas import quotas
 from cli.commands.up import up
 from cli.commands.validate import validate
 from cli.context import Context
@@ -50,7 +52,7 @@ def options(
     context.obj = Context(find_project(project), Output(as_json=json_output))
 
 
-COMMANDS = (validate, up, down, build, deploy, invoke, destroy)
+COMMANDS = (validate, quotas, up, down, build, diff, deploy, invoke, destroy)
 for command in COMMANDS:
     app.command()(command)
 

@@ -159,8 +159,9 @@ class ServingCheck:
             yield from entrance.compare("alone", case)
 
     def _together(self, entrance: _Entrance) -> Iterator[Comparison]:
-        for begin in range(0, len(self.cases), self.max_batch):
-            yield from entrance.compare("together", join_cases(self.cases[begin : begin + self.max_batch]))
+        for alike in same_shapes(self.cases):
+            for begin in range(0, len(alike), self.max_batch):
+                yield from entrance.compare("together", join_cases(alike[begin : begin + self.max_batch]))
 
     def _at_once(self, entrance: _Entrance) -> Iterator[Comparison]:
         """Requests of different lengths at the same time: what the batcher may mix up."""
@@ -170,12 +171,20 @@ class ServingCheck:
                 yield from comparisons
 
     def _latencies(self, entrance: _Entrance) -> Iterator[LatencyReport]:
-        typical = [case for case in self.cases if case.typical]
+        typical = same_shapes([case for case in self.cases if case.typical])[0]
         yield _measure(entrance, typical[0].inputs, batch=1, requests=MEASURED_REQUESTS["one"])
         if self.max_batch > 1:
             rows = list(itertools.islice(itertools.cycle(typical), self.max_batch))
             inputs = join_cases(rows).inputs
             yield _measure(entrance, inputs, batch=self.max_batch, requests=MEASURED_REQUESTS["full"])
+
+
+def same_shapes(cases: Sequence[ServedCase]) -> list[list[ServedCase]]:
+    """Cases that can be rows of one request, together; that of the first case first."""
+    groups: dict[tuple[tuple[int, ...], ...], list[ServedCase]] = {}
+    for case in cases:
+        groups.setdefault(tuple(array.shape for array in case.inputs.values()), []).append(case)
+    return list(groups.values())
 
 
 def join_cases(cases: Sequence[ServedCase]) -> ServedCase:

@@ -22,11 +22,11 @@ def is_published(cloud: Cloud, *, bucket: str, model: str, artifact: LockedArtif
 
     A manifest beside another archive than its own is an error: nothing may be deployed from that.
     """
-    prefix = artifact_prefix(model, artifact.digest)
-    if _head(cloud, bucket, f"{prefix}/{MANIFEST_NAME}") is None:
+    s3, prefix = cloud.client("s3"), artifact_prefix(model, artifact.digest)
+    if find_object(s3, bucket, f"{prefix}/{MANIFEST_NAME}") is None:
         return False
-    archive = _head(cloud, bucket, f"{prefix}/{ARCHIVE_NAME}")
-    if archive is None or not _is_archive_of(artifact, archive):
+    archive = find_object(s3, bucket, f"{prefix}/{ARCHIVE_NAME}")
+    if archive is None or not is_archive_of(artifact, archive):
         what = "is missing" if archive is None else "is not the archive that its manifest names"
         raise DamagedArtifactError(
             f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {what}",
@@ -35,9 +35,10 @@ def is_published(cloud: Cloud, *, bucket: str, model: str, artifact: LockedArtif
     return True
 
 
-def _head(cloud: Cloud, bucket: str, key: str) -> dict[str, Any] | None:
+def find_object(s3: Any, bucket: str, key: str) -> dict[str, Any] | None:
+    """What S3 says of an object, or None if it or its bucket is not there."""
     try:
-        head: dict[str, Any] = cloud.client("s3").head_object(Bucket=bucket, Key=key)
+        head: dict[str, Any] = s3.head_object(Bucket=bucket, Key=key)
     except ClientError as error:
         if error_code(error) in ("404", "NoSuchKey", "NoSuchBucket"):
             return None
@@ -45,6 +46,7 @@ def _head(cloud: Cloud, bucket: str, key: str) -> dict[str, Any] | None:
     return head
 
 
-def _is_archive_of(artifact: LockedArtifact, head: dict[str, Any]) -> bool:
+def is_archive_of(artifact: LockedArtifact, head: dict[str, Any]) -> bool:
+    """Whether an object is an artifact's archive, by its size and the digest that it was uploaded with."""
     found = (head["ContentLength"], head.get("Metadata", {}).get(DIGEST_NOTE))
     return found == (artifact.archive_bytes, artifact.digest)

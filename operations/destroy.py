@@ -1,4 +1,4 @@
-"""Taking an environment down to nothing: endpoints first, then what they stood on.
+"""Taking an environment down to nothing: endpoints and dashboards first, then what they stood on.
 
 CloudFormation is asked directly, by name: an environment can be destroyed whose files no longer
 describe all that was deployed from them.
@@ -35,17 +35,19 @@ def destroy_environment(
     cloud: Cloud, spec: EnvironmentSpec, *, on_change: Callable[[StackState], None]
 ) -> list[str]:
     """Delete an environment's stacks and all they hold; gives the names of the stacks deleted."""
-    foundation = naming.foundation_stack_name(spec.base)
     present = [stack.name for stack in environment_stacks(cloud, spec.base)]
-    endpoints = [name for name in present if name != foundation]
-    delete_stacks(cloud, endpoints, on_change=on_change)
-    if foundation not in present:
-        return endpoints
-    _stop_access_log(cloud, spec.artifact_bucket)
-    for bucket in (spec.artifact_bucket, spec.log_bucket):
-        empty_bucket(cloud, bucket)
-    delete_stacks(cloud, [foundation], on_change=on_change)
-    return [*endpoints, foundation]
+    below = [naming.network_stack_name(spec.base), naming.foundation_stack_name(spec.base)]
+    above = [name for name in present if name not in below]
+    delete_stacks(cloud, above, on_change=on_change)
+    network, foundation = ([name] if name in present else [] for name in below)
+    delete_stacks(cloud, network, on_change=on_change)
+    if foundation:
+        for bucket in (spec.artifact_bucket, spec.data_bucket):
+            _stop_access_log(cloud, bucket)
+        for bucket in (spec.artifact_bucket, spec.data_bucket, spec.log_bucket):
+            empty_bucket(cloud, bucket)
+    delete_stacks(cloud, foundation, on_change=on_change)
+    return [*above, *network, *foundation]
 
 
 def _stop_access_log(cloud: Cloud, bucket: str) -> None:

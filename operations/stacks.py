@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from botocore.exceptions import ClientError
 
 from catalog import naming
 from catalog.errors import TritonstackError
+from operations.assembly import Template
 from operations.aws import Cloud
 
 BOOTSTRAP_STACK = "CDKToolkit"
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 _POLL_S = 0.5
 _SLOW_POLL_S = 5.0
+_TEMPLATES_AT_ONCE = 4
+_NEVER_STOOD = ("REVIEW_", "ROLLBACK_", "CREATE_FAILED", "DELETE_")
 
 
 class StackFailedError(TritonstackError):
@@ -35,6 +41,11 @@ class StackState:
         """CloudFormation is at work on it (a change set under review is waiting for a person)."""
         return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
 
+    @property
+    def stands(self) -> bool:
+        """It was created at some time, so that a deploy changes it; the CDK makes the others anew."""
+        return not self.status.startswith(_NEVER_STOOD)
+
 
 def list_stacks(cloud: Cloud, *, prefix: str) -> list[StackState]:
     """The stacks whose names begin with `prefix`."""
@@ -49,12 +60,31 @@ def list_stacks(cloud: Cloud, *, prefix: str) -> list[StackState]:
 
 def environment_stacks(cloud: Cloud, base: str) -> list[StackState]:
     """The stacks of one environment, and none of another whose name merely begins with the same letters."""
-    foundation, endpoints = naming.foundation_stack_name(base), naming.endpoint_stack_name(base, "")
+    shared = {
+        naming.foundation_stack_name(base),
+        naming.network_stack_name(base),
+        naming.monitoring_stack_name(base),
+    }
+    endpoints = naming.endpoint_stack_name(base, "")
     return [
         stack
         for stack in list_stacks(cloud, prefix=f"{base}-")
-        if stack.name == foundation or stack.name.startswith(endpoints)
+        if stack.name in shared or stack.name.startswith(endpoints)
     ]
+
+
+def deployed_templates(cloud: Cloud, stacks: Iterable[StackState]) -> dict[str, Template]:
+    """The templates of those stacks that stand, by their names."""
+    client = cloud.client("cloudformation")
+
+    def fetch(name: str) -> Template:
+        body: Any = client.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]
+        template: Template = json.loads(body) if isinstance(body, str) else body
+        return template
+
+    names = [stack.name for stack in stacks if stack.stands]
+    with ThreadPoolExecutor(_TEMPLATES_AT_ONCE) as pool:
+        return dict(zip(names, pool.map(fetch, names), strict=True))
 
 
 def describe_stack(cloud: Cloud, name: str) -> StackState | None:

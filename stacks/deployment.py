@@ -1,114 +1,129 @@
-"""One endpoint, everything about it decided: the records that its stack is made from, and what follows."""
+"""One endpoint, everything about it decided: the values that its stack is made from."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from catalog import images, naming
-from catalog.endpoints import SingleEndpoint
+from catalog import naming
+from catalog.documents import FieldPath
+from catalog.endpoints import MAIN, EndpointSpec, MultiModelEndpoint, Variant
 from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem
+from catalog.hardware import InstanceType
 from catalog.locks import LockedArtifact
 from catalog.manifests import ARCHIVE_NAME
-from catalog.models import ModelSpec
 from catalog.workspace import Workspace
-from stacks.watched import Watched, WatchedVariant
+from stacks import sizing
+from stacks.served import ModelArchive, ModelShelf, TritonImage
 
-SMALLEST_VOLUME_GB = 30
-LARGEST_VOLUME_GB = 512
-_SPARE_GB = 10
-_GB = 1024**3
+
+@dataclass(frozen=True)
+class VariantDeployment:
+    """One variant whose models all have artifacts."""
+
+    spec: Variant
+    data: ModelArchive | ModelShelf
+    image: TritonImage
+    volume_gb: int
+    startup_timeout_s: int
+    download_timeout_s: int | None
+    price_per_hour: float | None
 
 
 @dataclass(frozen=True)
 class EndpointDeployment:
-    """An endpoint whose model has an artifact."""
+    """An endpoint whose models all have artifacts."""
 
     environment: EnvironmentSpec
     name: str
-    endpoint: SingleEndpoint
-    model: ModelSpec
-    artifact: LockedArtifact
+    endpoint: EndpointSpec
+    variants: tuple[VariantDeployment, ...]
 
     @property
     def endpoint_name(self) -> str:
         """What callers of InvokeEndpoint say."""
         return self.environment.endpoint_name(self.name)
 
-    @property
-    def log_group_name(self) -> str:
-        """Where SageMaker writes the containers' log."""
-        return naming.endpoint_log_group(self.endpoint_name)
-
-    @property
-    def image_uri(self) -> str:
-        """SageMaker's Triton image of the environment's release."""
-        return images.image_uri(
-            region=self.environment.region,
-            release=self.environment.triton_release,
-            gpu=self.endpoint.instance.family.accelerator == "gpu",
-        )
-
-    @property
-    def artifact_url(self) -> str:
-        """The archive that the endpoint serves."""
-        prefix = naming.artifact_prefix(self.model.name, self.artifact.digest)
-        return f"s3://{self.environment.artifact_bucket}/{prefix}/{ARCHIVE_NAME}"
-
-    @property
-    def model_prefix(self) -> str:
-        """All versions of the endpoint's model in the bucket."""
-        return naming.artifact_prefix(self.model.name, "")
-
-    @property
-    def has_local_storage(self) -> bool:
-        """SageMaker takes neither a volume size nor a volume key for machines with disks of their own."""
-        return self.endpoint.instance.family.local_storage
-
-    @property
-    def watched(self) -> Watched:
-        """How metrics and scaling name it."""
-        variants = tuple(
-            WatchedVariant(
-                name=variant.name,
-                instance=variant.instance,
-                scaling=variant.scaling,
-                shadow=variant.shadow,
-                price_per_hour=self.environment.prices.get(variant.instance.name),
-            )
-            for variant in self.endpoint.variants
-        )
-        return Watched(self.endpoint_name, variants, log_group_name=self.log_group_name)
-
-    @property
-    def volume_gb(self) -> int:
-        """What the archive, its unpacked files and Triton's copy of them (execution environments) fill."""
-        needed = self.artifact.archive_bytes + 2 * self.artifact.unpacked_bytes
-        return max(SMALLEST_VOLUME_GB, math.ceil(needed / _GB) + _SPARE_GB)
-
 
 def plan_deployment(workspace: Workspace, name: str) -> EndpointDeployment | list[FileProblem]:
     """What an endpoint's stack is made from, or why there cannot be one yet."""
-    problems = workspace.unbuilt(name)
+    problems = workspace.unbuilt(name) or list(_too_large(workspace, name))
     if problems:
         return problems
-    endpoint = cast("SingleEndpoint", workspace.spec.endpoints[name])
-    # unbuilt() has answered for every endpoint without one.
-    artifact = cast("LockedArtifact", workspace.artifact_for(endpoint.model, endpoint.instance))
-    model = workspace.models[endpoint.model].record
-    deployment = EndpointDeployment(workspace.spec, name, endpoint, model, artifact)
-    too_large = _too_large(workspace, deployment)
-    return [too_large] if too_large else deployment
+    endpoint = workspace.spec.endpoints[name]
+    variants = tuple(_planned(workspace, name, variant) for variant in endpoint.variants)
+    return EndpointDeployment(workspace.spec, name, endpoint, variants)
 
 
-def _too_large(workspace: Workspace, deployment: EndpointDeployment) -> FileProblem | None:
-    if deployment.has_local_storage or deployment.volume_gb <= LARGEST_VOLUME_GB:
-        return None
-    return workspace.environment.problem(
-        ("endpoints", deployment.name, "instance_type"),
-        f"the artifact needs a volume of {deployment.volume_gb} GB, SageMaker attaches at most "
-        f"{LARGEST_VOLUME_GB} GB",
-        remedy="choose an instance type with disks of its own, such as ml.m5d.24xlarge or ml.g5.48xlarge",
+def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeployment:
+    spec, endpoint = workspace.spec, workspace.spec.endpoints[name]
+    image = TritonImage(spec.triton_release, variant.instance.name)
+    price = spec.prices.get(variant.instance.name)
+    if isinstance(endpoint, MultiModelEndpoint):
+        shelf = naming.shelf_prefix(spec.endpoint_name(name))
+        return VariantDeployment(
+            spec=variant,
+            data=ModelShelf(f"s3://{spec.artifact_bucket}/{shelf}", cache=endpoint.model_cache),
+            image=image,
+            volume_gb=sizing.shelf_volume_gb(
+                _artifact(workspace, model, variant) for model in endpoint.models
+            ),
+            # Models are fetched and loaded when they are called for, so nothing here follows from them.
+            startup_timeout_s=sizing.startup_timeout_s(None),
+            download_timeout_s=None,
+            price_per_hour=price,
+        )
+    model = variant.model or endpoint.model
+    artifact = _artifact(workspace, model, variant)
+    prefix = naming.artifact_prefix(model, artifact.digest)
+    return VariantDeployment(
+        spec=variant,
+        data=ModelArchive(
+            f"s3://{spec.artifact_bucket}/{prefix}/{ARCHIVE_NAME}",
+            entry_model=model,
+            versions_prefix=naming.artifact_prefix(model, ""),
+        ),
+        image=image,
+        volume_gb=sizing.volume_gb(artifact),
+        startup_timeout_s=sizing.startup_timeout_s(artifact),
+        download_timeout_s=sizing.download_timeout_s(artifact),
+        price_per_hour=price,
     )
+
+
+def _artifact(workspace: Workspace, model: str, variant: Variant) -> LockedArtifact:
+    # unbuilt() has answered for every endpoint without one.
+    return cast("LockedArtifact", workspace.artifact_for(model, variant.instance))
+
+
+def _too_large(workspace: Workspace, name: str) -> Iterator[FileProblem]:
+    """Artifacts that a machine's disk or memory cannot hold."""
+    endpoint = workspace.spec.endpoints[name]
+    for variant in endpoint.variants:
+        place: FieldPath = ("endpoints", name, "instance_type")
+        if variant.name != MAIN:
+            place = ("endpoints", name, variant.name, "instance_type")
+        models = endpoint.models if variant.model is None else (variant.model,)
+        for model in models:
+            for message, remedy in _misfits(variant.instance, _artifact(workspace, model, variant)):
+                yield workspace.environment.problem(
+                    place, f"the artifact of {model!r} {message}", remedy=remedy
+                )
+
+
+def _misfits(instance: InstanceType, artifact: LockedArtifact) -> Iterator[tuple[str, str]]:
+    """What is too large about an artifact for a machine, and what to do."""
+    needed = sizing.needed_gb(artifact)
+    if not instance.family.local_storage and needed > sizing.LARGEST_VOLUME_GB:
+        yield (
+            f"needs a volume of {needed} GB, SageMaker attaches at most {sizing.LARGEST_VOLUME_GB} GB",
+            "choose an instance type with disks of its own, such as ml.m5d.24xlarge or ml.g5.48xlarge",
+        )
+    unpacked = sizing.gib(artifact.unpacked_bytes)
+    if unpacked > instance.memory_gib:
+        yield (
+            f"is {unpacked:.0f} GiB unpacked, and {instance.name} has {instance.memory_gib:g} GiB of memory",
+            "choose a larger instance type",
+        )

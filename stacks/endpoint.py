@@ -9,17 +9,17 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from catalog import naming
+from catalog.endpoints import MAIN
+from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem
 from catalog.workspace import Workspace
-from stacks.constructs.autoscaling import Autoscaling
-from stacks.constructs.endpoint_alarms import EndpointAlarms
-from stacks.constructs.endpoint_log import EndpointLog
-from stacks.constructs.execution_role import ExecutionRole
-from stacks.constructs.serving_endpoint import ServingEndpoint
-from stacks.constructs.serving_model import ServingModel
-from stacks.deployment import EndpointDeployment, plan_deployment
+from stacks.constructs.triton_endpoint import TritonEndpoint
+from stacks.constructs.triton_model import TritonModel
+from stacks.constructs.triton_variant import TritonVariant
+from stacks.deployment import EndpointDeployment, VariantDeployment, plan_deployment
 from stacks.environment_stack import EnvironmentStack
 from stacks.removal import removal_policy
+from stacks.served import ModelNetwork, ModelShelf
 
 
 class EndpointStack(EnvironmentStack):
@@ -54,27 +54,78 @@ class EndpointStack(EnvironmentStack):
         )
 
     def _compose(self, deployment: EndpointDeployment) -> None:
-        endpoint, watched = deployment.endpoint, deployment.watched
-        log = EndpointLog(
+        environment = deployment.environment
+        key_arn = self.shared_value("KeyArn", what=naming.KEY_PARAMETER)
+        network = self._network(environment)
+        serving = TritonEndpoint(
             self,
-            "Log",
-            watched=watched,
-            retention_days=endpoint.log_retention_days,
-            removal=removal_policy(deployment.environment),
+            "Serving",
+            endpoint_name=deployment.endpoint_name,
+            variants=[
+                self._variant(planned, deployment, key_arn=key_arn, network=network)
+                for planned in deployment.variants
+            ],
+            options=deployment.endpoint,
+            key_arn=key_arn,
+            alarm_topic_arn=environment.alarm_topic_arn,
+            data_bucket=environment.data_bucket,
+            removal=removal_policy(environment),
         )
-        alarms = EndpointAlarms(
-            self,
-            "Alarms",
-            watched=watched,
-            alarms=endpoint.alarms,
-            topic_arn=deployment.environment.alarm_topic_arn,
-        )
-        role = ExecutionRole(self, "Execution", deployment=deployment, alarms=alarms)
-        model = ServingModel(self, "Model", deployment=deployment, role=role)
-        serving = ServingEndpoint(self, "Serving", deployment=deployment, model=model, alarms=alarms)
-        # SageMaker would make the log group itself, without retention, and the stack could not make it then.
-        serving.node.add_dependency(log)
-        Autoscaling(self, "Autoscaling", watched=watched, options=endpoint, endpoint=serving.endpoint)
+        self._say(deployment, serving)
 
-        self.output("EndpointName", value=deployment.endpoint_name, description="For InvokeEndpoint")
-        self.output("Artifact", value=deployment.artifact_url, description="What the endpoint serves")
+    def _variant(
+        self,
+        planned: VariantDeployment,
+        deployment: EndpointDeployment,
+        *,
+        key_arn: str,
+        network: ModelNetwork | None,
+    ) -> TritonVariant:
+        spec = planned.spec
+        model = TritonModel(
+            self,
+            "Model" if spec.name == MAIN else f"Model-{spec.name}",
+            data=planned.data,
+            image=planned.image,
+            key_arn=key_arn,
+            network=network,
+            options=deployment.endpoint,
+        )
+        return TritonVariant(
+            model,
+            instance_type=spec.instance.name,
+            name=spec.name,
+            scaling=spec.scaling,
+            weight=spec.weight,
+            shadow=spec.shadow,
+            volume_gb=planned.volume_gb,
+            startup_timeout_s=planned.startup_timeout_s,
+            download_timeout_s=planned.download_timeout_s,
+            price_per_hour=planned.price_per_hour,
+        )
+
+    def _network(self, environment: EnvironmentSpec) -> ModelNetwork | None:
+        if environment.network is None:
+            return None
+        existing = environment.network.existing
+        if existing is not None:
+            return ModelNetwork(list(existing.subnet_ids), list(existing.security_group_ids))
+        return ModelNetwork(
+            self.shared_values("SubnetIds", what=naming.SUBNETS_PARAMETER),
+            self.shared_values("SecurityGroupIds", what=naming.SECURITY_GROUPS_PARAMETER),
+        )
+
+    def _say(self, deployment: EndpointDeployment, serving: TritonEndpoint) -> None:
+        name, data = deployment.endpoint_name, deployment.variants[0].data
+        self.output("EndpointName", value=name, description="For InvokeEndpoint")
+        if isinstance(data, ModelShelf):
+            self.output("ModelPrefix", value=data.url, description="Where a TargetModel is looked for")
+        else:
+            self.output("Artifact", value=data.url, description="What the endpoint serves")
+        if serving.topics:
+            bucket = f"s3://{deployment.environment.data_bucket}"
+            requests, answers = naming.request_prefix(name), naming.answer_prefix(name)
+            self.output("InputPrefix", value=f"{bucket}/{requests}", description="Where requests are put")
+            self.output("OutputPrefix", value=f"{bucket}/{answers}", description="Where answers appear")
+            self.output("SuccessTopic", value=serving.topics.success_arn, description="Hears of answers")
+            self.output("ErrorTopic", value=serving.topics.error_arn, description="Hears of failures")

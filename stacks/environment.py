@@ -1,17 +1,33 @@
-"""One environment as stacks: the foundation, and one stack an endpoint."""
+"""One environment as stacks: the foundation, its network, one stack an endpoint, and a look over them."""
 
 from __future__ import annotations
 
 from constructs import Construct
 
+from catalog.environments import EnvironmentSpec
 from catalog.workspace import Workspace
 from stacks.endpoint import EndpointStack
+from stacks.environment_stack import EnvironmentStack
 from stacks.foundation import FoundationStack
+from stacks.monitoring import MonitoringStack
+from stacks.network import NetworkStack
 
 
 def add_environment(scope: Construct, *, workspace: Workspace) -> None:
-    """Put the stacks of an environment into an app."""
-    foundation = FoundationStack(scope, environment=workspace.spec)
+    """Put the stacks of an environment into an app, in the order in which they are deployed."""
+    ground = _add_ground(scope, workspace.spec)
     for name in sorted(workspace.spec.endpoints):
-        # No export ties the two, so this is what makes `cdk deploy --all` keep the order.
-        EndpointStack(scope, workspace=workspace, name=name).add_stack_dependency(foundation)
+        # No export ties the stacks, so this is what makes `cdk deploy --all` keep the order.
+        EndpointStack(scope, workspace=workspace, name=name).add_stack_dependency(ground)
+    # It names what it shows, so it waits for nothing.
+    MonitoringStack(scope, environment=workspace.spec)
+
+
+def _add_ground(scope: Construct, environment: EnvironmentSpec) -> EnvironmentStack:
+    """What endpoints stand on; gives the last stack of it."""
+    foundation = FoundationStack(scope, environment=environment)
+    if environment.network is None or environment.network.create is None:
+        return foundation
+    network = NetworkStack(scope, environment=environment, vpc=environment.network.create)
+    network.add_stack_dependency(foundation)
+    return network

@@ -1,10 +1,12 @@
-"""What the stacks of an environment have in common: account, region, tags, and protection from deletion."""
+"""What the stacks of an environment have in common: account, region, tags, the roles' boundary, and how they
+tell each other ids that are known only once they are deployed."""
 
 from __future__ import annotations
 
 import aws_cdk as cdk
 from constructs import Construct
 
+from catalog import naming
 from catalog.environments import EnvironmentSpec
 
 
@@ -15,6 +17,7 @@ class EnvironmentStack(cdk.Stack):
         self, scope: Construct, *, stack_name: str, description: str, environment: EnvironmentSpec
     ) -> None:
         tags = {"project": environment.name_prefix, "environment": environment.name, **environment.tags}
+        boundary = environment.permissions_boundary
         super().__init__(
             scope,
             stack_name,
@@ -23,10 +26,32 @@ class EnvironmentStack(cdk.Stack):
             env=cdk.Environment(account=environment.account, region=environment.region),
             termination_protection=environment.removal == "retain",
             tags=tags,
+            permissions_boundary=cdk.PermissionsBoundary.from_name(boundary) if boundary else None,
         )
+        self._base = environment.base
         for key, value in tags.items():
             cdk.Tags.of(self).add(key, value)
 
     def output(self, logical_id: str, *, value: str, description: str) -> None:
         """Show a value on the terminal after a deploy. It is not exported: no stack may lean on it."""
         cdk.CfnOutput(self, logical_id, value=value, description=description)
+
+    def shared_value(self, logical_id: str, *, what: str) -> str:
+        """The id that another stack of this environment has left under a name, as `catalog.naming` has it.
+
+        CloudFormation looks it up when it deploys; the synth calls nobody.
+        """
+        return self._shared(logical_id, what, "String").value_as_string
+
+    def shared_values(self, logical_id: str, *, what: str) -> list[str]:
+        """The ids that another stack of this environment has left under a name."""
+        return self._shared(logical_id, what, "List<String>").value_as_list
+
+    def _shared(self, logical_id: str, what: str, value_type: str) -> cdk.CfnParameter:
+        return cdk.CfnParameter(
+            self,
+            logical_id,
+            type=f"AWS::SSM::Parameter::Value<{value_type}>",
+            default=naming.parameter_name(self._base, what),
+            description="Left by another stack of this environment",
+        )

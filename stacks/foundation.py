@@ -1,20 +1,30 @@
-"""What all endpoints of an environment share: its key, its artifacts, its images and its alarm topic."""
+"""What all endpoints of an environment share: its key, its buckets, its images and its alarm topic."""
 
 from __future__ import annotations
 
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from catalog import naming
+from catalog.endpoints import ServingOptions
 from catalog.environments import EnvironmentSpec
+from stacks.constructs.access_log import AccessLog
 from stacks.constructs.alarm_topic import AlarmTopic
 from stacks.constructs.artifact_store import ArtifactStore
+from stacks.constructs.data_store import DataStore
 from stacks.constructs.encryption_key import EncryptionKey
+from stacks.constructs.failed_updates import FailedUpdates
 from stacks.constructs.image_repository import ImageRepository
+from stacks.constructs.shared_value import SharedValue
 from stacks.environment_stack import EnvironmentStack
+from stacks.removal import removal_policy
 
 
 class FoundationStack(EnvironmentStack):
-    """Deployed once, before any endpoint."""
+    """Deployed once, before any endpoint.
+
+    Of the endpoints it knows how long their data is kept, and nothing else: only that changes its template.
+    """
 
     def __init__(self, scope: Construct, *, environment: EnvironmentSpec) -> None:
         super().__init__(
@@ -23,15 +33,97 @@ class FoundationStack(EnvironmentStack):
             description=f"tritonstack: what the endpoints of {environment.name} share",
             environment=environment,
         )
-        key = EncryptionKey(self, "Encryption", environment=environment).key
-        artifacts = ArtifactStore(self, "Artifacts", environment=environment, key=key)
-        serving = ImageRepository(self, "ServingImage", environment=environment, image="serving", key=key)
-        builder = ImageRepository(self, "BuilderImage", environment=environment, image="builder", key=key)
-        alarms = AlarmTopic(self, "Alarms", environment=environment, key=key)
+        key = self._key(environment)
+        self._buckets(environment, key)
+        self._images(environment, key)
+        self._alarms(environment, key)
 
+    def _key(self, environment: EnvironmentSpec) -> kms.Key:
+        base = environment.base
+        key = EncryptionKey(
+            self,
+            "Encryption",
+            alias=naming.key_alias(base),
+            description=f"Encrypts artifacts, data, images, volumes, logs and alarms of {base}",
+            removal=removal_policy(environment),
+            log_groups=[*naming.endpoint_log_groups(base), naming.flow_log_group(base)],
+        ).key
+        SharedValue(
+            self,
+            "KeyParameter",
+            name=naming.parameter_name(base, naming.KEY_PARAMETER),
+            value=key.key_arn,
+            description=f"The key that encrypts the data of {base}",
+        )
         self.output("KeyArn", value=key.key_arn, description="Key that encrypts this environment's data")
+        return key
+
+    def _buckets(self, environment: EnvironmentSpec, key: kms.IKey) -> None:
+        removal = removal_policy(environment)
+        log = AccessLog(self, "AccessLog", name=environment.log_bucket, removal=removal).bucket
+        artifacts = ArtifactStore(
+            self, "Artifacts", name=environment.artifact_bucket, key=key, access_log=log, removal=removal
+        )
+        data = DataStore(
+            self,
+            "Data",
+            name=environment.data_bucket,
+            key=key,
+            access_log=log,
+            expiry_days=_expiry_days(environment),
+            removal=removal,
+        )
         self.output("ArtifactBucket", value=artifacts.bucket.bucket_name, description="Where artifacts lie")
-        self.output("LogBucket", value=artifacts.log_bucket.bucket_name, description="Its access log")
-        self.output("ServingRepository", value=serving.uri, description="Images that endpoints run")
-        self.output("BuilderRepository", value=builder.uri, description="Images that build artifacts")
+        self.output(
+            "DataBucket", value=data.bucket.bucket_name, description="Where captured requests and answers lie"
+        )
+        self.output("LogBucket", value=log.bucket_name, description="The access log of both")
+
+    def _images(self, environment: EnvironmentSpec, key: kms.IKey) -> None:
+        purposes = {"serving": "Images that endpoints run", "builder": "Images that build artifacts"}
+        for image, purpose in purposes.items():
+            repository = ImageRepository(
+                self,
+                f"{image.capitalize()}Image",
+                name=naming.image_repository_name(environment.base, image),
+                key=key,
+                removal=removal_policy(environment),
+            )
+            self.output(f"{image.capitalize()}Repository", value=repository.uri, description=purpose)
+
+    def _alarms(self, environment: EnvironmentSpec, key: kms.IKey) -> None:
+        base = environment.base
+        alarms = AlarmTopic(
+            self,
+            "Alarms",
+            name=naming.alarm_topic_name(base),
+            key=key,
+            alarm_prefix=f"{base}-",
+            emails=environment.alarm_emails,
+        )
+        FailedUpdates(
+            self,
+            "FailedUpdates",
+            name=naming.failed_updates_rule_name(base),
+            endpoint_prefix=f"{base}-",
+            topic_arn=alarms.topic.topic_arn,
+        )
         self.output("AlarmTopic", value=alarms.topic.topic_arn, description="Who subscribes hears alarms")
+
+
+def _expiry_days(environment: EnvironmentSpec) -> dict[str, int]:
+    """How long what lies under each prefix of the data bucket is kept."""
+    expiry_days: dict[str, int] = {}
+    for name, endpoint in environment.endpoints.items():
+        expiry_days |= _endpoint_expiry_days(environment.endpoint_name(name), endpoint)
+    return expiry_days
+
+
+def _endpoint_expiry_days(full_name: str, endpoint: ServingOptions) -> dict[str, int]:
+    expiry_days = {}
+    if endpoint.data_capture:
+        expiry_days[naming.capture_prefix(full_name)] = endpoint.data_capture.expiry_days
+    if endpoint.asynchronous:
+        for prefix in (naming.answer_prefix, naming.failure_prefix, naming.request_prefix):
+            expiry_days[prefix(full_name)] = endpoint.asynchronous.expiry_days
+    return expiry_days

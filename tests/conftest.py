@@ -1,16 +1,37 @@
-"""Fixtures that tests of several rooms share."""
+"""Fixtures that tests of several rooms share, and what every run tells at its end."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+# The runtime behind aws_cdk draws a box on every start under Node 20; see app.py.
+os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
+
 from catalog.project import Project
 from tests.projects import write_project
+
+SUPPRESSED = "suppressed findings"
+"""The property by which a test tells how many findings of a rule set are suppressed."""
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """A project of one model and one environment in a temporary folder."""
     return write_project(tmp_path)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what the rule sets were told to be silent about."""
+    told = [
+        str(value)
+        for report in terminalreporter.stats.get("passed", [])
+        for name, value in report.user_properties
+        if name == SUPPRESSED
+    ]
+    if told:
+        terminalreporter.section(SUPPRESSED)
+        for line in sorted(told):
+            terminalreporter.write_line(line)

@@ -3,6 +3,7 @@
     requirements.txt         app.py, the stacks and the command line
     requirements-local.txt   the same, and what building models and the embedded cloud need
     requirements-dev.txt     the same, and what tests and lint need
+    requirements-checkov.txt checkov alone, for an environment of its own
 
 pip resolves; this only asks it and writes down the answer. Run by `make lock`.
 """
@@ -12,10 +13,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = {
+EXTRAS = {
     "requirements.txt": ("", "What app.py, the stacks and the command line need."),
     "requirements-local.txt": (
         "[build,local]",
@@ -23,13 +25,19 @@ PARTS = {
     ),
     "requirements-dev.txt": ("[build,local,sagemaker,dev]", "To test and to lint."),
 }
+GROUPS = {
+    "requirements-checkov.txt": (
+        "checkov",
+        "checkov, which names the exact boto3 it runs with and so stands in an environment of its own.",
+    ),
+}
 
 
-def resolve(extras: str) -> list[str]:
-    """`name==version` of everything that the project with these extras installs."""
+def resolve(*requirements: str) -> list[str]:
+    """`name==version` of everything that these bring along."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
     report = subprocess.run(
-        [*command, "--report", "-", f"{ROOT}{extras}"], check=True, capture_output=True, text=True
+        [*command, "--report", "-", *requirements], check=True, capture_output=True, text=True
     ).stdout
     packages = [item["metadata"] for item in json.loads(report)["install"]]
     return sorted(
@@ -40,12 +48,20 @@ def resolve(extras: str) -> list[str]:
     )
 
 
+def write(name: str, purpose: str, packages: list[str]) -> None:
+    """One file, with a first line that says what it is for."""
+    lines = [f"# {purpose} Written by `make lock` from pyproject.toml; do not edit.", *packages]
+    (ROOT / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"{name}: {len(packages)} packages")
+
+
 def main() -> None:
     """Write every file."""
-    for name, (extras, purpose) in PARTS.items():
-        lines = [f"# {purpose} Written by `make lock` from pyproject.toml; do not edit.", *resolve(extras)]
-        (ROOT / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-        print(f"{name}: {len(lines) - 1} packages")
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    for name, (extras, purpose) in EXTRAS.items():
+        write(name, purpose, resolve(f"{ROOT}{extras}"))
+    for name, (group, purpose) in GROUPS.items():
+        write(name, purpose, resolve(*groups[group]))
 
 
 if __name__ == "__main__":

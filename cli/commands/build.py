@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -14,11 +15,13 @@ from catalog.manifests import Manifest
 from catalog.models import ModelSpec
 from catalog.targets import acceptable_targets
 from catalog.workspace import Workspace, load_workspace
+from cli.artifacts import publish_artifact, put_on_shelves
 from cli.context import Context
 from cli.output import Step
 from model_build.build import BuildFolders, BuildResult, build_model
 from model_build.progress import Progress
-from model_build.store import publish
+from operations.aws import Cloud
+from operations.shelf import shelf_copies
 
 Targets = tuple[str, ...]
 
@@ -43,12 +46,9 @@ def build(
         result = _build_one(state, model, targets)
         results.append(result)
         if cloud is not None:
-            with state.output.step(f"publishing {model.record.name} to {workspace.spec.artifact_bucket}"):
-                publish(
-                    artifact_dir=result.artifact_dir,
-                    bucket=workspace.spec.artifact_bucket,
-                    s3_client=cloud.client("s3"),
-                )
+            publish_artifact(state, workspace, cloud, result.artifact_dir)
+    if cloud is not None:
+        _fill_shelves(state, workspace, cloud, results)
     changed = add_to_lock(workspace.lock.file, [result.manifest for result in results])
     state.output.note(f"{shown_path(workspace.lock.file)} {'written' if changed else 'is up to date'}")
     state.output.result(
@@ -59,6 +59,16 @@ def build(
         },
         text="\n".join(_summary(result.manifest) for result in results),
     )
+
+
+def _fill_shelves(state: Context, workspace: Workspace, cloud: Cloud, results: Sequence[BuildResult]) -> None:
+    """Give multi-model endpoints what was built, before the lock tells of it: the CDK can deploy then."""
+    lock = workspace.lock.record
+    for result in results:
+        lock = lock.with_artifact(result.manifest)
+    built = {result.manifest.model for result in results}
+    locked = replace(workspace, lock=replace(workspace.lock, record=lock))
+    put_on_shelves(state, workspace, cloud, shelf_copies(locked, models=built))
 
 
 def _wanted(workspace: Workspace, names: list[str] | None) -> Iterator[tuple[Document[ModelSpec], Targets]]:

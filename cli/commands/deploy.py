@@ -1,8 +1,9 @@
-"""`tritonstack deploy`: foundation, artifacts, endpoints, in this order, with the CDK command line."""
+"""`tritonstack deploy`: foundation, artifacts, network, endpoints, dashboards, with the CDK command line."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -10,16 +11,16 @@ import typer
 
 from catalog import naming
 from catalog.errors import InvalidFilesError, TritonstackError, shown_path
-from catalog.manifests import MANIFEST_NAME
-from catalog.naming import artifact_prefix
 from catalog.workspace import Workspace, load_workspace
+from cli.artifacts import missing_artifacts, publish_artifact, put_on_shelves
 from cli.context import Context
 from cli.output import Step
-from model_build.artifacts import verify_artifact
-from model_build.store import publish
-from operations.artifacts import is_published
+from operations.assembly import Assembly
 from operations.aws import Cloud
-from operations.cdk import CdkCli, InterruptedDeployError, find_cdk
+from operations.cdk import CdkCli, CdkFailedError, InterruptedDeployError, find_cdk
+from operations.changes import DEPLOY_OPTIONS, Changes, left_without_scaling, look_ahead, take_scaling_off
+from operations.running import require_running
+from operations.shelf import shelf_copies
 from operations.stacks import environment_stacks, is_bootstrapped, wait_until_settled
 
 
@@ -30,9 +31,10 @@ def deploy(
         bool, typer.Option("--bootstrap", help="Run `cdk bootstrap` first if the account needs it.")
     ] = False,
 ) -> None:
-    """Deploy an environment: its foundation, the artifacts its lock names, then its endpoints.
+    """Deploy an environment: its foundation, the artifacts its lock names, then all that stands on them.
 
-    `cdk deploy --all -c env=<environment>` does the same once the artifacts are in the bucket.
+    `cdk deploy --all -c env=<environment>` does the same once the artifacts are in the bucket. What the CDK
+    alone cannot do, another instance type of an endpoint that scales, this command does in two phases.
 
     Example: tritonstack deploy local --bootstrap
     """
@@ -51,41 +53,68 @@ def deploy(
 
 def _deploy(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, *, bootstrap: bool) -> None:
     spec = workspace.spec
-    foundation = naming.foundation_stack_name(spec.base)
-    endpoints = [naming.endpoint_stack_name(spec.base, name) for name in spec.endpoints]
     with state.output.step("waiting for what CloudFormation is still doing") as step:
-        wait_until_settled(
-            cloud, [foundation, *endpoints], on_change=lambda stack: step.log(f"{stack.name}: {stack.status}")
-        )
-    missing = _missing(state, workspace, cloud)
-    _require_bootstrap(state, workspace, cloud, cdk, allowed=bootstrap)
+        busy = [stack.name for stack in environment_stacks(cloud, spec.base) if stack.in_progress]
+        wait_until_settled(cloud, busy, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}"))
+    missing = missing_artifacts(state, workspace, cloud)
+    _require_bootstrap(state, cloud, cdk, allowed=bootstrap)
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
-        assembly = Path(folder)
         with state.output.step("synthesising the stacks") as step:
             cdk.run("synth", "--quiet", "--output", folder, on_line=step.update)
+        assembly = Assembly(Path(folder))
+        changes = look_ahead(cloud, spec.base, assembly)
+        changes.require_possible()
         if missing:
-            _cdk_deploy(state, cdk, assembly, foundation)
+            foundation = naming.foundation_stack_name(spec.base)
+            _cdk_deploy(state, cdk, assembly, foundation, title=f"deploying {foundation}")
         for artifact in missing:
-            _publish(state, workspace, cloud, artifact)
-        _cdk_deploy(state, cdk, assembly, "--all")
-    for stack in environment_stacks(cloud, spec.base):
-        if stack.name not in (foundation, *endpoints):
-            state.output.note(
-                f"stack {stack.name} still runs, though {shown_path(workspace.environment.file)} no longer "
-                f"names its endpoint; `aws cloudformation delete-stack --stack-name {stack.name}` ends it"
-            )
+            publish_artifact(state, workspace, cloud, artifact)
+        put = put_on_shelves(state, workspace, cloud, shelf_copies(workspace))
+        _deploy_all(state, workspace, cloud, cdk, changes)
+    _tell_of_shelves(state, workspace, changes, put)
+    _tell_of_leftovers(state, workspace, cloud, assembly)
     names = {name: spec.endpoint_name(name) for name in spec.endpoints}
+    require_running(cloud, [naming.endpoint_stack_name(spec.base, name) for name in names])
     state.output.result(
         {"environment": spec.name, "endpoints": names},
         text="\n".join(f"{name}: endpoint {full} is in service" for name, full in names.items()),
     )
 
 
-def _cdk_deploy(state: Context, cdk: CdkCli, assembly: Path, stacks: str) -> None:
-    what = "what has changed" if stacks == "--all" else stacks
-    options = ("--require-approval", "never", "--concurrency", "4", "--progress", "events")
-    with state.output.step(f"deploying {what}") as step:
-        cdk.run("deploy", stacks, *options, assembly=assembly, on_line=lambda line: _show(step, line))
+def _deploy_all(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, changes: Changes) -> None:
+    if not changes.two_phase:
+        _cdk_deploy(state, cdk, changes.assembly, "--all", title="deploying what has changed")
+        return
+    for plan in changes.two_phase:
+        for hazard in plan.hazards:
+            state.output.note(
+                f"{plan.endpoint}: {hazard.what}; SageMaker refuses that, so its scaling is taken off first, "
+                "and put back after the change"
+            )
+    with state.output.step("phase 1 of 2: taking the scaling off") as step:
+        take_scaling_off(cdk, changes, on_line=lambda line: _show(step, line))
+    try:
+        _cdk_deploy(state, cdk, changes.assembly, "--all", title="phase 2 of 2: deploying what has changed")
+    except CdkFailedError as error:
+        left = left_without_scaling(cloud, workspace.spec.base, changes)
+        if not left:
+            raise
+        raise CdkFailedError(
+            f"{error.message}\n{', '.join(left)}: serving as before, but without scaling",
+            remedy=f"mend what failed and run `tritonstack deploy {workspace.spec.name}`: it goes on from "
+            "here and puts the scaling back",
+        ) from None
+
+
+def _cdk_deploy(state: Context, cdk: CdkCli, assembly: Assembly, stacks: str, *, title: str) -> None:
+    with state.output.step(title) as step:
+        cdk.run(
+            "deploy",
+            stacks,
+            *DEPLOY_OPTIONS,
+            assembly=assembly.folder,
+            on_line=lambda line: _show(step, line),
+        )
 
 
 def _show(step: Step, line: str) -> None:
@@ -101,9 +130,7 @@ def _show(step: Step, line: str) -> None:
         step.log(text)
 
 
-def _require_bootstrap(
-    state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, *, allowed: bool
-) -> None:
+def _require_bootstrap(state: Context, cloud: Cloud, cdk: CdkCli, *, allowed: bool) -> None:
     if is_bootstrapped(cloud):
         return
     target = f"aws://{cloud.account}/{cloud.region}"
@@ -116,41 +143,25 @@ def _require_bootstrap(
         cdk.run("bootstrap", target, on_line=step.log)
 
 
-def _missing(state: Context, workspace: Workspace, cloud: Cloud) -> list[Path]:
-    """The artifacts that the environment's endpoints run and its bucket lacks, found whole on this machine.
-
-    This comes before anything is deployed: a damaged artifact must not leave half an environment.
-    """
-    needed = {
-        (served.model, artifact.digest): artifact
-        for name in workspace.spec.endpoints
-        for served in workspace.serves(name)
-        if (artifact := workspace.artifact_for(served.model, served.instance))
-    }
-    bucket = workspace.spec.artifact_bucket
-    return [
-        _local_artifact(state, workspace, model, digest)
-        for model, digest in sorted(needed)
-        if not is_published(cloud, bucket=bucket, model=model, artifact=needed[model, digest])
-    ]
+def _tell_of_shelves(
+    state: Context, workspace: Workspace, changes: Changes, put: Mapping[str, list[str]]
+) -> None:
+    """A model that comes to an endpoint which stands already changes no stack; it is there all the same."""
+    for name, models in put.items():
+        if naming.endpoint_stack_name(workspace.spec.base, name) in changes.deployed:
+            state.output.note(
+                f"{name}: {', '.join(models)} can be called from now on; a model on the shelf needs no "
+                "change of the endpoint's stack"
+            )
 
 
-def _local_artifact(state: Context, workspace: Workspace, model: str, digest: str) -> Path:
-    bucket = workspace.spec.artifact_bucket
-    artifact = state.project.artifacts_dir / artifact_prefix(model, digest)
-    if not (artifact / MANIFEST_NAME).is_file():
-        raise TritonstackError(
-            f"artifact {digest[:12]} of {model!r} is neither in s3://{bucket} nor on this machine",
-            remedy=f"run `tritonstack build {workspace.spec.name}`",
-        )
-    verify_artifact(artifact)
-    return artifact
-
-
-def _publish(state: Context, workspace: Workspace, cloud: Cloud, artifact: Path) -> None:
-    bucket = workspace.spec.artifact_bucket
-    with state.output.step(f"publishing {artifact.parent.name} {artifact.name[:12]} to {bucket}"):
-        publish(artifact_dir=artifact, bucket=bucket, s3_client=cloud.client("s3"))
+def _tell_of_leftovers(state: Context, workspace: Workspace, cloud: Cloud, assembly: Assembly) -> None:
+    for stack in environment_stacks(cloud, workspace.spec.base):
+        if stack.name not in assembly.stacks:
+            state.output.note(
+                f"stack {stack.name} still stands, though {shown_path(workspace.environment.file)} no longer "
+                f"asks for it; `aws cloudformation delete-stack --stack-name {stack.name}` ends it"
+            )
 
 
 def _interrupted(cloud: Cloud, workspace: Workspace) -> str:

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from catalog import naming
 from catalog.documents import closest
-from catalog.environments import EnvironmentSpec
-from catalog.errors import UsageError
-from catalog.workspace import load_workspace
+from catalog.endpoints import EndpointSpec, MultiModelEndpoint, Variant
+from catalog.errors import InvalidFilesError, UsageError
+from catalog.models import ModelSpec
+from catalog.workspace import Workspace, load_workspace
 from cli.context import Context
 from endpoint_client import EndpointClient
+
+
+@dataclass(frozen=True)
+class Addressee:
+    """Who is to answer: an endpoint, and of several models or variants the one that is meant."""
+
+    endpoint: str
+    """The endpoint's full name."""
+    model: ModelSpec
+    target_model: str | None = None
+    variant: str | None = None
+    component: str | None = None
+
+    def client(self, runtime: Any) -> EndpointClient:
+        """A client that addresses every request so."""
+        return EndpointClient(
+            endpoint_name=self.endpoint,
+            runtime=runtime,
+            target_model=self.target_model,
+            target_variant=self.variant,
+            inference_component=self.component,
+        )
 
 
 def invoke(
@@ -22,6 +48,10 @@ def invoke(
     texts: Annotated[
         list[str] | None, typer.Argument(help="Texts; by default the model's test inputs.")
     ] = None,
+    model: Annotated[str | None, typer.Option(help="The model, on an endpoint that serves several.")] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="The variant that is to answer, main or challenger; else by weight.")
+    ] = None,
 ) -> None:
     """Invoke an endpoint with texts, through InvokeEndpoint, and print each output.
 
@@ -29,26 +59,91 @@ def invoke(
     """
     state: Context = context.obj
     workspace = load_workspace(state.project, environment)
-    spec = workspace.spec
-    _require_endpoint(spec, endpoint)
-    model = workspace.models[spec.endpoints[endpoint].models[0]].record
-    values = list(texts or model.test_inputs)
-    client = EndpointClient(
-        endpoint_name=spec.endpoint_name(endpoint), runtime=state.cloud(spec).client("sagemaker-runtime")
-    )
-    outputs = _infer(client, values, max_batch=model.batching.max_batch)
+    addressee = find_addressee(workspace, endpoint, model=model, variant=variant)
+    _require_texts(addressee)
+    values = list(texts or addressee.model.test_inputs)
+    client = addressee.client(state.cloud(workspace.spec).client("sagemaker-runtime"))
+    outputs = _infer(client, values, max_batch=addressee.model.batching.max_batch)
     state.output.result(
         {"inputs": values, "outputs": {name: array.tolist() for name, array in outputs.items()}},
         text="\n".join(_lines(values, outputs)),
     )
 
 
-def _require_endpoint(spec: EnvironmentSpec, endpoint: str) -> None:
-    if endpoint not in spec.endpoints:
-        suggestion = closest(endpoint, spec.endpoints)
+def find_addressee(
+    workspace: Workspace, name: str, *, model: str | None = None, variant: str | None = None
+) -> Addressee:
+    """Who answers what is sent to an endpoint, or UsageError where that is open or is nobody."""
+    spec = workspace.spec
+    _require_known(name, spec.endpoints, f"environment {spec.name!r} has no endpoint")
+    endpoint, full = spec.endpoints[name], spec.endpoint_name(name)
+    if endpoint.asynchronous is not None:
         raise UsageError(
-            f"environment {spec.name!r} has no endpoint {endpoint!r}",
-            remedy=f"did you mean '{suggestion}'?" if suggestion else f"it has: {', '.join(spec.endpoints)}",
+            f"the endpoint {name!r} takes its requests into a queue and answers none at once",
+            remedy=f"put requests below s3://{spec.data_bucket}/{naming.request_prefix(full)} and call "
+            "InvokeEndpointAsync",
+        )
+    chosen = _variant(name, endpoint, variant)
+    if isinstance(endpoint, MultiModelEndpoint):
+        model = _one_of_several(name, endpoint, model)
+        return Addressee(
+            full, _record(workspace, model), target_model=_target(workspace, name, model), variant=variant
+        )
+    serves = chosen.model or endpoint.model
+    if model is not None:
+        _require_known(model, [serves], f"the variant {chosen.name!r} of the endpoint {name!r} has no model")
+    component = naming.component_name(full) if endpoint.components else None
+    return Addressee(full, _record(workspace, serves), variant=variant, component=component)
+
+
+def _variant(name: str, endpoint: EndpointSpec, wanted: str | None) -> Variant:
+    answering = {variant.name: variant for variant in endpoint.variants if not variant.shadow}
+    if wanted is None:
+        return endpoint.variants[0]
+    _require_known(wanted, answering, f"the endpoint {name!r} has no answering variant")
+    return answering[wanted]
+
+
+def _one_of_several(name: str, endpoint: MultiModelEndpoint, wanted: str | None) -> str:
+    if wanted is None:
+        if len(endpoint.models) == 1:
+            return endpoint.models[0]
+        raise UsageError(
+            f"the endpoint {name!r} serves {len(endpoint.models)} models",
+            remedy=f"say which one is meant, for example --model {endpoint.models[0]}",
+        )
+    _require_known(wanted, endpoint.models, f"the endpoint {name!r} serves no model")
+    return wanted
+
+
+def _target(workspace: Workspace, name: str, model: str) -> str:
+    """The TargetModel of a model, which the lock tells."""
+    artifact = workspace.artifact_for(model, workspace.spec.endpoints[name].instance)
+    if artifact is None:
+        raise InvalidFilesError(workspace.unbuilt(name))
+    return naming.target_model(model, artifact.digest)
+
+
+def _record(workspace: Workspace, model: str) -> ModelSpec:
+    return workspace.models[model].record
+
+
+def _require_known(name: str, known: Iterable[str], complaint: str) -> None:
+    known = list(known)
+    if name not in known:
+        suggestion = closest(name, known)
+        raise UsageError(
+            f"{complaint} {name!r}",
+            remedy=f"did you mean '{suggestion}'?" if suggestion else f"it has: {', '.join(known[:10])}",
+        )
+
+
+def _require_texts(addressee: Addressee) -> None:
+    if addressee.model.recipe.input == "tokens":
+        raise UsageError(
+            f"the model {addressee.model.name!r} takes tokens, and this command sends texts",
+            remedy="tokenise them and send input_ids and attention_mask, int64 arrays, with endpoint_client: "
+            'EndpointClient(...).infer({"input_ids": ids, "attention_mask": mask})',
         )
 
 

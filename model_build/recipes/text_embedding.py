@@ -1,9 +1,8 @@
-"""text-embedding: texts in, one vector each out, as an ensemble of a tokenizer and a pooled encoder."""
+"""text-embedding: texts or their tokens in, one vector each out, by a pooled encoder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,34 +10,19 @@ from numpy.typing import NDArray
 
 from catalog.documents import Document
 from catalog.errors import InvalidFilesError, UsageError
-from catalog.manifests import ParityReport, TensorSpec
+from catalog.manifests import ParityReport
 from catalog.models import ModelSpec
 from catalog.targets import Target
-from model_build.execution_environment import (
-    ExecutionEnvironment,
-    build_environment,
-    installed_requirement,
-)
 from model_build.exporters.records import ExportedGraph
 from model_build.parity import Comparison, compare, judge
 from model_build.progress import Steps
 from model_build.recipes.base import LaidRepository, Workshop
-from model_build.repository import (
-    EnsembleStep,
-    add_ensemble,
-    add_onnx_model,
-    add_python_model,
-    environment_file,
-)
-from model_build.serving_check import ServedCase
+from model_build.recipes.embedding_layouts import layout_for
 
 if TYPE_CHECKING:
     from model_build.exporters.text_embedding import TextEmbeddingFramework
 
 Array = NDArray[Any]
-TOKENIZER, ENCODER = "tokenizer", "model"
-TOKENIZER_CODE = Path(__file__).parent.parent / "served" / "text_tokenizer.py"
-TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
 RANDOM_SEED = 20240917
 
 
@@ -49,12 +33,13 @@ class TextEmbedding:
 
     def __init__(self, model: Document[ModelSpec]) -> None:
         self._spec = model.record
-        if self._spec.name in (TOKENIZER, ENCODER):
+        self._layout = layout_for(self._spec)
+        if self._spec.name in self._layout.parts:
             raise InvalidFilesError(
                 [
                     model.problem(
                         ("name",),
-                        f"{self._spec.name!r} is the name of a part of every text-embedding artifact",
+                        f"{self._spec.name!r} is the name of a part of every artifact that takes texts",
                         remedy="give the model another name",
                     )
                 ]
@@ -69,26 +54,26 @@ class TextEmbedding:
             )
 
     def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
-        """Load the framework, export, compare, and lay the three folders."""
+        """Load the framework, export, compare, and lay the repository."""
         framework = steps.run(
             "load", lambda: self._load(workshop), lambda loaded: f"vocabulary of {loaded.vocabulary_size}"
         )
         graph = steps.run("export", lambda: framework.export(workshop.folder / "graph"), _describe_graph)
         parity = steps.run("compare graph", lambda: self._compare_graph(framework, graph), describe_parity)
         repository = workshop.folder / "repository"
-        environment = steps.run(
+        python = steps.run(
             "repository",
-            lambda: self._lay(repository, graph, framework, workshop),
-            lambda laid: f"{self._spec.name}, {TOKENIZER}, {ENCODER}; runs on {_any(laid.python)}",
+            lambda: self._layout.lay(repository, graph, framework, workshop),
+            lambda bound: f"{', '.join((self._spec.name, *self._layout.parts))}; runs on {_any(bound)}",
         )
         return LaidRepository(
             folder=repository,
             entry=self._spec.name,
-            target=Target(workshop.target.hardware, environment.python),
-            inputs=(TEXT,),
+            target=Target(workshop.target.hardware, python),
+            inputs=self._layout.inputs(graph),
             outputs=graph.outputs,
             parity=(parity,),
-            cases=list(self._served_cases(framework, graph.outputs)),
+            cases=list(self._layout.cases(framework, graph.outputs[0].name)),
         )
 
     def _load(self, workshop: Workshop) -> TextEmbeddingFramework:
@@ -122,50 +107,6 @@ class TextEmbedding:
         for begin in range(0, len(texts), self._spec.batching.max_batch):
             yield "test inputs", *framework.tokenize(texts[begin : begin + self._spec.batching.max_batch])
 
-    def _lay(
-        self,
-        repository: Path,
-        graph: ExportedGraph,
-        framework: TextEmbeddingFramework,
-        workshop: Workshop,
-    ) -> ExecutionEnvironment:
-        batching = self._spec.batching
-        version = add_python_model(
-            repository,
-            name=TOKENIZER,
-            code=TOKENIZER_CODE,
-            inputs=(TEXT,),
-            outputs=graph.inputs,
-            batching=batching,
-        )
-        (version / "tokenizer.json").write_text(framework.served_tokenizer(), encoding="utf-8")
-        environment = build_environment(
-            [installed_requirement("tokenizers")],
-            file=environment_file(repository, TOKENIZER),
-            cache_dir=workshop.cache_dir,
-            python=workshop.target.python,
-        )
-        add_onnx_model(repository, name=ENCODER, graph=graph, batching=batching)
-        add_ensemble(
-            repository,
-            name=self._spec.name,
-            inputs=(TEXT,),
-            outputs=graph.outputs,
-            steps=_steps(graph),
-            max_batch=batching.max_batch,
-        )
-        return environment
-
-    def _served_cases(
-        self, framework: TextEmbeddingFramework, outputs: Sequence[TensorSpec]
-    ) -> Iterator[ServedCase]:
-        """The test inputs, and with them the shortest text there is and one that must be cut."""
-        for number, text in enumerate(self._spec.test_inputs, start=1):
-            yield _served_case(framework, outputs[0].name, f"test input {number}", text)
-        too_long = " ".join(self._spec.test_inputs * (self._spec.recipe.max_length // 4 + 1))
-        for name, text in (("an empty text", ""), ("a text to cut", too_long)):
-            yield _served_case(framework, outputs[0].name, name, text, typical=False)
-
 
 def shapes_to_compare(max_batch: int, max_length: int) -> list[tuple[int, int]]:
     """Batches and lengths at their bounds, odd ones between them; the largest is as large as needed only."""
@@ -178,24 +119,6 @@ def describe_parity(report: ParityReport) -> str:
     return (
         f"{report.cases} cases, cosine >= {report.min_cosine:.7f}, error <= {report.max_absolute_error:.1e}"
     )
-
-
-def _served_case(
-    framework: TextEmbeddingFramework, output: str, name: str, text: str, *, typical: bool = True
-) -> ServedCase:
-    expected = framework.embed_tokens(*framework.tokenize([text]))
-    return ServedCase(
-        name, {TEXT.name: np.array([[text]], dtype=np.object_)}, {output: expected}, typical=typical
-    )
-
-
-def _steps(graph: ExportedGraph) -> list[EnsembleStep]:
-    tokens = {tensor.name: tensor.name for tensor in graph.inputs}
-    vectors = {tensor.name: tensor.name for tensor in graph.outputs}
-    return [
-        EnsembleStep(TOKENIZER, {TEXT.name: TEXT.name}, tokens),
-        EnsembleStep(ENCODER, tokens, vectors),
-    ]
 
 
 def _describe_graph(graph: ExportedGraph) -> str:

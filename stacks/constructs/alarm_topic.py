@@ -1,46 +1,78 @@
-"""The topic that every alarm of an environment goes to."""
+"""The topic that every alarm of an environment, and every failed update of its endpoints, goes to."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from catalog import naming
-from catalog.environments import EnvironmentSpec
+_ALARMS = "cloudwatch.amazonaws.com"
+_EVENTS = "events.amazonaws.com"
 
 
 class AlarmTopic(Construct):
-    """An encrypted topic that this environment's alarms publish to and its e-mail addresses hear."""
+    """An encrypted topic. Alarms whose names begin in one way and EventBridge's rules publish to it."""
 
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
-        environment: EnvironmentSpec,
+        name: str,
         key: kms.IKey,
+        alarm_prefix: str,
+        emails: Sequence[str] = (),
     ) -> None:
         super().__init__(scope, construct_id)
-        self.topic = sns.Topic(
-            self,
-            "Topic",
-            topic_name=naming.alarm_topic_name(environment.base),
-            master_key=key,
-            enforce_ssl=True,
-        )
-        alarms = f"arn:aws:cloudwatch:{environment.region}:{environment.account}:alarm:{environment.base}-*"
+        stack = cdk.Stack.of(self)
+        self.topic = sns.Topic(self, "Topic", topic_name=name, master_key=key, enforce_ssl=True)
+        # Spelled out, since the key's policy cannot refer to the topic that refers to the key.
+        arn = f"arn:aws:sns:{stack.region}:{stack.account}:{name}"
+        of_this_account = {
+            "ArnLike": {
+                "aws:SourceArn": f"arn:aws:cloudwatch:{stack.region}:{stack.account}:alarm:{alarm_prefix}*"
+            },
+            "StringEquals": {"aws:SourceAccount": stack.account},
+        }
         # The TLS rule replaces SNS's own policy, which let alarms of the account in; this lets them in again.
+        self._publish(_ALARMS, "AlarmsPublish", of_this_account)
+        self._encrypt(key, _ALARMS, "AlarmsPublishToTheEncryptedTopic", of_this_account)
+        # EventBridge names neither its rule nor its account to SNS or KMS ("conditions are not supported"):
+        # with a condition on them its messages would be lost without a word. SNS itself names the topic.
+        self._publish(_EVENTS, "EventsPublish", None)
+        self._encrypt(
+            key,
+            _EVENTS,
+            "EventsPublishToTheEncryptedTopic",
+            {"StringEquals": {"kms:EncryptionContext:aws:sns:topicArn": arn}},
+        )
+        for address in emails:
+            self.topic.add_subscription(subscriptions.EmailSubscription(address))
+
+    def _publish(self, service: str, sid: str, conditions: dict[str, dict[str, str]] | None) -> None:
         self.topic.add_to_resource_policy(
             iam.PolicyStatement(
-                sid="AlarmsPublish",
-                principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+                sid=sid,
+                principals=[iam.ServicePrincipal(service)],
                 actions=["sns:Publish"],
                 resources=[self.topic.topic_arn],
-                conditions={"ArnLike": {"aws:SourceArn": alarms}},
+                conditions=conditions,
             )
         )
-        for address in environment.alarm_emails:
-            self.topic.add_subscription(subscriptions.EmailSubscription(address))
+
+    def _encrypt(self, key: kms.IKey, service: str, sid: str, conditions: dict[str, dict[str, str]]) -> None:
+        key.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid=sid,
+                principals=[iam.ServicePrincipal(service)],
+                actions=["kms:Decrypt", "kms:GenerateDataKey*"],
+                # In a key's own policy, * is this key.
+                resources=["*"],
+                conditions=conditions,
+            )
+        )

@@ -1,16 +1,25 @@
-"""Follows the load: so many machines that each carries the invocations it was measured to carry."""
+"""Follows the load and the clock: machines, or copies of an inference component, come and go."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from aws_cdk import aws_applicationautoscaling as autoscaling
 from constructs import Construct, IDependable
 
 from catalog.endpoints import ServingOptions
-from stacks.watched import Watched, WatchedVariant
+from catalog.scaling import Scaling
+from stacks.constructs.planned_alarm import add_alarm
+from stacks.metrics import Metric
+from stacks.scaling_plan import ScalingPlan, ScheduledLimits, Stepping, Tracking, scaling_plans
+from stacks.watched import Watched
 
 
 class Autoscaling(Construct):
-    """Target tracking on invocations per machine and minute."""
+    """Scales every variant whose number of machines varies, or the copies of the inference component.
+
+    `endpoint` is what must exist before it can be scaled: the endpoint, or its inference component.
+    """
 
     def __init__(
         self,
@@ -22,39 +31,106 @@ class Autoscaling(Construct):
         endpoint: IDependable,
     ) -> None:
         super().__init__(scope, construct_id)
-        for variant in watched.variants:
-            if variant.scaling.varies:
-                self._follow(watched.endpoint_name, variant, options, endpoint)
+        self._prefix = watched.endpoint_name
+        for plan in scaling_plans(watched, options):
+            self._scale(plan, endpoint)
 
-    def _follow(
-        self, endpoint_name: str, variant: WatchedVariant, options: ServingOptions, endpoint: IDependable
-    ) -> None:
+    def _scale(self, plan: ScalingPlan, endpoint: IDependable) -> None:
         target = autoscaling.CfnScalableTarget(
             self,
-            "Target",
+            f"{plan.id}-target",
             service_namespace="sagemaker",
-            scalable_dimension="sagemaker:variant:DesiredInstanceCount",
-            resource_id=f"endpoint/{endpoint_name}/variant/{variant.name}",
-            min_capacity=variant.scaling.min_instances,
-            max_capacity=variant.scaling.max_instances,
+            scalable_dimension=plan.dimension,
+            resource_id=plan.resource_id,
+            min_capacity=plan.minimum,
+            max_capacity=plan.maximum,
+            scheduled_actions=_scheduled_actions(plan.scheduled),
         )
-        # The resource id is text, so nothing else says that the endpoint must exist first.
+        # The resource id is text, so nothing else says what must exist first.
         target.node.add_dependency(endpoint)
-        tracking = autoscaling.CfnScalingPolicy.TargetTrackingScalingPolicyConfigurationProperty(
-            target_value=options.measures["invocations_per_instance"],
-            scale_out_cooldown=variant.scaling.scale_out_cooldown_s,
-            scale_in_cooldown=variant.scaling.scale_in_cooldown_s,
-            predefined_metric_specification=(
-                autoscaling.CfnScalingPolicy.PredefinedMetricSpecificationProperty(
-                    predefined_metric_type="SageMakerVariantInvocationsPerInstance"
+        for tracking in plan.tracked:
+            self._track(plan, tracking, target.ref)
+        for stepping in plan.stepped:
+            self._step(plan, stepping, target.ref)
+
+    def _track(self, plan: ScalingPlan, tracking: Tracking, target_id: str) -> None:
+        name = f"{plan.id}-{tracking.measure.replace('_', '-')}"
+        autoscaling.CfnScalingPolicy(
+            self,
+            name,
+            policy_name=f"{self._prefix}-{name}",
+            policy_type="TargetTrackingScaling",
+            scaling_target_id=target_id,
+            target_tracking_scaling_policy_configuration=_tracking_configuration(tracking, plan.scaling),
+        )
+
+    def _step(self, plan: ScalingPlan, stepping: Stepping, target_id: str) -> None:
+        name = f"{plan.id}-{stepping.id}"
+        policy = autoscaling.CfnScalingPolicy(
+            self,
+            name,
+            policy_name=f"{self._prefix}-{name}",
+            policy_type="StepScaling",
+            scaling_target_id=target_id,
+            step_scaling_policy_configuration=(
+                autoscaling.CfnScalingPolicy.StepScalingPolicyConfigurationProperty(
+                    adjustment_type="ChangeInCapacity",
+                    metric_aggregation_type="Average",
+                    cooldown=stepping.cooldown_s,
+                    step_adjustments=[
+                        autoscaling.CfnScalingPolicy.StepAdjustmentProperty(
+                            scaling_adjustment=step.change,
+                            metric_interval_lower_bound=step.lower,
+                            metric_interval_upper_bound=step.upper,
+                        )
+                        for step in stepping.adjustments
+                    ],
                 )
             ),
         )
-        autoscaling.CfnScalingPolicy(
-            self,
-            "Policy",
-            policy_name=f"{endpoint_name}-invocations",
-            policy_type="TargetTrackingScaling",
-            scaling_target_id=target.ref,
-            target_tracking_scaling_policy_configuration=tracking,
+        add_alarm(self, f"{name}-alarm", plan=stepping.alarm, alarm_actions=[policy.ref])
+
+
+def _scheduled_actions(
+    scheduled: Sequence[ScheduledLimits],
+) -> list[autoscaling.CfnScalableTarget.ScheduledActionProperty] | None:
+    return [
+        autoscaling.CfnScalableTarget.ScheduledActionProperty(
+            scheduled_action_name=limits.name,
+            schedule=limits.schedule,
+            timezone=limits.timezone,
+            scalable_target_action=autoscaling.CfnScalableTarget.ScalableTargetActionProperty(
+                min_capacity=limits.minimum, max_capacity=limits.maximum
+            ),
         )
+        for limits in scheduled
+    ] or None
+
+
+def _tracking_configuration(
+    tracking: Tracking, scaling: Scaling
+) -> autoscaling.CfnScalingPolicy.TargetTrackingScalingPolicyConfigurationProperty:
+    predefined = tracking.predefined and (
+        autoscaling.CfnScalingPolicy.PredefinedMetricSpecificationProperty(
+            predefined_metric_type=tracking.predefined
+        )
+    )
+    return autoscaling.CfnScalingPolicy.TargetTrackingScalingPolicyConfigurationProperty(
+        target_value=tracking.target,
+        scale_out_cooldown=scaling.scale_out_cooldown_s,
+        scale_in_cooldown=scaling.scale_in_cooldown_s,
+        predefined_metric_specification=predefined or None,
+        customized_metric_specification=_customized(tracking.metric) if tracking.metric else None,
+    )
+
+
+def _customized(metric: Metric) -> autoscaling.CfnScalingPolicy.CustomizedMetricSpecificationProperty:
+    return autoscaling.CfnScalingPolicy.CustomizedMetricSpecificationProperty(
+        namespace=metric.namespace,
+        metric_name=metric.name,
+        statistic="Average",
+        dimensions=[
+            autoscaling.CfnScalingPolicy.MetricDimensionProperty(name=name, value=value)
+            for name, value in metric.dimensions
+        ],
+    )

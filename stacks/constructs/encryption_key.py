@@ -1,38 +1,61 @@
-"""The environment's key: artifacts, images, endpoint volumes and alarm messages are encrypted with it."""
+"""The environment's key: artifacts, data, images, volumes, logs and alarm messages are encrypted with it."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from catalog import naming
-from catalog.environments import EnvironmentSpec
-from stacks.removal import removal_policy
-
 
 class EncryptionKey(Construct):
-    """A customer-managed key that rotates every year, found by its alias."""
+    """A customer-managed key that rotates every year, found by its alias.
 
-    def __init__(self, scope: Construct, construct_id: str, *, environment: EnvironmentSpec) -> None:
+    `log_groups` are the names, or patterns of them, of the log groups that CloudWatch encrypts with it.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        alias: str,
+        description: str,
+        removal: cdk.RemovalPolicy,
+        log_groups: Sequence[str] = (),
+    ) -> None:
         super().__init__(scope, construct_id)
         self.key = kms.Key(
             self,
             "Key",
-            alias=naming.key_alias(environment.base),
-            description=f"Encrypts artifacts, images, volumes and alarms of {environment.base}",
+            alias=alias,
+            description=description,
             enable_key_rotation=True,
-            removal_policy=removal_policy(environment),
+            removal_policy=removal,
             # The shortest wait KMS allows; a key that is retained is never scheduled for deletion.
-            pending_window=cdk.Duration.days(7) if environment.removal == "destroy" else None,
+            pending_window=cdk.Duration.days(7) if removal == cdk.RemovalPolicy.DESTROY else None,
         )
+        if log_groups:
+            self._serve_logs(log_groups)
+
+    def _serve_logs(self, names: Sequence[str]) -> None:
+        stack = cdk.Stack.of(self)
+        groups = [f"arn:aws:logs:{stack.region}:{stack.account}:log-group:{name}" for name in names]
         self.key.add_to_resource_policy(
             iam.PolicyStatement(
-                sid="AlarmsPublishToTheEncryptedTopic",
-                principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
-                actions=["kms:Decrypt", "kms:GenerateDataKey*"],
+                sid="LogsAreEncrypted",
+                principals=[iam.ServicePrincipal(f"logs.{stack.region}.amazonaws.com")],
+                actions=[
+                    "kms:Decrypt",
+                    "kms:DescribeKey",
+                    "kms:Encrypt",
+                    "kms:GenerateDataKey*",
+                    "kms:ReEncrypt*",
+                ],
                 # In a key's own policy, * is this key.
                 resources=["*"],
+                conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
             )
         )

@@ -1,4 +1,4 @@
-"""The log group of an endpoint's containers."""
+"""The log group of an endpoint's containers, and the counts of what Triton complains of in it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from stacks.triton_log import FILTER_PATTERNS, log_count
 from stacks.watched import Watched
 
 
@@ -31,3 +32,22 @@ class EndpointLog(Construct):
             kms_key_id=key_arn,
         )
         group.apply_removal_policy(removal)
+        for count, pattern in FILTER_PATTERNS.items():
+            metric = log_count(watched, count).metric
+            logs.CfnMetricFilter(
+                self,
+                count.value,
+                log_group_name=group.ref,
+                filter_name=count.value,
+                filter_pattern=pattern,
+                metric_transformations=[
+                    logs.CfnMetricFilter.MetricTransformationProperty(
+                        metric_namespace=metric.namespace,
+                        metric_name=metric.name,
+                        metric_value="1",
+                        # Told to be well where nothing is said, rather than not to be known.
+                        default_value=0,
+                        unit="Count",
+                    )
+                ],
+            )

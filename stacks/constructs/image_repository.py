@@ -7,10 +7,6 @@ from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from catalog import naming
-from catalog.environments import EnvironmentSpec
-from stacks.removal import removal_policy
-
 
 class ImageRepository(Construct):
     """Images are scanned when they arrive, and a tag means one image for good."""
@@ -20,21 +16,21 @@ class ImageRepository(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        environment: EnvironmentSpec,
-        image: str,
+        name: str,
         key: kms.IKey,
+        removal: cdk.RemovalPolicy,
     ) -> None:
         super().__init__(scope, construct_id)
         repository = ecr.Repository(
             self,
             "Repository",
-            repository_name=naming.image_repository_name(environment.base, image),
+            repository_name=name,
             image_scan_on_push=True,
             image_tag_mutability=ecr.TagMutability.IMMUTABLE,
             encryption=ecr.RepositoryEncryption.KMS,
             encryption_key=key,
-            removal_policy=removal_policy(environment),
-            empty_on_delete=environment.removal == "destroy",
+            removal_policy=removal,
+            empty_on_delete=removal == cdk.RemovalPolicy.DESTROY,
             # Only what no tag names: an endpoint that scales out pulls its image again, however old it is.
             lifecycle_rules=[
                 ecr.LifecycleRule(

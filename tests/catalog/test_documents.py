@@ -34,8 +34,28 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
             "    zzz: 1\n    kind:",
             "dev.yaml:7: endpoints.search.zzz: unknown key\n  help: known keys here: alarms, asynchronous, "
             "challenger, components, data_capture, download_timeout_s, environment, inference_ami, "
-            "instance_type, kind, log_retention_days, model, model_cache, models, network_isolation, "
-            "rollout, scaling, shadow, startup_timeout_s",
+            "instance_type, kind, log_retention_days, model, network_isolation, rollout, scaling, shadow, "
+            "startup_timeout_s",
+        ),
+        (
+            "    kind: ensemble\n    model: minilm",
+            "    kind: multi-model\n    models: [minilm]\n    shadow: {}",
+            "dev.yaml:9: endpoints.search.shadow: kind: multi-model has no such key, kind: single or "
+            "ensemble has\n  help: remove it; known keys here: alarms, asynchronous, components, "
+            "data_capture, download_timeout_s, environment, inference_ami, instance_type, kind, "
+            "log_retention_days, model_cache, models, network_isolation, rollout, scaling, startup_timeout_s",
+        ),
+        (
+            "    kind: ensemble",
+            "    kind: ensemble\n    rollout: {strategy: linear, percent: 20}",
+            "dev.yaml:8: endpoints.search.rollout.percent: unknown key\n  help: did you mean 'step_percent'?",
+        ),
+        (
+            "    kind: ensemble",
+            "    kind: ensemble\n    rollout: {strategy: rolling, bake_s: 20}",
+            "dev.yaml:8: endpoints.search.rollout.bake_s: strategy: rolling has no such key, strategy: "
+            "all-at-once has\n  help: remove it; known keys here: batch_percent, roll_back_on, strategy, "
+            "wait_s",
         ),
         (
             'account: "111111111111"',

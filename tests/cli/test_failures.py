@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import boto3
 import numpy as np
 import pytest
-from moto import mock_aws
 
 from catalog.locks import Lock, add_to_lock, load_lock, write_lock
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, ServedBy
@@ -156,15 +153,6 @@ def test_a_lock_keeps_what_another_build_wrote_meanwhile(project: Project) -> No
     write_lock(file, Lock().with_artifact(manifest_of(project, model="other")))
     add_to_lock(file, [manifest_of(project)])
     assert set(load_lock(file).record.models) == {"minilm", "other"}
-
-
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    with mock_aws():
-        yield boto3.client("sts", region_name="eu-west-1").get_caller_identity()["Account"]
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_a_misspelt_key(project: Project, capsys: pytest.CaptureFixture[str]) ->
     assert "did you mean 'instance_type'?" in err
 
 
-@pytest.mark.parametrize("command", ["validate", "build", "deploy", "destroy"])
+@pytest.mark.parametrize("command", ["validate", "build", "diff", "deploy", "destroy"])
 def test_an_unknown_environment(project: Project, capsys: pytest.CaptureFixture[str], command: str) -> None:
     code, _, err = outcome(capsys, project, command, "dve")
     assert code == 2
@@ -61,8 +61,11 @@ def test_unknown_names_get_a_suggestion(
     assert err.startswith(f"error: {message}\n  help: did you mean")
 
 
-def test_deploying_what_is_not_in_the_lock(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = outcome(capsys, project, "deploy", "dev")
+@pytest.mark.parametrize("command", ["diff", "deploy"])
+def test_deploying_what_is_not_in_the_lock(
+    project: Project, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    code, _, err = outcome(capsys, project, command, "dev")
     assert code == 2
     assert "dev.lock.yaml has no artifact of 'minilm' for cpu or cpu-py312" in err
     assert "help: run `tritonstack build dev` and commit dev.lock.yaml" in err
@@ -104,7 +107,9 @@ def test_a_misspelt_command_gets_a_suggestion(project: Project, capsys: pytest.C
     assert "validate" in err
 
 
-@pytest.mark.parametrize("command", ["validate", "up", "down", "build", "deploy", "invoke", "destroy"])
+@pytest.mark.parametrize(
+    "command", ["validate", "quotas", "up", "down", "build", "diff", "deploy", "invoke", "destroy"]
+)
 def test_every_command_has_help_with_an_example(
     capsys: pytest.CaptureFixture[str], project: Project, command: str
 ) -> None:
@@ -119,3 +124,30 @@ def test_the_clouds_capabilities_are_listed(project: Project, capsys: pytest.Cap
     assert code == 0
     assert "AWS::SageMaker::Endpoint" in {item["type"] for item in result["types"]}
     assert "ProductionVariant.InstanceType" in result["sagemaker_without_effect"]
+
+
+def test_quotas_name_what_to_ask_for_and_why(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = outcome(capsys, project, "quotas", "dev")
+    assert code == 0
+    assert out == (
+        "4  ml.c7i.xlarge for endpoint usage (sagemaker)\n"
+        "     search: 2 machines, and as many again during an update\n"
+        "4  Number of instances across active endpoints (sagemaker)\n"
+        "     all endpoints together\n"
+        "1  Scalable targets for SageMaker (application-autoscaling)\n"
+        "     one for each variant that scales, of search\n"
+    )
+    assert "Quotas hold for all that account 111111111111 runs in eu-west-1" in err
+
+
+def test_quotas_for_machines(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = outcome(capsys, project, "--json", "quotas", "dev")
+    result = json.loads(out)
+    assert code == 0
+    assert (result["account"], result["region"]) == ("111111111111", "eu-west-1")
+    assert result["quotas"][0] == {
+        "service": "sagemaker",
+        "name": "ml.c7i.xlarge for endpoint usage",
+        "value": 4,
+        "reasons": ["search: 2 machines, and as many again during an update"],
+    }

@@ -19,8 +19,8 @@ from endpoint_client import decode_reply, encode_request
 from model_build import BuildFolders, Progress, build_model, verify_artifact
 from model_build.archive import unpack
 from model_build.errors import ParityError, ServingError, SourceError
-from model_build.recipes.text_embedding import TOKENIZER_CODE
-from model_build.serving_check import ServedCase, join_cases
+from model_build.recipes.embedding_layouts import TOKENIZER_CODE
+from model_build.serving_check import ServedCase, join_cases, same_shapes
 from tests.model_build.tiny import TEXTS, write_model
 from triton_runtime import TritonFailedError, TritonNotFoundError, TritonServer, find_installation
 
@@ -118,6 +118,28 @@ def _a_bad_text_spares_the_others(artifact: Path, work: Path, folders: BuildFold
 
 
 @pytest.mark.e2e
+def test_a_model_that_takes_tokens_is_one_triton_model(
+    tmp_path: Path, tiny_folder: Path, folders: BuildFolders
+) -> None:
+    """Served in both hosting modes by the build itself; bound to no Python, whatever was asked for."""
+    model = write_model(tmp_path / "model", source=f"file://{tiny_folder}", takes="tokens")
+    built = build_model(model=model, folders=folders, targets=["cpu-py312", "cpu"]).manifest
+    assert (built.entry_model, built.target) == ("tiny", "cpu")
+    assert [file.path for file in built.files] == ["tiny/1/model.onnx", "tiny/config.pbtxt"]
+    assert [(t.name, t.datatype, t.shape) for t in (*built.inputs, *built.outputs)] == [
+        ("input_ids", "INT64", (-1,)),
+        ("attention_mask", "INT64", (-1,)),
+        ("embedding", "FP32", (32,)),
+    ]
+    assert built.item_bytes == 32 * 4
+    served = next(report for report in built.parity if report.stage == "served")
+    assert served.min_cosine > 0.9999
+    # Six texts alone, and four padded to one length: alone, in the rows of one request, at once, multi-model.
+    assert served.cases > 3 * 10
+    assert [report.batch for report in built.latency] == [1, 4]
+
+
+@pytest.mark.e2e
 def test_an_accepted_error_that_is_missed(tmp_path: Path, tiny_folder: Path, folders: BuildFolders) -> None:
     model = write_model(
         tmp_path, source=f"file://{tiny_folder}", extra="accept: {cosine: 1, absolute: 1.0e-12}\n"
@@ -138,7 +160,7 @@ def test_what_is_served_is_compared(
     text = TOKENIZER_CODE.read_text()
     assert right in text
     code.write_text(text.replace(right, wrong))
-    monkeypatch.setattr("model_build.recipes.text_embedding.TOKENIZER_CODE", code)
+    monkeypatch.setattr("model_build.recipes.embedding_layouts.TOKENIZER_CODE", code)
     with pytest.raises(ParityError, match="the served artifact answers otherwise") as caught:
         build_model(model=write_model(tmp_path, source=f"file://{tiny_folder}"), folders=folders)
     assert "alone: test input 1" in caught.value.message
@@ -167,7 +189,7 @@ def test_what_does_not_serve_is_no_artifact(
     message: str,
 ) -> None:
     (tmp_path / "code.py").write_text(code)
-    monkeypatch.setattr("model_build.recipes.text_embedding.TOKENIZER_CODE", tmp_path / "code.py")
+    monkeypatch.setattr("model_build.recipes.embedding_layouts.TOKENIZER_CODE", tmp_path / "code.py")
     with pytest.raises(error, match=message):
         build_model(model=write_model(tmp_path, source=f"file://{tiny_folder}"), folders=folders)
     assert nothing_is_left(folders)
@@ -194,6 +216,12 @@ def test_minilm(tmp_path: Path, folders: BuildFolders) -> None:
         [sys.executable, "-c", script, *places], cwd=project.root, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["True", built.manifest.digest, "False"]
+
+
+def test_only_cases_of_one_shape_share_a_request() -> None:
+    short, long = np.array([[1]]), np.array([[1, 2]])
+    cases = [ServedCase(name, {"x": array}, {}) for name, array in (("a", short), ("b", long), ("c", short))]
+    assert [[case.name for case in group] for group in same_shapes(cases)] == [["a", "c"], ["b"]]
 
 
 def test_cases_are_joined_row_by_row() -> None:

@@ -185,6 +185,13 @@ def test_names_of_parts_are_taken(tmp_path: Path, name: str) -> None:
         recipe_for(write_model(tmp_path, name=name, source="file://x"))
 
 
+@pytest.mark.parametrize("name", ["tokenizer", "model"])
+def test_a_model_without_parts_may_have_their_names(tmp_path: Path, name: str) -> None:
+    model = write_model(tmp_path, name=name, source="file://x", takes="tokens")
+    assert recipe_for(model)
+    assert model.record.layout == "single"
+
+
 def test_gpu_targets_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"builds for cpu, not for sm86-24\.09"):
         recipe_for(write_model(tmp_path, source="file://x")).check_target(Target("sm86-24.09"))

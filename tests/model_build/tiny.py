@@ -50,14 +50,16 @@ def save_tiny_model(folder: Path) -> Path:
     return folder
 
 
-def write_model(folder: Path, *, name: str = "tiny", source: str, extra: str = "") -> Document[ModelSpec]:
+def write_model(
+    folder: Path, *, name: str = "tiny", source: str, extra: str = "", takes: str = "text"
+) -> Document[ModelSpec]:
     """A model.yaml for such an encoder."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = "".join(f"  - {text}\n" for text in TEXTS)
     file = folder / "model.yaml"
     file.write_text(
         f"name: {name}\ndescription: Tiny.\nsource: {source}\n"
-        f"recipe: {{kind: text-embedding, max_length: 24}}\nbatching: {{max_batch: 4}}\n"
+        f"recipe: {{kind: text-embedding, input: {takes}, max_length: 24}}\nbatching: {{max_batch: 4}}\n"
         f"test_inputs:\n{texts}{extra}"
     )
     return load_document(file, ModelSpec)

@@ -22,10 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 DIGEST = "ab" * 32
 
 MODEL = """\
-name: encoder
+name: {name}
 description: Sentence embeddings.
 source: file://weights
-recipe: {kind: text-embedding}
+recipe: {{kind: text-embedding}}
 test_inputs: [A man is eating food.]
 """
 
@@ -51,6 +51,7 @@ endpoints:
     kind: ensemble
     model: encoder
     instance_type: ml.g5.xlarge
+prices: {ml.c7i.xlarge: 0.25}
 """
 
 KEPT = """\
@@ -68,6 +69,62 @@ endpoints:
     scaling: {min_instances: 3, max_instances: 3}
 """
 
+EVERY = """\
+name: every
+account: "123456789012"
+region: us-east-1
+triton_release: "25.04"
+removal: destroy
+network: {create: {}}
+prices: {ml.g5.xlarge: 1.41}
+endpoints:
+  single:
+    kind: single
+    model: tokens
+    instance_type: ml.c7i.xlarge
+    environment: {TOKENIZERS_PARALLELISM: "false"}
+  shelf:
+    kind: multi-model
+    models: [encoder, ranker]
+    instance_type: ml.m7i.xlarge
+    model_cache: false
+    scaling: {min_instances: 2, max_instances: 4}
+    rollout: {strategy: canary, percent: 50, wait_s: 300}
+  queued:
+    kind: ensemble
+    model: encoder
+    instance_type: ml.c7i.xlarge
+    asynchronous: {max_concurrent_per_instance: 3}
+    scaling: {min_instances: 0, max_instances: 4}
+  component:
+    kind: ensemble
+    model: encoder
+    instance_type: ml.g5.xlarge
+    scaling: {min_instances: 0, max_instances: 3}
+    components: {memory_mb: 4096, max_copies: 3}
+    network_isolation: false
+  compared:
+    kind: ensemble
+    model: encoder
+    instance_type: ml.m7i.large
+    scaling: {min_instances: 4, max_instances: 8}
+    challenger: {model: ranker, share: 0.3}
+    rollout: {strategy: linear, step_percent: 50, wait_s: 400, roll_back_on: [server-errors]}
+  shadowed:
+    kind: ensemble
+    model: encoder
+    instance_type: ml.m7i.large
+    shadow: {instance_type: ml.g5.xlarge, share: 0.5}
+    data_capture: {sampling_percent: 5, content: [input]}
+  rolled:
+    kind: ensemble
+    model: encoder
+    instance_type: ml.g5.xlarge
+    scaling: {min_instances: 4, max_instances: 4}
+    inference_ami: al2023-ami-sagemaker-inference-gpu-4-1
+    rollout: {strategy: rolling, batch_percent: 25, wait_s: 120, roll_back_on: []}
+"""
+
 
 @dataclass(frozen=True)
 class Assembly:
@@ -79,6 +136,20 @@ class Assembly:
     @property
     def foundation(self) -> Template:
         return self.template(naming.foundation_stack_name(self.workspace.spec.base))
+
+    @property
+    def network(self) -> Template:
+        return self.template(naming.network_stack_name(self.workspace.spec.base))
+
+    @property
+    def stacks(self) -> list[str]:
+        """The names of all stacks."""
+        return sorted(file.name.removesuffix(".template.json") for file in self.templates)
+
+    @property
+    def templates(self) -> list[Path]:
+        """The files of all templates."""
+        return sorted(self.folder.glob("*.template.json"))
 
     def endpoint(self, name: str) -> Template:
         return self.template(naming.endpoint_stack_name(self.workspace.spec.base, name))
@@ -116,12 +187,18 @@ def lock_everything(project: Project, environment: str) -> Workspace:
 
 
 def write_project(folder: Path) -> Project:
-    """A project of one model and two environments, without locks."""
+    """A project of three models and three environments, without locks."""
     project = Project(folder)
     for file, text in (
-        (project.model_file("encoder"), MODEL),
+        (project.model_file("encoder"), MODEL.format(name="encoder")),
+        (project.model_file("ranker"), MODEL.format(name="ranker")),
+        (
+            project.model_file("tokens"),
+            MODEL.format(name="tokens").replace("text-embedding", "text-embedding, input: tokens"),
+        ),
         (project.environment_file("sample"), SAMPLE),
         (project.environment_file("kept"), KEPT),
+        (project.environment_file("every"), EVERY),
     ):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)

@@ -12,6 +12,7 @@ from catalog.project import Project
 from catalog.workspace import Workspace
 from stacks.environment import add_environment
 from tests.stacks.assemblies import ROOT, Assembly, Synthesise, lock_everything, new_app, write_project
+from tests.stacks.walled import write_walled
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +46,18 @@ def sample(bare_project: Callable[[], Project], synthesise: Synthesise) -> Assem
 def kept(bare_project: Callable[[], Project], synthesise: Synthesise) -> Assembly:
     """An environment whose data outlives its stacks."""
     return synthesise(lock_everything(bare_project(), "kept"))
+
+
+@pytest.fixture(scope="session")
+def every(bare_project: Callable[[], Project], synthesise: Synthesise) -> Assembly:
+    """An environment with a network of its own and an endpoint of every kind."""
+    return synthesise(lock_everything(bare_project(), "every"))
+
+
+@pytest.fixture(scope="session")
+def walled(tmp_path_factory: pytest.TempPathFactory, synthesise: Synthesise) -> Assembly:
+    """An environment with a network of its own, and a boundary around its roles."""
+    return synthesise(write_walled(tmp_path_factory.mktemp("project")))
 
 
 @pytest.fixture(scope="session")

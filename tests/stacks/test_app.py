@@ -66,20 +66,23 @@ def test_the_same_commit_gives_the_same_templates(sample, project, tmp_path):
         {file.name: file.read_bytes() for file in folder.glob("*.template.json")}
         for folder in (sample.folder, tmp_path)
     )
-    assert len(first) == 3
+    assert len(first) == 4
     assert first == second
 
 
 def test_without_an_environment_the_environments_are_listed(project, tmp_path):
     result = run_app(project, environment=None, outdir=tmp_path)
     assert result.returncode == 2
-    assert result.stderr == "no environment was named\n  help: add -c env=<name>; there are: kept, sample\n"
+    assert (
+        result.stderr
+        == "no environment was named\n  help: add -c env=<name>; there are: every, kept, sample\n"
+    )
 
 
 def test_an_unknown_environment_is_refused(project, tmp_path):
     result = run_app(project, environment="elsewhere", outdir=tmp_path)
     assert result.returncode == 2
-    assert result.stderr == "there is no environment 'elsewhere'\n  help: there are: kept, sample\n"
+    assert result.stderr == "there is no environment 'elsewhere'\n  help: there are: every, kept, sample\n"
 
 
 def test_every_fault_of_the_files_is_told_without_a_traceback(project, tmp_path):

@@ -5,65 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from catalog.endpoints import SingleEndpoint
-from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem
-from catalog.locks import Lock, LockedArtifact, write_lock
-from catalog.models import ModelSpec
+from catalog.locks import Lock, write_lock
 from catalog.project import Project
 from catalog.workspace import load_workspace
-from stacks.constructs.serving_model import container_environment
 from stacks.deployment import EndpointDeployment, plan_deployment
+from stacks.served import ModelArchive, ModelShelf
+from tests.stacks.assemblies import lock_everything
 
 GB = 1024**3
 
 
-def deployment(
-    *, model: str = "encoder", archive_bytes: int = 1, unpacked_bytes: int = 1
-) -> EndpointDeployment:
-    endpoint = SingleEndpoint(kind="ensemble", model=model, instance_type="ml.c7i.xlarge")
-    return EndpointDeployment(
-        environment=EnvironmentSpec(
-            name="sample",
-            account="123456789012",
-            region="eu-central-1",
-            triton_release="25.04",
-            endpoints={"plain": endpoint},
-        ),
-        name="plain",
-        endpoint=endpoint,
-        model=ModelSpec.model_validate_json(
-            f'{{"name": "{model}", "description": "d", "source": "file://weights",'
-            ' "recipe": {"kind": "text-embedding"}, "test_inputs": ["a"]}'
-        ),
-        artifact=LockedArtifact(
-            digest="ab" * 32,
-            spec_hash="cd" * 32,
-            archive_bytes=archive_bytes,
-            unpacked_bytes=unpacked_bytes,
-        ),
-    )
+def locked(
+    project: Project, *, endpoint: str = "plain", environment: str = "sample", **changes: int | str
+) -> EndpointDeployment | list[FileProblem]:
+    """The plan of an endpoint after its encoder's lock entry was changed."""
+    workspace = lock_everything(project, environment)
+    models = dict(workspace.lock.record.models)
+    models["encoder"] = {
+        target: artifact.model_copy(update=changes) for target, artifact in models["encoder"].items()
+    }
+    write_lock(project.lock_file(environment), Lock(models=models))
+    return plan_deployment(load_workspace(project, environment), endpoint)
 
 
-def locked(project: Project, **changes: int | str) -> EndpointDeployment | list[FileProblem]:
-    """The plan of sample's endpoint `plain` after its artifact's lock entry was changed."""
-    workspace = load_workspace(project, "sample")
-    entry = LockedArtifact(
-        digest="ab" * 32,
-        spec_hash=workspace.models["encoder"].record.hash,
-        archive_bytes=10,
-        unpacked_bytes=20,
-    ).model_copy(update=changes)
-    write_lock(project.lock_file("sample"), Lock(models={"encoder": {"cpu": entry}}))
-    return plan_deployment(load_workspace(project, "sample"), "plain")
+def refusals(planned: EndpointDeployment | list[FileProblem]) -> list[FileProblem]:
+    assert isinstance(planned, list)
+    return planned
 
 
 def only(planned: EndpointDeployment | list[FileProblem]) -> FileProblem:
-    assert isinstance(planned, list)
-    (problem,) = planned
+    (problem,) = refusals(planned)
     return problem
 
 
@@ -72,29 +45,46 @@ def project(bare_project: Callable[[], Project]) -> Project:
     return bare_project()
 
 
-@given(
-    archive_bytes=st.integers(min_value=1, max_value=300 * GB),
-    unpacked_bytes=st.integers(min_value=1, max_value=300 * GB),
-)
-def test_volume_holds_the_archive_and_its_files_twice(archive_bytes, unpacked_bytes):
-    plan = deployment(archive_bytes=archive_bytes, unpacked_bytes=unpacked_bytes)
-    assert plan.volume_gb >= 30
-    assert plan.volume_gb * GB > archive_bytes + 2 * unpacked_bytes
-    # And is not made much larger than that: a gigabyte costs money on every machine.
-    assert plan.volume_gb <= max(30, (archive_bytes + 2 * unpacked_bytes) // GB + 11)
+@pytest.fixture
+def plan(every) -> Callable[[str], EndpointDeployment]:
+    """Plans an endpoint of the environment with every kind."""
 
+    def planned(name: str) -> EndpointDeployment:
+        found = plan_deployment(every.workspace, name)
+        assert isinstance(found, EndpointDeployment)
+        return found
 
-@given(model=st.from_regex(r"[a-z](-?[a-z0-9]){0,19}", fullmatch=True))
-def test_container_environment_keeps_within_cloudformations_limits(model):
-    environment = container_environment(deployment(model=model))
-    assert len(environment) <= 100
-    assert all(len(text) <= 1024 for pair in environment.items() for text in pair)
+    return planned
 
 
 def test_a_built_endpoint_has_a_plan(project):
     plan = locked(project)
     assert isinstance(plan, EndpointDeployment)
-    assert plan.artifact.digest == "ab" * 32
+    (variant,) = plan.variants
+    assert variant.data == ModelArchive(
+        "s3://tritonstack-sample-artifacts-123456789012-eu-central-1/models/encoder/"
+        f"{'ab' * 32}/model.tar.gz",
+        entry_model="encoder",
+        versions_prefix="models/encoder/",
+    )
+
+
+def test_each_variant_is_planned_from_its_own_artifact(plan):
+    main, challenger = plan("compared").variants
+    assert (main.spec.name, challenger.spec.name) == ("main", "challenger")
+    assert isinstance(challenger.data, ModelArchive)
+    assert challenger.data.entry_model == "ranker"
+
+
+def test_a_multi_model_endpoint_is_planned_from_its_shelf(plan):
+    (variant,) = plan("shelf").variants
+    shelf = "s3://tritonstack-every-artifacts-123456789012-us-east-1/endpoints/tritonstack-every-shelf/"
+    assert variant.data == ModelShelf(shelf, cache=False)
+    assert variant.download_timeout_s is None
+
+
+def test_prices_of_the_file_reach_the_machines_they_are_of(plan):
+    assert [variant.price_per_hour for variant in plan("shadowed").variants] == [None, 1.41]
 
 
 def test_without_an_artifact_the_file_line_and_remedy_are_named(project):
@@ -111,6 +101,25 @@ def test_an_artifact_of_another_version_of_the_model_is_refused(project):
 
 
 def test_an_artifact_that_no_volume_holds_is_refused(project):
-    problem = only(locked(project, unpacked_bytes=300 * GB))
+    problem = refusals(locked(project, unpacked_bytes=300 * GB))[0]
     assert problem.line == 12
     assert "needs a volume of 611 GB, SageMaker attaches at most 512 GB" in problem.message
+
+
+def test_a_model_on_a_shelf_that_no_volume_holds_is_refused(project):
+    planned = locked(project, environment="every", endpoint="shelf", unpacked_bytes=300 * GB)
+    problem = refusals(planned)[0]
+    assert problem.field == "endpoints.shelf.instance_type"
+    assert "the artifact of 'encoder' needs a volume of 611 GB" in problem.message
+
+
+def test_out_of_memory_is_foreseen(project):
+    problem = only(locked(project, unpacked_bytes=9 * GB))
+    assert problem.message == (
+        "the artifact of 'encoder' is 9 GiB unpacked, and ml.c7i.xlarge has 8 GiB of memory"
+    )
+
+
+def test_machines_with_disks_of_their_own_hold_what_no_volume_does(project):
+    planned = locked(project, environment="every", endpoint="rolled", unpacked_bytes=300 * GB)
+    assert "is 300 GiB unpacked, and ml.g5.xlarge has 16 GiB of memory" in only(planned).message

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk.assertions import Match
+from aws_cdk.assertions import Match, Template
+from moto.events.models import EventPattern
+
+from catalog.environments import EnvironmentSpec
+from stacks.constructs.data_store import DEFAULT_EXPIRY_DAYS
+from stacks.foundation import FoundationStack
+from tests.stacks.assemblies import new_app
 
 ACCOUNT_HOME = "eu-central-1:123456789012"
 
@@ -42,23 +50,77 @@ def access_log(sample):
     return bucket(sample.foundation, "tritonstack-sample-logs-123456789012-eu-central-1")
 
 
+@pytest.fixture
+def data(sample):
+    return bucket(sample.foundation, "tritonstack-sample-data-123456789012-eu-central-1")
+
+
 def test_key_rotates_and_is_found_by_its_alias(sample):
     key = only(sample.foundation, "AWS::KMS::Key")
     assert key["Properties"]["EnableKeyRotation"] is True
     sample.foundation.has_resource_properties("AWS::KMS::Alias", {"AliasName": "alias/tritonstack-sample"})
 
 
-def test_alarms_may_publish_to_a_topic_encrypted_with_the_key(sample):
-    granted = [
-        s
-        for s in statements(only(sample.foundation, "AWS::KMS::Key"), "KeyPolicy")
-        if s["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+def grants(key: dict[str, Any], service: str) -> dict[str, Any]:
+    """The one statement of a key's policy for a service."""
+    (found,) = [s for s in statements(key, "KeyPolicy") if s["Principal"] == {"Service": service}]
+    return found
+
+
+def test_alarms_of_this_environment_may_publish_to_a_topic_encrypted_with_the_key(sample):
+    granted = grants(only(sample.foundation, "AWS::KMS::Key"), "cloudwatch.amazonaws.com")
+    assert granted["Action"] == ["kms:Decrypt", "kms:GenerateDataKey*"]
+    assert granted["Condition"] == {
+        "ArnLike": {"aws:SourceArn": f"arn:aws:cloudwatch:{ACCOUNT_HOME}:alarm:tritonstack-sample-*"},
+        "StringEquals": {"aws:SourceAccount": "123456789012"},
+    }
+
+
+def test_eventbridge_may_use_the_key_for_the_topic_and_is_not_asked_for_a_source(sample):
+    """AWS documents that a condition on the source is not supported there: messages would be lost."""
+    granted = grants(only(sample.foundation, "AWS::KMS::Key"), "events.amazonaws.com")
+    assert granted["Action"] == ["kms:Decrypt", "kms:GenerateDataKey*"]
+    topic = f"arn:aws:sns:{ACCOUNT_HOME}:tritonstack-sample-alarms"
+    assert granted["Condition"] == {"StringEquals": {"kms:EncryptionContext:aws:sns:topicArn": topic}}
+    assert topic.endswith(only(sample.foundation, "AWS::SNS::Topic")["Properties"]["TopicName"])
+
+
+def test_logs_of_this_environment_are_encrypted_with_the_key_and_no_others(sample):
+    granted = grants(only(sample.foundation, "AWS::KMS::Key"), "logs.eu-central-1.amazonaws.com")
+    groups = granted["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"]
+    assert groups == [
+        f"arn:aws:logs:{ACCOUNT_HOME}:log-group:/aws/sagemaker/Endpoints/tritonstack-sample-*",
+        f"arn:aws:logs:{ACCOUNT_HOME}:log-group:/aws/sagemaker/InferenceComponents/tritonstack-sample-*",
+        f"arn:aws:logs:{ACCOUNT_HOME}:log-group:/tritonstack-sample/network-flows",
     ]
-    assert [s["Action"] for s in granted] == [["kms:Decrypt", "kms:GenerateDataKey*"]]
 
 
-def test_artifacts_are_encrypted_with_the_key_and_versioned(sample, artifacts):
-    (rule,) = artifacts["Properties"]["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+def test_nobody_but_the_account_and_these_services_may_use_the_key(sample):
+    principals = [s["Principal"] for s in statements(only(sample.foundation, "AWS::KMS::Key"), "KeyPolicy")]
+    assert {principal["Service"] for principal in principals if "Service" in principal} == {
+        "cloudwatch.amazonaws.com",
+        "events.amazonaws.com",
+        "logs.eu-central-1.amazonaws.com",
+    }
+    assert [p["AWS"] for p in principals if "AWS" in p] == ["arn:aws:iam::123456789012:root"]
+
+
+def test_other_stacks_find_the_key_by_a_parameter(sample):
+    (key_id,) = sample.foundation.find_resources("AWS::KMS::Key")
+    sample.foundation.has_resource_properties(
+        "AWS::SSM::Parameter",
+        {
+            "Name": "/tritonstack-sample/key-arn",
+            "Type": "String",
+            "Value": {"Fn::GetAtt": [key_id, "Arn"]},
+        },
+    )
+
+
+@pytest.mark.parametrize("store", ["artifacts", "data"])
+def test_buckets_are_encrypted_with_the_key(sample, store, request):
+    resource = request.getfixturevalue(store)
+    (rule,) = resource["Properties"]["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     (key_id,) = sample.foundation.find_resources("AWS::KMS::Key")
     assert rule == {
         "BucketKeyEnabled": True,
@@ -67,11 +129,15 @@ def test_artifacts_are_encrypted_with_the_key_and_versioned(sample, artifacts):
             "KMSMasterKeyID": {"Fn::GetAtt": [key_id, "Arn"]},
         },
     }
+
+
+def test_deleted_artifacts_can_be_brought_back_and_deleted_data_cannot(artifacts, data):
     assert artifacts["Properties"]["VersioningConfiguration"] == {"Status": "Enabled"}
+    assert "VersioningConfiguration" not in data["Properties"]
 
 
-def test_no_bucket_is_public_or_uses_access_lists(artifacts, access_log):
-    for resource in (artifacts, access_log):
+def test_no_bucket_is_public_or_uses_access_lists(artifacts, access_log, data):
+    for resource in (artifacts, access_log, data):
         properties = resource["Properties"]
         assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
         assert len(properties["PublicAccessBlockConfiguration"]) == 4
@@ -80,21 +146,67 @@ def test_no_bucket_is_public_or_uses_access_lists(artifacts, access_log):
 
 def test_buckets_refuse_what_is_not_tls_1_2(sample):
     policies = sample.foundation.find_resources("AWS::S3::BucketPolicy")
-    assert len(policies) == 2
+    assert len(policies) == 3
     for policy in policies.values():
         refused = [s["Condition"] for s in statements(policy) if s["Effect"] == "Deny"]
         assert {"Bool": {"aws:SecureTransport": "false"}} in refused
         assert {"NumericLessThan": {"s3:TlsVersion": 1.2}} in refused
 
 
-def test_reads_and_writes_of_artifacts_are_logged(sample, artifacts):
-    logging = artifacts["Properties"]["LoggingConfiguration"]
-    assert logging["LogFilePrefix"] == "artifacts/"
+def refusal(template: Any, store: dict[str, Any], sid: str) -> dict[str, Any]:
+    """A refusing statement of a bucket's policy."""
+    (logical_id,) = [
+        key for key, found in template.find_resources("AWS::S3::Bucket").items() if found == store
+    ]
+    (policy,) = template.find_resources(
+        "AWS::S3::BucketPolicy", {"Properties": {"Bucket": {"Ref": logical_id}}}
+    ).values()
+    (found,) = [s for s in statements(policy) if s.get("Sid") == sid]
+    assert (found["Effect"], found["Principal"]) == ("Deny", {"AWS": "*"})
+    statement: dict[str, Any] = found
+    return statement
+
+
+@pytest.mark.parametrize("store", ["artifacts", "data", "access_log"])
+def test_buckets_refuse_other_accounts_but_not_services(sample, store, request):
+    refused = refusal(sample.foundation, request.getfixturevalue(store), "RefuseOtherAccounts")
+    assert refused["Action"] == "s3:*"
+    assert refused["Condition"] == {
+        "StringNotEquals": {"aws:PrincipalAccount": "123456789012"},
+        "Bool": {"aws:PrincipalIsAWSService": "false"},
+    }
+
+
+@pytest.mark.parametrize("store", ["artifacts", "data"])
+def test_uploads_encrypted_with_another_key_are_refused(sample, store, request):
+    (key_id,) = sample.foundation.find_resources("AWS::KMS::Key")
+    resource = request.getfixturevalue(store)
+    algorithm = "s3:x-amz-server-side-encryption"
+    other = refusal(sample.foundation, resource, "RefuseOtherEncryption")
+    # Only where an upload says what it wants: one that says nothing gets the bucket's own key.
+    assert other["Condition"] == {
+        "Null": {algorithm: "false"},
+        "StringNotEquals": {algorithm: "aws:kms"},
+    }
+    key = refusal(sample.foundation, resource, "RefuseOtherKeys")
+    # A condition that is negated holds for uploads that name no key, too: they would get AWS's own.
+    assert key["Condition"] == {
+        "StringEquals": {algorithm: "aws:kms"},
+        "StringNotEquals": {f"{algorithm}-aws-kms-key-id": {"Fn::GetAtt": [key_id, "Arn"]}},
+    }
+    assert {other["Action"], key["Action"]} == {"s3:PutObject"}
+
+
+@pytest.mark.parametrize(("store", "prefix"), [("artifacts", "artifacts/"), ("data", "data/")])
+def test_reads_and_writes_are_logged(sample, store, prefix, request):
+    logging = request.getfixturevalue(store)["Properties"]["LoggingConfiguration"]
+    assert logging["LogFilePrefix"] == prefix
     log_bucket_id = logging["DestinationBucketName"]["Ref"]
     (policy,) = sample.foundation.find_resources(
         "AWS::S3::BucketPolicy", {"Properties": {"Bucket": {"Ref": log_bucket_id}}}
     ).values()
-    (delivery,) = [s for s in statements(policy) if s["Effect"] == "Allow"]
+    deliveries = [s for s in statements(policy) if s["Effect"] == "Allow"]
+    (delivery,) = [s for s in deliveries if prefix in json.dumps(s["Resource"])]
     assert delivery["Principal"] == {"Service": "logging.s3.amazonaws.com"}
     assert delivery["Condition"]["StringEquals"] == {"aws:SourceAccount": "123456789012"}
 
@@ -133,16 +245,91 @@ def test_alarm_topic_is_encrypted_and_heard_by_the_addresses_of_the_environment(
     )
 
 
-def test_alarm_topic_takes_messages_over_tls_and_from_this_environments_alarms(sample):
+def test_alarm_topic_takes_messages_over_tls_from_this_environments_alarms_and_from_events(sample):
     policy = statements(only(sample.foundation, "AWS::SNS::TopicPolicy"))
     (deny,) = [s for s in policy if s["Effect"] == "Deny"]
     assert deny["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
-    (allow,) = [s for s in policy if s["Effect"] == "Allow"]
-    assert allow["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
-    assert allow["Action"] == "sns:Publish"
-    assert allow["Condition"] == {
-        "ArnLike": {"aws:SourceArn": f"arn:aws:cloudwatch:{ACCOUNT_HOME}:alarm:tritonstack-sample-*"}
+    allowed = {s["Principal"]["Service"]: s for s in policy if s["Effect"] == "Allow"}
+    assert {s["Action"] for s in allowed.values()} == {"sns:Publish"}
+    assert allowed["cloudwatch.amazonaws.com"]["Condition"] == {
+        "ArnLike": {"aws:SourceArn": f"arn:aws:cloudwatch:{ACCOUNT_HOME}:alarm:tritonstack-sample-*"},
+        "StringEquals": {"aws:SourceAccount": "123456789012"},
     }
+    # AWS documents that conditions cannot be used there: with one, messages would be lost.
+    assert "Condition" not in allowed["events.amazonaws.com"]
+    assert allowed.keys() == {"cloudwatch.amazonaws.com", "events.amazonaws.com"}
+
+
+def event(endpoint: str, status: str, *, kind: str = "SageMaker Endpoint State Change") -> dict[str, Any]:
+    """What SageMaker tells EventBridge of an endpoint, in the shape its documentation shows."""
+    arn = f"arn:aws:sagemaker:{ACCOUNT_HOME}:endpoint/{endpoint}"
+    return {
+        "version": "0",
+        "id": "d2921b5a-b0ad-cace-a8e3-0f159d018e06",
+        "detail-type": kind,
+        "source": "aws.sagemaker",
+        "account": "123456789012",
+        "time": "2021-10-25T01:52:12Z",
+        "region": "eu-central-1",
+        "resources": [arn],
+        "detail": {
+            "EndpointName": endpoint,
+            "EndpointArn": arn,
+            "EndpointConfigName": "config-1",
+            "ProductionVariants": [{"DesiredWeight": 1.0, "DesiredInstanceCount": 1.0}],
+            "EndpointStatus": status,
+            "CreationTime": 1592411992203.0,
+            "LastModifiedTime": 1592411994287.0,
+            "Tags": {},
+        },
+    }
+
+
+@pytest.fixture
+def rule(sample):
+    return only(sample.foundation, "AWS::Events::Rule")["Properties"]
+
+
+@pytest.mark.parametrize("status", ["FAILED", "OUT_OF_SERVICE", "ROLLING_BACK", "UPDATE_ROLLBACK_FAILED"])
+@pytest.mark.parametrize(
+    "kind", ["SageMaker Endpoint State Change", "SageMaker Endpoint Deployment State Change"]
+)
+def test_failed_updates_are_heard(rule, status, kind):
+    pattern = EventPattern.load(json.dumps(rule["EventPattern"]))
+    assert pattern.matches_event(event("tritonstack-sample-plain", status, kind=kind))
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "status", "kind"),
+    [
+        ("tritonstack-sample-plain", "IN_SERVICE", "SageMaker Endpoint State Change"),
+        ("tritonstack-sample-plain", "UPDATING", "SageMaker Endpoint Deployment State Change"),
+        ("tritonstack-prod-plain", "FAILED", "SageMaker Endpoint State Change"),
+        ("tritonstack-sample-plain", "FAILED", "SageMaker Training Job State Change"),
+    ],
+)
+def test_what_goes_well_and_what_is_another_environments_is_not(rule, endpoint, status, kind):
+    pattern = EventPattern.load(json.dumps(rule["EventPattern"]))
+    assert not pattern.matches_event(event(endpoint, status, kind=kind))
+
+
+def test_the_message_of_a_failed_update_is_for_people(sample, rule):
+    (target,) = rule["Targets"]
+    (topic_id,) = sample.foundation.find_resources("AWS::SNS::Topic")
+    assert target["Arn"] == {"Ref": topic_id}
+    text = target["InputTransformer"]["InputTemplate"]
+    for name, path in target["InputTransformer"]["InputPathsMap"].items():
+        value: Any = event("tritonstack-sample-plain", "ROLLING_BACK")
+        for step in path.removeprefix("$.").split("."):
+            value = value[step]
+        assert f"<{name}>" in text
+        text = text.replace(f"<{name}>", value)
+    lines = json.loads(text).splitlines()
+    assert lines[0] == (
+        "The endpoint tritonstack-sample-plain in eu-central-1 (account 123456789012) is ROLLING_BACK."
+    )
+    assert "<" not in text
+    assert any(line.startswith("ROLLING_BACK: ") for line in lines)
 
 
 @pytest.mark.parametrize("resource_type", ["AWS::KMS::Key", "AWS::S3::Bucket", "AWS::ECR::Repository"])
@@ -180,8 +367,89 @@ def test_outputs_name_what_people_look_for_and_are_not_exported(sample):
         "AlarmTopic",
         "ArtifactBucket",
         "BuilderRepository",
+        "DataBucket",
         "KeyArn",
         "LogBucket",
         "ServingRepository",
     }
     assert not any("Export" in output for output in outputs.values())
+
+
+PLAIN = {"kind": "ensemble", "model": "encoder", "instance_type": "ml.m7i.large"}
+
+
+def foundation_of(folder: Path, **endpoints: dict[str, Any]) -> dict[str, Any]:
+    """The foundation's template for an environment with these endpoints."""
+    spec = EnvironmentSpec.model_validate(
+        {
+            "name": "dev",
+            "account": "123456789012",
+            "region": "eu-central-1",
+            "triton_release": "25.04",
+            "endpoints": endpoints,
+        }
+    )
+    template: dict[str, Any] = Template.from_stack(
+        FoundationStack(new_app(folder), environment=spec)
+    ).to_json()
+    return template
+
+
+def expiries(template: dict[str, Any]) -> dict[str, int]:
+    """The rules of the data bucket: prefix to days."""
+    (store,) = [
+        resource["Properties"]["LifecycleConfiguration"]["Rules"]
+        for resource in template["Resources"].values()
+        if "-data-" in resource.get("Properties", {}).get("BucketName", "")
+    ]
+    assert {found["Status"] for found in store} == {"Enabled"}
+    assert len({found["Id"] for found in store}) == len(store)
+    return {found.get("Prefix", ""): found["ExpirationInDays"] for found in store}
+
+
+def kept_for(template: dict[str, Any], key: str) -> int:
+    """After how many days S3 deletes an object: of all rules it falls under, the soonest."""
+    return min(days for prefix, days in expiries(template).items() if key.startswith(prefix))
+
+
+def test_data_is_kept_as_long_as_its_endpoint_says(tmp_path):
+    template = foundation_of(
+        tmp_path,
+        brief=PLAIN | {"data_capture": {"expiry_days": 2}},
+        long=PLAIN | {"data_capture": {"expiry_days": 400}},
+        queued=PLAIN | {"asynchronous": {"expiry_days": 5}},
+        **{"long-ago": PLAIN | {"asynchronous": {"expiry_days": 60}}},
+    )
+    kept = {
+        "capture/tritonstack-dev-brief/main/2026/x.jsonl": 2,
+        "capture/tritonstack-dev-long/main/2026/x.jsonl": 400,
+        "answers/tritonstack-dev-queued/x.out": 5,
+        "failures/tritonstack-dev-queued/x.out": 5,
+        "requests/tritonstack-dev-queued/x.bin": 5,
+        "answers/tritonstack-dev-long-ago/x.out": 60,
+        "capture/tritonstack-dev-gone/main/2025/x.jsonl": 400,
+    }
+    assert {key: kept_for(template, key) for key in kept} == kept
+
+
+def test_what_belongs_to_no_endpoint_any_more_expires(tmp_path):
+    template = foundation_of(tmp_path, plain=PLAIN)
+    assert expiries(template) == {"": DEFAULT_EXPIRY_DAYS}
+
+
+def test_the_template_changes_only_where_an_endpoints_data_rules_do(tmp_path):
+    before = foundation_of(tmp_path / "before", plain=PLAIN)
+    others = foundation_of(
+        tmp_path / "others",
+        plain=PLAIN | {"instance_type": "ml.g5.xlarge", "scaling": {"max_instances": 9}},
+        another=PLAIN | {"log_retention_days": 7},
+    )
+    assert others == before
+    captured = foundation_of(tmp_path / "captured", plain=PLAIN | {"data_capture": {"expiry_days": 3}})
+    assert captured != before
+    (data_id,) = [
+        key for key in before["Resources"] if before["Resources"][key] != captured["Resources"][key]
+    ]
+    for template in (before, captured):
+        del template["Resources"][data_id]["Properties"]["LifecycleConfiguration"]
+    assert captured == before

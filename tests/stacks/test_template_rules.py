@@ -1,12 +1,16 @@
-"""cdk-nag's AwsSolutions and cfn-lint over every environment of this repository: nothing unexplained.
+"""cdk-nag's AwsSolutions, checkov and cfn-lint over every environment: nothing that is not explained.
 
-Run with `-s` to read how many findings are suppressed, where, and why.
+Every environment of this repository, and those of the tests, which have what the repository's lack. The
+number of suppressed findings stands at the end of each run; with `-s` each is told with its reason.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import aws_cdk as cdk
@@ -17,10 +21,25 @@ from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
 from catalog.project import Project
-from catalog.workspace import environment_names
-from tests.stacks.assemblies import ROOT, Assembly, Synthesise, lock_everything, new_app
+from catalog.workspace import Workspace, environment_names
+from tests.conftest import SUPPRESSED
+from tests.stacks.assemblies import ROOT, Assembly, Synthesise, lock_everything, new_app, write_project
+from tests.stacks.checkov import Finding, check_folder, excused, without_excuses
+from tests.stacks.walled import write_walled
 
-ENVIRONMENTS = environment_names(Project(ROOT))
+
+def sample_names() -> list[str]:
+    """The environments of the tests' own project."""
+    with TemporaryDirectory() as folder:
+        return environment_names(write_project(Path(folder)))
+
+
+REPOSITORY = environment_names(Project(ROOT))
+SAMPLES = sample_names()
+WALLED = "walled"
+ENVIRONMENTS = [*REPOSITORY, *SAMPLES, WALLED]
+
+Record = Callable[[str, object], None]
 
 
 def plug_in_rules(app: cdk.App) -> None:
@@ -33,20 +52,38 @@ def reports(folder: Path) -> dict[str, dict[str, Any]]:
     return {plugin["pluginName"]: plugin for plugin in report["pluginReports"]}
 
 
-@pytest.fixture(scope="module", params=ENVIRONMENTS)
-def checked(request: pytest.FixtureRequest, locked_repository: Project, synthesise: Synthesise) -> Assembly:
-    """An environment of this repository, synthesised with the rules plugged in."""
-    return synthesise(lock_everything(locked_repository, request.param), plug_in_rules)
+@pytest.fixture(scope="module")
+def workspaces(
+    locked_repository: Project, bare_project: Callable[[], Project], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Workspace]:
+    """Every environment, everything in it built."""
+    ours = {name: lock_everything(locked_repository, name) for name in REPOSITORY}
+    samples = {name: lock_everything(bare_project(), name) for name in SAMPLES}
+    return ours | samples | {WALLED: write_walled(tmp_path_factory.mktemp("project"))}
 
 
-def test_nag_finds_nothing_that_is_not_explained(checked):
+@pytest.fixture(scope="module")
+def assemblies(workspaces: dict[str, Workspace], synthesise: Synthesise) -> dict[str, Assembly]:
+    """Every environment, synthesised with the rules plugged in."""
+    return {name: synthesise(workspaces[name], plug_in_rules) for name in ENVIRONMENTS}
+
+
+@pytest.fixture(params=ENVIRONMENTS)
+def checked(request: pytest.FixtureRequest, assemblies: dict[str, Assembly]) -> Assembly:
+    """One of them."""
+    return assemblies[request.param]
+
+
+def test_nag_finds_nothing_that_is_not_explained(checked, record_property):
     nag = reports(checked.folder)["AwsSolutions"]
     assert nag["conclusion"] == "success"
     assert nag["violations"] == []
     suppressed = nag["suppressedViolations"]
-    print(f"\n{checked.workspace.spec.name}: {len(suppressed)} findings suppressed, with reasons:")
-    for finding in suppressed:
-        print(f"  {finding['acknowledgedAt']}: {finding['ruleName']}: {finding['reason']}")
+    tell(
+        record_property,
+        f"cdk-nag, {checked.workspace.spec.name}",
+        [f"{found['acknowledgedAt']}: {found['ruleName']}: {found['reason']}" for found in suppressed],
+    )
     assert all(len(finding["reason"].split()) >= 5 for finding in suppressed)
 
 
@@ -63,19 +100,98 @@ def test_no_suppression_is_left_over(checked):
 
 
 def test_cfn_lint_finds_nothing(checked):
-    templates = sorted(checked.folder.glob("*.template.json"))
-    assert len(templates) == 1 + len(checked.workspace.spec.endpoints)
+    templates = checked.templates
+    assert len(templates) >= 1 + len(checked.workspace.spec.endpoints)
     for template in templates:
-        findings = lint(template.read_text(), config=ManualArgs(regions=[checked.workspace.spec.region]))
-        assert [f"{f.rule.id} {f.message}" for f in findings] == []
+        assert lint_findings(template.read_text(), checked.workspace.spec.region) == []
 
 
-def test_the_rules_would_find_something(tmp_path, capfd):
-    """A bucket without anything fails, so that the silence above means something."""
-    app = new_app(tmp_path)
-    s3.Bucket(cdk.Stack(app, "careless"), "Bucket")
+def lint_findings(template: str, region: str) -> list[str]:
+    return [f"{f.rule.id} {f.message}" for f in lint(template, config=ManualArgs(regions=[region]))]
+
+
+def tell(record: Record, what: str, suppressed: list[str]) -> None:
+    """The number for the end of the run, the reasons for whoever asked for them."""
+    record(SUPPRESSED, f"{what}: {len(suppressed)}")
+    print(f"\n{what}: {len(suppressed)} findings suppressed, with reasons:", *suppressed, sep="\n  ")
+
+
+@dataclass(frozen=True)
+class CheckovRun:
+    """One run of checkov over everything: it takes longer to start than to check."""
+
+    as_deployed: set[Finding]
+    """What it finds in the templates as they are deployed."""
+    bare: set[Finding]
+    """What it would find if no resource were excused from anything."""
+    careless: set[Finding]
+    """What it finds in a careless template."""
+    excused: dict[Finding, str]
+    """What resources are excused from, with the reasons."""
+
+
+@pytest.fixture(scope="module")
+def checkov(
+    assemblies: dict[str, Assembly], careless: Path, tmp_path_factory: pytest.TempPathFactory
+) -> CheckovRun:
+    folder, excuses = tmp_path_factory.mktemp("checkov"), {}
+    for name, assembly in assemblies.items():
+        for file in assembly.templates:
+            template = json.loads(file.read_text())
+            excuses |= excused(f"{name}/{file.name}", template)
+            write(folder / "as-deployed" / name / file.name, template)
+            write(folder / "bare" / name / file.name, without_excuses(template))
+    write(folder / "careless" / "template.json", json.loads(careless.read_text()))
+    found = check_folder(folder)
+    return CheckovRun(*(within(found, part) for part in ("as-deployed", "bare", "careless")), excused=excuses)
+
+
+def write(file: Path, template: dict[str, Any]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(template))
+
+
+def within(findings: set[Finding], part: str) -> set[Finding]:
+    """The findings in one folder, their paths told from there."""
+    return {
+        Finding(finding.template.removeprefix(f"{part}/"), finding.resource, finding.check)
+        for finding in findings
+        if finding.template.startswith(f"{part}/")
+    }
+
+
+def test_checkov_finds_nothing_that_is_not_explained(checkov, record_property):
+    assert sorted(checkov.as_deployed) == []
+    tell(
+        record_property,
+        "checkov, all environments",
+        [f"{f.template}: {f.resource}: {f.check}: {reason}" for f, reason in sorted(checkov.excused.items())],
+    )
+    assert all(len(reason.split()) >= 5 for reason in checkov.excused.values())
+
+
+def test_no_excuse_for_checkov_is_left_over(checkov):
+    """Each resource that is excused from a rule would break it."""
+    assert set(checkov.excused) == checkov.bare
+
+
+@pytest.fixture(scope="module")
+def careless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The template of a bucket and a log that nobody thought about, with cdk-nag's report beside it."""
+    folder = tmp_path_factory.mktemp("careless")
+    app = new_app(folder)
+    stack = cdk.Stack(app, "careless")
+    s3.Bucket(stack, "Bucket")
+    cdk.CfnResource(stack, "Group", type="AWS::Logs::LogGroup", properties={"RetentionInDays": 31})
     plug_in_rules(app)
     app.synth()
-    names = {finding["ruleName"] for finding in reports(tmp_path)["AwsSolutions"]["violations"]}
-    assert {"AwsSolutions-S1", "AwsSolutions-S10"} <= names
-    capfd.readouterr()
+    return folder / "careless.template.json"
+
+
+def test_the_rules_would_find_something(careless, checkov):
+    """Careless templates fail, so that the silence above means something."""
+    nag = {finding["ruleName"] for finding in reports(careless.parent)["AwsSolutions"]["violations"]}
+    assert {"AwsSolutions-S1", "AwsSolutions-S10"} <= nag
+    assert {"CKV_AWS_18", "CKV_AWS_21", "CKV_AWS_158"} <= {finding.check for finding in checkov.careless}
+    (finding,) = [f for f in lint_findings(careless.read_text(), "eu-central-1") if f.startswith("E")]
+    assert "31 is not one of" in finding

@@ -1,0 +1,244 @@
+"""Whether what several files say fits together: model, machine, Triton release, host driver, region, lock.
+
+`environment_problems` looks at what people wrote and holds for every command. `artifact_problems` looks at
+what was built and holds for a deploy: a build is what mends it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from catalog.documents import FieldPath
+from catalog.drivers import ami_fault, cuda_fault
+from catalog.endpoint_rules import RuledEndpoint
+from catalog.endpoints import EndpointSpec, MultiModelEndpoint, SingleEndpoint
+from catalog.errors import FileProblem, shown_path
+from catalog.hardware import FAMILIES, InstanceType
+from catalog.locks import LockedArtifact
+from catalog.regions import OFFERED, may_offer
+from catalog.releases import TritonRelease
+from catalog.targets import acceptable_targets, hardware_of, release_of
+from catalog.variables import ADDITIONAL_ARGS, unread_variables
+
+if TYPE_CHECKING:
+    from catalog.workspace import ServedModel, Workspace
+
+MIB = 1024**2
+REAL_TIME_BYTES = 25 * MIB
+"""What SageMaker carries to an endpoint that answers at once, and back."""
+ASYNCHRONOUS_BYTES = 1024 * MIB
+"""What it carries by way of a bucket."""
+TRITON_INPUT_BYTES = 64 * MIB
+_TRITON_INPUT_SINCE = "26.03"
+_TRITON_INPUT_OPTION = "--http-max-input-size"
+"""Triton's own limit, the releases whose SageMaker front end keeps it, and the option that raises it."""
+
+
+def environment_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
+    """What the files say of an endpoint that cannot be together."""
+    endpoint = workspace.spec.endpoints[name]
+    ruled = RuledEndpoint(endpoint, endpoint.variants)
+    for variant in endpoint.variants:
+        place = ("endpoints", name, *ruled.instance_path(variant))
+        yield from _unfit_hardware(workspace, variant.instance, place)
+        yield from _not_offered(workspace, variant.instance, place)
+    yield from _unfit_host(workspace, name, endpoint)
+    yield from _unfit_layouts(workspace, name, endpoint)
+    for served in workspace.serves(name):
+        yield from _too_heavy(workspace, endpoint, served)
+    for fault in unread_variables(endpoint.environment, workspace.spec.release):
+        yield workspace.environment.problem(
+            ("endpoints", name, "environment", *fault.path), fault.message, remedy=fault.remedy
+        )
+
+
+def artifact_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
+    """What keeps an endpoint from being deployed: artifacts that are missing, old, or of no use to it."""
+    for served in workspace.serves(name):
+        artifact = workspace.artifact_for(served.model, served.instance)
+        if artifact is None:
+            yield _missing(workspace, served)
+            continue
+        yield from _stale(workspace, served.model, artifact)
+        yield from _foreign_engine(workspace, served, artifact)
+
+
+def _unfit_hardware(workspace: Workspace, instance: InstanceType, place: FieldPath) -> Iterator[FileProblem]:
+    capability, release = instance.family.compute_capability, workspace.spec.release
+    if capability and float(capability) < float(release.min_compute_capability):
+        yield workspace.environment.problem(
+            place,
+            f"{instance.name} has compute capability {capability}, and Triton {release.name} needs "
+            f"{release.min_compute_capability}",
+            remedy="choose a newer GPU, or an older triton_release",
+        )
+    fault = cuda_fault(instance, release)
+    if fault:
+        yield workspace.environment.problem(
+            place, fault, remedy="choose a newer triton_release, or an older GPU"
+        )
+
+
+def _not_offered(workspace: Workspace, instance: InstanceType, place: FieldPath) -> Iterator[FileProblem]:
+    """AWS's list of prices is what is known offline; a price in the file is word that there is one."""
+    region, family = workspace.spec.region, instance.family.name
+    if may_offer(region, family) or instance.name in workspace.spec.prices:
+        return
+    alike = [
+        other
+        for other in OFFERED[region]
+        if bool(FAMILIES[other].gpu) == bool(instance.gpus) and not FAMILIES[other].burstable
+    ]
+    offer = f"{region} has the families {', '.join(alike)}" if alike else "choose another region"
+    yield workspace.environment.problem(
+        place,
+        f"AWS has no price for {instance.name} endpoints in {region}, so it does not offer them there",
+        remedy=f"{offer}; if AWS has added it since, give its price under `prices`",
+    )
+
+
+def _unfit_host(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileProblem]:
+    if endpoint.inference_ami is None:
+        return
+    for variant in endpoint.variants:
+        fault = ami_fault(endpoint.inference_ami, variant.instance, workspace.spec.release)
+        if fault:
+            message, remedy = fault
+            yield workspace.environment.problem(("endpoints", name, "inference_ami"), message, remedy=remedy)
+
+
+def _unfit_layouts(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileProblem]:
+    """Multi-model endpoints take both layouts; the others say which one they serve."""
+    if isinstance(endpoint, MultiModelEndpoint):
+        return
+    for served in workspace.serves(name):
+        model = workspace.models.get(served.model)
+        if model is None or model.record.layout == endpoint.kind:
+            continue
+        built = {"single": "one Triton model", "ensemble": "a pipeline of Triton models"}
+        layout = model.record.layout
+        yield workspace.environment.problem(
+            served.place,
+            f"the recipe of {served.model!r} makes {built[layout]}, and kind: {endpoint.kind} serves "
+            f"{built[endpoint.kind]}",
+            remedy=f"write `kind: {layout}`, or change `recipe.input` in {shown_path(model.file)}",
+        )
+
+
+def _missing(workspace: Workspace, served: ServedModel) -> FileProblem:
+    spec, lock = workspace.spec, workspace.lock
+    wanted = " or ".join(reversed(acceptable_targets(served.instance, spec.release)))
+    built = lock.record.models.get(served.model, {})
+    others = "; ".join(f"{target} is built for {_described(target)}" for target in sorted(built))
+    reason = f" ({others}; {served.instance.name} has {_gpu(served.instance)})" if others else ""
+    return workspace.environment.problem(
+        served.place,
+        f"{lock.file.name} has no artifact of {served.model!r} for {wanted}{reason}",
+        remedy=_build_again(workspace),
+    )
+
+
+def _described(target: str) -> str:
+    """A target in words: `a T4 under Triton 24.09`."""
+    hardware, release = hardware_of(target), release_of(target)
+    python = re.search(r"-py3(\d+)$", target)
+    words = "CPUs"
+    if release:
+        gpus = sorted(
+            {
+                f"{family.gpu}"
+                for family in FAMILIES.values()
+                if family.compute_capability and f"sm{family.compute_capability.replace('.', '')}" == hardware
+            }
+        )
+        words = f"{' or '.join(gpus) or hardware} under Triton {release}"
+    return f"{words} with Python 3.{python[1]}" if python else words
+
+
+def _gpu(instance: InstanceType) -> str:
+    family = instance.family
+    return f"{family.gpu}, compute capability {family.compute_capability}" if family.gpu else "no GPU"
+
+
+def _build_again(workspace: Workspace) -> str:
+    return f"run `tritonstack build {workspace.spec.name}` and commit {workspace.lock.file.name}"
+
+
+def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterator[FileProblem]:
+    document = workspace.models.get(model)
+    if document and artifact.spec_hash != document.record.hash:
+        yield workspace.lock.problem(
+            ("models", model),
+            f"the locked artifact {artifact.digest[:12]} was built from another version of "
+            f"{shown_path(document.file)}",
+            remedy=_build_again(workspace),
+        )
+
+
+def _foreign_engine(
+    workspace: Workspace, served: ServedModel, artifact: LockedArtifact
+) -> Iterator[FileProblem]:
+    """An engine runs on the TensorRT that built it, and on no other."""
+    if artifact.tensorrt is None:
+        return
+    release = workspace.spec.release
+    target = workspace.lock.record.find_target(served.model, acceptable_targets(served.instance, release))
+    place = ("models", served.model, str(target), "tensorrt")
+    if not served.instance.gpus:
+        yield workspace.lock.problem(
+            place,
+            f"{artifact.digest[:12]} holds engines of TensorRT, and {served.instance.name} has no GPU",
+            remedy=_build_again(workspace),
+        )
+    elif not _same_version(artifact.tensorrt, release):
+        yield workspace.lock.problem(
+            place,
+            f"the engines of {artifact.digest[:12]} were built with TensorRT {artifact.tensorrt}, and Triton "
+            f"{release.name} carries {release.tensorrt}, which does not run them",
+            remedy=_build_again(workspace),
+        )
+
+
+def _same_version(tensorrt: str, release: TritonRelease) -> bool:
+    """10.9.0.34 is 10.9.0: the fourth number is that of the package."""
+    return tensorrt.split(".")[:3] == release.tensorrt.split(".")[:3]
+
+
+def _too_heavy(workspace: Workspace, endpoint: EndpointSpec, served: ServedModel) -> Iterator[FileProblem]:
+    """Requests or answers that nothing can carry, even one at a time; an old artifact is no witness."""
+    artifact = workspace.artifact_for(served.model, served.instance)
+    if artifact is None or artifact.item_bytes is None or list(_stale(workspace, served.model, artifact)):
+        return
+    weight, release = artifact.item_bytes, workspace.spec.release
+    limit = ASYNCHRONOUS_BYTES if endpoint.asynchronous else REAL_TIME_BYTES
+    weighs = f"one request of {served.model!r} or its answer weighs {_mib(weight)}, and"
+    if weight > limit:
+        queue = isinstance(endpoint, SingleEndpoint) and weight <= ASYNCHRONOUS_BYTES
+        yield workspace.environment.problem(
+            served.place,
+            f"{weighs} SageMaker carries {_mib(limit)} {'at most' if endpoint.asynchronous else 'at once'}",
+            remedy=f"add `asynchronous: {{}}`, which carries {_mib(ASYNCHRONOUS_BYTES)}"
+            if queue
+            else "let requests name objects in a bucket that the model reads itself",
+        )
+    elif weight > _triton_limit(release, endpoint):
+        yield workspace.environment.problem(
+            served.place,
+            f"{weighs} Triton {release.name} takes requests of {_mib(_triton_limit(release, endpoint))}",
+            remedy=f'add `{ADDITIONAL_ARGS}: "{_TRITON_INPUT_OPTION}={weight}"` to environment',
+        )
+
+
+def _triton_limit(release: TritonRelease, endpoint: EndpointSpec) -> int:
+    """What the release's front end takes; earlier ones do not look."""
+    if release.name < _TRITON_INPUT_SINCE:
+        return ASYNCHRONOUS_BYTES
+    arguments = endpoint.environment.get(ADDITIONAL_ARGS, "")
+    given = re.search(rf"{_TRITON_INPUT_OPTION}[= ](\d+)", arguments)
+    return int(given[1]) if given else TRITON_INPUT_BYTES
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:,.0f} MiB"

@@ -1,0 +1,96 @@
+"""Which service quotas an environment needs, at its busiest, so that they can be asked for beforehand.
+
+A quota that is too low shows late: an update fails after an hour, or scaling stops without a word. Raising
+one takes AWS days. What an account has is not known here; what it needs follows from the file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from catalog.endpoints import EndpointSpec, Variant
+from catalog.environments import EnvironmentSpec
+from catalog.rollouts import Rolling
+
+SAGEMAKER = "sagemaker"
+VPC = "vpc"
+APPLICATION_AUTO_SCALING = "application-autoscaling"
+
+INTERFACE_ENDPOINTS = 3
+"""Those of a network that is made: ECR's two, and logs."""
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A quota by AWS's own name, what it has to be at least, and what for."""
+
+    service: str
+    """As `aws service-quotas --service-code` writes it."""
+    name: str
+    value: int
+    reasons: tuple[str, ...]
+
+
+def needed_quotas(spec: EnvironmentSpec) -> tuple[Quota, ...]:
+    """Every quota of an account and region that an environment counts against."""
+    return (*_instances(spec), *_scalable_targets(spec), *_network(spec))
+
+
+def most_machines(endpoint: EndpointSpec, variant: Variant) -> tuple[int, str]:
+    """How many machines a variant has at most, an update included, and how that comes about.
+
+    A rolling update brings up one batch beside the machines there are, every other one a whole second fleet.
+    """
+    if endpoint.components:
+        # SageMaker places the copies of a rolling update within the limits of the machines.
+        most = variant.scaling.max_instances
+        return most, f"{most} machines"
+    most, rollout = variant.scaling.highest, endpoint.planned_rollout
+    if isinstance(rollout, Rolling):
+        batch = math.ceil(most * rollout.batch_percent / 100)
+        return most + batch, f"{most} machines, and {batch} more during an update"
+    return 2 * most, f"{most} machines, and as many again during an update"
+
+
+def _instances(spec: EnvironmentSpec) -> Iterator[Quota]:
+    needed: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for name, endpoint in spec.endpoints.items():
+        for variant in endpoint.variants:
+            most, words = most_machines(endpoint, variant)
+            label = name if len(endpoint.variants) == 1 else f"{name}, {variant.name}"
+            needed[variant.instance.name].append((most, f"{label}: {words}"))
+    for instance, parts in sorted(needed.items()):
+        total = sum(most for most, _ in parts)
+        yield Quota(SAGEMAKER, f"{instance} for endpoint usage", total, tuple(words for _, words in parts))
+    if needed:
+        total = sum(most for parts in needed.values() for most, _ in parts)
+        yield Quota(
+            SAGEMAKER,
+            "Number of instances across active endpoints",
+            total,
+            ("all endpoints together",),
+        )
+
+
+def _scalable_targets(spec: EnvironmentSpec) -> Iterator[Quota]:
+    scaled = [
+        name
+        for name, endpoint in spec.endpoints.items()
+        for variant in endpoint.variants
+        if endpoint.components or variant.scaling.varies
+    ]
+    if scaled:
+        reasons = (f"one for each variant that scales, of {', '.join(dict.fromkeys(scaled))}",)
+        yield Quota(APPLICATION_AUTO_SCALING, "Scalable targets for SageMaker", len(scaled), reasons)
+
+
+def _network(spec: EnvironmentSpec) -> Iterator[Quota]:
+    if spec.network is None or spec.network.create is None:
+        return
+    reasons = (f"the network of {spec.name}",)
+    yield Quota(VPC, "VPCs per Region", 1, reasons)
+    yield Quota(VPC, "Interface VPC endpoints per VPC", INTERFACE_ENDPOINTS, reasons)
+    yield Quota(VPC, "Gateway VPC endpoints per Region", 1, reasons)

@@ -1,0 +1,80 @@
+"""Artifacts on their way from this machine to where endpoints find them, told as steps."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from catalog.errors import TritonstackError
+from catalog.manifests import MANIFEST_NAME
+from catalog.naming import artifact_prefix
+from catalog.workspace import Workspace
+from cli.context import Context
+from model_build.artifacts import verify_artifact
+from model_build.store import publish
+from operations.artifacts import is_published
+from operations.aws import Cloud
+from operations.shelf import ShelfCopy, Shelved, fill_shelves
+
+
+def missing_artifacts(state: Context, workspace: Workspace, cloud: Cloud) -> list[Path]:
+    """The artifacts that the environment's endpoints run and its bucket lacks, found whole on this machine.
+
+    This comes before anything is deployed: a damaged artifact must not leave half an environment.
+    """
+    needed = {
+        (served.model, artifact.digest): artifact
+        for name in workspace.spec.endpoints
+        for served in workspace.serves(name)
+        if (artifact := workspace.artifact_for(served.model, served.instance))
+    }
+    bucket = workspace.spec.artifact_bucket
+    return [
+        _local_artifact(state, workspace, model, digest)
+        for model, digest in sorted(needed)
+        if not is_published(cloud, bucket=bucket, model=model, artifact=needed[model, digest])
+    ]
+
+
+def publish_artifact(state: Context, workspace: Workspace, cloud: Cloud, artifact: Path) -> None:
+    """Upload one artifact of this machine."""
+    bucket = workspace.spec.artifact_bucket
+    with state.output.step(f"publishing {artifact.parent.name} {artifact.name[:12]} to {bucket}"):
+        publish(artifact_dir=artifact, bucket=bucket, s3_client=cloud.client("s3"))
+
+
+def put_on_shelves(
+    state: Context, workspace: Workspace, cloud: Cloud, copies: Sequence[ShelfCopy]
+) -> Mapping[str, list[str]]:
+    """Give multi-model endpoints their models; by endpoint, those that were not there or were wrong."""
+    if not copies:
+        return {}
+    put: dict[str, list[str]] = defaultdict(list)
+    with state.output.step("putting models on the shelves of multi-model endpoints") as step:
+        count = 0
+
+        def tell(shelved: Shelved) -> None:
+            nonlocal count
+            count += 1
+            step.update(f"{count} of {len(copies)}")
+            if shelved.outcome == "replaced":
+                step.log(f"{shelved.copy.key} was not the artifact that it is named after; it was replaced")
+            if shelved.outcome != "there":
+                put[shelved.copy.endpoint].append(shelved.copy.model)
+
+        fill_shelves(cloud, bucket=workspace.spec.artifact_bucket, copies=copies, on_done=tell)
+        step.detail = f"{sum(map(len, put.values()))} of {len(copies)} were not there"
+    return put
+
+
+def _local_artifact(state: Context, workspace: Workspace, model: str, digest: str) -> Path:
+    bucket = workspace.spec.artifact_bucket
+    artifact = state.project.artifacts_dir / artifact_prefix(model, digest)
+    if not (artifact / MANIFEST_NAME).is_file():
+        raise TritonstackError(
+            f"artifact {digest[:12]} of {model!r} is neither in s3://{bucket} nor on this machine",
+            remedy=f"run `tritonstack build {workspace.spec.name}`",
+        )
+    verify_artifact(artifact)
+    return artifact

@@ -1,0 +1,90 @@
+"""The record of a network's traffic."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+RETENTION_DAYS = 365
+
+
+class FlowLog(Construct):
+    """Every connection, accepted and refused, in an encrypted log group, for a year."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        vpc_id: str,
+        key_arn: str,
+        removal: cdk.RemovalPolicy,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        group = logs.CfnLogGroup(
+            self, "Group", log_group_name=name, retention_in_days=RETENTION_DAYS, kms_key_id=key_arn
+        )
+        group.apply_removal_policy(removal)
+        ec2.CfnFlowLog(
+            self,
+            "FlowLog",
+            resource_id=vpc_id,
+            resource_type="VPC",
+            traffic_type="ALL",
+            log_destination_type="cloud-watch-logs",
+            log_group_name=group.ref,
+            deliver_logs_permission_arn=self._writer(name).attr_arn,
+        )
+
+    def _writer(self, group: str) -> iam.CfnRole:
+        stack = cdk.Stack.of(self)
+        home = f"{stack.region}:{stack.account}"
+        streams = f"arn:aws:logs:{home}:log-group:{group}:*"
+        every_group = f"arn:aws:logs:{home}:log-group:*"
+        # What the service needs, and for its log group alone: AWS's own example says * for all of them.
+        allowed = {
+            ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"): streams,
+            ("logs:DescribeLogGroups",): every_group,
+        }
+        for pattern, reason in {
+            streams: "the streams of this one group, which the service names after network interfaces",
+            every_group: "the service looks its group up in the list of all; it reads names, no entries",
+        }.items():
+            cdk.Validations.of(self).acknowledge(
+                cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[Resource::{pattern}]", reason=reason)
+            )
+        return iam.CfnRole(
+            self,
+            "Writer",
+            description="VPC flow logs are written with it",
+            assume_role_policy_document={
+                "Version": "2012-10-17",
+                "Statement": [
+                    {
+                        "Effect": "Allow",
+                        "Principal": {"Service": "vpc-flow-logs.amazonaws.com"},
+                        "Action": "sts:AssumeRole",
+                        "Condition": {
+                            "StringEquals": {"aws:SourceAccount": stack.account},
+                            "ArnLike": {"aws:SourceArn": f"arn:aws:ec2:{home}:vpc-flow-log/*"},
+                        },
+                    }
+                ],
+            },
+            policies=[
+                iam.CfnRole.PolicyProperty(
+                    policy_name="write",
+                    policy_document={
+                        "Version": "2012-10-17",
+                        "Statement": [
+                            {"Effect": "Allow", "Action": list(actions), "Resource": resource}
+                            for actions, resource in allowed.items()
+                        ],
+                    },
+                )
+            ],
+        )

@@ -1,0 +1,57 @@
+"""A network that leads nowhere: subnets in several zones, without a gateway to the internet."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+
+class PrivateNetwork(Construct):
+    """A VPC with one private subnet in each of the region's first `zones` zones, and one table of routes.
+
+    A subnet has a quarter of the addresses, so that a zone can be added without moving the others.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, name: str, cidr: str, zones: int) -> None:
+        super().__init__(scope, construct_id)
+        self.cidr = cidr
+        vpc = ec2.CfnVPC(
+            self,
+            "Vpc",
+            cidr_block=cidr,
+            # Both, or the names of AWS's services would not lead to the endpoints in here.
+            enable_dns_hostnames=True,
+            enable_dns_support=True,
+            tags=_named(name),
+        )
+        routes = ec2.CfnRouteTable(self, "Routes", vpc_id=vpc.attr_vpc_id, tags=_named(name))
+        self.vpc_id = vpc.attr_vpc_id
+        self.route_table_id = routes.attr_route_table_id
+        blocks = list(ipaddress.IPv4Network(cidr).subnets(prefixlen_diff=2))
+        self.subnet_ids = [self._subnet(name, index, str(blocks[index])) for index in range(zones)]
+
+    def _subnet(self, name: str, index: int, block: str) -> str:
+        subnet = ec2.CfnSubnet(
+            self,
+            f"Subnet{index + 1}",
+            vpc_id=self.vpc_id,
+            # CloudFormation picks the zones: the synth asks no account for them.
+            availability_zone=cdk.Fn.select(index, cdk.Fn.get_azs()),
+            cidr_block=block,
+            map_public_ip_on_launch=False,
+            tags=_named(f"{name}-private-{index + 1}"),
+        )
+        ec2.CfnSubnetRouteTableAssociation(
+            self,
+            f"Routes{index + 1}",
+            subnet_id=subnet.attr_subnet_id,
+            route_table_id=self.route_table_id,
+        )
+        return subnet.attr_subnet_id
+
+
+def _named(name: str) -> list[cdk.CfnTag]:
+    return [cdk.CfnTag(key="Name", value=name)]

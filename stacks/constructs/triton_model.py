@@ -1,0 +1,121 @@
+"""A Triton model on SageMaker: an image, the data that it serves, what `serve` is told, and a role.
+
+model = TritonModel(
+    stack, "Model",
+    data=ModelArchive("s3://models/encoder/7/model.tar.gz", entry_model="encoder"),
+    image=TritonImage("25.04", instance_type="ml.g5.xlarge"),
+    key_arn=key.key_arn,
+)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import aws_cdk as cdk
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from catalog.endpoints import ServingOptions
+from catalog.errors import UsageError
+from catalog.variables import RESERVED, container_variables
+from stacks.constructs import grants
+from stacks.constructs.execution_role import ExecutionRole
+from stacks.constructs.skipped_checks import skip_check
+from stacks.served import ModelArchive, ModelNetwork, ModelShelf, TritonImage
+
+
+class TritonModel(Construct):
+    """A Triton container with its data, cut off from every network unless `options` say otherwise."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        data: ModelArchive | ModelShelf,
+        image: TritonImage | str,
+        key_arn: str | None = None,
+        network: ModelNetwork | None = None,
+        options: ServingOptions | None = None,
+    ) -> None:
+        """`key_arn`: what the data is encrypted with. Of `options` the network isolation and the
+        environment count here."""
+        super().__init__(scope, construct_id)
+        options = options or ServingOptions()
+        self.data = data
+        self.image = image
+        self.network = network
+        self.network_isolation = options.network_isolation
+        uri = image.uri(_region_of(self)) if isinstance(image, TritonImage) else image
+        self.role = ExecutionRole(self, "Execution")
+        home = grants.Home.of(self)
+        self.role.allow(
+            [
+                *grants.read_model(home, data, key_arn),
+                *grants.pull_image(home, uri),
+                *(grants.enter_network(home, network) if network else []),
+            ]
+        )
+        model = sagemaker.CfnModel(
+            self,
+            "Model",
+            execution_role_arn=self.role.arn,
+            enable_network_isolation=options.network_isolation,
+            vpc_config=sagemaker.CfnModel.VpcConfigProperty(
+                subnets=network.subnet_ids, security_group_ids=network.security_group_ids
+            )
+            if network
+            else None,
+            primary_container=_container(data, uri, container_environment(data, options.environment)),
+        )
+        if not options.network_isolation:
+            skip_check(model, "CKV_AWS_370", because="its options say network_isolation: false")
+        # Otherwise CloudFormation makes the model as soon as there is a role, and before the role's policy.
+        model.node.add_dependency(self.role.policy)
+        self.name = model.attr_model_name
+
+    @property
+    def multi_model(self) -> bool:
+        """Whether callers say which model they mean."""
+        return isinstance(self.data, ModelShelf)
+
+
+def container_environment(data: ModelArchive | ModelShelf, given: Mapping[str, str]) -> dict[str, str]:
+    """What `serve` reads; everything else that it knows keeps its default."""
+    taken = [f"{name}: {reason}" for name, reason in RESERVED.items() if name in given]
+    if taken:
+        raise UsageError(
+            f"environment: {'; '.join(taken)}",
+            remedy="leave it out: entry_model names the model, and a ModelShelf makes multi-model mode",
+        )
+    return container_variables(given, model=data.entry_model if isinstance(data, ModelArchive) else None)
+
+
+def _container(
+    data: ModelArchive | ModelShelf, uri: str, environment: Mapping[str, str]
+) -> sagemaker.CfnModel.ContainerDefinitionProperty:
+    if isinstance(data, ModelArchive):
+        return sagemaker.CfnModel.ContainerDefinitionProperty(
+            image=uri, model_data_url=data.url, environment=environment
+        )
+    return sagemaker.CfnModel.ContainerDefinitionProperty(
+        image=uri,
+        model_data_url=data.url,
+        environment=environment,
+        mode="MultiModel",
+        multi_model_config=sagemaker.CfnModel.MultiModelConfigProperty(
+            model_cache_setting="Enabled" if data.cache else "Disabled"
+        ),
+    )
+
+
+def _region_of(construct: Construct) -> str:
+    region = cdk.Stack.of(construct).region
+    if cdk.Token.is_unresolved(region):
+        raise UsageError(
+            "SageMaker's image lies in another account in each region, and the stack does not say which "
+            "region it goes to",
+            remedy="give the stack env=Environment(region=...), or the image's URI instead of a TritonImage",
+        )
+    return region

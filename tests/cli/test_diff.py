@@ -1,0 +1,114 @@
+"""What `tritonstack diff` prints and with which exit code; the CDK's command line is a stand-in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.locks import Lock, LockedArtifact, write_lock
+from catalog.project import Project
+from catalog.workspace import load_workspace
+from cli.main import run
+from operations.aws import Cloud
+from tests.projects import edit
+
+STACK = "tritonstack-dev-endpoint-search"
+
+
+def endpoint_template(**config: Any) -> dict[str, Any]:
+    """As little of an endpoint as a plan is made from."""
+    variant = {"VariantName": "main", "ModelName": "m", "InstanceType": "ml.c7i.xlarge"}
+    return {
+        "Resources": {
+            "Config": {
+                "Type": "AWS::SageMaker::EndpointConfig",
+                "Properties": {"ProductionVariants": [variant], **config},
+            },
+            "Endpoint": {"Type": "AWS::SageMaker::Endpoint", "Properties": {"EndpointName": "search"}},
+        }
+    }
+
+
+def write_assembly(folder: Path, template: dict[str, Any]) -> None:
+    folder.mkdir()
+    stack = {"type": "aws:cloudformation:stack", "properties": {"templateFile": "x.json"}}
+    (folder / "manifest.json").write_text(json.dumps({"artifacts": {STACK: stack}}))
+    (folder / "x.json").write_text(json.dumps(template))
+
+
+@pytest.fixture
+def built(project: Project, account: str) -> Project:
+    """A project whose endpoint is built, and a CDK that synthesises the folder `assembly`."""
+    edit(project.environment_file("dev"), "1" * 12, account)
+    spec_hash = load_workspace(project, "dev").models["minilm"].record.hash
+    artifact = LockedArtifact(digest="ab" * 32, spec_hash=spec_hash, archive_bytes=1, unpacked_bytes=1)
+    write_lock(project.lock_file("dev"), Lock(models={"minilm": {"cpu": artifact}}))
+    write_assembly(project.root / "assembly", endpoint_template())
+    cdk = project.root / "node_modules" / ".bin" / "cdk"
+    cdk.parent.mkdir(parents=True)
+    cdk.write_text(
+        f'#!/bin/sh\ncase $1 in\nsynth) cp {project.root}/assembly/* "$4" ;;\n'
+        "diff) echo 'Stack search: what the CDK says' ;;\nesac\n"
+    )
+    cdk.chmod(0o755)
+    return project
+
+
+def deployed(monkeypatch: pytest.MonkeyPatch, template: dict[str, Any]) -> None:
+    monkeypatch.setattr("operations.changes.deployed_templates", lambda *_: {STACK: template})
+
+
+def said(capsys: pytest.CaptureFixture[str], project: Project, *arguments: str) -> tuple[int, str]:
+    code = run(["--project", str(project.root), *arguments, "diff", "dev"])
+    return code, capsys.readouterr().out
+
+
+def test_the_cdks_words_come_first_then_the_plan(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = said(capsys, built)
+    assert code == 0
+    assert out.splitlines() == [
+        "Stack search: what the CDK says",
+        "",
+        "What `tritonstack deploy dev` does:",
+        f"  {STACK}: is created with the endpoint search",
+    ]
+
+
+def test_what_would_be_refused_is_said_and_is_exit_1(
+    built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployed(monkeypatch, endpoint_template(AsyncInferenceConfig={}))
+    code, out = said(capsys, built)
+    assert code == 1
+    assert f"  {STACK}: refused: the endpoint takes requests into a queue" in out
+    assert "    help: serve it as another endpoint" in out
+    assert "`tritonstack deploy dev` refuses this before it changes anything." in out
+
+
+def test_for_machines_it_is_one_document(
+    built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployed(monkeypatch, endpoint_template(KmsKeyId="other"))
+    code, out = said(capsys, built, "--json")
+    result = json.loads(out)
+    assert (code, result["refused"], result["shelves"]) == (0, False, {})
+    assert [(plan["stack"], plan["action"], plan["reasons"]) for plan in result["stacks"]] == [
+        (STACK, "roll-out", ["KmsKeyId"])
+    ]
+    assert result["diff"] == "Stack search: what the CDK says"
+
+
+def test_models_that_go_on_a_shelf_are_listed(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(built.environment_file("dev"), "kind: ensemble", "kind: multi-model")
+    edit(built.environment_file("dev"), "model: minilm", "models: [minilm]")
+    assert "  search: 1 model goes on its shelf, without a change of stack: minilm" in said(capsys, built)[1]
+
+
+def test_looking_makes_nothing(built: Project, capsys: pytest.CaptureFixture[str], account: str) -> None:
+    said(capsys, built)
+    cloud = Cloud(account, "eu-west-1", {})
+    assert cloud.client("cloudformation").describe_stacks()["Stacks"] == []
+    assert cloud.client("s3").list_buckets()["Buckets"] == []

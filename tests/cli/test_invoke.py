@@ -1,0 +1,151 @@
+"""Whom `tritonstack invoke` asks: of an endpoint with several models or variants, the one that is meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catalog.errors import InvalidFilesError, UsageError
+from catalog.locks import Lock, LockedArtifact, write_lock
+from catalog.project import Project
+from catalog.workspace import Workspace, load_workspace
+from cli.commands.invoke import find_addressee
+from cli.main import run
+from tests.projects import MODEL, edit
+
+DIGEST = "ab" * 32
+
+
+def project_with(project: Project, endpoint: str) -> Workspace:
+    """The project's endpoint as these lines say, and a second model beside the first; both built."""
+    other = project.model_file("other")
+    other.parent.mkdir(exist_ok=True)
+    other.write_text(MODEL.replace("name: minilm", "name: other"))
+    edit(project.environment_file("dev"), "    kind: ensemble\n    model: minilm\n", endpoint)
+    workspace = load_workspace(project, "dev")
+    models = {
+        name: {
+            "cpu": LockedArtifact(
+                digest=DIGEST,
+                spec_hash=document.record.hash,
+                archive_bytes=1,
+                unpacked_bytes=1,
+            )
+        }
+        for name, document in workspace.models.items()
+    }
+    write_lock(project.lock_file("dev"), Lock(models=models))
+    return load_workspace(project, "dev")
+
+
+MULTI = "    kind: multi-model\n    models: [minilm, other]\n"
+COMPARED = (
+    "    kind: ensemble\n    model: minilm\n    challenger: {model: other}\n"
+    "    scaling: {min_instances: 2, max_instances: 4}\n"
+)
+
+
+def addressed(workspace: Workspace, **wanted: Any) -> dict[str, str]:
+    """What InvokeEndpoint is told, beside the request."""
+    client = find_addressee(workspace, "search", **wanted).client(None)
+    return client._addressing()
+
+
+def test_an_endpoint_of_one_model_needs_no_address(project: Project) -> None:
+    workspace = load_workspace(project, "dev")
+    assert addressed(workspace) == {"EndpointName": "tritonstack-dev-search"}
+    assert addressed(workspace, model="minilm", variant="main") == {
+        "EndpointName": "tritonstack-dev-search",
+        "TargetVariant": "main",
+    }
+
+
+def test_a_model_of_several_is_found_by_the_lock(project: Project) -> None:
+    workspace = project_with(project, MULTI)
+    assert addressed(workspace, model="other") == {
+        "EndpointName": "tritonstack-dev-search",
+        "TargetModel": f"other/{DIGEST}/model.tar.gz",
+    }
+    assert find_addressee(workspace, "search", model="other").model.name == "other"
+
+
+def test_the_only_model_of_a_multi_model_endpoint_is_meant(project: Project) -> None:
+    workspace = project_with(project, MULTI.replace(", other", ""))
+    assert addressed(workspace)["TargetModel"] == f"minilm/{DIGEST}/model.tar.gz"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "wanted", "message", "remedy"),
+    [
+        (MULTI, {}, "the endpoint 'search' serves 2 models", "--model minilm"),
+        (MULTI, {"model": "othr"}, "the endpoint 'search' serves no model 'othr'", "did you mean 'other'?"),
+        (MULTI, {"model": "x"}, "serves no model 'x'", "it has: minilm, other"),
+        (
+            COMPARED,
+            {"model": "other"},
+            "the variant 'main' of the endpoint 'search' has no model 'other'",
+            "it has",
+        ),
+        (
+            COMPARED,
+            {"variant": "chalenger"},
+            "has no answering variant 'chalenger'",
+            "did you mean 'challenger'?",
+        ),
+        (
+            COMPARED.replace("challenger", "shadow"),
+            {"variant": "shadow"},
+            "has no answering variant 'shadow'",
+            "it has: main",
+        ),
+    ],
+)
+def test_what_is_open_or_is_nobody(
+    project: Project, endpoint: str, wanted: dict[str, str], message: str, remedy: str
+) -> None:
+    workspace = project_with(project, endpoint)
+    with pytest.raises(UsageError) as caught:
+        find_addressee(workspace, "search", **wanted)
+    assert message in caught.value.message
+    assert remedy in str(caught.value.remedy)
+
+
+def test_a_challenger_answers_with_its_own_model(project: Project) -> None:
+    addressee = find_addressee(project_with(project, COMPARED), "search", variant="challenger")
+    assert (addressee.variant, addressee.model.name) == ("challenger", "other")
+    assert find_addressee(load_workspace(project, "dev"), "search").model.name == "minilm"
+
+
+def test_a_component_is_addressed_by_its_name(project: Project) -> None:
+    components = "    kind: ensemble\n    model: minilm\n    components: {memory_mb: 4096}\n"
+    assert addressed(project_with(project, components)) == {
+        "EndpointName": "tritonstack-dev-search",
+        "InferenceComponentName": "tritonstack-dev-search-component",
+    }
+
+
+def test_an_asynchronous_endpoint_is_asked_otherwise(project: Project) -> None:
+    queued = "    kind: ensemble\n    model: minilm\n    asynchronous: {}\n"
+    with pytest.raises(UsageError, match="takes its requests into a queue") as caught:
+        find_addressee(project_with(project, queued), "search")
+    assert "requests/tritonstack-dev-search/" in str(caught.value.remedy)
+
+
+def test_a_model_that_is_not_built_has_no_address(project: Project) -> None:
+    project_with(project, MULTI)
+    project.lock_file("dev").unlink()
+    with pytest.raises(InvalidFilesError, match="has no artifact of 'other'"):
+        find_addressee(load_workspace(project, "dev"), "search", model="other")
+
+
+def test_a_model_of_tokens_is_not_asked_with_texts(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(project.model_file("minilm"), "kind: text-embedding", "kind: text-embedding\n  input: tokens")
+    edit(project.environment_file("dev"), "kind: ensemble", "kind: single")
+    code = run(["--project", str(project.root), "invoke", "dev", "search", "a text"])
+    said = capsys.readouterr().err
+    assert code == 2
+    assert "the model 'minilm' takes tokens, and this command sends texts" in said
+    assert "input_ids and attention_mask" in said

@@ -1,0 +1,185 @@
+"""Another instance type for an endpoint that scales, told as a story on the embedded cloud with the real CDK.
+
+The tests of this file run in order and stand on each other: each is one chapter.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from endpoint_client import EndpointClient
+from operations.stacks import describe_stack, wait_until_settled
+from tests.e2e.conftest import Site, furnished_site
+from tests.model_build.tiny import save_tiny_model, write_model
+from tests.projects import edit
+
+pytestmark = pytest.mark.e2e
+
+ENVIRONMENT = """\
+name: local
+account: "000000000000"
+region: us-east-1
+triton_release: "25.04"
+removal: destroy
+endpoints:
+  tiny:
+    kind: ensemble
+    model: tiny
+    instance_type: ml.c7i.xlarge
+    scaling: {min_instances: 2, max_instances: 5, invocations_per_instance: 600}
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A project of one small model; its builds stay in its own folder."""
+    root = tmp_path_factory.mktemp("site")
+    here = furnished_site(root, shared=("server",))
+    weights = save_tiny_model(root / "weights")
+    write_model(root / "models" / "tiny", source=f"file://{weights}")
+    (root / "environments").mkdir()
+    here.project.environment_file("local").write_text(ENVIRONMENT)
+    yield here
+    here.tritonstack("down")
+
+
+def client(site: Site) -> EndpointClient:
+    return EndpointClient(
+        endpoint_name=site.spec.endpoint_name("tiny"), runtime=site.cloud.client("sagemaker-runtime")
+    )
+
+
+@contextmanager
+def asked_all_the_time(site: Site) -> Iterator[list[int]]:
+    """Ask the endpoint over and over; the test fails with the first request that does."""
+    asking, stop = client(site), threading.Event()
+    answered, failed = [0], list[Exception]()
+
+    def ask() -> None:
+        while not stop.wait(0.05):
+            try:
+                asking.infer({"TEXT": np.array([["two men"]], dtype=object)})
+            except Exception as error:
+                failed.append(error)
+                return
+            answered[0] += 1
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield answered
+    finally:
+        stop.set()
+        thread.join()
+    assert failed == []
+
+
+def targets(site: Site) -> list[tuple[str, int, int]]:
+    scaling = site.cloud.client("application-autoscaling")
+    found = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    return [(item["ResourceId"], item["MinCapacity"], item["MaxCapacity"]) for item in found]
+
+
+def instance_type(site: Site) -> str:
+    sagemaker = site.cloud.client("sagemaker")
+    endpoint = sagemaker.describe_endpoint(EndpointName=site.spec.endpoint_name("tiny"))
+    assert endpoint["EndpointStatus"] == "InService"
+    config = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
+    return str(config["ProductionVariants"][0]["InstanceType"])
+
+
+def change(site: Site, old: str, new: str) -> None:
+    edit(site.project.environment_file("local"), old, new)
+
+
+def scaled(site: Site) -> list[tuple[str, int, int]]:
+    return [(f"endpoint/{site.spec.endpoint_name('tiny')}/variant/main", 2, 5)]
+
+
+def test_before_anything_stands_diff_says_what_is_created(site: Site) -> None:
+    site.tritonstack("build", "local", "--no-publish")
+    site.tritonstack("up", "--detach")
+    output = site.tritonstack("diff", "local")
+    assert "[+] AWS::SageMaker::Endpoint" in output
+    assert (
+        f"tritonstack-local-endpoint-tiny: is created with the endpoint {site.spec.endpoint_name('tiny')}"
+        in output
+    )
+
+
+def test_once_it_stands_nothing_changes(site: Site) -> None:
+    site.tritonstack("deploy", "local", "--bootstrap")
+    assert targets(site) == scaled(site)
+    output = site.run("tritonstack", "--json", "diff", "local")
+    plans = json.loads(output[output.index("{") :])["stacks"]
+    assert {plan["action"] for plan in plans} == {"nothing"}
+
+
+def test_diff_says_that_another_type_takes_two_phases(site: Site) -> None:
+    change(site, "ml.c7i.xlarge", "ml.c7i.2xlarge")
+    output = site.tritonstack("diff", "local")
+    assert (
+        "two phases, because the instance type of 'main' changes from ml.c7i.xlarge to ml.c7i.2xlarge"
+        in output
+    )
+    assert "SageMaker refuses `cdk deploy` what needs two phases" in output
+
+
+def test_the_cdk_alone_is_refused_and_rolls_back(site: Site) -> None:
+    command = ("cdk", "deploy", "--all", "--require-approval", "never", "-c", "env=local")
+    output = site.run(*command, with_cloud=True, exit_code=1)
+    assert "must be deregistered as scalable targets" in output
+    stack = f"{site.spec.base}-endpoint-tiny"
+    wait_until_settled(site.cloud, [stack], on_change=lambda _: None)
+    state = describe_stack(site.cloud, stack)
+    assert state is not None
+    assert state.status == "UPDATE_ROLLBACK_COMPLETE"
+    assert instance_type(site) == "ml.c7i.xlarge"
+
+
+def test_one_command_changes_the_type_while_the_endpoint_answers(site: Site) -> None:
+    with asked_all_the_time(site) as answered:
+        output = site.tritonstack("deploy", "local")
+    assert answered[0] > 10
+    assert "phase 1 of 2: taking the scaling off" in output
+    assert "phase 2 of 2" in output
+    assert instance_type(site) == "ml.c7i.2xlarge"
+    assert targets(site) == scaled(site)
+    assert site.cdk("diff").count("There were no differences") >= 2
+
+
+def test_a_second_phase_that_fails_leaves_an_endpoint_that_answers(site: Site, tmp_path: Path) -> None:
+    """The artifact is damaged in the bucket: the new machines do not come up."""
+    change(site, "ml.c7i.2xlarge", "ml.c7i.4xlarge")
+    digest = next(
+        part.name for part in (site.project.artifacts_dir / "models" / "tiny").iterdir() if part.is_dir()
+    )
+    s3, key = site.cloud.client("s3"), f"models/tiny/{digest}/model.tar.gz"
+    place = {"Bucket": site.spec.artifact_bucket, "Key": key}
+    whole = s3.get_object(**place)
+    body, metadata = whole["Body"].read(), whole["Metadata"]
+    s3.put_object(**place, Body=bytes(len(body)), Metadata=metadata)
+    output = site.tritonstack("deploy", "local", exit_code=1)
+    assert f"{site.spec.endpoint_name('tiny')}: serving as before, but without scaling" in output
+    assert "`tritonstack deploy local`: it goes on from here" in output
+    assert (instance_type(site), targets(site)) == ("ml.c7i.2xlarge", [])
+    assert client(site).infer({"TEXT": np.array([["a cart"]], dtype=object)})["embedding"].shape == (1, 32)
+    s3.put_object(**place, Body=body, Metadata=metadata)
+
+
+def test_the_next_deploy_goes_on_from_there(site: Site) -> None:
+    output = site.tritonstack("deploy", "local")
+    assert "phase 1" not in output
+    assert (instance_type(site), targets(site)) == ("ml.c7i.4xlarge", scaled(site))
+
+
+def test_destroy_leaves_nothing(site: Site) -> None:
+    site.tritonstack("destroy", "local", "--yes")
+    assert [item for item in site.inventory() if site.spec.base in json.dumps(item)] == []

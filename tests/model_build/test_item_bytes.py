@@ -1,0 +1,64 @@
+"""The least weight of a request or an answer: what payload limits are held against, in the lock."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from catalog.locks import Lock
+from catalog.manifests import Manifest, ServedBy, TensorSpec
+
+
+def manifest(inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> Manifest:
+    return Manifest(
+        model="m",
+        entry_model="m",
+        digest="ab" * 32,
+        target="cpu",
+        spec_hash="cd" * 32,
+        source="file://x",
+        source_revision="1",
+        weights_sha256="ef" * 32,
+        precision="fp32",
+        inputs=inputs,
+        outputs=outputs,
+        archive_bytes=1,
+        unpacked_bytes=1,
+        files=(),
+        parity=(),
+        latency=(),
+        served_by=ServedBy(kind="embedded", triton="2.51.0", python="3.11.7"),
+        tensorrt="10.9.0.34",
+        tools={},
+    )
+
+
+@pytest.mark.parametrize(
+    ("datatype", "shape", "least"),
+    [
+        ("FP32", (384,), 1536),
+        ("FP16", (3, 224, 224), 301_056),
+        ("INT64", (-1,), 8),
+        ("BYTES", (1,), 4),
+        ("BOOL", (-1, 5), 5),
+        ("FP64", (), 8),
+    ],
+)
+def test_what_a_tensor_takes(datatype: str, shape: tuple[int, ...], least: int) -> None:
+    assert TensorSpec(name="x", datatype=datatype, shape=shape).least_bytes == least
+
+
+def test_a_lock_carries_the_heavier_of_request_and_answer() -> None:
+    text = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
+    image = TensorSpec(name="image", datatype="UINT8", shape=(3, 100, 100))
+    for made, weight in (
+        (manifest((text,), (image, text)), 30_004),
+        (manifest((image, image), (text,)), 60_000),
+    ):
+        locked = Lock().with_artifact(made).models["m"]["cpu"]
+        assert (locked.item_bytes, locked.tensorrt) == (weight, "10.9.0.34")
+
+
+def test_a_datatype_that_triton_does_not_have() -> None:
+    with pytest.raises(ValidationError, match="'FLOAT32' is none of Triton's datatypes"):
+        TensorSpec(name="x", datatype="FLOAT32", shape=(1,))

@@ -1,0 +1,78 @@
+"""A cloud that moto plays, and templates of endpoints as this project's own stacks make them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from moto import mock_aws
+
+from catalog import naming
+from catalog.project import Project
+from operations.assembly import Assembly, Template
+from operations.aws import Cloud
+from stacks.environment import add_environment
+from tests.projects import MODEL
+from tests.stacks.assemblies import lock_everything, new_app
+
+ENVIRONMENT = """\
+name: dev
+account: "111111111111"
+region: eu-west-1
+triton_release: "25.04"
+endpoints:
+  search:
+    kind: ensemble
+    model: minilm
+    instance_type: {instance_type}
+    scaling: {{min_instances: {least}, max_instances: 4}}
+"""
+STACK = naming.endpoint_stack_name("tritonstack-dev", "search")
+
+Synthesised = Callable[..., Assembly]
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    with mock_aws():
+        variables = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+        anywhere = Cloud("000000000000", "us-east-1", variables)
+        account = anywhere.client("sts").get_caller_identity()["Account"]
+        yield replace(anywhere, account=account)
+
+
+@pytest.fixture(scope="session")
+def synthesised(tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
+    """Makes the assembly of an environment with one endpoint, each only once."""
+    made: dict[tuple[str, int], Assembly] = {}
+
+    def synthesise(*, instance_type: str = "ml.c7i.xlarge", least: int = 2) -> Assembly:
+        key = (instance_type, least)
+        if key not in made:
+            project = Project(tmp_path_factory.mktemp("project"))
+            for file, text in (
+                (project.model_file("minilm"), MODEL),
+                (
+                    project.environment_file("dev"),
+                    ENVIRONMENT.format(instance_type=instance_type, least=least),
+                ),
+            ):
+                file.parent.mkdir(parents=True)
+                file.write_text(text)
+            folder = tmp_path_factory.mktemp("assembly")
+            app = new_app(folder)
+            add_environment(app, workspace=lock_everything(project, "dev"))
+            app.synth()
+            made[key] = Assembly(folder)
+        return made[key]
+
+    return synthesise
+
+
+@pytest.fixture
+def template(synthesised: Synthesised) -> Template:
+    """The stack of an endpoint that scales, for a test to change."""
+    changeable: Template = json.loads(json.dumps(synthesised().template(STACK)))
+    return changeable

@@ -1,0 +1,123 @@
+"""A deploy looked at before it is made, against stacks that moto holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operations.assembly import Assembly, Template
+from operations.aws import Cloud
+from operations.cdk import find_cdk
+from operations.changes import RefusedChangeError, left_without_scaling, look_ahead, take_scaling_off
+from operations.endpoint_template import TARGET
+from operations.stacks import StackState, deployed_templates, environment_stacks
+from tests.operations.conftest import STACK, Synthesised
+from tests.operations.test_operations import stand_in_cdk
+from tests.operations.test_updates import config, copied, of_type
+
+BASE = "tritonstack-dev"
+
+
+def hold(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, templates: dict[str, Template]) -> None:
+    """Let stacks stand: moto keeps names and states, and cannot make what these templates ask for."""
+    client = cloud.client("cloudformation")
+    for name in templates:
+        client.create_stack(StackName=name, TemplateBody=json.dumps({"Resources": {}}))
+
+    def answer(StackName: str, **_: Any) -> dict[str, Any]:  # noqa: N803  boto3's spelling
+        return {"TemplateBody": templates[StackName]}
+
+    monkeypatch.setattr(client, "get_template", answer)
+    monkeypatch.setattr(Cloud, "client", lambda *_: client)
+
+
+def test_templates_of_stacks_that_stand(cloud: Cloud) -> None:
+    client = cloud.client("cloudformation")
+    template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
+    client.create_stack(StackName=STACK, TemplateBody=json.dumps(template))
+    client.create_change_set(
+        StackName=f"{BASE}-endpoint-new",
+        ChangeSetName="first",
+        ChangeSetType="CREATE",
+        TemplateBody=json.dumps(template),
+    )
+    states = environment_stacks(cloud, BASE)
+    assert {state.name for state in states} == {STACK, f"{BASE}-endpoint-new"}
+    assert deployed_templates(cloud, states) == {STACK: template}
+
+
+@pytest.mark.parametrize(
+    ("status", "stands"),
+    [
+        ("CREATE_COMPLETE", True),
+        ("UPDATE_ROLLBACK_COMPLETE", True),
+        ("UPDATE_IN_PROGRESS", True),
+        ("ROLLBACK_COMPLETE", False),
+        ("REVIEW_IN_PROGRESS", False),
+        ("CREATE_FAILED", False),
+        ("DELETE_IN_PROGRESS", False),
+    ],
+)
+def test_what_stands(status: str, stands: bool) -> None:
+    assert StackState("x", status).stands is stands
+
+
+def test_before_anything_stands_all_is_created(cloud: Cloud, synthesised: Synthesised) -> None:
+    changes = look_ahead(cloud, BASE, synthesised())
+    assert {plan.action for plan in changes.plans} == {"create"}
+    changes.require_possible()
+
+
+def test_each_stack_is_held_against_its_own(
+    cloud: Cloud, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployed = synthesised()
+    hold(cloud, monkeypatch, {name: deployed.template(name) for name in deployed.stacks})
+    changes = look_ahead(cloud, BASE, synthesised(instance_type="ml.m7i.xlarge"))
+    actions = {plan.stack: plan.action for plan in changes.plans}
+    assert actions.pop(STACK) == "two-phase"
+    assert actions.pop(f"{BASE}-monitoring") == "change"  # its charts count by the machine's processors
+    assert set(actions.values()) == {"nothing"}
+    changes.require_possible()
+
+
+def test_what_sagemaker_never_does_is_refused_with_its_remedy(
+    cloud: Cloud, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued = copied(synthesised().template(STACK))
+    config(queued)["AsyncInferenceConfig"] = {}
+    hold(cloud, monkeypatch, {STACK: queued})
+    with pytest.raises(RefusedChangeError, match=f"{STACK}: refused: the endpoint takes requests") as caught:
+        look_ahead(cloud, BASE, synthesised()).require_possible()
+    assert "another endpoint" in str(caught.value.remedy)
+
+
+def test_the_first_phase_deploys_what_stands_without_its_scaling(
+    cloud: Cloud, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    deployed = synthesised().template(STACK)
+    hold(cloud, monkeypatch, {STACK: deployed})
+    changes = look_ahead(cloud, BASE, synthesised(instance_type="ml.m7i.xlarge"))
+    seen = tmp_path / "seen"
+    stand_in_cdk(tmp_path, f'for last; do :; done; cp -r "$last" {seen}; echo "$@" > {seen}/arguments')
+    cdk = find_cdk(tmp_path, environment_name="dev", variables={"PATH": "/usr/bin:/bin"})
+    take_scaling_off(cdk, changes, on_line=lambda _: None)
+    assert (seen / "arguments").read_text().startswith(f"deploy {STACK} --exclusively ")
+    first = Assembly(seen).template(STACK)
+    assert of_type(first, TARGET) == {}
+    assert config(first) == config(deployed)
+
+
+def test_endpoints_that_the_second_phase_did_not_reach(
+    cloud: Cloud, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = synthesised(instance_type="ml.m7i.xlarge")
+    standing = {STACK: synthesised().template(STACK)}
+    hold(cloud, monkeypatch, standing)
+    changes = look_ahead(cloud, BASE, new)
+    assert left_without_scaling(cloud, BASE, changes) == ["tritonstack-dev-search"]
+    standing[STACK] = new.template(STACK)
+    assert left_without_scaling(cloud, BASE, changes) == []

@@ -1,0 +1,178 @@
+"""What a deploy will do, in plain words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from operations.assembly import Template
+from operations.endpoint_template import COMPONENT, CONFIG, ENDPOINT, MODEL, EndpointTemplate
+from operations.plans import StackPlan, describe_rollout, plan_stack
+from tests.operations.conftest import STACK, Synthesised
+from tests.operations.test_updates import copied, of_type
+
+FULL = "tritonstack-dev-search"
+
+
+def properties(template: Template, kind: str) -> Any:
+    return next(iter(of_type(template, kind).values()))["Properties"]
+
+
+def plan(old: Template | None, new: Template) -> StackPlan:
+    return plan_stack(STACK, deployed=old, new=new)
+
+
+def test_what_does_not_stand_is_created(template: Template) -> None:
+    made = plan(None, template)
+    assert (made.action, made.words) == ("create", f"{STACK}: is created with the endpoint {FULL}")
+
+
+def test_the_same_again_changes_nothing(template: Template) -> None:
+    assert plan(template, copied(template)).words == f"{STACK}: nothing changes"
+
+
+def test_an_alarm_is_no_rollout(template: Template) -> None:
+    changed = copied(template)
+    properties(changed, "AWS::CloudWatch::Alarm")["Threshold"] = 1
+    made = plan(template, changed)
+    assert (made.action, made.words) == (
+        "change",
+        f"{STACK}: is changed; the endpoint {FULL} serves on untouched",
+    )
+
+
+def test_a_tag_or_another_rollout_is_no_rollout(template: Template) -> None:
+    changed = copied(template)
+    for kind in (CONFIG, MODEL):
+        properties(changed, kind)["Tags"] = []
+    properties(changed, ENDPOINT)["DeploymentConfig"]["BlueGreenUpdatePolicy"]["TerminationWaitInSeconds"] = 0
+    assert plan(template, changed).action == "change"
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "reason"),
+    [
+        (MODEL, ("PrimaryContainer", "ModelDataUrl"), "s3://other", "main: artifact"),
+        (MODEL, ("PrimaryContainer", "Image"), "other", "main: image"),
+        (MODEL, ("PrimaryContainer", "Environment"), {}, "main: environment variables"),
+        (MODEL, ("EnableNetworkIsolation",), False, "main: EnableNetworkIsolation True → False"),
+        (CONFIG, ("ProductionVariants", 0, "VolumeSizeInGB"), 64, "main: volume 30 → 64"),
+        (CONFIG, ("DataCaptureConfig",), {"EnableCapture": True}, "DataCaptureConfig"),
+    ],
+)
+def test_why_an_endpoint_rolls_out(
+    template: Template, kind: str, path: tuple[Any, ...], value: object, reason: str
+) -> None:
+    changed = copied(template)
+    place = properties(changed, kind)
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    made = plan(template, changed)
+    assert (made.action, made.reasons) == ("roll-out", (reason,))
+    assert made.words == f"{STACK}: the endpoint {FULL} rolls out: {reason}"
+    assert made.details == [made.rollout]
+    assert made.rollout.startswith("all at once, the old machines kept for 360 s; back if one of")
+
+
+def test_variants_that_come_are_named(template: Template) -> None:
+    changed = copied(template)
+    variants = properties(changed, CONFIG)["ProductionVariants"]
+    variants.append({**variants[0], "VariantName": "challenger"})
+    assert plan(template, changed).reasons == ("the variant 'challenger' comes",)
+
+
+def test_another_type_takes_two_phases(synthesised: Synthesised) -> None:
+    made = plan(synthesised().template(STACK), synthesised(instance_type="ml.m7i.xlarge").template(STACK))
+    assert made.action == "two-phase"
+    reason = "main: instance type ml.c7i.xlarge → ml.m7i.xlarge"
+    assert made.words == f"{STACK}: the endpoint {FULL} rolls out in two phases: {reason}"
+    assert made.details[1].startswith("two phases, because the instance type of 'main' changes from")
+
+
+def test_what_cannot_be_is_refused_whatever_else_there_is(synthesised: Synthesised) -> None:
+    changed = copied(synthesised(instance_type="ml.m7i.xlarge").template(STACK))
+    properties(changed, CONFIG)["AsyncInferenceConfig"] = {}
+    made = plan(synthesised().template(STACK), changed)
+    assert made.action == "refused"
+    assert made.words.startswith(f"{STACK}: refused: the endpoint answers at once")
+    assert "instance type" not in made.words
+
+
+def test_another_model_of_a_component_rolls_it_out(template: Template) -> None:
+    """Behind a component the endpoint's own configuration names no model."""
+    [model] = of_type(template, MODEL)
+    old = copied(template)
+    del properties(old, CONFIG)["ProductionVariants"][0]["ModelName"]
+    specification = {"ModelName": {"Fn::GetAtt": [model, "ModelName"]}}
+    policy = {"MaximumBatchSize": {"Type": "COPY_COUNT", "Value": 1}, "WaitIntervalInSeconds": 120}
+    old["Resources"]["Component"] = {
+        "Type": COMPONENT,
+        "Properties": {
+            "Specification": specification,
+            "DeploymentConfig": {"RollingUpdatePolicy": policy},
+        },
+    }
+    new = copied(old)
+    properties(new, MODEL)["PrimaryContainer"]["ModelDataUrl"] += "x"
+    made = plan(old, new)
+    assert (made.action, made.reasons) == ("roll-out", ("inference component: artifact",))
+    assert made.rollout == "in batches of 1 of them, each watched for 120 s; no alarm takes it back"
+
+
+def percent(value: int) -> dict[str, Any]:
+    return {"Type": "CAPACITY_PERCENT", "Value": value}
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (
+            {"RollingUpdatePolicy": {"MaximumBatchSize": percent(25), "WaitIntervalInSeconds": 300}},
+            "in batches of 25 %, each watched for 300 s",
+        ),
+        (
+            {
+                "BlueGreenUpdatePolicy": {
+                    "TerminationWaitInSeconds": 60,
+                    "TrafficRoutingConfiguration": {
+                        "Type": "CANARY",
+                        "WaitIntervalInSeconds": 600,
+                        "CanarySize": percent(10),
+                    },
+                }
+            },
+            "with 10 % first, watched for 600 s, the old machines kept for 60 s",
+        ),
+        (
+            {
+                "BlueGreenUpdatePolicy": {
+                    "TerminationWaitInSeconds": 0,
+                    "TrafficRoutingConfiguration": {
+                        "Type": "LINEAR",
+                        "WaitIntervalInSeconds": 360,
+                        "LinearStepSize": percent(50),
+                    },
+                }
+            },
+            "in steps of 50 %, each watched for 360 s, the old machines kept for 0 s",
+        ),
+        ({}, "all at once, the old machines kept for 0 s"),
+    ],
+)
+def test_every_rollout_has_its_words(template: Template, policy: dict[str, Any], words: str) -> None:
+    changed = copied(template)
+    properties(changed, ENDPOINT)["DeploymentConfig"] = {
+        **policy,
+        "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "one"}, {"AlarmName": "two"}]},
+    }
+    assert describe_rollout(EndpointTemplate(changed)) == (
+        f"{words}; back if one of these alarms rings: one, two"
+    )
+
+
+def test_plans_are_facts_for_machines(template: Template) -> None:
+    facts = json.loads(json.dumps(plan(None, template).facts()))
+    assert (facts["stack"], facts["action"], facts["endpoint"]) == (STACK, "create", FULL)

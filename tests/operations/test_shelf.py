@@ -1,0 +1,178 @@
+"""Copies of artifacts on the shelves of multi-model endpoints, on moto's S3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from catalog.locks import Lock, LockedArtifact, write_lock
+from catalog.workspace import Workspace, load_workspace
+from operations import shelf
+from operations.artifacts import DamagedArtifactError
+from operations.aws import Cloud
+from operations.shelf import ShelfCopy, Shelved, fill_shelves, missing_copies, shelf_copies
+from tests.projects import MODEL, edit, write_project
+
+BUCKET = "artifacts"
+DIGEST = "ab" * 32
+
+
+def copy_of(model: str, body: bytes = b"x", digest: str = DIGEST) -> ShelfCopy:
+    artifact = LockedArtifact(digest=digest, spec_hash=digest, archive_bytes=len(body), unpacked_bytes=1)
+    return ShelfCopy(
+        endpoint="search",
+        model=model,
+        artifact=artifact,
+        source=f"models/{model}/{digest}/model.tar.gz",
+        key=f"endpoints/t-dev-search/{model}/{digest}/model.tar.gz",
+    )
+
+
+def put(cloud: Cloud, key: str, body: bytes = b"x", digest: str = DIGEST) -> None:
+    cloud.client("s3").put_object(Bucket=BUCKET, Key=key, Body=body, Metadata={"sha256": digest})
+
+
+def fill(cloud: Cloud, copies: Iterable[ShelfCopy]) -> list[str]:
+    told: list[Shelved] = []
+    done = fill_shelves(cloud, bucket=BUCKET, copies=list(copies), on_done=told.append)
+    assert told == done
+    return [shelved.outcome for shelved in done]
+
+
+@pytest.fixture
+def stocked(cloud: Cloud) -> Cloud:
+    """A bucket with one artifact."""
+    cloud.client("s3").create_bucket(Bucket=BUCKET)
+    put(cloud, copy_of("one").source)
+    return cloud
+
+
+def test_a_copy_is_what_it_was_made_of(stocked: Cloud) -> None:
+    assert fill(stocked, [copy_of("one")]) == ["copied"]
+    found = stocked.client("s3").get_object(Bucket=BUCKET, Key=copy_of("one").key)
+    assert (found["Body"].read(), found["Metadata"]) == (b"x", {"sha256": DIGEST})
+    assert found["ContentType"] == "application/gzip"
+
+
+def test_what_lies_there_stays_as_it_is(stocked: Cloud) -> None:
+    fill(stocked, [copy_of("one")])
+    s3 = stocked.client("s3")
+    before = s3.head_object(Bucket=BUCKET, Key=copy_of("one").key)["LastModified"]
+    s3.delete_object(Bucket=BUCKET, Key=copy_of("one").source)
+    assert fill(stocked, [copy_of("one")]) == ["there"]
+    assert s3.head_object(Bucket=BUCKET, Key=copy_of("one").key)["LastModified"] == before
+
+
+@pytest.mark.parametrize(("body", "digest"), [(b"half", DIGEST), (b"y", "cd" * 32)], ids=["size", "digest"])
+def test_a_wrong_copy_is_replaced(stocked: Cloud, body: bytes, digest: str) -> None:
+    put(stocked, copy_of("one").key, body, digest)
+    assert fill(stocked, [copy_of("one")]) == ["replaced"]
+    assert stocked.client("s3").get_object(Bucket=BUCKET, Key=copy_of("one").key)["Body"].read() == b"x"
+
+
+@pytest.mark.parametrize("body", [None, b"another size"], ids=["missing", "damaged"])
+def test_what_is_not_the_artifact_is_not_copied(stocked: Cloud, body: bytes | None) -> None:
+    if body is not None:
+        put(stocked, copy_of("two").source, body)
+    with pytest.raises(
+        DamagedArtifactError, match=r"s3://artifacts/models/two/.* is (missing|not)"
+    ) as caught:
+        fill(stocked, [copy_of("two")])
+    assert "tritonstack build" in str(caught.value.remedy)
+    listed = stocked.client("s3").list_objects_v2(Bucket=BUCKET, Prefix="endpoints/")
+    assert listed["KeyCount"] == 0
+
+
+def test_large_archives_go_in_parts_and_keep_their_digest(
+    stocked: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = bytes(range(256)) * (21 * 4096)  # 21 MiB; S3's smallest part is 5
+    large = copy_of("large", body)
+    put(stocked, large.source, body)
+    monkeypatch.setattr(shelf, "_PART_BYTES", 5 * 1024**2)
+    monkeypatch.setattr(
+        shelf,
+        "_PARTS",
+        shelf.TransferConfig(multipart_threshold=5 * 1024**2, multipart_chunksize=5 * 1024**2),
+    )
+    assert fill(stocked, [large]) == ["copied"]
+    found = stocked.client("s3").get_object(Bucket=BUCKET, Key=large.key)
+    assert "-" in found["ETag"]
+    assert (found["Body"].read() == body, found["Metadata"]) == (True, {"sha256": DIGEST})
+    assert fill(stocked, [large]) == ["there"]
+
+
+def test_hundreds_of_models_in_their_order(cloud: Cloud) -> None:
+    cloud.client("s3").create_bucket(Bucket=BUCKET)
+    copies = [copy_of(f"model-{number:03}") for number in range(300)]
+    for copy in copies:
+        put(cloud, copy.source)
+    told: list[Shelved] = []
+    fill_shelves(cloud, bucket=BUCKET, copies=copies, on_done=told.append)
+    assert [shelved.copy for shelved in told] == copies
+    assert missing_copies(cloud, bucket=BUCKET, copies=copies) == []
+
+
+def test_interrupted_it_leaves_whole_copies_and_goes_on(stocked: Cloud) -> None:
+    copies = [copy_of(f"model-{number:02}") for number in range(40)]
+    for copy in copies:
+        put(stocked, copy.source)
+
+    def stop(shelved: Shelved) -> None:
+        if shelved.copy == copies[3]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fill_shelves(stocked, bucket=BUCKET, copies=copies, on_done=stop)
+    outcomes = fill(stocked, copies)
+    assert outcomes[:4] == ["there"] * 4
+    assert set(outcomes) <= {"there", "copied"}
+    assert missing_copies(stocked, bucket=BUCKET, copies=copies) == []
+
+
+def test_missing_copies_without_a_bucket_are_all(cloud: Cloud) -> None:
+    assert missing_copies(cloud, bucket="nowhere", copies=[copy_of("one")]) == [copy_of("one")]
+
+
+def test_missing_copies_are_those_that_are_not_there(stocked: Cloud) -> None:
+    put(stocked, copy_of("two").source)
+    fill(stocked, [copy_of("one")])
+    copies = [copy_of("one"), copy_of("two"), copy_of("one", digest="cd" * 32)]
+    assert missing_copies(stocked, bucket=BUCKET, copies=copies) == copies[1:]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    """A multi-model endpoint of three models, of which two are built."""
+    project = write_project(tmp_path)
+    for name in ("aaa", "zzz"):
+        project.model_file(name).parent.mkdir()
+        project.model_file(name).write_text(MODEL.replace("name: minilm", f"name: {name}"))
+    edit(project.environment_file("dev"), "kind: ensemble", "kind: multi-model")
+    edit(project.environment_file("dev"), "model: minilm", "models: [zzz, minilm, aaa]")
+    artifact = LockedArtifact(digest=DIGEST, spec_hash=DIGEST, archive_bytes=1, unpacked_bytes=1)
+    write_lock(project.lock_file("dev"), Lock(models={"zzz": {"cpu": artifact}, "aaa": {"cpu": artifact}}))
+    return load_workspace(project, "dev")
+
+
+def test_what_has_to_lie_where(workspace: Workspace) -> None:
+    copies = shelf_copies(workspace)
+    assert [(copy.endpoint, copy.model, copy.source, copy.key) for copy in copies] == [
+        (
+            "search",
+            model,
+            f"models/{model}/{DIGEST}/model.tar.gz",
+            f"endpoints/tritonstack-dev-search/{model}/{DIGEST}/model.tar.gz",
+        )
+        for model in ("aaa", "zzz")
+    ]
+
+
+def test_a_build_of_some_models_puts_only_those(workspace: Workspace) -> None:
+    assert [copy.model for copy in shelf_copies(workspace, models={"zzz", "minilm"})] == ["zzz"]
+
+
+def test_other_endpoints_have_no_shelf(tmp_path: Path) -> None:
+    assert shelf_copies(load_workspace(write_project(tmp_path), "dev")) == []

@@ -1,0 +1,188 @@
+"""What SageMaker refuses of an update, and stacks without the scaling that is in the way; real templates."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from catalog.errors import TritonstackError
+from operations.assembly import Template
+from operations.endpoint_template import CONFIG, ENDPOINT, MODEL, TARGET, EndpointTemplate, references
+from operations.updates import hazards, unregistered
+from tests.operations.conftest import STACK, Synthesised
+
+POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
+ALARM = "AWS::CloudWatch::Alarm"
+
+
+def of_type(template: Template, kind: str) -> dict[str, Any]:
+    return {name: item for name, item in template["Resources"].items() if item["Type"] == kind}
+
+
+def copied(template: Template) -> Any:
+    return json.loads(json.dumps(template))
+
+
+def config(template: Template) -> Any:
+    return next(iter(of_type(template, CONFIG).values()))["Properties"]
+
+
+def with_challenger(template: Template) -> Template:
+    """The same with a second variant that scales, too."""
+    changed = copied(template)
+    variants = config(changed)["ProductionVariants"]
+    variants.append({**variants[0], "VariantName": "challenger"})
+    for kind in (TARGET, POLICY):
+        for name, item in of_type(template, kind).items():
+            text = json.dumps(item).replace("variant/main", "variant/challenger")
+            for known in of_type(template, TARGET):
+                text = text.replace(f'"Ref": "{known}"', f'"Ref": "{known}Challenger"')
+            changed["Resources"][f"{name}Challenger"] = json.loads(text)
+    return changed
+
+
+def dangling(template: Template) -> set[str]:
+    """What a template refers to and does not hold."""
+    known = {*template["Resources"], *template.get("Parameters", {})}
+    referred = {name for name in references(template) if not name.startswith("AWS::")}
+    waited = {
+        name
+        for item in template["Resources"].values()
+        for name in (
+            [item["DependsOn"]] if isinstance(item.get("DependsOn"), str) else item.get("DependsOn", [])
+        )
+    }
+    return (referred | waited) - known
+
+
+def test_the_same_stack_again_is_no_hazard(template: Template) -> None:
+    assert hazards(template, copied(template)) == []
+
+
+def test_another_type_of_a_variant_that_scales(synthesised: Synthesised) -> None:
+    new = synthesised(instance_type="ml.c7i.2xlarge").template(STACK)
+    [hazard] = hazards(synthesised().template(STACK), new)
+    assert (hazard.variant, hazard.refused) == ("main", False)
+    assert hazard.what == (
+        "the instance type of 'main' changes from ml.c7i.xlarge to ml.c7i.2xlarge, and it is registered for "
+        "scaling"
+    )
+
+
+def test_it_is_the_deployed_registration_that_counts(synthesised: Synthesised) -> None:
+    scaled, fixed = synthesised().template(STACK), synthesised(least=4).template(STACK)
+    other = synthesised(instance_type="ml.c7i.2xlarge").template(STACK)
+    other_fixed = synthesised(instance_type="ml.c7i.2xlarge", least=4).template(STACK)
+    assert not hazards(fixed, other)
+    assert hazards(scaled, other_fixed)
+    assert not hazards(scaled, fixed)
+
+
+def test_another_model_or_weight_is_no_hazard(template: Template) -> None:
+    changed = copied(template)
+    next(iter(of_type(changed, MODEL).values()))["Properties"]["PrimaryContainer"]["ModelDataUrl"] += "x"
+    config(changed)["ProductionVariants"][0]["InitialVariantWeight"] = 0.5
+    assert hazards(template, changed) == []
+
+
+def test_a_variant_that_scales_and_goes(template: Template) -> None:
+    both = with_challenger(template)
+    [hazard] = hazards(both, template)
+    assert hazard.variant == "challenger"
+    assert hazards(template, both) == []
+
+
+def test_an_endpoint_keeps_the_way_it_is_called(template: Template) -> None:
+    queued = copied(template)
+    config(queued)["AsyncInferenceConfig"] = {"OutputConfig": {"S3OutputPath": "s3://x/"}}
+    for old, new, words in (
+        (template, queued, "answers at once, and SageMaker cannot change it into one that takes requests"),
+        (
+            queued,
+            template,
+            "takes requests into a queue, and SageMaker cannot change it into one that answers",
+        ),
+    ):
+        [hazard] = hazards(old, new)
+        assert hazard.refused
+        assert words in hazard.what
+        assert "another endpoint" in str(hazard.remedy)
+
+
+def test_inference_components_cannot_come_or_go(template: Template) -> None:
+    components = copied(template)
+    for variant in config(components)["ProductionVariants"]:
+        del variant["ModelName"]
+    for old, new in ((template, components), (components, template)):
+        [hazard] = hazards(old, new)
+        assert hazard.refused
+        assert "inference components" in hazard.what
+
+
+def test_a_stack_without_an_endpoint_holds_no_hazard(template: Template) -> None:
+    assert hazards({"Resources": {}}, template) == []
+    assert hazards(template, {"Resources": {}}) == []
+
+
+def test_nothing_but_scaling_is_taken_off(template: Template) -> None:
+    bare = unregistered(template, {"main"})
+    gone = {*template["Resources"]} - {*bare["Resources"]}
+    assert {template["Resources"][name]["Type"] for name in gone} == {TARGET, POLICY}
+    for kind in (ENDPOINT, CONFIG, MODEL, ALARM):
+        assert of_type(bare, kind) == of_type(template, kind)
+    assert EndpointTemplate(bare).targets == {}
+    assert dangling(bare) == dangling(template) == set()
+    assert {key: bare[key] for key in bare if key != "Resources"} == {
+        key: template[key] for key in template if key != "Resources"
+    }
+
+
+def test_what_hangs_on_scaling_goes_with_it(template: Template) -> None:
+    """A step alarm on a policy, a composite alarm on that, an output; what waited for them waits no more."""
+    changed = copied(template)
+    [policy], [target] = of_type(template, POLICY), of_type(template, TARGET)
+    resources = changed["Resources"]
+    resources["Step"] = {"Type": ALARM, "Properties": {"AlarmActions": [{"Ref": policy}]}}
+    rule = {"Fn::Sub": "ALARM(${Step}) AND ${AWS::Region}"}
+    resources["Both"] = {"Type": "AWS::CloudWatch::CompositeAlarm", "Properties": {"AlarmRule": rule}}
+    resources["Note"] = {"Type": "AWS::SSM::Parameter", "Properties": {"Value": "x"}, "DependsOn": "Both"}
+    changed["Outputs"]["Scaling"] = {"Value": {"Fn::GetAtt": [policy, "Arn"]}}
+    bare = unregistered(changed, {"main"})
+    assert not {policy, target, "Step", "Both"} & {*bare["Resources"]}
+    assert bare["Resources"]["Note"] == {"Type": "AWS::SSM::Parameter", "Properties": {"Value": "x"}}
+    assert bare["Outputs"] == template["Outputs"]
+    assert dangling(bare) == set()
+
+
+def test_only_the_variants_asked_for_lose_their_scaling(template: Template) -> None:
+    bare = unregistered(with_challenger(template), {"challenger"})
+    assert {*EndpointTemplate(bare).targets.values()} == {"main"}
+    assert of_type(bare, POLICY) == of_type(template, POLICY)
+
+
+def test_a_policy_that_names_its_target_by_text(template: Template) -> None:
+    changed = copied(template)
+    [(name, policy)] = of_type(changed, POLICY).items()
+    del policy["Properties"]["ScalingTargetId"]
+    [target] = of_type(template, TARGET).values()
+    policy["Properties"]["ResourceId"] = target["Properties"]["ResourceId"]
+    assert name not in unregistered(changed, {"main"})["Resources"]
+
+
+def test_a_registration_that_something_else_needs_is_left(template: Template) -> None:
+    changed = copied(template)
+    [target] = of_type(template, TARGET)
+    changed["Resources"]["Other"] = {"Type": "AWS::SSM::Parameter", "Properties": {"Value": {"Ref": target}}}
+    with pytest.raises(TritonstackError, match=r"Other \(AWS::SSM::Parameter\) refers to it"):
+        unregistered(changed, {"main"})
+
+
+def test_registrations_are_found_however_their_name_is_put_together(template: Template) -> None:
+    changed = copied(template)
+    for item in of_type(changed, TARGET).values():
+        item["Properties"]["ResourceId"] = {
+            "Fn::Join": ["", ["endpoint/", {"Fn::GetAtt": ["E", "EndpointName"]}, "/variant/main"]]
+        }
+    assert {*EndpointTemplate(changed).targets.values()} == {"main"}

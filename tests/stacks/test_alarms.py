@@ -1,0 +1,273 @@
+"""Which alarms an endpoint has, what each looks at, and that none rings while nobody calls."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from catalog.endpoints import Alarms
+from catalog.rollouts import AlarmId
+from stacks.alarm_plan import endpoint_alarms
+from stacks.constructs.endpoint_alarms import EndpointAlarms
+from stacks.watched import Watched
+from tests.stacks.metric_math import evaluate
+from tests.stacks.watching import (
+    COMPONENT,
+    NAME,
+    TOPIC,
+    dimensions,
+    of_type,
+    resources,
+    variant,
+    watched,
+)
+
+EVERY = Alarms(
+    latency_p99_ms=120,
+    overhead_p99_ms=80,
+    server_errors=3,
+    client_errors=40,
+    min_invocations=25,
+    gpu_memory_percent=90,
+    triton_errors=7,
+    backlog=200,
+)
+NONE = Alarms(**dict.fromkeys(Alarms.model_fields))
+GPU = "ml.g5.12xlarge"
+
+
+def made(endpoint: Watched, alarms: Alarms = EVERY, topic: str | None = TOPIC) -> dict[str, dict[str, Any]]:
+    """The alarms of a stack by name."""
+    found = resources(
+        lambda stack: EndpointAlarms(stack, "Alarms", watched=endpoint, alarms=alarms, topic_arn=topic)
+    )
+    return {item["AlarmName"]: item for item in of_type(found, "AWS::CloudWatch::Alarm").values()}
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, dict[str, Any]]:
+    return made(watched(variant(instance=GPU)))
+
+
+@pytest.fixture(scope="module")
+def queued() -> dict[str, dict[str, Any]]:
+    return made(watched(variant(instance=GPU), asynchronous=True))
+
+
+@pytest.fixture(scope="module")
+def copied() -> dict[str, dict[str, Any]]:
+    return made(watched(variant(instance=GPU), component=COMPONENT))
+
+
+@pytest.mark.parametrize(
+    ("alarm", "metric", "statistic", "threshold"),
+    [
+        ("latency-p99", "ModelLatency", {"ExtendedStatistic": "p99"}, 120_000),
+        ("overhead-p99", "OverheadLatency", {"ExtendedStatistic": "p99"}, 80_000),
+        ("server-errors", "Invocation5XXErrors", {"Statistic": "Sum"}, 3),
+        ("client-errors", "Invocation4XXErrors", {"Statistic": "Sum"}, 40),
+    ],
+)
+def test_alarms_on_one_metric(plain, alarm, metric, statistic, threshold):
+    found = plain[f"{NAME}-{alarm}"]
+    description = found.pop("AlarmDescription")
+    assert description.startswith(f"{NAME}: ")
+    assert found == {
+        "AlarmName": f"{NAME}-{alarm}",
+        "Namespace": "AWS/SageMaker",
+        "MetricName": metric,
+        "Dimensions": [{"Name": "EndpointName", "Value": NAME}, {"Name": "VariantName", "Value": "main"}],
+        **statistic,
+        "Threshold": threshold,
+        "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+        "Period": 300,
+        "EvaluationPeriods": 1,
+        "TreatMissingData": "notBreaching",
+        "AlarmActions": [TOPIC],
+        "OKActions": [TOPIC],
+    }
+
+
+def looked_at(alarm: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
+    """What an alarm's expression is over: namespace, metric and statistic by key."""
+    found = {}
+    for query in alarm["Metrics"]:
+        if not query["ReturnData"]:
+            stat = query["MetricStat"]
+            found[query["Id"]] = (stat["Metric"]["Namespace"], stat["Metric"]["MetricName"], stat["Stat"])
+            assert stat["Period"] == 300
+    return found
+
+
+def expression(alarm: dict[str, Any]) -> str:
+    (text,) = [query["Expression"] for query in alarm["Metrics"] if query["ReturnData"]]
+    return str(text)
+
+
+def rings(alarm: dict[str, Any], **values: float | None) -> bool:
+    """Whether one period with these values (None: no data) breaches the threshold."""
+    value = evaluate(expression(alarm), values)
+    if value is None:
+        return bool(alarm["TreatMissingData"] == "breaching")
+    below = alarm["ComparisonOperator"] == "LessThanThreshold"
+    return value < alarm["Threshold"] if below else value >= alarm["Threshold"]
+
+
+def test_callers_are_missed_when_few_call_but_not_when_nobody_does(plain):
+    drop = plain[f"{NAME}-invocation-drop"]
+    assert looked_at(drop) == {"calls": ("AWS/SageMaker", "Invocations", "Sum")}
+    assert rings(drop, calls=24)
+    assert not rings(drop, calls=25)
+    assert not rings(drop, calls=0)
+    assert not rings(drop, calls=None)
+    # The first and the last period of a day's traffic are never full.
+    assert drop["EvaluationPeriods"] == 2
+
+
+def test_gpu_memory_is_the_sum_over_a_machines_gpus_and_seen_only_with_traffic(plain):
+    memory = plain[f"{NAME}-gpu-memory"]
+    assert looked_at(memory) == {
+        "memory": ("/aws/sagemaker/Endpoints", "GPUMemoryUtilization", "Maximum"),
+        "calls0": ("AWS/SageMaker", "Invocations", "Sum"),
+    }
+    # Four GPUs at 90 %.
+    assert memory["Threshold"] == 360
+    assert rings(memory, memory=361, calls0=1)
+    assert not rings(memory, memory=359, calls0=1)
+    assert not rings(memory, memory=400, calls0=0)
+    assert not rings(memory, memory=400, calls0=None)
+    assert not rings(memory, memory=None, calls0=5)
+
+
+def test_machines_without_gpus_have_no_alarm_on_their_memory():
+    assert f"{NAME}-gpu-memory" not in made(watched())
+
+
+def test_tritons_errors_come_from_the_log_and_are_heard_only_with_traffic(plain):
+    errors = plain[f"{NAME}-triton-errors"]
+    assert looked_at(errors)["errors"] == (f"Tritonstack/{NAME}", "TritonErrors", "Sum")
+    assert rings(errors, errors=7, calls0=1)
+    assert not rings(errors, errors=6, calls0=1)
+    assert not rings(errors, errors=99, calls0=None)
+    assert not rings(errors, errors=0, calls0=1)
+    assert not rings(errors, errors=None, calls0=1)
+
+
+def test_no_alarm_takes_silence_for_a_fault(plain, queued, copied):
+    """No data at all, and zeros where something is published all the same."""
+    for alarm in [*plain.values(), *queued.values(), *copied.values()]:
+        assert alarm["TreatMissingData"] == "notBreaching"
+        if "Metrics" in alarm:
+            keys = looked_at(alarm)
+            assert not rings(alarm, **dict.fromkeys(keys))
+            assert not rings(alarm, **dict.fromkeys(keys, 0))
+        else:
+            assert alarm["ComparisonOperator"].startswith("GreaterThan")
+            assert alarm["Threshold"] > 0
+
+
+def test_an_alarm_without_a_threshold_is_left_out():
+    assert made(watched(variant(instance=GPU), asynchronous=True), NONE) == {}
+    only = NONE.model_copy(update={"backlog": 5})
+    assert list(made(watched(asynchronous=True), only)) == [f"{NAME}-backlog"]
+
+
+def test_every_kind_of_alarm_is_in_the_table(plain, queued):
+    ends = {name.removeprefix(f"{NAME}-") for name in (*plain, *queued)}
+    assert ends == set(get_args(AlarmId))
+
+
+def test_without_a_topic_the_alarms_tell_nobody():
+    for alarm in made(watched(), topic=None).values():
+        assert not alarm.keys() & {"AlarmActions", "OKActions"}
+
+
+# Asynchronous endpoints
+
+
+def test_an_asynchronous_endpoint_has_alarms_on_what_it_publishes_only(queued):
+    """Neither Invocations nor OverheadLatency is published of one."""
+    assert set(queued) == {
+        f"{NAME}-{end}"
+        for end in (
+            "latency-p99",
+            "server-errors",
+            "client-errors",
+            "invocation-drop",
+            "gpu-memory",
+            "triton-errors",
+            "backlog",
+        )
+    }
+    published = [
+        series for alarm in queued.values() if "Metrics" in alarm for series in looked_at(alarm).values()
+    ]
+    assert ("AWS/SageMaker", "Invocations", "Sum") not in published
+    assert looked_at(queued[f"{NAME}-invocation-drop"]) == {
+        "calls": ("AWS/SageMaker", "InvocationsProcessed", "Sum")
+    }
+
+
+def test_the_queue_is_the_endpoints(queued):
+    backlog = queued[f"{NAME}-backlog"]
+    assert backlog["MetricName"] == "ApproximateBacklogSize"
+    assert dimensions(backlog) == {"EndpointName": NAME}
+    assert backlog["Threshold"] == 200
+
+
+# Inference components
+
+
+def test_a_component_is_watched_under_its_own_name(copied):
+    assert dimensions(copied[f"{NAME}-latency-p99"]) == {"InferenceComponentName": COMPONENT}
+    memory = copied[f"{NAME}-gpu-memory"]
+    assert looked_at(memory)["memory"] == (
+        "/aws/sagemaker/InferenceComponents",
+        "GPUMemoryUtilizationNormalized",
+        "Maximum",
+    )
+    # Copies publish a share of what they reserved.
+    assert memory["Threshold"] == 90
+
+
+# Several variants
+
+
+def test_production_variants_have_their_own_alarms_and_a_shadow_has_none():
+    endpoint = watched(variant(), variant("challenger"), variant("shadow", shadow=True))
+    names = [alarm.plan.name for alarm in endpoint_alarms(endpoint, EVERY)]
+    assert f"{NAME}-server-errors" in names
+    assert f"{NAME}-challenger-server-errors" in names
+    assert not [name for name in names if "shadow" in name]
+
+
+def test_a_shadow_complaining_in_the_common_log_wakes_nobody():
+    both = [variant(), variant("shadow", shadow=True)]
+    assert "triton-errors" not in {alarm.id for alarm in endpoint_alarms(watched(*both), EVERY)}
+    assert "triton-errors" in {alarm.id for alarm in endpoint_alarms(watched(both[0]), EVERY)}
+
+
+def test_errors_in_the_log_of_two_variants_are_heard_while_either_is_called():
+    errors = made(watched(variant(), variant("challenger")))[f"{NAME}-triton-errors"]
+    assert rings(errors, errors=9, calls0=None, calls1=2)
+    assert not rings(errors, errors=9, calls0=None, calls1=None)
+
+
+def test_alarms_are_named_for_rollbacks_in_the_order_asked_for():
+    endpoint = watched(variant(), variant("challenger"))
+    found: list[list[str]] = []
+
+    def build(stack: Any) -> None:
+        alarms = EndpointAlarms(stack, "Alarms", watched=endpoint, alarms=EVERY)
+        found.append(alarms.names(("server-errors", "latency-p99", "gpu-memory")))
+        found.append(alarms.all_names)
+
+    resources(build)
+    assert found[0] == [
+        f"{NAME}-server-errors",
+        f"{NAME}-challenger-server-errors",
+        f"{NAME}-latency-p99",
+        f"{NAME}-challenger-latency-p99",
+    ]
+    assert len(found[1]) == 11

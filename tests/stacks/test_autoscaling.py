@@ -1,0 +1,367 @@
+"""What Application Auto Scaling is told: of each measure, of steps, of the clock, and of ways out of zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+
+from catalog.scaling import Scaling
+from stacks.constructs.autoscaling import Autoscaling
+from tests.stacks.watching import (
+    COMPONENT,
+    COMPONENTS,
+    NAME,
+    dimensions,
+    of_type,
+    options,
+    resources,
+    scaling,
+    variant,
+    watched,
+)
+
+TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
+POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
+ALARM = "AWS::CloudWatch::Alarm"
+
+
+def scaled(endpoint: Any, serving: Any) -> dict[str, dict[str, Any]]:
+    def build(stack: cdk.Stack) -> None:
+        exists = cdk.CfnResource(stack, "Endpoint", type="AWS::SageMaker::Endpoint")
+        Autoscaling(stack, "Autoscaling", watched=endpoint, options=serving, endpoint=exists)
+
+    return resources(build)
+
+
+def with_scaling(**given: Any) -> dict[str, dict[str, Any]]:
+    """The only variant of a real-time endpoint, scaled so."""
+    instance = given.pop("instance", "ml.g5.12xlarge")
+    own = scaling(**{"max_instances": 4} | given)
+    return scaled(watched(variant(instance=instance, scaling=own)), options(scaling=own))
+
+
+def only(found: dict[str, dict[str, Any]], resource_type: str) -> dict[str, Any]:
+    (properties,) = of_type(found, resource_type).values()
+    return properties
+
+
+def policy(found: dict[str, dict[str, Any]], end: str) -> tuple[str, dict[str, Any]]:
+    """The policy whose name ends so, with its logical id."""
+    ((key, properties),) = (
+        (key, item) for key, item in of_type(found, POLICY).items() if item["PolicyName"].endswith(end)
+    )
+    return key, properties
+
+
+def alarm(found: dict[str, dict[str, Any]], end: str) -> dict[str, Any]:
+    (properties,) = (item for item in of_type(found, ALARM).values() if item["AlarmName"].endswith(f"-{end}"))
+    return properties
+
+
+# The target
+
+
+def test_the_target_is_the_variant_between_its_limits_and_waits_for_the_endpoint():
+    found = with_scaling(min_instances=2, max_instances=6)
+    assert only(found, TARGET) == {
+        "ServiceNamespace": "sagemaker",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+        "ResourceId": f"endpoint/{NAME}/variant/main",
+        "MinCapacity": 2,
+        "MaxCapacity": 6,
+    }
+    (target,) = (item for item in found.values() if item["Type"] == TARGET)
+    assert target["DependsOn"] == ["Endpoint"]
+
+
+def test_a_fixed_number_of_machines_is_not_registered():
+    assert of_type(with_scaling(min_instances=3, max_instances=3), TARGET) == {}
+
+
+def test_every_variant_is_scaled_by_its_own_words_the_shadow_too():
+    main = variant()
+    challenger = variant("challenger", scaling=Scaling(max_instances=3, concurrent_requests_per_model=4))
+    shadow = variant("shadow", shadow=True, scaling=Scaling(min_instances=1, max_instances=1))
+    moving = variant("shadow", shadow=True)
+    found = scaled(watched(main, challenger, moving), options(scaling={"invocations_per_instance": 700}))
+    assert sorted(item["ResourceId"] for item in of_type(found, TARGET).values()) == [
+        f"endpoint/{NAME}/variant/{name}" for name in ("challenger", "main", "shadow")
+    ]
+    assert len(of_type(scaled(watched(main, shadow), options()), TARGET)) == 1
+    _, tracking = policy(found, "challenger-concurrent-requests-per-model")
+    assert tracking["TargetTrackingScalingPolicyConfiguration"]["TargetValue"] == 4
+
+
+# Target tracking
+
+
+@pytest.mark.parametrize(
+    ("measure", "predefined"),
+    [
+        ("invocations_per_instance", "SageMakerVariantInvocationsPerInstance"),
+        ("concurrent_requests_per_model", "SageMakerVariantConcurrentRequestsPerModelHighResolution"),
+    ],
+)
+def test_measures_that_aws_has_a_name_for(measure, predefined):
+    found = with_scaling(**{measure: 7, "scale_out_cooldown_s": 11, "scale_in_cooldown_s": 22})
+    tracked = only(found, POLICY)
+    assert tracked["PolicyType"] == "TargetTrackingScaling"
+    assert tracked["ScalingTargetId"] == {"Ref": next(iter(of_type(found, TARGET)))}
+    assert tracked["TargetTrackingScalingPolicyConfiguration"] == {
+        "PredefinedMetricSpecification": {"PredefinedMetricType": predefined},
+        "TargetValue": 7,
+        "ScaleOutCooldown": 11,
+        "ScaleInCooldown": 22,
+    }
+
+
+def test_invocations_are_tracked_if_nothing_else_is_said():
+    tracked = only(with_scaling(), POLICY)["TargetTrackingScalingPolicyConfiguration"]
+    assert tracked["TargetValue"] == 1000
+
+
+def test_gpu_use_is_tracked_as_the_sum_over_a_machines_gpus():
+    """SageMaker adds the use up: four GPUs at 60 % are 240."""
+    tracked = only(with_scaling(gpu_utilization_percent=60), POLICY)
+    configuration = tracked["TargetTrackingScalingPolicyConfiguration"]
+    assert configuration["TargetValue"] == 240
+    metric = configuration["CustomizedMetricSpecification"]
+    assert (metric["Namespace"], metric["MetricName"]) == ("/aws/sagemaker/Endpoints", "GPUUtilization")
+    assert metric["Statistic"] == "Average"
+    assert dimensions(metric) == {"EndpointName": NAME, "VariantName": "main"}
+
+
+def test_all_measures_that_are_given_are_tracked():
+    found = with_scaling(invocations_per_instance=500, gpu_utilization_percent=60)
+    assert len(of_type(found, POLICY)) == 2
+
+
+# Asynchronous endpoints
+
+
+def asynchronous(**scaling: Any) -> dict[str, dict[str, Any]]:
+    given = Scaling.model_validate({"min_instances": 0, "max_instances": 4} | scaling)
+    return scaled(watched(variant(scaling=given), asynchronous=True), options(scaling=given, asynchronous={}))
+
+
+def test_a_queue_is_followed_down_to_no_machine():
+    found = asynchronous()
+    assert only(found, TARGET)["MinCapacity"] == 0
+    _, tracked = policy(found, "backlog-per-instance")
+    configuration = tracked["TargetTrackingScalingPolicyConfiguration"]
+    assert configuration["TargetValue"] == 5
+    metric = configuration["CustomizedMetricSpecification"]
+    assert metric["MetricName"] == "ApproximateBacklogSizePerInstance"
+    assert metric["Namespace"] == "AWS/SageMaker"
+    # A queue belongs to the endpoint; with a variant's name beside it there would be no such metric.
+    assert dimensions(metric) == {"EndpointName": NAME}
+
+
+def test_a_request_leads_a_queue_out_of_zero():
+    found = asynchronous()
+    key, step = policy(found, "wake-up")
+    assert step["StepScalingPolicyConfiguration"] == {
+        "AdjustmentType": "ChangeInCapacity",
+        "MetricAggregationType": "Average",
+        # As long as a machine takes: the alarm rings all the while, and would add one each minute.
+        "Cooldown": 300,
+        "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}],
+    }
+    woken = alarm(found, "wake-up")
+    assert woken["MetricName"] == "HasBacklogWithoutCapacity"
+    assert dimensions(woken) == {"EndpointName": NAME}
+    assert (woken["Threshold"], woken["ComparisonOperator"]) == (1, "GreaterThanOrEqualToThreshold")
+    assert (woken["Period"], woken["EvaluationPeriods"], woken["Statistic"]) == (60, 2, "Average")
+    assert woken["AlarmActions"] == [{"Ref": key}]
+
+
+def test_a_queue_that_always_has_a_machine_needs_no_waking():
+    assert of_type(asynchronous(min_instances=1), ALARM) == {}
+
+
+def test_a_queue_that_has_no_machine_at_night_only_is_woken_too():
+    night = {"night": {"at": "20:00", "min": 0, "max": 4}}
+    assert alarm(asynchronous(min_instances=1, schedules=night), "wake-up")
+
+
+# Steps
+
+
+STEPS = {
+    "metric": "invocations_per_instance",
+    "scale_out": [{"above": 100, "add": 1}, {"above": 250, "add": 2}, {"above": 400, "add": 5}],
+    "scale_in": {"below": 30, "remove": 2},
+}
+
+
+def test_steps_upwards_are_measured_from_the_first_bound():
+    found = with_scaling(steps=STEPS, scale_out_cooldown_s=90)
+    key, step = policy(found, "scale-out")
+    assert step["PolicyType"] == "StepScaling"
+    configuration = step["StepScalingPolicyConfiguration"]
+    assert configuration["Cooldown"] == 90
+    assert configuration["StepAdjustments"] == [
+        {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 150, "ScalingAdjustment": 1},
+        {"MetricIntervalLowerBound": 150, "MetricIntervalUpperBound": 300, "ScalingAdjustment": 2},
+        {"MetricIntervalLowerBound": 300, "ScalingAdjustment": 5},
+    ]
+    rings = alarm(found, "scale-out")
+    assert (rings["Threshold"], rings["ComparisonOperator"]) == (100, "GreaterThanThreshold")
+    assert (rings["MetricName"], rings["Statistic"]) == ("InvocationsPerInstance", "Sum")
+    assert (rings["Period"], rings["EvaluationPeriods"]) == (60, 1)
+    assert rings["AlarmActions"] == [{"Ref": key}]
+
+
+def test_the_step_downwards_is_below_its_own_bound_and_takes_no_data_for_no_load():
+    found = with_scaling(steps=STEPS, scale_in_cooldown_s=600)
+    _, step = policy(found, "scale-in")
+    configuration = step["StepScalingPolicyConfiguration"]
+    assert configuration["Cooldown"] == 600
+    assert configuration["StepAdjustments"] == [{"MetricIntervalUpperBound": 0, "ScalingAdjustment": -2}]
+    rings = alarm(found, "scale-in")
+    assert (rings["Threshold"], rings["ComparisonOperator"]) == (30, "LessThanThreshold")
+    assert rings["EvaluationPeriods"] == 5
+    (expression,) = [query["Expression"] for query in rings["Metrics"] if query["ReturnData"]]
+    assert expression == "FILL(load, 0)"
+
+
+def test_steps_stand_alone_or_beside_measures():
+    alone = with_scaling(steps=STEPS)
+    assert {item["PolicyType"] for item in of_type(alone, POLICY).values()} == {"StepScaling"}
+    beside = with_scaling(steps=STEPS, concurrent_requests_per_model=3)
+    assert len(of_type(beside, POLICY)) == 3
+
+
+@pytest.mark.parametrize(
+    ("metric", "published", "statistic", "threshold"),
+    [
+        ("concurrent_requests_per_model", "ConcurrentRequestsPerModel", "Maximum", 50),
+        ("cpu_utilization_percent", "CPUUtilization", "Average", 50 * 48),
+        ("gpu_utilization_percent", "GPUUtilization", "Average", 50 * 4),
+    ],
+)
+def test_bounds_are_in_the_unit_of_the_metric(metric, published, statistic, threshold):
+    """An ml.g5.12xlarge has 48 processors and 4 GPUs, whose uses SageMaker adds up."""
+    steps = STEPS | {"metric": metric, "scale_out": [{"above": 50, "add": 1}], "scale_in": {"below": 10}}
+    rings = alarm(with_scaling(steps=steps), "scale-out")
+    assert (rings["MetricName"], rings["Statistic"], rings["Threshold"]) == (published, statistic, threshold)
+
+
+def test_nobody_is_woken_by_alarms_of_scaling():
+    found = with_scaling(steps=STEPS)
+    assert all("OKActions" not in item for item in of_type(found, ALARM).values())
+    assert all(len(item["AlarmActions"]) == 1 for item in of_type(found, ALARM).values())
+
+
+# The clock
+
+
+def test_schedules_set_other_limits_in_their_time_zone():
+    found = with_scaling(
+        schedules={
+            "office": {"at": "08:05", "days": "MON-FRI", "timezone": "Europe/Berlin", "min": 4, "max": 9},
+            "night": {"at": "19:30", "min": 1, "max": 2},
+        }
+    )
+    assert only(found, TARGET)["ScheduledActions"] == [
+        {
+            "ScheduledActionName": "office",
+            "Schedule": "cron(5 8 ? * MON,TUE,WED,THU,FRI *)",
+            "Timezone": "Europe/Berlin",
+            "ScalableTargetAction": {"MinCapacity": 4, "MaxCapacity": 9},
+        },
+        {
+            "ScheduledActionName": "night",
+            "Schedule": "cron(30 19 ? * MON,TUE,WED,THU,FRI,SAT,SUN *)",
+            "Timezone": "UTC",
+            "ScalableTargetAction": {"MinCapacity": 1, "MaxCapacity": 2},
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("days", "meant"),
+    [
+        ("SAT,SUN", "SAT,SUN"),
+        ("FRI-MON", "MON,FRI,SAT,SUN"),
+        ("WED", "WED"),
+        ("MON-WED,TUE,FRI", "MON,TUE,WED,FRI"),
+    ],
+)
+def test_days_are_written_out(days, meant):
+    found = with_scaling(schedules={"then": {"at": "00:00", "days": days, "min": 1, "max": 2}})
+    (action,) = only(found, TARGET)["ScheduledActions"]
+    assert action["Schedule"] == f"cron(0 0 ? * {meant} *)"
+
+
+# Inference components
+
+
+def components(own: dict[str, Any] | None = None, **copies: Any) -> dict[str, dict[str, Any]]:
+    serving = options(scaling=own or {}, components=COMPONENTS.model_dump() | copies)
+    return scaled(watched(component=COMPONENT), serving)
+
+
+def test_copies_are_scaled_instead_of_machines():
+    found = components()
+    assert only(found, TARGET) == {
+        "ServiceNamespace": "sagemaker",
+        "ScalableDimension": "sagemaker:inference-component:DesiredCopyCount",
+        "ResourceId": f"inference-component/{COMPONENT}",
+        "MinCapacity": 0,
+        "MaxCapacity": 3,
+    }
+    _, tracked = policy(found, "invocations-per-copy")
+    configuration = tracked["TargetTrackingScalingPolicyConfiguration"]
+    assert configuration["TargetValue"] == 1000
+    assert configuration["PredefinedMetricSpecification"] == {
+        "PredefinedMetricType": "SageMakerInferenceComponentInvocationsPerCopy"
+    }
+
+
+def test_copies_follow_requests_in_flight():
+    found = components(min_copies=1, concurrent_requests_per_copy=6)
+    configuration = only(found, POLICY)["TargetTrackingScalingPolicyConfiguration"]
+    assert configuration["TargetValue"] == 6
+    assert configuration["PredefinedMetricSpecification"] == {
+        "PredefinedMetricType": "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution"
+    }
+
+
+def test_a_failed_request_leads_copies_out_of_zero():
+    found = components()
+    key, step = policy(found, "wake-up")
+    assert step["StepScalingPolicyConfiguration"]["StepAdjustments"] == [
+        {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
+    ]
+    woken = alarm(found, "wake-up")
+    assert woken["MetricName"] == "NoCapacityInvocationFailures"
+    assert dimensions(woken) == {"InferenceComponentName": COMPONENT}
+    # One failed request is enough; AWS's own example waits for two.
+    assert (woken["Threshold"], woken["ComparisonOperator"]) == (1, "GreaterThanOrEqualToThreshold")
+    assert (woken["Statistic"], woken["EvaluationPeriods"]) == ("Sum", 1)
+    assert woken["AlarmActions"] == [{"Ref": key}]
+    assert of_type(components(min_copies=1), ALARM) == {}
+
+
+def test_schedules_of_components_count_copies():
+    night = {"night": {"at": "22:00", "min": 0, "max": 0}}
+    found = components({"schedules": night}, min_copies=2, max_copies=2)
+    (action,) = only(found, TARGET)["ScheduledActions"]
+    assert action["ScalableTargetAction"] == {"MinCapacity": 0, "MaxCapacity": 0}
+    assert alarm(found, "wake-up")
+
+
+def test_steps_of_components_look_at_copies():
+    steps = STEPS | {"metric": "gpu_utilization_percent", "scale_out": [{"above": 50, "add": 1}]}
+    rings = alarm(components({"steps": steps | {"scale_in": {"below": 10}}}, min_copies=1), "scale-out")
+    assert rings["Namespace"] == "/aws/sagemaker/InferenceComponents"
+    assert rings["MetricName"] == "GPUUtilizationNormalized"
+    assert rings["Threshold"] == 50
+    assert dimensions(rings) == {"InferenceComponentName": COMPONENT}
+
+
+def test_a_fixed_number_of_copies_is_not_registered():
+    assert of_type(components(min_copies=2, max_copies=2), TARGET) == {}

@@ -1,0 +1,70 @@
+"""Endpoints that answer from a queue: where answers go, who hears of them, and how they sleep."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.stacks.templates import production, properties
+
+MINE = "tritonstack-every-queued"
+BUCKET = "s3://tritonstack-every-data-123456789012-us-east-1"
+
+
+@pytest.fixture
+def queued(every):
+    return every.endpoint("queued")
+
+
+@pytest.fixture
+def topics(queued):
+    """The topics' logical ids by their names."""
+    found = queued.find_resources("AWS::SNS::Topic")
+    return {topic["Properties"]["TopicName"]: logical_id for logical_id, topic in found.items()}
+
+
+def test_answers_and_failures_have_prefixes_of_their_own_and_are_encrypted(queued, topics):
+    config = properties(queued, "AWS::SageMaker::EndpointConfig")["AsyncInferenceConfig"]
+    assert config == {
+        "ClientConfig": {"MaxConcurrentInvocationsPerInstance": 3},
+        "OutputConfig": {
+            "S3OutputPath": f"{BUCKET}/answers/{MINE}",
+            "S3FailurePath": f"{BUCKET}/failures/{MINE}",
+            "KmsKeyId": {"Ref": "KeyArn"},
+            "NotificationConfig": {
+                "SuccessTopic": {"Ref": topics[f"{MINE}-success"]},
+                "ErrorTopic": {"Ref": topics[f"{MINE}-error"]},
+            },
+        },
+    }
+
+
+def test_topics_are_encrypted_and_take_nothing_in_the_clear(queued, topics):
+    for topic in queued.find_resources("AWS::SNS::Topic").values():
+        assert topic["Properties"]["KmsMasterKeyId"] == {"Ref": "KeyArn"}
+    protected = set()
+    for policy in queued.find_resources("AWS::SNS::TopicPolicy").values():
+        (denied,) = policy["Properties"]["PolicyDocument"]["Statement"]
+        assert denied["Effect"] == "Deny"
+        assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        protected.add(denied["Resource"]["Ref"])
+    assert protected == set(topics.values())
+
+
+def test_it_begins_with_one_machine_though_it_may_have_none(queued):
+    assert production(queued)["InitialInstanceCount"] == 1
+
+
+def test_requests_are_fetched_so_nothing_routes_them(queued):
+    assert "RoutingConfig" not in production(queued)
+
+
+def test_callers_are_told_the_places(queued, topics):
+    outputs = {name: output["Value"] for name, output in queued.to_json()["Outputs"].items()}
+    assert outputs["InputPrefix"] == f"{BUCKET}/requests/{MINE}/"
+    assert outputs["OutputPrefix"] == f"{BUCKET}/answers/{MINE}/"
+    assert outputs["SuccessTopic"] == {"Ref": topics[f"{MINE}-success"]}
+    assert outputs["ErrorTopic"] == {"Ref": topics[f"{MINE}-error"]}
+
+
+def test_other_endpoints_have_no_topics(every):
+    every.endpoint("single").resource_count_is("AWS::SNS::Topic", 0)

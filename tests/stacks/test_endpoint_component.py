@@ -1,0 +1,83 @@
+"""Endpoints whose model is an inference component: what the machines know, and what the component says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.stacks.templates import only, production, properties
+
+NAME = "tritonstack-every-component"
+
+
+@pytest.fixture
+def component(every):
+    return every.endpoint("component")
+
+
+def test_machines_are_managed_by_sagemaker_and_know_no_model(component):
+    variant = production(component)
+    assert variant["ManagedInstanceScaling"] == {
+        "Status": "ENABLED",
+        "MinInstanceCount": 0,
+        "MaxInstanceCount": 3,
+    }
+    assert variant["InitialInstanceCount"] == 1
+    assert {"ModelName", "InitialVariantWeight", "ModelDataDownloadTimeoutInSeconds"}.isdisjoint(variant)
+
+
+def test_configuration_says_what_the_model_says_of_role_and_network(component):
+    model = properties(component, "AWS::SageMaker::Model")
+    config = properties(component, "AWS::SageMaker::EndpointConfig")
+    for name in ("ExecutionRoleArn", "EnableNetworkIsolation", "VpcConfig"):
+        assert config[name] == model[name]
+
+
+def test_configuration_waits_for_the_roles_policy(component):
+    """No model stands between the two here."""
+    policy_id, _ = only(component, "AWS::IAM::Policy")
+    _, config = only(component, "AWS::SageMaker::EndpointConfig")
+    assert config["DependsOn"] == [policy_id]
+
+
+def test_component(component):
+    endpoint_id, _ = only(component, "AWS::SageMaker::Endpoint")
+    model_id, _ = only(component, "AWS::SageMaker::Model")
+    made = properties(component, "AWS::SageMaker::InferenceComponent")
+    made.pop("Tags")
+    made.pop("DeploymentConfig")
+    assert made == {
+        "InferenceComponentName": f"{NAME}-component",
+        "EndpointName": {"Fn::GetAtt": [endpoint_id, "EndpointName"]},
+        "VariantName": "main",
+        "Specification": {
+            "ModelName": {"Fn::GetAtt": [model_id, "ModelName"]},
+            "ComputeResourceRequirements": {
+                "MinMemoryRequiredInMb": 4096,
+                "NumberOfAcceleratorDevicesRequired": 1,
+            },
+            "StartupParameters": {
+                "ContainerStartupHealthCheckTimeoutInSeconds": 360,
+                "ModelDataDownloadTimeoutInSeconds": 360,
+            },
+        },
+        "RuntimeConfig": {"CopyCount": 1},
+    }
+
+
+def test_copies_are_replaced_in_batches_and_come_back_on_alarms(component):
+    rollout = properties(component, "AWS::SageMaker::InferenceComponent")["DeploymentConfig"]
+    policy = rollout["RollingUpdatePolicy"]
+    assert policy["MaximumBatchSize"] == {"Type": "CAPACITY_PERCENT", "Value": 25}
+    assert policy["WaitIntervalInSeconds"] == 360
+    assert policy["MaximumExecutionTimeoutInSeconds"] > 4 * (360 + 360 + 360)
+    assert rollout["AutoRollbackConfiguration"]["Alarms"] == [
+        {"AlarmName": f"{NAME}-latency-p99"},
+        {"AlarmName": f"{NAME}-server-errors"},
+    ]
+    assert "DeploymentConfig" not in properties(component, "AWS::SageMaker::Endpoint")
+
+
+def test_scaling_waits_for_the_component(component):
+    component_id, _ = only(component, "AWS::SageMaker::InferenceComponent")
+    _, target = only(component, "AWS::ApplicationAutoScaling::ScalableTarget")
+    assert component_id in target["DependsOn"]

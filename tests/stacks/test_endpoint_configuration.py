@@ -1,0 +1,115 @@
+"""An endpoint's configuration: variants, machines, volumes, time limits, capture, and where answers go."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.stacks.templates import only, production, properties
+
+CONFIG = "AWS::SageMaker::EndpointConfig"
+KEY = {"Ref": "KeyArn"}
+
+
+@pytest.fixture
+def plain(sample):
+    return sample.endpoint("plain")
+
+
+def test_configuration_is_named_by_cloudformation(plain):
+    assert "EndpointConfigName" not in properties(plain, CONFIG)
+
+
+def test_variant(plain):
+    config_id, config = only(plain, CONFIG)
+    model_id, _ = only(plain, "AWS::SageMaker::Model")
+    (variant,) = config["Properties"]["ProductionVariants"]
+    assert variant == {
+        "VariantName": "main",
+        "ModelName": {"Fn::GetAtt": [model_id, "ModelName"]},
+        "InstanceType": "ml.c7i.xlarge",
+        "InitialInstanceCount": 2,
+        "InitialVariantWeight": 1,
+        "VolumeSizeInGB": 30,
+        "ContainerStartupHealthCheckTimeoutInSeconds": 700,
+        "ModelDataDownloadTimeoutInSeconds": 800,
+        "RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"},
+    }
+    endpoint = properties(plain, "AWS::SageMaker::Endpoint")
+    assert endpoint["EndpointConfigName"] == {"Fn::GetAtt": [config_id, "EndpointConfigName"]}
+
+
+def test_time_limits_follow_from_the_artifact_where_the_file_gives_none(every):
+    variant = production(every.endpoint("single"))
+    # 90 MB packed and 180 MB unpacked: within the first minute above what every start takes.
+    assert variant["ModelDataDownloadTimeoutInSeconds"] == 360
+    assert variant["ContainerStartupHealthCheckTimeoutInSeconds"] == 360
+
+
+def test_volume_is_encrypted_with_the_environments_key(plain):
+    assert properties(plain, CONFIG)["KmsKeyId"] == KEY
+    assert plain.to_json()["Parameters"]["KeyArn"] == {
+        "Type": "AWS::SSM::Parameter::Value<String>",
+        "Default": "/tritonstack-sample/key-arn",
+        "Description": "Left by another stack of this environment",
+    }
+
+
+def test_machines_with_disks_of_their_own_get_neither_volume_nor_key(sample):
+    accelerated = sample.endpoint("accelerated")
+    assert "KmsKeyId" not in properties(accelerated, CONFIG)
+    assert "VolumeSizeInGB" not in production(accelerated)
+
+
+def test_without_a_choice_a_host_image_is_left_to_sagemaker_on_cpus(plain):
+    assert "InferenceAmiVersion" not in production(plain)
+
+
+def test_the_host_image_that_was_asked_for_is_chosen(every):
+    assert production(every.endpoint("rolled"))["InferenceAmiVersion"] == (
+        "al2023-ami-sagemaker-inference-gpu-4-1"
+    )
+
+
+def test_multi_model_requests_go_where_their_model_is_loaded(every):
+    """SageMaker keeps a model's requests on the machines that hold it; another routing would undo that."""
+    variant = production(every.endpoint("shelf"))
+    assert "RoutingConfig" not in variant
+    assert "ModelDataDownloadTimeoutInSeconds" not in variant
+    assert variant["VolumeSizeInGB"] == 32
+
+
+def test_two_variants_share_the_requests(every):
+    config = properties(every.endpoint("compared"), CONFIG)
+    shares = {v["VariantName"]: v["InitialVariantWeight"] for v in config["ProductionVariants"]}
+    assert shares == {"main": 0.7, "challenger": 0.3}
+    assert "ShadowProductionVariants" not in config
+
+
+def test_shadow_gets_copies_beside_the_main_variant(every):
+    config = properties(every.endpoint("shadowed"), CONFIG)
+    (main,), (shadow,) = config["ProductionVariants"], config["ShadowProductionVariants"]
+    assert (main["VariantName"], main["InitialVariantWeight"]) == ("main", 1)
+    assert (shadow["VariantName"], shadow["InitialVariantWeight"]) == ("shadow", 0.5)
+    assert shadow["InstanceType"] == "ml.g5.xlarge"
+
+
+def test_one_variant_with_disks_of_its_own_leaves_the_volumes_without_the_key_and_says_so(every):
+    assert "KmsKeyId" not in properties(every.endpoint("shadowed"), CONFIG)
+    metadata = (every.folder / "tritonstack-every-endpoint-shadowed.metadata.json").read_text()
+    assert "SageMaker takes no key for the volumes of the others" in metadata
+
+
+def test_capture_keeps_a_sample_encrypted_under_the_endpoints_prefix(every):
+    assert properties(every.endpoint("shadowed"), CONFIG)["DataCaptureConfig"] == {
+        "EnableCapture": True,
+        "InitialSamplingPercentage": 5,
+        "DestinationS3Uri": "s3://tritonstack-every-data-123456789012-us-east-1"
+        "/capture/tritonstack-every-shadowed",
+        "KmsKeyId": KEY,
+        "CaptureOptions": [{"CaptureMode": "Input"}],
+        "CaptureContentTypeHeader": {"JsonContentTypes": ["application/json"]},
+    }
+
+
+def test_nothing_is_captured_unless_asked_for(plain):
+    assert "DataCaptureConfig" not in properties(plain, CONFIG)

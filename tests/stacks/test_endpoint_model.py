@@ -1,0 +1,102 @@
+"""What an endpoint runs: image, data, environment and network of its models."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.stacks.templates import only, properties
+
+MODEL = "AWS::SageMaker::Model"
+
+
+@pytest.fixture
+def plain(sample):
+    return sample.endpoint("plain")
+
+
+def test_model_waits_for_the_roles_policy(plain):
+    policy_id, _ = only(plain, "AWS::IAM::Policy")
+    _, model = only(plain, MODEL)
+    assert policy_id in model["DependsOn"]
+
+
+def test_model_serves_the_locked_artifact_without_a_network(plain):
+    model = properties(plain, MODEL)
+    assert model["EnableNetworkIsolation"] is True
+    assert "ModelName" not in model
+    assert "VpcConfig" not in model
+    bucket = "s3://tritonstack-sample-artifacts-123456789012-eu-central-1"
+    assert model["PrimaryContainer"] == {
+        "Image": "763104351884.dkr.ecr.eu-central-1.amazonaws.com/sagemaker-tritonserver:25.04-py3-cpu",
+        "ModelDataUrl": f"{bucket}/models/encoder/{'ab' * 32}/model.tar.gz",
+        "Environment": {
+            "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "encoder",
+            "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
+            "SAGEMAKER_TRITON_PING_MODE": "ready",
+        },
+    }
+
+
+def test_gpu_endpoints_run_the_gpu_image(sample):
+    container = properties(sample.endpoint("accelerated"), MODEL)["PrimaryContainer"]
+    assert container["Image"].endswith(":25.04-py3")
+
+
+def test_single_models_are_named_to_triton_and_the_files_own_variables_pass(every):
+    assert properties(every.endpoint("single"), MODEL)["PrimaryContainer"]["Environment"] == {
+        "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "tokens",
+        "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
+        "SAGEMAKER_TRITON_PING_MODE": "ready",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
+def test_multi_model_container_is_told_to_answer_pings_while_it_lives(every):
+    """Ping mode `ready` would make SageMaker kill the container when one of its models does not load."""
+    model = properties(every.endpoint("shelf"), MODEL)
+    assert model["PrimaryContainer"] == {
+        "Image": "763104351884.dkr.ecr.us-east-1.amazonaws.com/sagemaker-tritonserver:25.04-py3-cpu",
+        "Mode": "MultiModel",
+        "ModelDataUrl": "s3://tritonstack-every-artifacts-123456789012-us-east-1"
+        "/endpoints/tritonstack-every-shelf/",
+        "MultiModelConfig": {"ModelCacheSetting": "Disabled"},
+        "Environment": {"SAGEMAKER_TRITON_LOG_VERBOSE": "false", "SAGEMAKER_TRITON_PING_MODE": "live"},
+    }
+
+
+def test_models_stand_in_the_environments_network(every):
+    single = every.endpoint("single")
+    assert properties(single, MODEL)["VpcConfig"] == {
+        "Subnets": {"Ref": "SubnetIds"},
+        "SecurityGroupIds": {"Ref": "SecurityGroupIds"},
+    }
+    parameters = single.to_json()["Parameters"]
+    for name, parameter in (("SubnetIds", "subnet-ids"), ("SecurityGroupIds", "security-group-ids")):
+        assert parameters[name] == {
+            "Type": "AWS::SSM::Parameter::Value<List<String>>",
+            "Default": f"/tritonstack-every/{parameter}",
+            "Description": "Left by another stack of this environment",
+        }
+
+
+def test_network_isolation_can_be_given_up(every):
+    assert properties(every.endpoint("component"), MODEL)["EnableNetworkIsolation"] is False
+
+
+def test_each_variant_has_a_model_and_a_role_of_its_own(every):
+    compared = every.endpoint("compared")
+    urls = {
+        m["Properties"]["PrimaryContainer"]["ModelDataUrl"].split("/models/")[1].split("/")[0]: m
+        for m in compared.find_resources(MODEL).values()
+    }
+    assert set(urls) == {"encoder", "ranker"}
+    roles = [m["Properties"]["ExecutionRoleArn"]["Fn::GetAtt"][0] for m in urls.values()]
+    assert len(set(roles)) == 2
+
+
+def test_a_variant_on_a_gpu_beside_one_on_a_cpu_runs_the_gpu_image(every):
+    images = [
+        m["Properties"]["PrimaryContainer"]["Image"].rsplit(":")[1]
+        for m in every.endpoint("shadowed").find_resources(MODEL).values()
+    ]
+    assert sorted(images) == ["25.04-py3", "25.04-py3-cpu"]

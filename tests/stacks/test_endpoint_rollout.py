@@ -1,0 +1,159 @@
+"""How updates reach an endpoint, what takes them back, and what survives them."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.errors import UsageError
+from catalog.rollouts import AllAtOnce, Canary, Linear, Rolling
+from stacks.constructs.rollouts import (
+    check_rollback_names,
+    component_deployment,
+    endpoint_deployment,
+    rollback_ids,
+)
+from tests.stacks.templates import only, properties
+
+ENDPOINT = "AWS::SageMaker::Endpoint"
+NAME = "tritonstack-sample-plain"
+
+
+@pytest.fixture
+def plain(sample):
+    return sample.endpoint("plain")
+
+
+def rollout_of(template):
+    return properties(template, ENDPOINT)["DeploymentConfig"]
+
+
+def test_endpoint_keeps_its_instance_count_through_updates_and_nothing_else(plain):
+    """Weights and data capture would be kept too, and a change of theirs in the file would be lost."""
+    endpoint = properties(plain, ENDPOINT)
+    assert endpoint["EndpointName"] == NAME
+    assert endpoint["RetainAllVariantProperties"] is True
+    assert endpoint["ExcludeRetainedVariantProperties"] == [
+        {"VariantPropertyType": "DesiredWeight"},
+        {"VariantPropertyType": "DataCaptureConfig"},
+    ]
+
+
+def test_a_fixed_number_of_machines_is_neither_scaled_nor_retained(kept):
+    fixed = kept.endpoint("fixed")
+    fixed.resource_count_is("AWS::ApplicationAutoScaling::ScalableTarget", 0)
+    fixed.resource_count_is("AWS::ApplicationAutoScaling::ScalingPolicy", 0)
+    (variant,) = properties(fixed, "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
+    assert variant["InitialInstanceCount"] == 3
+    endpoint = properties(fixed, ENDPOINT)
+    assert endpoint["RetainAllVariantProperties"] is False
+    assert "ExcludeRetainedVariantProperties" not in endpoint
+
+
+def test_updates_roll_back_on_latency_and_failures_but_not_on_bad_requests(plain):
+    rollout = rollout_of(plain)
+    assert rollout["AutoRollbackConfiguration"] == {
+        "Alarms": [{"AlarmName": f"{NAME}-latency-p99"}, {"AlarmName": f"{NAME}-server-errors"}]
+    }
+    policy = rollout["BlueGreenUpdatePolicy"]
+    assert policy["TrafficRoutingConfiguration"] == {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
+    alarm = next(iter(plain.find_resources("AWS::CloudWatch::Alarm").values()))["Properties"]
+    # The old machines must outlive one full evaluation of the alarms, or there is nothing to go back to.
+    assert policy["TerminationWaitInSeconds"] > alarm["Period"] * alarm["EvaluationPeriods"]
+    assert policy["MaximumExecutionTimeoutInSeconds"] > 700 + 800 + policy["TerminationWaitInSeconds"]
+
+
+def test_multi_model_updates_roll_back_on_refused_requests_too(every):
+    """Triton answers its own faults with 400 there."""
+    mine = "tritonstack-every-shelf"
+    assert rollout_of(every.endpoint("shelf"))["AutoRollbackConfiguration"]["Alarms"] == [
+        {"AlarmName": f"{mine}-latency-p99"},
+        {"AlarmName": f"{mine}-server-errors"},
+        {"AlarmName": f"{mine}-client-errors"},
+    ]
+
+
+def test_canary(every):
+    policy = rollout_of(every.endpoint("shelf"))["BlueGreenUpdatePolicy"]
+    assert policy["TrafficRoutingConfiguration"] == {
+        "Type": "CANARY",
+        "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 50},
+        "WaitIntervalInSeconds": 300,
+    }
+    assert policy["TerminationWaitInSeconds"] == 360
+
+
+def test_linear(every):
+    policy = rollout_of(every.endpoint("compared"))["BlueGreenUpdatePolicy"]
+    assert policy["TrafficRoutingConfiguration"] == {
+        "Type": "LINEAR",
+        "LinearStepSize": {"Type": "CAPACITY_PERCENT", "Value": 50},
+        "WaitIntervalInSeconds": 400,
+    }
+
+
+def test_rolling_with_nothing_that_takes_it_back(every):
+    rollout = rollout_of(every.endpoint("rolled"))
+    assert set(rollout) == {"RollingUpdatePolicy"}
+    policy = rollout["RollingUpdatePolicy"]
+    assert policy["MaximumBatchSize"] == {"Type": "CAPACITY_PERCENT", "Value": 25}
+    assert policy["WaitIntervalInSeconds"] == 120
+
+
+def test_every_alarm_that_takes_an_update_back_exists(every):
+    for name in every.workspace.spec.endpoints:
+        template = every.endpoint(name)
+        alarms = {
+            alarm["Properties"]["AlarmName"]
+            for kind in ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
+            for alarm in template.find_resources(kind).values()
+        }
+        kinds = (ENDPOINT, "AWS::SageMaker::InferenceComponent")
+        named = {
+            alarm["AlarmName"]
+            for kind in kinds
+            for thing in template.find_resources(kind).values()
+            for alarm in thing["Properties"]
+            .get("DeploymentConfig", {})
+            .get("AutoRollbackConfiguration", {})
+            .get("Alarms", [])
+        }
+        assert named <= alarms
+        assert len(named) <= 10
+
+
+def test_what_the_endpoint_needs_is_made_before_it(plain):
+    _, endpoint = only(plain, ENDPOINT)
+    log_id, _ = only(plain, "AWS::Logs::LogGroup")
+    assert {log_id, *plain.find_resources("AWS::CloudWatch::Alarm")} <= set(endpoint["DependsOn"])
+
+
+@pytest.mark.parametrize(
+    "rollout",
+    [
+        AllAtOnce(bake_s=3600),
+        Canary(strategy="canary", wait_s=3600),
+        Linear(strategy="linear", step_percent=10, wait_s=3600),
+        Rolling(strategy="rolling", batch_percent=5, wait_s=3600),
+    ],
+)
+def test_the_time_limit_stays_within_sagemakers(rollout):
+    made = endpoint_deployment(rollout, starting_s=7200, alarm_names=["a"])
+    policy = made.rolling_update_policy or made.blue_green_update_policy
+    assert 600 <= policy.maximum_execution_timeout_in_seconds <= 28_800
+
+
+def test_what_takes_an_update_back_can_be_chosen():
+    chosen = AllAtOnce(roll_back_on=("gpu-memory",))
+    assert rollback_ids(chosen, multi_model=True) == ("gpu-memory",)
+    assert rollback_ids(AllAtOnce(roll_back_on=()), multi_model=False) == ()
+
+
+def test_more_alarms_than_sagemaker_watches_are_refused():
+    check_rollback_names([f"alarm-{number}" for number in range(10)])
+    with pytest.raises(UsageError, match=r"11 alarms would take an update back.*at most 10"):
+        check_rollback_names([f"alarm-{number}" for number in range(11)])
+
+
+def test_a_component_is_not_rolled_out_to_a_part_of_the_traffic():
+    with pytest.raises(UsageError, match="replaced in batches, not canary"):
+        component_deployment(Canary(strategy="canary"), starting_s=600, alarm_names=[])

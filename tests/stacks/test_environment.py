@@ -1,0 +1,112 @@
+"""What holds for all stacks of an environment: boundary, tags, names, and the order of deployment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
+
+from tests.stacks.assemblies import Assembly, Synthesise, lock_everything
+from tests.stacks.walled import write_walled
+
+NAMES = (
+    "AlarmName",
+    "AliasName",
+    "BucketName",
+    "DashboardName",
+    "EndpointName",
+    "LogGroupName",
+    "Name",
+    "RepositoryName",
+    "TopicName",
+)
+"""Properties that give a resource its name."""
+
+
+def resources(assembly: Assembly) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every resource of every stack, with a name for messages."""
+    for stack in assembly.stacks:
+        for logical_id, resource in json.loads(assembly.text(stack)).get("Resources", {}).items():
+            yield f"{stack}/{logical_id}", resource
+
+
+def of_type(assembly: Assembly, resource_type: str) -> list[dict[str, Any]]:
+    return [resource for _, resource in resources(assembly) if resource["Type"] == resource_type]
+
+
+def test_every_role_is_within_the_boundary(walled):
+    roles = of_type(walled, "AWS::IAM::Role")
+    assert len(roles) >= 2
+    assert {role["Properties"].get("PermissionsBoundary") for role in roles} == {
+        "arn:aws:iam::123456789012:policy/teams/search-boundary"
+    }
+
+
+def test_without_a_boundary_no_role_names_one(sample):
+    assert not any("PermissionsBoundary" in role["Properties"] for role in of_type(sample, "AWS::IAM::Role"))
+
+
+def tags_of(resource: dict[str, Any]) -> dict[str, str]:
+    tags = resource["Properties"].get("Tags", {})
+    return tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
+
+
+def test_everything_that_can_bear_tags_bears_the_environments(walled):
+    wanted = {"project": "tritonstack", "environment": "walled", "team": "search", "cost-centre": "4711"}
+    tagged = 0
+    for name, resource in resources(walled):
+        schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("eu-central-1", resource["Type"]).schema
+        if schema.get("tagging", {}).get("taggable"):
+            assert tags_of(resource).items() >= wanted.items(), name
+            tagged += 1
+    assert tagged > 20
+    for stack in walled.stacks:
+        assert walled.manifest(stack)["properties"]["tags"] == wanted
+
+
+def test_every_name_begins_with_the_environments(walled, sample):
+    for assembly in (walled, sample):
+        base = assembly.workspace.spec.base
+        assert all(stack.startswith(f"{base}-") for stack in assembly.stacks)
+        for name, resource in resources(assembly):
+            for given in (resource["Properties"].get(key) for key in NAMES):
+                if isinstance(given, str):
+                    bare = given.removeprefix("alias/").removeprefix("/aws/sagemaker/Endpoints/")
+                    assert bare.removeprefix("/").startswith(base), f"{name} is named {given}"
+
+
+def depends_on(assembly: Assembly, stack: str) -> set[str]:
+    """All stacks that are deployed before one."""
+    direct = {d for d in assembly.manifest(stack).get("dependencies", []) if not d.endswith(".assets")}
+    return direct.union(*(depends_on(assembly, dependency) for dependency in direct))
+
+
+def test_stacks_are_deployed_from_the_ground_up(walled, sample):
+    foundation, network = "tritonstack-walled-foundation", "tritonstack-walled-network"
+    assert depends_on(walled, foundation) == set()
+    assert depends_on(walled, network) == {foundation}
+    assert depends_on(walled, "tritonstack-walled-endpoint-captured") == {foundation, network}
+    assert depends_on(sample, "tritonstack-sample-endpoint-plain") == {"tritonstack-sample-foundation"}
+
+
+@pytest.fixture
+def joining(tmp_path, synthesise: Synthesise) -> Assembly:
+    """The same environment in a network that exists."""
+    workspace = write_walled(tmp_path)
+    file = workspace.environment.file
+    created = "create: {cidr: 10.9.0.0/20, availability_zones: 3}"
+    existing = (
+        "existing: {vpc_id: vpc-0a1b2c3d4e5f67890, subnet_ids: [subnet-0a1b2c3d4e5f67890], "
+        "security_group_ids: [sg-0a1b2c3d4e5f67890]}"
+    )
+    assert created in file.read_text()
+    file.write_text(file.read_text().replace(created, existing))
+    return synthesise(lock_everything(workspace.project, "walled"))
+
+
+def test_a_network_that_exists_is_left_alone(joining):
+    assert "tritonstack-walled-network" not in joining.stacks
+    assert not any(resource["Type"].startswith("AWS::EC2::") for _, resource in resources(joining))

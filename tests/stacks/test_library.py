@@ -1,0 +1,265 @@
+"""The constructs in somebody else's app: the documented example, and what is refused in clear words."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import cdk_nag
+import pytest
+from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
+from constructs import Construct
+
+import stacks
+from catalog.endpoints import Asynchronous, Components, DataCapture, ServingOptions
+from catalog.errors import UsageError
+from catalog.rollouts import Canary
+from stacks import (
+    ModelArchive,
+    ModelNetwork,
+    ModelShelf,
+    TritonEndpoint,
+    TritonImage,
+    TritonModel,
+    TritonVariant,
+)
+from stacks.constructs.triton_model import container_environment
+from tests.stacks.assemblies import ROOT
+from tests.stacks.templates import granted, granting, production, properties
+
+ARCHIVE = ModelArchive("s3://my-models/encoder/7.tar.gz", entry_model="encoder")
+IMAGE = TritonImage("25.04", instance_type="ml.c7i.xlarge")
+
+
+@pytest.fixture
+def stack() -> cdk.Stack:
+    environment = cdk.Environment(account="123456789012", region="eu-central-1")
+    return cdk.Stack(cdk.App(), "mine", env=environment)
+
+
+def serve(stack: cdk.Stack, **options: Any) -> Template:
+    """The template of a stack with one endpoint."""
+    more = {name: options.pop(name) for name in ("key_arn", "data_bucket") if name in options}
+    model = TritonModel(stack, "Model", data=ARCHIVE, image=IMAGE, key_arn=more.get("key_arn"))
+    TritonEndpoint(
+        stack,
+        "Endpoint",
+        endpoint_name="search",
+        variants=[TritonVariant(model, instance_type="ml.c7i.xlarge")],
+        options=ServingOptions(**options),
+        **more,
+    )
+    return Template.from_stack(stack)
+
+
+# The documented example
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the app in the documentation synthesises."""
+    text = (ROOT / "docs" / "constructs.md").read_text()
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "cdk.App" in block]
+    folder = tmp_path_factory.mktemp("example")
+    checked = "cdk.Validations.of(app).add_plugins(nag(app))\napp.synth()"
+    assert code.count("cdk.App()") == code.count("app.synth()") == 1
+    code = code.replace("cdk.App()", f"cdk.App(outdir={str(folder)!r}, context=context)")
+    # What the rules find is looked at below, and is not to end the synthesis.
+    context = {"@aws-cdk/core:failSynthOnValidationErrors": False}
+    names = {"context": context, "nag": lambda app: cdk_nag.AwsSolutionsChecks(app, verbose=True)}
+    exec(compile(code.replace("app.synth()", checked), "constructs.md", "exec"), names)  # noqa: S102
+    return folder
+
+
+@pytest.fixture(scope="module")
+def documented(example: Path) -> Template:
+    return Template.from_json(json.loads((example / "search.template.json").read_text()))
+
+
+def test_the_documented_app_makes_a_gpu_endpoint_and_a_multi_model_one(documented):
+    variants = [
+        config["Properties"]["ProductionVariants"][0]["InstanceType"]
+        for config in documented.find_resources("AWS::SageMaker::EndpointConfig").values()
+    ]
+    assert sorted(variants) == ["ml.g5.xlarge", "ml.m7i.xlarge"]
+    modes = [
+        model["Properties"]["PrimaryContainer"].get("Mode", "SingleModel")
+        for model in documented.find_resources("AWS::SageMaker::Model").values()
+    ]
+    assert sorted(modes) == ["MultiModel", "SingleModel"]
+
+
+def test_the_documented_app_serves_from_its_own_bucket_with_its_own_key(documented):
+    (bucket,) = documented.find_resources("AWS::S3::Bucket")
+    (key,) = documented.find_resources("AWS::KMS::Key")
+    for model in documented.find_resources("AWS::SageMaker::Model").values():
+        url = model["Properties"]["PrimaryContainer"]["ModelDataUrl"]["Fn::Join"][1]
+        assert {"Ref": bucket} in url
+    policies = documented.find_resources("AWS::IAM::Policy").values()
+    for policy in policies:
+        decrypting = [
+            s
+            for s in policy["Properties"]["PolicyDocument"]["Statement"]
+            if "kms:Decrypt" in s["Action"] and s["Condition"]
+        ]
+        assert {json.dumps(s["Resource"]) for s in decrypting} == {json.dumps([{"Fn::GetAtt": [key, "Arn"]}])}
+
+
+def test_every_pattern_in_the_documented_apps_roles_is_explained(example):
+    """Patterns with names that only the deploy knows included; the bucket's missing log is the app's own."""
+    (report,) = [
+        plugin
+        for plugin in json.loads((example / "validation-report.json").read_text())["pluginReports"]
+        if plugin["pluginName"] == "AwsSolutions"
+    ]
+    assert {violation["ruleName"] for violation in report["violations"]} == {"AwsSolutions-S1"}
+
+
+# The library itself
+
+
+@pytest.mark.parametrize("name", sorted(stacks._HOMES))
+def test_every_name_of_the_library_is_there_and_is_documented(name):
+    assert getattr(stacks, name).__name__ == name
+    assert f"`{name}`" in (ROOT / "docs" / "constructs.md").read_text()
+
+
+def test_the_library_has_no_other_names():
+    with pytest.raises(AttributeError, match="has no attribute 'TritonModle'"):
+        _ = stacks.TritonModle
+
+
+@pytest.mark.parametrize(
+    "construct",
+    [c for c in (getattr(stacks, name) for name in sorted(stacks._HOMES)) if issubclass(c, Construct)],
+)
+def test_a_construct_takes_at_most_seven_keyword_parameters(construct):
+    parameters = list(inspect.signature(construct.__init__).parameters.values())[3:]
+    assert len(parameters) <= 7
+    assert all(parameter.kind is inspect.Parameter.KEYWORD_ONLY for parameter in parameters)
+
+
+def test_without_a_key_nothing_refers_to_one(stack):
+    template = serve(stack, asynchronous=Asynchronous(), data_bucket="my-data")
+    assert "kms:" not in json.dumps(template.to_json())
+    assert {
+        topic["Properties"]["KmsMasterKeyId"] for topic in template.find_resources("AWS::SNS::Topic").values()
+    } == {"alias/aws/sns"}
+
+
+def test_without_a_prefix_of_versions_the_role_reads_the_one_archive(stack):
+    template = serve(stack)
+    assert granted(template, "s3:GetObject")["Resource"] == [
+        {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":s3:::my-models/encoder/7.tar.gz"]]}
+    ]
+
+
+def test_log_outlives_the_stack_unless_somebody_says_otherwise(stack):
+    (log,) = serve(stack).find_resources("AWS::Logs::LogGroup").values()
+    assert log["DeletionPolicy"] == "RetainExceptOnCreate"
+
+
+def test_timeouts_of_the_options_come_before_those_of_the_variant(stack):
+    variant = production(serve(stack, startup_timeout_s=120))
+    assert variant["ContainerStartupHealthCheckTimeoutInSeconds"] == 120
+    assert variant["ModelDataDownloadTimeoutInSeconds"] == 600
+
+
+def test_an_image_of_ones_own_is_pulled_from_its_own_repository(stack):
+    uri = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/serving/triton:25.04-1"
+    model = TritonModel(stack, "Model", data=ARCHIVE, image=uri)
+    assert model.multi_model is False
+    template = Template.from_stack(stack)
+    assert properties(template, "AWS::SageMaker::Model")["PrimaryContainer"]["Image"] == uri
+    (pulled,) = granted(template, "ecr:BatchGetImage")["Resource"]
+    assert pulled["Fn::Join"][1][-1] == ":ecr:eu-central-1:123456789012:repository/serving/triton"
+
+
+def test_ones_own_subnets_limit_the_role(stack):
+    network = ModelNetwork(subnet_ids=["subnet-1", "subnet-2"], security_group_ids=["sg-1"])
+    TritonModel(stack, "Model", data=ARCHIVE, image=IMAGE, network=network)
+    template = Template.from_stack(stack)
+    assert properties(template, "AWS::SageMaker::Model")["VpcConfig"]["Subnets"] == ["subnet-1", "subnet-2"]
+    assert [len(s["Resource"]) for s in granting(template, "ec2:CreateNetworkInterface")] == [2, 1, 1]
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("data", [ARCHIVE, ModelShelf("s3://my-models/shelf/")])
+@pytest.mark.parametrize(
+    "name",
+    ["SAGEMAKER_TRITON_DEFAULT_MODEL_NAME", "SAGEMAKER_TRITON_PING_MODE", "SAGEMAKER_MULTI_MODEL"],
+)
+def test_what_follows_from_the_data_cannot_be_set_beside_it(data, name):
+    with pytest.raises(UsageError, match=f"environment: {name}: "):
+        container_environment(data, {name: "x", "OTHER": "y"})
+
+
+def test_a_misspelt_instance_type_is_refused():
+    with pytest.raises(UsageError, match=r"did you mean 'ml\.g5\.xlarge'"):
+        TritonImage("25.04", instance_type="ml.g5.xlrage").uri("eu-central-1")
+
+
+def test_an_unknown_release_is_refused():
+    with pytest.raises(UsageError, match=r"no image of Triton '25\.05'"):
+        TritonImage("25.05", instance_type="ml.g5.xlarge").uri("eu-central-1")
+
+
+@pytest.mark.parametrize("url", ["my-models/encoder", "https://my-models/encoder", "s3://"])
+def test_data_that_is_nowhere_in_s3_is_refused(stack, url):
+    with pytest.raises(UsageError, match="is no S3 URL"):
+        TritonModel(stack, "Model", data=ModelArchive(url, entry_model="encoder"), image=IMAGE)
+
+
+def test_an_image_outside_ecr_is_refused(stack):
+    with pytest.raises(UsageError, match="does not say which ECR repository"):
+        TritonModel(stack, "Model", data=ARCHIVE, image="triton:latest")
+
+
+def test_sagemakers_image_needs_a_region():
+    stack = cdk.Stack(cdk.App(), "anywhere")
+    with pytest.raises(UsageError, match="does not say which region"):
+        TritonModel(stack, "Model", data=ARCHIVE, image=IMAGE)
+
+
+@pytest.mark.parametrize(
+    "options", [{"asynchronous": Asynchronous()}, {"data_capture": DataCapture()}], ids=["async", "capture"]
+)
+def test_data_needs_a_bucket(stack, options):
+    with pytest.raises(UsageError, match="give data_bucket the name of a bucket"):
+        serve(stack, **options)
+
+
+def test_a_component_is_rolled_out_in_batches_only(stack):
+    with pytest.raises(UsageError, match="choose the rolling rollout"):
+        serve(stack, components=Components(memory_mb=1024), rollout=Canary(strategy="canary"))
+
+
+def test_a_component_serves_one_model(stack):
+    shelf = TritonModel(stack, "Shelf", data=ModelShelf("s3://my-models/shelf/"), image=IMAGE)
+    with pytest.raises(UsageError, match="serves one model, in one variant"):
+        TritonEndpoint(
+            stack,
+            "Endpoint",
+            endpoint_name="search",
+            variants=[TritonVariant(shelf, instance_type="ml.c7i.xlarge")],
+            options=ServingOptions(components=Components(memory_mb=1024)),
+        )
+
+
+def test_an_endpoint_needs_a_variant_that_answers(stack):
+    with pytest.raises(UsageError, match="needs a variant that answers"):
+        TritonEndpoint(stack, "Endpoint", endpoint_name="search", variants=[])
+
+
+def test_a_bucket_that_only_the_deploy_names_does(stack):
+    bucket = s3.Bucket(stack, "Data")
+    template = serve(stack, data_capture=DataCapture(), data_bucket=bucket.bucket_name)
+    capture = properties(template, "AWS::SageMaker::EndpointConfig")["DataCaptureConfig"]
+    assert capture["DestinationS3Uri"]["Fn::Join"][1][-1] == "/capture/search"

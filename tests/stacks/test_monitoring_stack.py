@@ -1,0 +1,147 @@
+"""The stack with the dashboard over an environment: whom it names, and that it never grows too large."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk.assertions import Template
+from cfnlint.api import lint
+from cfnlint.config import ManualArgs
+
+from catalog.environments import EnvironmentSpec
+from stacks.monitoring import MonitoringStack
+from stacks.watched import watched_endpoint
+
+LARGEST_TEMPLATE = 1_048_576
+
+ENDPOINTS = {
+    "search": {
+        "kind": "ensemble",
+        "model": "encoder",
+        "instance_type": "ml.g5.xlarge",
+        "scaling": {"min_instances": 1, "max_instances": 3},
+        "challenger": {"instance_type": "ml.g5.2xlarge"},
+    },
+    "queue": {
+        "kind": "single",
+        "model": "encoder",
+        "instance_type": "ml.c7i.xlarge",
+        "asynchronous": {},
+        "alarms": {"backlog": 30},
+    },
+    "copies": {
+        "kind": "single",
+        "model": "encoder",
+        "instance_type": "ml.g5.xlarge",
+        "components": {"memory_mb": 4096},
+    },
+    "many": {"kind": "multi-model", "models": ["encoder"], "instance_type": "ml.g5.xlarge"},
+}
+
+
+def environment(endpoints: dict[str, Any], **more: Any) -> EnvironmentSpec:
+    given = {
+        "name": "dev",
+        "account": "123456789012",
+        "region": "eu-central-1",
+        "triton_release": "25.04",
+        "name_prefix": "shop",
+        "tags": {"team": "search"},
+        "prices": {"ml.g5.xlarge": 1.408, "ml.c7i.xlarge": 0.24},
+        "endpoints": endpoints,
+    }
+    return EnvironmentSpec.model_validate_json(json.dumps(given | more))
+
+
+def template(spec: EnvironmentSpec) -> dict[str, Any]:
+    found: dict[str, Any] = Template.from_stack(MonitoringStack(cdk.App(), environment=spec)).to_json()
+    return found
+
+
+def bodies(found: dict[str, Any]) -> list[dict[str, Any]]:
+    return [json.loads(item["Properties"]["DashboardBody"]) for item in found["Resources"].values()]
+
+
+@pytest.fixture(scope="module")
+def mixed() -> dict[str, Any]:
+    return template(environment(ENDPOINTS))
+
+
+def test_one_dashboard_is_all_there_is(mixed):
+    assert [item["Type"] for item in mixed["Resources"].values()] == ["AWS::CloudWatch::Dashboard"]
+    (made,) = mixed["Resources"].values()
+    assert made["Properties"]["DashboardName"] == "shop-dev_environment_eu-central-1"
+    assert mixed["Outputs"]["Dashboard"]["Value"] == "shop-dev_environment_eu-central-1"
+
+
+def test_the_stack_is_named_placed_and_tagged_as_its_environment_has_it():
+    stack = MonitoringStack(cdk.App(), environment=environment(ENDPOINTS, removal="retain"))
+    assert stack.stack_name == "shop-dev-monitoring"
+    assert (stack.account, stack.region) == ("123456789012", "eu-central-1")
+    assert stack.termination_protection
+    assert stack.tags.tag_values()["team"] == "search"
+
+
+def test_every_endpoint_is_watched_under_the_names_it_has_in_metrics(mixed):
+    text = json.dumps(bodies(mixed))
+    for name in ("search", "queue", "many"):
+        assert f'"shop-dev-{name}"' in text
+    assert '"InferenceComponentName", "shop-dev-copies-component"' in text
+    assert '"VariantName", "challenger"' in text
+    assert '"InvocationsProcessed"' in text
+
+
+def test_the_alarms_of_all_endpoints_are_shown(mixed):
+    (page,) = bodies(mixed)
+    arns = {
+        arn
+        for widget in page["widgets"]
+        if widget["type"] == "alarm"
+        for arn in widget["properties"]["alarms"]
+    }
+    alarm = "arn:aws:cloudwatch:eu-central-1:123456789012:alarm:shop-dev"
+    assert f"{alarm}-search-challenger-server-errors" in arns
+    assert f"{alarm}-queue-backlog" in arns
+    assert f"{alarm}-copies-gpu-memory" in arns
+
+
+def test_what_has_no_price_is_named(mixed):
+    """The challenger's machines have none, so its endpoint has no cost."""
+    (page,) = bodies(mixed)
+    (words,) = [
+        widget["properties"]["markdown"]
+        for widget in page["widgets"]
+        if widget["type"] == "text" and "Cost" in widget["properties"]["markdown"]
+    ]
+    assert "ml.g5.2xlarge" in words
+
+
+def test_an_environment_without_endpoints_has_an_empty_dashboard():
+    (page,) = bodies(template(environment({})))
+    assert [widget["type"] for widget in page["widgets"]] == ["text"]
+
+
+def test_hundreds_of_endpoints_fit_into_one_template():
+    endpoints = {f"search-{number}": ENDPOINTS["many"] for number in range(300)}
+    assert len(json.dumps(template(environment(endpoints)))) < LARGEST_TEMPLATE
+
+
+def test_cloudformation_finds_no_fault(mixed):
+    findings = lint(json.dumps(mixed), config=ManualArgs(regions=["eu-central-1"]))
+    assert [f"{finding.rule.id} {finding.message}" for finding in findings] == []
+
+
+def test_what_is_watched_follows_from_the_environments_file():
+    spec = environment(ENDPOINTS)
+    copies = watched_endpoint(spec, "copies")
+    assert copies.component == "shop-dev-copies-component"
+    assert copies.log_group_name == "/aws/sagemaker/InferenceComponents/shop-dev-copies-component"
+    search = watched_endpoint(spec, "search")
+    assert [variant.name for variant in search.variants] == ["main", "challenger"]
+    assert [variant.price_per_hour for variant in search.variants] == [1.408, None]
+    assert search.log_group_name == "/aws/sagemaker/Endpoints/shop-dev-search"
+    assert watched_endpoint(spec, "queue").asynchronous
+    assert watched_endpoint(spec, "many").multi_model

@@ -1,0 +1,65 @@
+"""Disks and time limits follow from the sizes of artifacts, and stay within SageMaker's bounds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog.locks import LockedArtifact
+from stacks import sizing
+
+GB = 1024**3
+SIZES = st.integers(min_value=1, max_value=300 * GB)
+
+
+def artifact(archive_bytes: int = 1, unpacked_bytes: int = 1) -> LockedArtifact:
+    return LockedArtifact(
+        digest="ab" * 32, spec_hash="cd" * 32, archive_bytes=archive_bytes, unpacked_bytes=unpacked_bytes
+    )
+
+
+@given(archive_bytes=SIZES, unpacked_bytes=SIZES)
+def test_volume_holds_the_archive_and_its_files_twice(archive_bytes, unpacked_bytes):
+    volume = sizing.volume_gb(artifact(archive_bytes, unpacked_bytes))
+    assert volume >= 30
+    assert volume * GB > archive_bytes + 2 * unpacked_bytes
+    # And is not made much larger than that: a gigabyte costs money on every machine.
+    assert volume <= max(30, (archive_bytes + 2 * unpacked_bytes) // GB + 11)
+
+
+@given(sizes=st.lists(SIZES, min_size=1, max_size=50))
+def test_shelf_volume_holds_its_models_as_far_as_any_volume_does(sizes):
+    volume = sizing.shelf_volume_gb([artifact(size, size) for size in sizes])
+    assert volume in (32, 64, 128, 256, 512)
+    assert volume == 512 or volume * GB > 3 * sum(sizes)
+    # The step below would not have held them.
+    assert volume == 32 or (volume // 2 - 11) * GB < 3 * sum(sizes)
+
+
+def test_shelf_volume_changes_seldom():
+    volumes = [sizing.shelf_volume_gb([artifact(GB // 10, GB // 10)] * count) for count in range(1, 1001)]
+    assert volumes == sorted(volumes)
+    assert len(set(volumes)) == 5
+
+
+@given(archive_bytes=SIZES, unpacked_bytes=SIZES)
+def test_time_limits_are_whole_minutes_that_sagemaker_takes(archive_bytes, unpacked_bytes):
+    made = artifact(archive_bytes, unpacked_bytes)
+    for limit in (sizing.download_timeout_s(made), sizing.startup_timeout_s(made)):
+        assert 60 <= limit <= 3600
+        assert limit % 60 == 0
+
+
+@pytest.mark.parametrize(("megabytes", "limit"), [(1, 360), (1_500, 360), (15_000, 900), (900_000, 3600)])
+def test_download_is_given_a_fifth_of_a_volumes_throughput(megabytes, limit):
+    assert sizing.download_timeout_s(artifact(archive_bytes=megabytes * 1_000_000)) == limit
+
+
+@pytest.mark.parametrize(("megabytes", "limit"), [(1, 360), (5_000, 840), (900_000, 3600)])
+def test_startup_is_given_what_large_environments_were_seen_to_need(megabytes, limit):
+    assert sizing.startup_timeout_s(artifact(unpacked_bytes=megabytes * 1_000_000)) == limit
+
+
+def test_a_container_that_loads_nothing_at_first_is_given_what_every_start_takes():
+    assert sizing.startup_timeout_s(None) == 300

@@ -1,0 +1,68 @@
+"""Endpoints made by hand, as scaling, alarms and dashboards see them, and what small stacks make of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk.assertions import Template
+
+from catalog.endpoints import Asynchronous, Components, ServingOptions
+from catalog.hardware import INSTANCE_TYPES
+from catalog.scaling import Scaling
+from stacks.watched import Watched, WatchedVariant
+from stacks.widgets import Place
+
+ACCOUNT, REGION = "123456789012", "eu-central-1"
+PLACE = Place(ACCOUNT, REGION)
+NAME = "shop-dev-search"
+COMPONENT = f"{NAME}-component"
+TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:shop-dev-alarms"
+ASYNCHRONOUS = Asynchronous()
+COMPONENTS = Components(memory_mb=4096, min_copies=0, max_copies=3)
+
+
+def variant(name: str = "main", instance: str = "ml.c7i.xlarge", **more: Any) -> WatchedVariant:
+    """A variant on one to four machines."""
+    given: dict[str, Any] = {"scaling": Scaling(min_instances=1, max_instances=4)} | more
+    return WatchedVariant(name, INSTANCE_TYPES[instance], **given)
+
+
+def watched(*variants: WatchedVariant, **more: Any) -> Watched:
+    """An endpoint; of one plain variant if none is given."""
+    given: dict[str, Any] = {"log_group_name": f"/aws/sagemaker/Endpoints/{NAME}"} | more
+    return Watched(NAME, variants or (variant(),), **given)
+
+
+def options(**given: Any) -> ServingOptions:
+    """Options as an environment's file would give them."""
+    return ServingOptions.model_validate_json(_as_text(given))
+
+
+def scaling(**given: Any) -> Scaling:
+    """Scaling as an environment's file would give it."""
+    return Scaling.model_validate_json(_as_text(given))
+
+
+def _as_text(given: dict[str, Any]) -> str:
+    return json.dumps(given, default=lambda record: record.model_dump(mode="json"))
+
+
+def resources(build: Callable[[cdk.Stack], object]) -> dict[str, dict[str, Any]]:
+    """What a small stack holds, by logical id."""
+    stack = cdk.Stack(cdk.App(), "small", env=cdk.Environment(account=ACCOUNT, region=REGION))
+    build(stack)
+    found: dict[str, dict[str, Any]] = Template.from_stack(stack).to_json().get("Resources", {})
+    return found
+
+
+def of_type(found: dict[str, dict[str, Any]], resource_type: str) -> dict[str, dict[str, Any]]:
+    """The properties of all resources of a type, by logical id."""
+    return {key: item["Properties"] for key, item in found.items() if item["Type"] == resource_type}
+
+
+def dimensions(properties: dict[str, Any]) -> dict[str, str]:
+    """The dimensions of a metric, as CloudFormation lists them."""
+    return {item["Name"]: item["Value"] for item in properties["Dimensions"]}
