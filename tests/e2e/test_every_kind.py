@@ -1,0 +1,240 @@
+"""Every kind of endpoint on the embedded cloud: deployed, called, updated and destroyed, or refused in words.
+
+The models are tiny, and built for real: a pipeline that takes text, and one model that takes tokens. The
+tests of this file run in order and stand on each other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from catalog import naming
+from catalog.workspace import load_workspace
+from endpoint_client import EndpointClient
+from operations.stacks import describe_stack, environment_stacks
+from tests.e2e.conftest import Site, furnished_site
+from tests.model_build.tiny import TEXTS, save_tiny_model
+from tests.projects import edit
+
+pytestmark = pytest.mark.e2e
+
+MODEL = """\
+name: {name}
+description: Tiny.
+source: file://../weights
+recipe: {{kind: text-embedding, max_length: 24, input: {input}}}
+batching: {{max_batch: 4}}
+test_inputs: [A man is eating food., The girl is carrying a baby.]
+"""
+
+ENVIRONMENT = """\
+name: local
+account: "000000000000"
+region: us-east-1
+triton_release: "25.04"
+removal: destroy
+endpoints:
+  pipeline: {kind: ensemble, model: tiny-text, instance_type: ml.c7i.xlarge}
+  alone: {kind: single, model: tiny-tokens, instance_type: ml.c7i.xlarge}
+  many:
+    kind: multi-model
+    models: [tiny-text, tiny-tokens]
+    instance_type: ml.c7i.xlarge
+  compared:
+    kind: ensemble
+    model: tiny-text
+    instance_type: ml.c7i.xlarge
+    challenger: {instance_type: ml.m7i.large, share: 0.5}
+"""
+
+REFUSED = {
+    "asynchronous": (
+        "asynchronous: {}\n    scaling: {min_instances: 0, max_instances: 2}",
+        "AsyncInferenceConfig",
+    ),
+    "components": (
+        "components: {memory_mb: 512, cpus: 1}\n    scaling: {min_instances: 0, max_instances: 2}",
+        "inference components",
+    ),
+    "shadow": ("shadow: {instance_type: ml.m7i.large, share: 0.5}", "shadow variants"),
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    root = tmp_path_factory.mktemp("kinds")
+    here = furnished_site(root, shared=("server",))
+    for name, kind in (("tiny-text", "text"), ("tiny-tokens", "tokens")):
+        here.project.model_file(name).parent.mkdir(parents=True)
+        here.project.model_file(name).write_text(MODEL.format(name=name, input=kind))
+    save_tiny_model(root / "models" / "weights")
+    here.project.environments_dir.mkdir()
+    here.project.environment_file("local").write_text(ENVIRONMENT)
+    yield here
+    here.tritonstack("down")
+
+
+def client(site: Site, endpoint: str, **options: str) -> EndpointClient:
+    return EndpointClient(
+        endpoint_name=site.spec.endpoint_name(endpoint),
+        runtime=site.cloud.client("sagemaker-runtime"),
+        **options,
+    )
+
+
+def embed_text(site: Site, endpoint: str, **options: str) -> np.ndarray:
+    texts = np.array([[text] for text in TEXTS[:2]], dtype=object)
+    return client(site, endpoint, **options).infer({"TEXT": texts})["embedding"]
+
+
+def embed_tokens(site: Site, endpoint: str, **options: str) -> np.ndarray:
+    """The same two texts as the tokenizer of the pipeline would write them."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(site.project.models_dir / "weights" / "tokenizer.json"))
+    encoded = [tokenizer.encode(text) for text in TEXTS[:2]]
+    length = max(len(one.ids) for one in encoded)
+    ids = np.array([one.ids + [0] * (length - len(one.ids)) for one in encoded], dtype=np.int64)
+    mask = np.array([[1] * len(one.ids) + [0] * (length - len(one.ids)) for one in encoded], dtype=np.int64)
+    return client(site, endpoint, **options).infer({"input_ids": ids, "attention_mask": mask})["embedding"]
+
+
+def target(site: Site, model: str) -> str:
+    artifact = load_workspace(site.project, "local").lock.record.models[model]["cpu"]
+    return naming.target_model(model, artifact.digest)
+
+
+def check_answers(site: Site) -> None:
+    """Each way to the same weights gives the same numbers."""
+    expected = embed_text(site, "pipeline")
+    assert expected.shape == (2, 32)
+    for answer in (
+        embed_tokens(site, "alone"),
+        embed_text(site, "many", target_model=target(site, "tiny-text")),
+        embed_tokens(site, "many", target_model=target(site, "tiny-tokens")),
+        embed_text(site, "compared", target_variant="main"),
+        embed_text(site, "compared", target_variant="challenger"),
+    ):
+        np.testing.assert_allclose(answer, expected, atol=1e-4)
+
+
+def test_everything_is_built_and_deployed(site: Site) -> None:
+    site.tritonstack("build", "local", "--no-publish")
+    site.tritonstack("up", "--detach")
+    site.tritonstack("deploy", "local", "--bootstrap")
+    names = {stack.name: stack.status for stack in environment_stacks(site.cloud, site.spec.base)}
+    assert set(names.values()) == {"CREATE_COMPLETE"}, names
+    assert {f"{site.spec.base}-endpoint-{name}" for name in site.spec.endpoints} < set(names)
+
+
+def test_every_kind_answers_for_each_of_its_models(site: Site) -> None:
+    check_answers(site)
+
+
+def test_a_person_asks_a_multi_model_endpoint_by_the_models_name(site: Site) -> None:
+    output = site.run("tritonstack", "--json", "invoke", "local", "many", "--model", "tiny-text", TEXTS[0])
+    assert np.shape(json.loads(output)["outputs"]["embedding"]) == (1, 32)
+
+
+def test_both_variants_take_requests(site: Site) -> None:
+    runtime = site.cloud.client("sagemaker-runtime")
+    body = json.dumps(
+        {"inputs": [{"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": [TEXTS[0]]}]}
+    )
+    answered = {
+        runtime.invoke_endpoint(
+            EndpointName=site.spec.endpoint_name("compared"), ContentType="application/json", Body=body
+        )["InvokedProductionVariant"]
+        for _ in range(60)
+    }
+    assert answered == {"main", "challenger"}
+
+
+def test_another_model_of_a_multi_model_endpoint_needs_no_stack(site: Site) -> None:
+    before = describe_stack_time(site, "many")
+    third = site.project.model_file("tiny-third")
+    third.parent.mkdir()
+    third.write_text(
+        MODEL.format(name="tiny-third", input="text").replace("max_length: 24", "max_length: 16")
+    )
+    edit(
+        site.project.environment_file("local"),
+        "[tiny-text, tiny-tokens]",
+        "[tiny-text, tiny-tokens, tiny-third]",
+    )
+    site.tritonstack("build", "local", "--no-publish")
+    site.tritonstack("deploy", "local")
+    assert describe_stack_time(site, "many") == before
+    answer = embed_text(site, "many", target_model=target(site, "tiny-third"))
+    np.testing.assert_allclose(answer, embed_text(site, "pipeline"), atol=1e-4)
+
+
+def describe_stack_time(site: Site, endpoint: str) -> object:
+    stacks = site.cloud.client("cloudformation").describe_stacks(
+        StackName=naming.endpoint_stack_name(site.spec.base, endpoint)
+    )
+    return stacks["Stacks"][0].get("LastUpdatedTime")
+
+
+def test_every_kind_is_updated_and_goes_on_answering(site: Site) -> None:
+    file = site.project.environment_file("local")
+    text = file.read_text()
+    for name in site.spec.endpoints:
+        # Another start-up limit is another configuration: every endpoint rolls out.
+        text = text.replace(f"  {name}: {{kind", f"  {name}: {{startup_timeout_s: 900, kind")
+        text = text.replace(f"  {name}:\n", f"  {name}:\n    startup_timeout_s: 900\n")
+    file.write_text(text)
+    configs = active_configs(site)
+    site.tritonstack("deploy", "local")
+    updated = active_configs(site)
+    assert not set(configs.values()) & set(updated.values())
+    check_answers(site)
+
+
+def active_configs(site: Site) -> dict[str, str]:
+    sagemaker = site.cloud.client("sagemaker")
+    return {
+        name: sagemaker.describe_endpoint(EndpointName=site.spec.endpoint_name(name))["EndpointConfigName"]
+        for name in site.spec.endpoints
+    }
+
+
+@pytest.mark.parametrize("mode", REFUSED)
+def test_what_the_embedded_cloud_does_not_reach_is_refused_in_words(site: Site, mode: str) -> None:
+    option, words = REFUSED[mode]
+    file = site.project.environment_file("local")
+    text = file.read_text()
+    beyond = "  beyond:\n    kind: ensemble\n    model: tiny-text\n    instance_type: ml.c7i.xlarge\n"
+    file.write_text(f"{text}{beyond}    {option}\n")
+    try:
+        output = site.tritonstack("deploy", "local", exit_code=1)
+    finally:
+        file.write_text(text)
+    assert words in output, output
+    stack = describe_stack(site.cloud, naming.endpoint_stack_name(site.spec.base, "beyond"))
+    assert stack is None or stack.status in ("ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS"), stack
+    check_answers(site)
+
+
+def test_an_endpoint_that_went_back_is_told_of(site: Site) -> None:
+    """As after a rollback by alarms: the endpoint is in service, on another configuration."""
+    sagemaker = site.cloud.client("sagemaker")
+    name = site.spec.endpoint_name("alone")
+    config = sagemaker.describe_endpoint_config(EndpointConfigName=active_configs(site)["alone"])
+    sagemaker.create_endpoint_config(
+        EndpointConfigName="before", ProductionVariants=config["ProductionVariants"]
+    )
+    sagemaker.update_endpoint(EndpointName=name, EndpointConfigName="before")
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name, WaiterConfig={"Delay": 1})
+    output = site.tritonstack("deploy", "local", exit_code=1)
+    assert f"{name} went back to its configuration before" in output
+
+
+def test_everything_is_destroyed(site: Site) -> None:
+    site.tritonstack("destroy", "local", "--yes")
+    left = [item for item in site.inventory() if site.spec.base in json.dumps(item)]
+    assert left == []
