@@ -150,7 +150,7 @@ class TritonEndpoint(Construct):
             else None,
             # With components the machines come before any model, so what a model says is said here too.
             execution_role_arn=model.role.arn if components else None,
-            enable_network_isolation=model.network_isolation if components else None,
+            enable_network_isolation=model.options.network_isolation if components else None,
             vpc_config=_Config.VpcConfigProperty(
                 subnets=model.network.subnet_ids, security_group_ids=model.network.security_group_ids
             )
@@ -227,3 +227,11 @@ def _check(variants: Sequence[TritonVariant], options: ServingOptions, data_buck
             "an inference component serves one model, in one variant",
             remedy="leave out components, or the other variants",
         )
+    for variant in variants:
+        for name in ("environment", "network_isolation"):
+            if getattr(variant.model.options, name) != getattr(options, name):
+                raise UsageError(
+                    f"{name} is the containers' own: the options of the endpoint say one thing, those of the "
+                    f"model of {variant.name!r} another",
+                    remedy="give the same options to TritonModel and to TritonEndpoint",
+                )

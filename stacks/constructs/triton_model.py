@@ -46,7 +46,7 @@ class TritonModel(Construct):
         self.data = data
         self.image = image
         self.network = network
-        self.network_isolation = options.network_isolation
+        self.options = options
         uri = image.uri(_region_of(self)) if isinstance(image, TritonImage) else image
         self.role = ExecutionRole(self, "Execution")
         home = grants.Home.of(self)

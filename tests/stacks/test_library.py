@@ -34,6 +34,7 @@ from tests.stacks.templates import granted, granting, production, properties
 
 ARCHIVE = ModelArchive("s3://my-models/encoder/7.tar.gz", entry_model="encoder")
 IMAGE = TritonImage("25.04", instance_type="ml.c7i.xlarge")
+AMI = "al2023-ami-sagemaker-inference-gpu-4-1"
 
 
 @pytest.fixture
@@ -188,6 +189,15 @@ def test_ones_own_subnets_limit_the_role(stack):
     assert [len(s["Resource"]) for s in granting(template, "ec2:CreateNetworkInterface")] == [2, 1, 1]
 
 
+@pytest.mark.parametrize(("instance_type", "chosen"), [("ml.c7i.xlarge", None), ("ml.g5.xlarge", AMI)])
+def test_a_host_image_whose_driver_fits_the_release_is_chosen(stack, instance_type, chosen):
+    image = TritonImage("25.09", instance_type=instance_type)
+    model = TritonModel(stack, "Model", data=ARCHIVE, image=image)
+    variants = [TritonVariant(model, instance_type=instance_type)]
+    TritonEndpoint(stack, "Endpoint", endpoint_name="search", variants=variants)
+    assert production(Template.from_stack(stack)).get("InferenceAmiVersion") == chosen
+
+
 # Refusals
 
 
@@ -251,6 +261,13 @@ def test_a_component_serves_one_model(stack):
             variants=[TritonVariant(shelf, instance_type="ml.c7i.xlarge")],
             options=ServingOptions(components=Components(memory_mb=1024)),
         )
+
+
+@pytest.mark.parametrize("options", [{"network_isolation": False}, {"environment": {"A": "b"}}])
+def test_options_of_the_containers_are_not_given_to_the_endpoint_alone(stack, options):
+    """They would be passed over in silence."""
+    with pytest.raises(UsageError, match="give the same options to TritonModel and to TritonEndpoint"):
+        serve(stack, **options)
 
 
 def test_an_endpoint_needs_a_variant_that_answers(stack):
