@@ -1,0 +1,39 @@
+"""What users of other tools complain of, where the build of an artifact is the answer to it.
+
+Graphs of more than 2 GB (transformer-deploy #59, #67, #138) have a file of their own: test_large_graph.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catalog.manifests import TensorSpec
+from model_build.errors import LayoutError
+from model_build.execution_environment import build_environment, installed_requirement
+from model_build.layout import ENSEMBLE_TEXT, check_layout
+from model_build.repository import EnsembleStep, add_ensemble
+
+TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
+
+
+def test_an_ensemble_is_seen_as_one_by_multi_model_hosting_merlin_393(tmp_path: Path) -> None:
+    """SageMaker's front end looks for the very text `platform: "ensemble"` to choose what it loads."""
+    steps = [EnsembleStep("part", {"TEXT": "TEXT"}, {"TEXT": "TEXT"})]
+    add_ensemble(tmp_path, name="whole", inputs=[TEXT], outputs=[TEXT], steps=steps, max_batch=1)
+    assert ENSEMBLE_TEXT.search((tmp_path / "whole" / "config.pbtxt").read_text())
+
+
+def test_a_wrong_directory_layout_is_named_before_anything_is_packed(tmp_path: Path) -> None:
+    (tmp_path / "config.pbtxt").write_text('name: "flat"\n')
+    (tmp_path / "1").mkdir()
+    with pytest.raises(LayoutError, match="lies at the top, which single-model hosting refuses"):
+        check_layout(tmp_path)
+
+
+def test_a_python_environment_is_megabytes_not_a_huge_conda_pack(tmp_path: Path) -> None:
+    environment = build_environment(
+        [installed_requirement("tokenizers")], file=tmp_path / "env.tar.gz", cache_dir=tmp_path / "cache"
+    )
+    assert environment.file.stat().st_size < 20_000_000

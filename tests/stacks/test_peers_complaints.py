@@ -1,0 +1,166 @@
+"""What users of other tools complain of, where a template is the answer; a number is that of an issue."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from catalog.workspace import load_workspace
+from tests.stacks.assemblies import Assembly, lock_everything
+from tests.stacks.templates import only, production, properties
+
+MODEL = "AWS::SageMaker::Model"
+CONFIG = "AWS::SageMaker::EndpointConfig"
+ENDPOINT = "AWS::SageMaker::Endpoint"
+TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
+
+
+def every_endpoint(assembly: Assembly) -> list[Any]:
+    return [assembly.endpoint(name) for name in assembly.workspace.spec.endpoints]
+
+
+# awslabs/generative-ai-cdk-constructs
+
+
+def test_scaling_bounds_can_be_given_424(every):
+    for name, low, high in (("shelf", 2, 4), ("queued", 0, 4), ("compared", 4, 8)):
+        targets = every.endpoint(name).find_resources(TARGET).values()
+        bounds = {
+            (found["Properties"]["MinCapacity"], found["Properties"]["MaxCapacity"]) for found in targets
+        }
+        assert bounds == {(low, high)}
+
+
+def test_start_and_stop_schedules_317(bare_project, synthesise):
+    project = bare_project()
+    file = project.environment_file("sample")
+    hours = '{day: {at: "07:30", days: MON-FRI, min: 2, max: 6}, night: {at: "20:00", min: 1, max: 1}}'
+    file.write_text(
+        file.read_text().replace("max_instances: 6,", f"max_instances: 6, schedules: {hours},", 1)
+    )
+    plain = synthesise(lock_everything(project, "sample")).endpoint("plain")
+    actions = {
+        action["ScheduledActionName"].rpartition("-")[2]: action["ScalableTargetAction"]
+        for action in properties(plain, TARGET)["ScheduledActions"]
+    }
+    assert actions == {
+        "day": {"MinCapacity": 2, "MaxCapacity": 6},
+        "night": {"MinCapacity": 1, "MaxCapacity": 1},
+    }
+
+
+def test_the_model_is_not_made_before_the_roles_policy_432(every):
+    for template in every_endpoint(every):
+        policies = set(template.find_resources("AWS::IAM::Policy"))
+        for model in template.find_resources(MODEL).values():
+            assert policies & set(model["DependsOn"])
+
+
+def test_no_role_has_full_access(every):
+    for template in every_endpoint(every):
+        text = json.dumps(template.to_json())
+        assert "FullAccess" not in text
+        assert "ManagedPolicyArns" not in text
+
+
+# aws/aws-cdk, aws-sagemaker-alpha
+
+
+def test_multi_model_endpoints_23154(every):
+    container = properties(every.endpoint("shelf"), MODEL)["PrimaryContainer"]
+    assert container["Mode"] == "MultiModel"
+    assert container["MultiModelConfig"] == {"ModelCacheSetting": "Disabled"}
+
+
+def test_deployment_guardrails_23152(every):
+    for template in every_endpoint(every):
+        if not template.find_resources("AWS::SageMaker::InferenceComponent"):
+            assert properties(template, ENDPOINT)["DeploymentConfig"]
+
+
+def test_data_capture_23150(every):
+    capture = properties(every.endpoint("shadowed"), CONFIG)["DataCaptureConfig"]
+    assert capture["EnableCapture"] is True
+    assert capture["InitialSamplingPercentage"] == 5
+
+
+# awslabs/aiops-modules
+
+
+def test_no_new_configuration_at_each_synthesis(bare_project, synthesise):
+    first, second = (synthesise(lock_everything(bare_project(), "every")) for _ in range(2))
+    assert [first.text(stack) for stack in first.stacks] == [second.text(stack) for stack in second.stacks]
+
+
+def test_scaling_and_guardrails_are_not_left_to_others(sample):
+    plain = sample.endpoint("plain")
+    assert plain.find_resources(TARGET)
+    assert properties(plain, ENDPOINT)["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
+
+
+# amazon-sagemaker-examples
+
+
+def test_nothing_is_hard_coded(sample, kept):
+    """Two environments: no account, region or name of one stands in the templates of the other."""
+    there = sample.text("tritonstack-sample-endpoint-plain") + sample.text("tritonstack-sample-foundation")
+    here = kept.text("tritonstack-kept-endpoint-plain") + kept.text("tritonstack-kept-foundation")
+    assert "eu-central-1" in there
+    assert "eu-central-1" not in here
+    assert not re.search(r"tritonstack-sample", here)
+
+
+# philschmid/terraform-aws-sagemaker-huggingface, and what comes back everywhere
+
+
+def test_an_update_breaks_nothing_6(bare_project, synthesise):
+    """Another artifact replaces model and configuration, which have no names that could collide."""
+    project = bare_project()
+    before = synthesise(lock_everything(project, "sample")).endpoint("plain")
+    lock = project.lock_file("sample")
+    lock.write_text(lock.read_text().replace("ab" * 32, "cd" * 32))
+    after = synthesise(load_workspace(project, "sample")).endpoint("plain")
+    assert properties(before, MODEL) != properties(after, MODEL)
+    for template in (before, after):
+        assert "ModelName" not in properties(template, MODEL)
+        assert "EndpointConfigName" not in properties(template, CONFIG)
+    assert properties(before, ENDPOINT) == properties(after, ENDPOINT)
+    assert only(before, ENDPOINT)[0] == only(after, ENDPOINT)[0]
+
+
+def test_the_instance_count_survives_an_update(sample):
+    endpoint = properties(sample.endpoint("plain"), ENDPOINT)
+    assert endpoint["RetainAllVariantProperties"] is True
+    assert "DesiredInstanceCount" not in json.dumps(endpoint["ExcludeRetainedVariantProperties"])
+
+
+def test_a_rollback_is_not_silent(sample):
+    """Alarms that take an update back tell somebody, and so does SageMaker when it goes back."""
+    plain, foundation = sample.endpoint("plain"), sample.foundation
+    names = {
+        alarm["AlarmName"]
+        for alarm in properties(plain, ENDPOINT)["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
+    }
+    for alarm in plain.find_resources("AWS::CloudWatch::Alarm").values():
+        if alarm["Properties"]["AlarmName"] in names:
+            assert alarm["Properties"]["AlarmActions"]
+            names.discard(alarm["Properties"]["AlarmName"])
+    assert not names
+    pattern = properties(foundation, "AWS::Events::Rule")["EventPattern"]
+    assert "ROLLING_BACK" in json.dumps(pattern).upper()
+
+
+@pytest.mark.parametrize("name", ["accelerated", "plain"])
+def test_a_start_that_takes_long_is_waited_for_but_not_for_ever(sample, name):
+    variant = production(sample.endpoint(name))
+    assert 60 <= variant["ContainerStartupHealthCheckTimeoutInSeconds"] <= 3600
+    assert 60 <= variant["ModelDataDownloadTimeoutInSeconds"] <= 3600
+
+
+def test_out_of_memory_146_is_seen_coming(sample):
+    alarms = sample.endpoint("accelerated").find_resources("AWS::CloudWatch::Alarm").values()
+    names = {alarm["Properties"]["AlarmName"] for alarm in alarms}
+    assert "tritonstack-sample-accelerated-gpu-memory" in names
