@@ -146,11 +146,13 @@ class EnvironmentSpec(Record):
                 f"the bucket name {self.artifact_bucket!r} would have {len(self.artifact_bucket)} "
                 f"characters, {naming.BUCKET_NAME_LIMIT} are allowed; shorten name_prefix or name"
             )
-        for endpoint in self.endpoints:
-            full = self.endpoint_name(endpoint)
+        for endpoint, spec in self.endpoints.items():
+            full, what = self.endpoint_name(endpoint), "endpoint name"
+            if spec.components:
+                full, what = naming.component_name(full), "name of the inference component"
             if len(full) > naming.ENDPOINT_NAME_LIMIT:
                 raise ValueError(
-                    f"the endpoint name {full!r} would have {len(full)} characters, "
+                    f"the {what} {full!r} would have {len(full)} characters, "
                     f"{naming.ENDPOINT_NAME_LIMIT} are allowed; shorten name_prefix, name or {endpoint!r}"
                 )
         return self
