@@ -206,9 +206,10 @@ def test_the_cdk_deploys_and_destroys_all_by_itself(site: Site) -> None:
     site.cdk("deploy", "--all", "--require-approval", "never")
     assert endpoint_status(site) == "InService"
     site.cdk("destroy", f"{site.spec.base}-endpoint-minilm", "--force")
-    assert [stack.name for stack in list_stacks(site.cloud, prefix=site.spec.base)] == [
-        f"{site.spec.base}-foundation"
-    ]
+    assert {stack.name for stack in list_stacks(site.cloud, prefix=site.spec.base)} == {
+        f"{site.spec.base}-foundation",
+        f"{site.spec.base}-monitoring",
+    }
     site.tritonstack("destroy", "local", "--yes")
 
 
