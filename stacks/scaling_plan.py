@@ -81,21 +81,30 @@ class ScalingPlan:
 
 
 def scaling_plans(watched: Watched, options: ServingOptions) -> tuple[ScalingPlan, ...]:
-    """What of an endpoint is scaled: its copies, or each variant whose number of machines varies."""
+    """What of an endpoint is scaled: its copies, or its variants if the number of machines of one varies.
+
+    Updates then keep the numbers of all, for SageMaker keeps those of all variants or of none. So a fixed
+    number beside one that varies is registered too, with nothing to follow: its limits alone make it hold.
+    """
     if watched.component and options.components:
         copies = options.components
         varies = copies.min_copies < copies.max_copies or options.scaling.schedules
         return (_copies(watched, watched.component, copies, options.scaling),) if varies else ()
-    return tuple(
-        _machines(watched, variant, options) for variant in watched.variants if variant.scaling.varies
-    )
+    if not any(variant.scaling.varies for variant in watched.variants):
+        return ()
+    return tuple(_machines(watched, variant, options) for variant in watched.variants if _registers(variant))
+
+
+def _registers(variant: WatchedVariant) -> bool:
+    # SageMaker registers no burstable machines; their number is fixed.
+    return not variant.instance.family.burstable
 
 
 def _machines(watched: Watched, variant: WatchedVariant, options: ServingOptions) -> ScalingPlan:
     scaling = variant.scaling
     # The variant's own measures, with the defaults that hold for the endpoint's mode.
-    measures = options.model_copy(update={"scaling": scaling}).measures
-    stepped = [*_steps(watched, variant, scaling)]
+    measures = options.model_copy(update={"scaling": scaling}).measures if scaling.varies else {}
+    stepped = [*_steps(watched, variant, scaling)] if scaling.varies else []
     if watched.asynchronous and scaling.lowest == 0:
         stepped.append(_wake_for_backlog(watched, variant))
     return ScalingPlan(

@@ -83,15 +83,29 @@ def test_a_fixed_number_of_machines_is_not_registered():
 def test_every_variant_is_scaled_by_its_own_words_the_shadow_too():
     main = variant()
     challenger = variant("challenger", scaling=Scaling(max_instances=3, concurrent_requests_per_model=4))
-    shadow = variant("shadow", shadow=True, scaling=Scaling(min_instances=1, max_instances=1))
     moving = variant("shadow", shadow=True)
     found = scaled(watched(main, challenger, moving), options(scaling={"invocations_per_instance": 700}))
     assert sorted(item["ResourceId"] for item in of_type(found, TARGET).values()) == [
         f"endpoint/{NAME}/variant/{name}" for name in ("challenger", "main", "shadow")
     ]
-    assert len(of_type(scaled(watched(main, shadow), options()), TARGET)) == 1
     _, tracking = policy(found, "challenger-concurrent-requests-per-model")
     assert tracking["TargetTrackingScalingPolicyConfiguration"]["TargetValue"] == 4
+
+
+def test_a_fixed_number_holds_beside_one_that_varies_though_updates_keep_the_numbers_of_both():
+    fixed = variant("shadow", shadow=True, scaling=Scaling(min_instances=3, max_instances=3))
+    found = scaled(watched(variant(), fixed), options())
+    limits = {
+        item["ResourceId"].rpartition("/")[2]: (item["MinCapacity"], item["MaxCapacity"])
+        for item in of_type(found, TARGET).values()
+    }
+    assert limits == {"main": (1, 4), "shadow": (3, 3)}
+    assert [key for key in of_type(found, POLICY) if "shadow" in key] == []
+
+
+def test_burstable_machines_are_not_registered_beside_others():
+    fixed = variant("shadow", "ml.t2.medium", shadow=True, scaling=Scaling(min_instances=1, max_instances=1))
+    assert len(of_type(scaled(watched(variant(), fixed), options()), TARGET)) == 1
 
 
 # Target tracking
