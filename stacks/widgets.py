@@ -26,10 +26,11 @@ class Place:
 
     account: str
     region: str
+    partition: str = "aws"
 
     def alarm_arn(self, name: str) -> str:
         """An alarm, as widgets name it."""
-        return f"arn:aws:cloudwatch:{self.region}:{self.account}:alarm:{name}"
+        return f"arn:{self.partition}:cloudwatch:{self.region}:{self.account}:alarm:{name}"
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,11 @@ class EndpointAlarms(Construct):
         """The names of all of them."""
         return [alarm.plan.name for alarm in self._alarms]
 
+    @property
+    def ids(self) -> set[AlarmId]:
+        """The kinds of alarms that there are."""
+        return {alarm.id for alarm in self._alarms}
+
     def names(self, ids: Iterable[AlarmId]) -> list[str]:
         """The names of the alarms of these kinds, one a production variant; those left out have none."""
         return [alarm.plan.name for wanted in ids for alarm in self._alarms if alarm.id == wanted]

@@ -46,7 +46,7 @@ class EndpointDashboard(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
-        place = Place(stack.account, stack.region)
+        place = Place(stack.account, stack.region, stack.partition)
         self.name = naming.endpoint_dashboard_name(watched.endpoint_name, region=place.region)
         body = endpoint_dashboard_body(watched, options=options, alarm_names=alarms.all_names, place=place)
         cloudwatch.CfnDashboard(self, "Dashboard", dashboard_name=self.name, dashboard_body=as_text(body))

@@ -54,7 +54,7 @@ class EnvironmentDashboard(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
-        place = Place(stack.account, stack.region)
+        place = Place(stack.account, stack.region, stack.partition)
         self.names = []
         for number, body in enumerate(environment_dashboard_bodies(base, endpoints, place=place), start=1):
             name = naming.environment_dashboard_name(base, region=place.region, page=number)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import aws_cdk as cdk
 from constructs import Construct
 
+from catalog.errors import UsageError
 from stacks.served import ModelArchive, ModelNetwork, ModelShelf, split_image_uri, split_s3_url
 
 Conditions = Mapping[str, Mapping[str, object]]
@@ -219,5 +220,12 @@ def _use_key_through_s3(
 def _each(prefix: str, ids: list[str]) -> Sequence[str]:
     """An ARN for each id; of a list that only the deploy knows, the ARNs are made then."""
     if cdk.Token.is_unresolved(ids):
+        if cdk.Token.is_unresolved(prefix):
+            # What CloudFormation joins a list with has to be plain text.
+            raise UsageError(
+                "neither the ids of the network nor the stack's account and region are known at synthesis, "
+                "and CloudFormation makes no ARNs of two unknowns",
+                remedy="give the stack env=Environment(account=..., region=...), or list the ids one by one",
+            )
         return cdk.Fn.split(",", f"{prefix}{cdk.Fn.join(f',{prefix}', ids)}")
     return [f"{prefix}{one}" for one in ids]

@@ -21,11 +21,11 @@ from constructs import Construct
 
 from catalog import naming
 from catalog.endpoints import ServingOptions
-from catalog.errors import UsageError
 from stacks.constructs import grants
 from stacks.constructs.answer_topics import AnswerTopics
 from stacks.constructs.autoscaling import Autoscaling
 from stacks.constructs.endpoint_alarms import EndpointAlarms
+from stacks.constructs.endpoint_checks import check_endpoint, check_rollback_ids
 from stacks.constructs.endpoint_dashboard import EndpointDashboard
 from stacks.constructs.endpoint_data import EndpointData
 from stacks.constructs.endpoint_log import EndpointLog
@@ -57,7 +57,7 @@ class TritonEndpoint(Construct):
         `data_bucket`, where captured requests and asynchronous answers go. `removal` is the log's fate."""
         super().__init__(scope, construct_id)
         options = options or ServingOptions()
-        _check(variants, options, data_bucket)
+        check_endpoint(endpoint_name, variants, options, data_bucket=data_bucket)
         self.endpoint_name = endpoint_name
         self._variants = tuple(variants)
         self._options = options
@@ -81,6 +81,7 @@ class TritonEndpoint(Construct):
             if options.asynchronous
             else None
         )
+        check_rollback_ids(endpoint_name, options.planned_rollout.roll_back_on, self.alarms.ids)
         ids = rollback_ids(options.planned_rollout, multi_model=self.watched.multi_model)
         self._rollback_names = self.alarms.names(ids)
         check_rollback_names(self._rollback_names)
@@ -209,29 +210,3 @@ class TritonEndpoint(Construct):
             variant.started_within_s(self._options) + (variant.fetched_within_s(self._options) or 0)
             for variant in self._variants
         )
-
-
-def _check(variants: Sequence[TritonVariant], options: ServingOptions, data_bucket: str | None) -> None:
-    """What a library's user can get wrong and CloudFormation would say late, or not at all."""
-    if not variants or variants[0].shadow:
-        raise UsageError(
-            "an endpoint needs a variant that answers", remedy="put one that is no shadow first in variants"
-        )
-    if (options.asynchronous or options.data_capture) and not data_bucket:
-        raise UsageError(
-            "asynchronous answers and captured requests need a place to go",
-            remedy="give data_bucket the name of a bucket",
-        )
-    if options.components and (len(variants) > 1 or variants[0].model.multi_model):
-        raise UsageError(
-            "an inference component serves one model, in one variant",
-            remedy="leave out components, or the other variants",
-        )
-    for variant in variants:
-        for name in ("environment", "network_isolation"):
-            if getattr(variant.model.options, name) != getattr(options, name):
-                raise UsageError(
-                    f"{name} is the containers' own: the options of the endpoint say one thing, those of the "
-                    f"model of {variant.name!r} another",
-                    remedy="give the same options to TritonModel and to TritonEndpoint",
-                )

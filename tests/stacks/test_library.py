@@ -18,7 +18,8 @@ from constructs import Construct
 import stacks
 from catalog.endpoints import Asynchronous, Components, DataCapture, ServingOptions
 from catalog.errors import UsageError
-from catalog.rollouts import Canary
+from catalog.rollouts import AllAtOnce, Canary
+from catalog.scaling import Scaling
 from stacks import (
     ModelArchive,
     ModelNetwork,
@@ -247,13 +248,13 @@ def test_data_needs_a_bucket(stack, options):
 
 
 def test_a_component_is_rolled_out_in_batches_only(stack):
-    with pytest.raises(UsageError, match="choose the rolling rollout"):
+    with pytest.raises(UsageError, match=r"rollout\.strategy: .* in batches only"):
         serve(stack, components=Components(memory_mb=1024), rollout=Canary(strategy="canary"))
 
 
 def test_a_component_serves_one_model(stack):
     shelf = TritonModel(stack, "Shelf", data=ModelShelf("s3://my-models/shelf/"), image=IMAGE)
-    with pytest.raises(UsageError, match="serves one model, in one variant"):
+    with pytest.raises(UsageError, match="components: an inference component serves one model"):
         TritonEndpoint(
             stack,
             "Endpoint",
@@ -280,3 +281,115 @@ def test_a_bucket_that_only_the_deploy_names_does(stack):
     template = serve(stack, data_capture=DataCapture(), data_bucket=bucket.bucket_name)
     capture = properties(template, "AWS::SageMaker::EndpointConfig")["DataCaptureConfig"]
     assert capture["DestinationS3Uri"]["Fn::Join"][1][-1] == "/capture/search"
+
+
+def test_what_the_catalog_refuses_in_a_file_is_refused_here_too(stack):
+    with pytest.raises(UsageError, match=r"scaling\.min_instances: .* keeps a machine at all times"):
+        serve(stack, scaling=Scaling(min_instances=0))
+
+
+@pytest.mark.parametrize(
+    ("options", "alarm"),
+    [
+        ({}, "backlog"),
+        ({}, "gpu-memory"),
+        ({"asynchronous": Asynchronous(), "data_bucket": "data"}, "overhead-p99"),
+    ],
+)
+def test_an_update_is_not_said_to_be_taken_back_by_an_alarm_that_does_not_exist(stack, options, alarm):
+    with pytest.raises(UsageError, match=f"no alarm '{alarm}'|there is no alarm"):
+        serve(stack, **options, rollout=AllAtOnce(roll_back_on=(alarm,)))
+
+
+def variants_named(stack: cdk.Stack, *names: str, **more: Any) -> list[TritonVariant]:
+    return [
+        TritonVariant(
+            TritonModel(stack, f"Model{index}", data=ARCHIVE, image=IMAGE),
+            instance_type="ml.c7i.xlarge",
+            name=name,
+            **(more if index else {}),
+        )
+        for index, name in enumerate(names)
+    ]
+
+
+def test_beside_a_shadow_no_update_is_taken_back_by_the_common_log(stack):
+    variants = variants_named(stack, "main", "next", shadow=True)
+    options = ServingOptions(rollout=AllAtOnce(roll_back_on=("triton-errors",)))
+    with pytest.raises(UsageError, match="no alarm 'triton-errors'"):
+        TritonEndpoint(stack, "Endpoint", endpoint_name="search", variants=variants, options=options)
+
+
+@pytest.mark.parametrize(
+    ("names", "more", "message"),
+    [
+        (("main", "main"), {}, "two variants have one name"),
+        (("main", "one", "two"), {"shadow": True}, "takes one shadow, beside one variant"),
+    ],
+)
+def test_variants_that_sagemaker_would_refuse(stack, names, more, message):
+    with pytest.raises(UsageError, match=message):
+        TritonEndpoint(
+            stack, "Endpoint", endpoint_name="search", variants=variants_named(stack, *names, **more)
+        )
+
+
+def test_models_on_a_shelf_are_served_by_one_variant(stack):
+    shelf = TritonModel(stack, "Shelf", data=ModelShelf("s3://my-models/shelf/"), image=IMAGE)
+    second = TritonVariant(shelf, instance_type="ml.c7i.xlarge", name="second")
+    with pytest.raises(UsageError, match="served by one variant"):
+        TritonEndpoint(
+            stack, "Endpoint", endpoint_name="search", variants=[*variants_named(stack, "main"), second]
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "excess"),
+    [("e" * 64, {}, 1), ("e" * 60, {"components": Components(memory_mb=1024)}, 7)],
+)
+def test_a_name_that_sagemaker_has_no_room_for_is_refused(stack, name, options, excess):
+    with pytest.raises(UsageError, match=f"shorten the endpoint's name by {excess}"):
+        TritonEndpoint(
+            stack,
+            "Endpoint",
+            endpoint_name=name,
+            variants=variants_named(stack, "main"),
+            options=ServingOptions(**options),
+        )
+
+
+# Where only the deploy knows
+
+
+OWN_IMAGE = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/triton:1"
+
+
+def test_everything_but_the_image_may_be_known_at_the_deploy_only():
+    stack = cdk.Stack(cdk.App(), "anywhere")
+    name = cdk.CfnParameter(stack, "Name").value_as_string
+    bucket = s3.Bucket(stack, "Data")
+    url = bucket.s3_url_for_object("encoder.tar.gz")
+    model = TritonModel(stack, "Model", data=ModelArchive(url, entry_model="encoder"), image=OWN_IMAGE)
+    TritonEndpoint(
+        stack,
+        "Endpoint",
+        endpoint_name=name,
+        variants=[TritonVariant(model, instance_type="ml.c7i.xlarge")],
+        options=ServingOptions(asynchronous=Asynchronous(), scaling=Scaling(min_instances=0)),
+        data_bucket=bucket.bucket_name,
+    )
+    template = Template.from_stack(stack)
+    assert properties(template, "AWS::SageMaker::Endpoint")["EndpointName"] == {"Ref": "Name"}
+    found = json.dumps(template.to_json()["Resources"])
+    assert "${Token[" not in found
+    assert "arn:aws:" not in found
+
+
+def test_ids_and_place_that_are_both_unknown_make_no_arns():
+    stack = cdk.Stack(cdk.App(), "anywhere")
+    subnets = cdk.CfnParameter(stack, "Subnets", type="List<AWS::EC2::Subnet::Id>").value_as_list
+    with pytest.raises(UsageError, match="or list the ids one by one"):
+        TritonModel(stack, "Model", data=ARCHIVE, image=OWN_IMAGE, network=ModelNetwork(subnets, ["sg-1"]))
+    TritonModel(
+        stack, "Listed", data=ARCHIVE, image=OWN_IMAGE, network=ModelNetwork([cdk.Fn.select(0, subnets)], [])
+    )
