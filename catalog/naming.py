@@ -119,6 +119,11 @@ def failed_updates_rule_name(base: str) -> str:
     return f"{base}-failed-updates"
 
 
+def failed_deployments_rule_name(base: str) -> str:
+    """The EventBridge rule that hears of endpoints' stacks that fail or roll back."""
+    return f"{base}-failed-deployments"
+
+
 def endpoint_log_groups(base: str) -> tuple[str, ...]:
     """Patterns of the log groups that the endpoints of an environment have, whatever they are called."""
     return (endpoint_log_group(f"{base}-*"), component_log_group(f"{base}-*"))

@@ -106,6 +106,8 @@ class FoundationStack(EnvironmentStack):
             "FailedUpdates",
             name=naming.failed_updates_rule_name(base),
             endpoint_prefix=f"{base}-",
+            stacks_name=naming.failed_deployments_rule_name(base),
+            stack_prefix=naming.endpoint_stack_name(base, ""),
             topic_arn=alarms.topic.topic_arn,
         )
         self.output("AlarmTopic", value=alarms.topic.topic_arn, description="Who subscribes hears alarms")

@@ -285,9 +285,20 @@ def event(endpoint: str, status: str, *, kind: str = "SageMaker Endpoint State C
     }
 
 
+def rule_named(template: Any, name: str) -> dict[str, Any]:
+    (found,) = template.find_resources("AWS::Events::Rule", {"Properties": {"Name": name}}).values()
+    properties: dict[str, Any] = found["Properties"]
+    return properties
+
+
 @pytest.fixture
 def rule(sample):
-    return only(sample.foundation, "AWS::Events::Rule")["Properties"]
+    return rule_named(sample.foundation, "tritonstack-sample-failed-updates")
+
+
+@pytest.fixture
+def stack_rule(sample):
+    return rule_named(sample.foundation, "tritonstack-sample-failed-deployments")
 
 
 @pytest.mark.parametrize("status", ["FAILED", "OUT_OF_SERVICE", "ROLLING_BACK", "UPDATE_ROLLBACK_FAILED"])
@@ -313,23 +324,73 @@ def test_what_goes_well_and_what_is_another_environments_is_not(rule, endpoint, 
     assert not pattern.matches_event(event(endpoint, status, kind=kind))
 
 
-def test_the_message_of_a_failed_update_is_for_people(sample, rule):
+def told(rule: dict[str, Any], about: dict[str, Any]) -> list[str]:
+    """What the topic is told of an event."""
     (target,) = rule["Targets"]
-    (topic_id,) = sample.foundation.find_resources("AWS::SNS::Topic")
-    assert target["Arn"] == {"Ref": topic_id}
     text = target["InputTransformer"]["InputTemplate"]
     for name, path in target["InputTransformer"]["InputPathsMap"].items():
-        value: Any = event("tritonstack-sample-plain", "ROLLING_BACK")
+        value: Any = about
         for step in path.removeprefix("$.").split("."):
             value = value[step]
         assert f"<{name}>" in text
         text = text.replace(f"<{name}>", value)
-    lines = json.loads(text).splitlines()
+    assert "<" not in text
+    return str(json.loads(text)).splitlines()
+
+
+def test_the_message_of_a_failed_update_is_for_people(sample, rule):
+    (topic_id,) = sample.foundation.find_resources("AWS::SNS::Topic")
+    assert rule["Targets"][0]["Arn"] == {"Ref": topic_id}
+    lines = told(rule, event("tritonstack-sample-plain", "ROLLING_BACK"))
     assert lines[0] == (
         "The endpoint tritonstack-sample-plain in eu-central-1 (account 123456789012) is ROLLING_BACK."
     )
-    assert "<" not in text
     assert any(line.startswith("ROLLING_BACK: ") for line in lines)
+
+
+def stack_event(stack: str, status: str) -> dict[str, Any]:
+    """What CloudFormation tells EventBridge of a stack, in the shape its documentation shows."""
+    arn = f"arn:aws:cloudformation:{ACCOUNT_HOME}:stack/{stack}/6a1b2c3d"
+    return {
+        "version": "0",
+        "source": "aws.cloudformation",
+        "account": "123456789012",
+        "id": "12345678-1234-1234-1234-111122223333",
+        "region": "eu-central-1",
+        "detail-type": "CloudFormation Stack Status Change",
+        "time": "2021-11-10T19:41:17Z",
+        "resources": [arn],
+        "detail": {
+            "stack-id": arn,
+            "status-details": {"status": status, "status-reason": "Resource handler returned message: no"},
+            "client-request-token": "",
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "status", ["ROLLBACK_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS", "UPDATE_ROLLBACK_FAILED"]
+)
+def test_a_failed_inference_component_is_heard_as_its_stack(stack_rule, status):
+    pattern = EventPattern.load(json.dumps(stack_rule["EventPattern"]))
+    failed = stack_event("tritonstack-sample-endpoint-plain", status)
+    assert pattern.matches_event(failed)
+    lines = told(stack_rule, failed)
+    assert status in lines[0]
+    assert lines[2] == "Resource handler returned message: no"
+
+
+@pytest.mark.parametrize(
+    ("stack", "status"),
+    [
+        ("tritonstack-sample-endpoint-plain", "UPDATE_COMPLETE"),
+        ("tritonstack-sample-endpoint-plain", "UPDATE_IN_PROGRESS"),
+        ("tritonstack-prod-endpoint-plain", "UPDATE_ROLLBACK_FAILED"),
+    ],
+)
+def test_stacks_that_go_well_and_those_of_others_are_not_heard(stack_rule, stack, status):
+    pattern = EventPattern.load(json.dumps(stack_rule["EventPattern"]))
+    assert not pattern.matches_event(stack_event(stack, status))
 
 
 @pytest.mark.parametrize("resource_type", ["AWS::KMS::Key", "AWS::S3::Bucket", "AWS::ECR::Repository"])
