@@ -206,11 +206,14 @@ def scalings(draw: Draw, least: int, mode: str, *, gpu: bool, burstable: bool) -
     data["max_instances"] = max(1, low) + (0 if burstable else draw(st.integers(0, 9)))
     if burstable and low == 0:
         data["min_instances"] = 1
-    measures = {"invocations_per_instance": st.integers(1, 10**6)}
+    measures: dict[str, st.SearchStrategy[float]]
     if mode == "asynchronous":
-        measures["backlog_per_instance"] = st.floats(0.5, 100)
+        measures = {"backlog_per_instance": st.floats(0.5, 100)}
     else:
-        measures["concurrent_requests_per_model"] = st.floats(0.5, 100)
+        measures = {
+            "invocations_per_instance": st.integers(1, 10**6),
+            "concurrent_requests_per_model": st.floats(0.5, 100),
+        }
     if gpu:
         measures["gpu_utilization_percent"] = st.floats(1, 100)
     if mode != "components":
@@ -301,7 +304,7 @@ def variables() -> st.SearchStrategy[dict[str, str]]:
     ).map(lambda own: {**own, "SAGEMAKER_TRITON_THREAD_COUNT": "16"})
 
 
-_ALWAYS_THERE = ("latency-p99", "overhead-p99", "server-errors", "client-errors", "triton-errors")
+_NEARLY_ALWAYS_THERE = ("latency-p99", "overhead-p99", "server-errors", "client-errors", "triton-errors")
 
 
 @st.composite
@@ -335,11 +338,12 @@ def rollouts(draw: Draw, endpoint: Data, mode: str, *, gpu: bool) -> Data:
     there = [
         alarm
         for alarm, field in zip(
-            _ALWAYS_THERE,
+            _NEARLY_ALWAYS_THERE,
             ("latency_p99_ms", "overhead_p99_ms", "server_errors", "client_errors", "triton_errors"),
             strict=True,
         )
         if endpoint.get("alarms", {}).get(field, 1) is not None
+        and (alarm, mode) not in (("overhead-p99", "asynchronous"), ("triton-errors", "shadow"))
     ]
     if gpu and endpoint.get("alarms", {}).get("gpu_memory_percent", 1) is not None:
         there.append("gpu-memory")
