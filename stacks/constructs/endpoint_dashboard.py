@@ -13,6 +13,7 @@ from catalog import naming
 from catalog.endpoints import ServingOptions
 from stacks import endpoint_charts as charts
 from stacks.constructs.endpoint_alarms import EndpointAlarms
+from stacks.constructs.partition import partition_of
 from stacks.metrics import MICROSECONDS_PER_MS, Series, machine_metric, queue_metric, request_metric
 from stacks.triton_log import ERROR_LINES, LogCount, log_count
 from stacks.watched import Watched, WatchedVariant
@@ -46,7 +47,7 @@ class EndpointDashboard(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
-        place = Place(stack.account, stack.region, stack.partition)
+        place = Place(stack.account, stack.region, partition_of(self))
         self.name = naming.endpoint_dashboard_name(watched.endpoint_name, region=place.region)
         body = endpoint_dashboard_body(watched, options=options, alarm_names=alarms.all_names, place=place)
         cloudwatch.CfnDashboard(self, "Dashboard", dashboard_name=self.name, dashboard_body=as_text(body))

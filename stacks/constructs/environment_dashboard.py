@@ -16,6 +16,7 @@ from constructs import Construct
 
 from catalog import naming
 from stacks import endpoint_charts as charts
+from stacks.constructs.partition import partition_of
 from stacks.metrics import MICROSECONDS_PER_MS, Series, request_metric
 from stacks.watched import Watched
 from stacks.widgets import (
@@ -54,7 +55,7 @@ class EnvironmentDashboard(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
-        place = Place(stack.account, stack.region, stack.partition)
+        place = Place(stack.account, stack.region, partition_of(self))
         self.names = []
         for number, body in enumerate(environment_dashboard_bodies(base, endpoints, place=place), start=1):
             name = naming.environment_dashboard_name(base, region=place.region, page=number)

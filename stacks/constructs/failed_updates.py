@@ -14,6 +14,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from constructs import Construct
 
+from stacks.constructs.partition import partition_of
+
 FAILURES = ("FAILED", "OUT_OF_SERVICE", "ROLLING_BACK", "UPDATE_ROLLBACK_FAILED")
 """The states of an endpoint that somebody has to hear of."""
 
@@ -94,7 +96,7 @@ class FailedUpdates(Construct):
             },
             text=_TEXT,
         )
-        arn = f"arn:{stack.partition}:cloudformation:{stack.region}:{stack.account}:stack/{stack_prefix}"
+        arn = f"arn:{partition_of(self)}:cloudformation:{stack.region}:{stack.account}:stack/{stack_prefix}"
         self._rule(
             "Stacks",
             name=stacks_name,

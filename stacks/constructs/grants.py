@@ -9,6 +9,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from catalog.errors import UsageError
+from stacks.constructs.partition import partition_of
 from stacks.served import ModelArchive, ModelNetwork, ModelShelf, split_image_uri, split_s3_url
 
 Conditions = Mapping[str, Mapping[str, object]]
@@ -45,7 +46,7 @@ class Home:
     def of(cls, construct: Construct) -> Home:
         """Where a construct's stack goes."""
         stack = cdk.Stack.of(construct)
-        return cls(stack.partition, stack.region, stack.account)
+        return cls(partition_of(construct), stack.region, stack.account)
 
     def arn(self, service: str, resource: str) -> str:
         """Something of this account in this region."""

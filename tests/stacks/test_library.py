@@ -156,9 +156,7 @@ def test_without_a_key_nothing_refers_to_one(stack):
 
 def test_without_a_prefix_of_versions_the_role_reads_the_one_archive(stack):
     template = serve(stack)
-    assert granted(template, "s3:GetObject")["Resource"] == [
-        {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":s3:::my-models/encoder/7.tar.gz"]]}
-    ]
+    assert granted(template, "s3:GetObject")["Resource"] == ["arn:aws:s3:::my-models/encoder/7.tar.gz"]
 
 
 def test_log_outlives_the_stack_unless_somebody_says_otherwise(stack):
@@ -179,7 +177,7 @@ def test_an_image_of_ones_own_is_pulled_from_its_own_repository(stack):
     template = Template.from_stack(stack)
     assert properties(template, "AWS::SageMaker::Model")["PrimaryContainer"]["Image"] == uri
     (pulled,) = granted(template, "ecr:BatchGetImage")["Resource"]
-    assert pulled["Fn::Join"][1][-1] == ":ecr:eu-central-1:123456789012:repository/serving/triton"
+    assert pulled == "arn:aws:ecr:eu-central-1:123456789012:repository/serving/triton"
 
 
 def test_ones_own_subnets_limit_the_role(stack):
@@ -393,3 +391,12 @@ def test_ids_and_place_that_are_both_unknown_make_no_arns():
     TritonModel(
         stack, "Listed", data=ARCHIVE, image=OWN_IMAGE, network=ModelNetwork([cdk.Fn.select(0, subnets)], [])
     )
+
+
+def test_ids_that_come_as_one_list_make_arns_where_the_place_is_known(stack):
+    subnets = cdk.CfnParameter(stack, "Subnets", type="List<AWS::EC2::Subnet::Id>").value_as_list
+    TritonModel(stack, "Model", data=ARCHIVE, image=IMAGE, network=ModelNetwork(subnets, ["sg-1"]))
+    (statement, *_) = granting(Template.from_stack(stack), "ec2:CreateNetworkInterface")
+    prefix = "arn:aws:ec2:eu-central-1:123456789012:subnet/"
+    joined = {"Fn::Join": ["", [prefix, {"Fn::Join": [f",{prefix}", {"Ref": "Subnets"}]}]]}
+    assert statement["Resource"] == {"Fn::Split": [",", joined]}

@@ -149,8 +149,10 @@ def test_a_rollback_is_not_silent(sample):
             assert alarm["Properties"]["AlarmActions"]
             names.discard(alarm["Properties"]["AlarmName"])
     assert not names
-    pattern = properties(foundation, "AWS::Events::Rule")["EventPattern"]
-    assert "ROLLING_BACK" in json.dumps(pattern).upper()
+    rules = foundation.find_resources("AWS::Events::Rule").values()
+    patterns = json.dumps([rule["Properties"]["EventPattern"] for rule in rules])
+    assert '"ROLLING_BACK"' in patterns
+    assert '"UPDATE_ROLLBACK_IN_PROGRESS"' in patterns
 
 
 @pytest.mark.parametrize("name", ["accelerated", "plain"])
