@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from catalog.alarms import FIELDS
 from catalog.documents import Fault
 from catalog.endpoint_rules import RuledEndpoint
-from catalog.rollouts import LONGEST_ROLLOUT_S, AlarmId, AllAtOnce, Canary, Linear, Rolling, rollout_sum
+from catalog.rollouts import LONGEST_ROLLOUT_S, AlarmId, AllAtOnce, Canary, Linear, Rolling
 
-_SHORTEST_START_S = 120
-"""The shortest time limits that SageMaker takes for download and start, together."""
 _MOST_ROLLBACK_ALARMS = 10
 
 
@@ -27,7 +25,7 @@ def rollout_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
         )
         return
     yield from _too_few_machines(endpoint, rollout)
-    yield from _too_long(endpoint, rollout)
+    yield from _too_long(rollout)
     if isinstance(rollout, Rolling) and len(endpoint.variants) > 1:
         yield Fault(
             ("rollout", "strategy"),
@@ -65,15 +63,14 @@ def _too_few_machines(
             )
 
 
-def _too_long(endpoint: RuledEndpoint, rollout: AllAtOnce | Canary | Linear | Rolling) -> Iterator[Fault]:
-    download, startup = endpoint.options.download_timeout_s, endpoint.options.startup_timeout_s
-    starting_s = (download or _SHORTEST_START_S // 2) + (startup or _SHORTEST_START_S // 2)
-    seconds, words = rollout_sum(rollout, starting_s=starting_s)
-    if seconds > LONGEST_ROLLOUT_S:
+def _too_long(rollout: AllAtOnce | Canary | Linear | Rolling) -> Iterator[Fault]:
+    """The waits alone are certain; what machines and containers take beside them is not."""
+    if rollout.shifting_s >= LONGEST_ROLLOUT_S:
         yield Fault(
             ("rollout",),
-            f"this rollout may take {words}, and SageMaker ends one after {LONGEST_ROLLOUT_S:,} s",
-            "take larger parts, or shorter waits and time limits",
+            f"the waits of this rollout take {rollout.shifting_s:,} s, and SageMaker ends one after "
+            f"{LONGEST_ROLLOUT_S:,} s",
+            "take larger parts, or shorter waits",
         )
 
 

@@ -106,19 +106,12 @@ class Rolling(_Rollout):
 Rollout = Annotated[AllAtOnce | Canary | Linear | Rolling, Field(discriminator="strategy")]
 
 
-def rollout_sum(rollout: AllAtOnce | Canary | Linear | Rolling, *, starting_s: int) -> tuple[int, str]:
-    """How long a rollout may take whose containers need `starting_s` to start, in seconds and in words.
+def longest_rollout_s(rollout: AllAtOnce | Canary | Linear | Rolling, *, starting_s: int) -> int:
+    """The time limit that SageMaker is given for a rollout whose containers may take `starting_s` to start.
 
-    Batches of a rolling update start their machines one after the other.
+    Batches of a rolling update start their machines one after the other. Machines and containers are quicker
+    than their limits as a rule: where the sum is more than SageMaker grants, it gets what SageMaker grants.
     """
     batches = -(-100 // rollout.batch_percent) if isinstance(rollout, Rolling) else 1
     seconds = batches * (_MACHINES_S + starting_s) + rollout.shifting_s
-    starts = f"{_MACHINES_S:,} s for machines and {starting_s:,} s to start"
-    times = f"{batches} times " if batches > 1 else ""
-    return seconds, f"{times}{starts}, and {rollout.shifting_s:,} s of watching: {seconds:,} s"
-
-
-def longest_rollout_s(rollout: AllAtOnce | Canary | Linear | Rolling, *, starting_s: int) -> int:
-    """The time limit that SageMaker is given for a rollout whose containers need `starting_s` to start."""
-    seconds, _ = rollout_sum(rollout, starting_s=starting_s)
     return max(_SHORTEST_ROLLOUT_S, min(seconds, LONGEST_ROLLOUT_S))
