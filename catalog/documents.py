@@ -11,9 +11,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from catalog.errors import FileProblem, InvalidFilesError
@@ -33,12 +33,49 @@ __all__ = [
 ]
 
 
+_SORTS = {
+    "model_type": "keys with their values",
+    "model_attributes_type": "keys with their values",
+    "dict_type": "keys with their values",
+    "mapping_type": "keys with their values",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a number",
+    "bool_type": "true or false",
+    "string_type": "text",
+}
+"""What pydantic asks for, by the name of its complaint."""
+_BOUNDS = {
+    "greater_than": ("above", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("below", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
+
+
 class Record(BaseModel):
     """What comes from a file: unknown keys are errors, and nothing changes after it was read."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+    @model_validator(mode="after")
+    def _nothing_is_left_open(self) -> Self:
+        # `asynchronous:` with nothing behind it reads like a choice, and would be none.
+        refuse(
+            Fault(
+                (name,),
+                "nothing stands behind this key",
+                "write `{}` if its defaults will do, or what it is to be, or remove the key",
+            )
+            for name in sorted(self.model_fields_set)
+            if getattr(self, name) is None and any(branches_at(type(self).model_fields[name].annotation, ()))
+        )
+        return self
 
 
 RecordT = TypeVar("RecordT", bound=Record)
@@ -199,9 +236,26 @@ def _in_words(
             f"{received!r} is not one of {allowed}",
             f"did you mean '{suggestion}'?" if suggestion else None,
         )
+    if kind == "string_type" and isinstance(value, bool):
+        return f"this must be text, not {str(value).lower()}", "put it in quotes"
     if kind == "string_type" and isinstance(value, int | float):
         return f"this must be text, not the number {value}", "put it in quotes"
     if kind == "value_error":
         text, _, remedy = str(context["error"]).partition("; ")
         return text, remedy or None
-    return f"{details['msg']} (found {value!r})", None
+    return _of_another_sort(kind, value, context) or (f"{details['msg']} (found {value!r})", None)
+
+
+def _of_another_sort(kind: str, value: Any, context: Mapping[str, Any]) -> tuple[str, str] | None:
+    """What is wrong with a value of the wrong type or size, in the words of YAML instead of Python's."""
+    if kind in _SORTS:
+        found = "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+        return f"this must be {_SORTS[kind]}, not {found}", f"write {_SORTS[kind]}"
+    if kind in _BOUNDS:
+        words, key = _BOUNDS[kind]
+        return f"{value} is not {words} {context[key]:g}", f"write a number {words} {context[key]:g}"
+    if kind == "too_short":
+        return f"there are {context['actual_length']}, and {context['min_length']} must be", "name another"
+    if kind == "too_long":
+        return f"there are more than {context['max_length']}, which is the limit", "remove some"
+    return None

@@ -9,12 +9,14 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from catalog import naming
-from catalog.documents import Record, closest
+from catalog.documents import Fault, Record, closest, refuse
 from catalog.endpoints import EndpointSpec, InstanceTypeName
 from catalog.images import ACCOUNTS, FIRST_RELEASES, has_image
 from catalog.naming import Name
 from catalog.network import NetworkSpec
 from catalog.releases import RELEASES, TritonRelease
+from catalog.tags import Tags
+from catalog.variants import CHALLENGER
 
 EMBEDDED_ACCOUNT = "000000000000"
 """AWS has no such account: environments in it live in the embedded cloud."""
@@ -75,7 +77,7 @@ class EnvironmentSpec(Record):
     """What happens to buckets, keys, images and logs when their stack is destroyed."""
     alarm_emails: tuple[Annotated[str, AfterValidator(_check_email)], ...] = ()
     """Who hears of alarms."""
-    tags: Mapping[str, str] = Field(default_factory=dict)
+    tags: Tags = Field(default_factory=dict)
     """Tags on every resource."""
     permissions_boundary: Annotated[str, AfterValidator(_check_policy_name)] | None = None
     """Name of the IAM policy in the account that bounds every role."""
@@ -137,6 +139,20 @@ class EnvironmentSpec(Record):
                 f"{self.base!r} holds the word 'endpoint', which tells an environment's own stacks from "
                 "those of its endpoints; choose another name or name_prefix"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _alarms_have_names_of_their_own(self) -> EnvironmentSpec:
+        # An alarm of `search`'s challenger is named like the same one of an endpoint `search-challenger`.
+        refuse(
+            Fault(
+                ("endpoints", taken),
+                f"its alarms would have the names of those of {name!r}'s challenger",
+                "choose another name",
+            )
+            for name, endpoint in self.endpoints.items()
+            if getattr(endpoint, CHALLENGER, None) and (taken := f"{name}-{CHALLENGER}") in self.endpoints
+        )
         return self
 
     @model_validator(mode="after")

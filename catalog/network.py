@@ -11,13 +11,22 @@ from pydantic import AfterValidator, Field, model_validator
 from catalog.documents import Record
 
 
+_PRIVATE = tuple(
+    map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
+)
+"""Addresses that nobody has on the internet. Python's own list holds loopback, too, which AWS refuses."""
+
+
 def _check_cidr(text: str) -> str:
     try:
         block = ipaddress.IPv4Network(text)
     except ValueError as error:
         raise ValueError(f"{text!r} is no IPv4 block ({error}); write one such as 10.40.0.0/16") from None
-    if not block.is_private or not 16 <= block.prefixlen <= 24:
-        raise ValueError(f"{text!r} is not a private block from /16 to /24; write one such as 10.40.0.0/16")
+    if not any(block.subnet_of(private) for private in _PRIVATE) or not 16 <= block.prefixlen <= 24:
+        raise ValueError(
+            f"{text!r} is not a block from /16 to /24 of {', '.join(map(str, _PRIVATE))}; "
+            "write one such as 10.40.0.0/16"
+        )
     return text
 
 

@@ -114,4 +114,7 @@ def _syntax_problem(file: Path, error: yaml.YAMLError) -> FileProblem:
     mark = getattr(error, "problem_mark", None)
     line = mark.line + 1 if mark else None
     text = getattr(error, "problem", None) or str(error)
-    return FileProblem(file, line, "", f"this is not valid YAML: {text}")
+    remedy = None
+    if "cannot start any token" in text:
+        remedy = "indent with blanks, not with tabs; put a value that begins with @, ` or % in quotes"
+    return FileProblem(file, line, "", f"this is not valid YAML: {text}", remedy)

@@ -140,7 +140,43 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
         (
             "    kind: ensemble",
             "    kind: ensemble\n    alarms: {latency_p99_ms: .inf}",
-            "dev.yaml:8: endpoints.search.alarms.latency_p99_ms: Input should be a finite number (found inf)",
+            "dev.yaml:8: endpoints.search.alarms.latency_p99_ms: this must be a number, not Infinity\n"
+            "  help: write a number",
+        ),
+        (
+            "    kind: ensemble",
+            "    kind: ensemble\n    asynchronous:",
+            "dev.yaml:8: endpoints.search.asynchronous: nothing stands behind this key\n"
+            "  help: write `{}` if its defaults will do, or what it is to be, or remove the key",
+        ),
+        (
+            "    kind: ensemble",
+            "    kind: ensemble\n    data_capture: {sampling_percent: 0}",
+            "dev.yaml:8: endpoints.search.data_capture.sampling_percent: 0 is not at least 1\n"
+            "  help: write a number at least 1",
+        ),
+        (
+            "    kind: ensemble\n    model: minilm",
+            "    kind: multi-model\n    models: []",
+            "dev.yaml:8: endpoints.search.models: there are 0, and 1 must be\n  help: name another",
+        ),
+        (
+            "    kind: ensemble",
+            "    kind: ensemble\n    environment: {SAGEMAKER_TRITON_LOG_VERBOSE: yes}",
+            "dev.yaml:8: endpoints.search.environment.SAGEMAKER_TRITON_LOG_VERBOSE: this must be text, not "
+            "true\n  help: put it in quotes",
+        ),
+        (
+            "    model: minilm",
+            "    scaling: 3\n    model: minilm",
+            "dev.yaml:8: endpoints.search.scaling: this must be keys with their values, not 3\n"
+            "  help: write keys with their values",
+        ),
+        (
+            "  search:",
+            "\tsearch:",
+            "dev.yaml:6: this is not valid YAML: found character that cannot start any token\n"
+            "  help: indent with blanks, not with tabs; put a value that begins with @, ` or % in quotes",
         ),
     ],
 )

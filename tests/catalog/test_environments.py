@@ -1,0 +1,81 @@
+"""What an environment says of itself: its tags, its network, and names that meet in AWS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catalog.workspace import load_workspace
+from tests.catalog.one_endpoint import complaints, environment
+from tests.environments import NAME, write_environment
+
+PRIVATE = "10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10"
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ({"aws:owner": "x"}, "tags.aws:owner: tags that begin with aws: are AWS's own -- choose another key"),
+        ({"k" * 129: "x"}, f"tags.{'k' * 129}: a tag's key has 1 to 128 characters -- choose another key"),
+        (
+            {"team": "x" * 257},
+            "tags.team: the value has 257 characters, and AWS takes 256 -- shorten it",
+        ),
+        (
+            {"team": "search (web)"},
+            "tags.team: 'search (web)' has characters that not all of AWS takes in tags -- write letters, "
+            "digits, blanks and _ . : / = + - @",
+        ),
+        (
+            {f"key-{index}": "x" for index in range(51)},
+            "tags: these are 51 tags, and a resource takes 50 -- remove some",
+        ),
+    ],
+)
+def test_tags_that_aws_would_not_take(tmp_path: Path, tags: dict[str, str], expected: str) -> None:
+    assert complaints(tmp_path, environment("", tags=tags)) == [expected]
+
+
+@pytest.mark.parametrize("tags", [{"Kosten stelle": "ä/b:c=1+2-3@d"}, {"empty": ""}, {"k" * 128: "v" * 256}])
+def test_tags_that_aws_takes(tmp_path: Path, tags: dict[str, str]) -> None:
+    load_workspace(write_environment(tmp_path, environment("", tags=tags)), NAME)
+
+
+@pytest.mark.parametrize("cidr", ["127.0.0.0/16", "169.254.0.0/16", "8.8.0.0/16", "10.0.0.0/25", "10.0.0.0/8"])
+def test_blocks_that_no_network_can_have(tmp_path: Path, cidr: str) -> None:
+    assert complaints(tmp_path, environment("", network={"create": {"cidr": cidr}})) == [
+        f"network.create.cidr: {cidr!r} is not a block from /16 to /24 of {PRIVATE} -- write one such as "
+        "10.40.0.0/16"
+    ]
+
+
+@pytest.mark.parametrize("cidr", ["10.0.0.0/16", "172.31.0.0/20", "192.168.7.0/24", "100.64.0.0/16"])
+def test_blocks_of_private_addresses(tmp_path: Path, cidr: str) -> None:
+    load_workspace(write_environment(tmp_path, environment("", network={"create": {"cidr": cidr}})), NAME)
+
+
+def test_alarms_of_a_challenger_and_of_another_endpoint_have_names_of_their_own(tmp_path: Path) -> None:
+    data = environment("challenger: {}")
+    data["endpoints"]["e-challenger"] = {**data["endpoints"]["e"], "challenger": {"share": 0.5}}
+    assert complaints(tmp_path, data) == [
+        "endpoints.e-challenger: its alarms would have the names of those of 'e''s challenger -- choose "
+        "another name"
+    ]
+    del data["endpoints"]["e"]["challenger"]
+    load_workspace(write_environment(tmp_path, data), NAME)
+
+
+@pytest.mark.parametrize("days", ["MON-TUE-WED", "MON-", "mon", "MON,,TUE"])
+def test_days_that_are_none(tmp_path: Path, days: str) -> None:
+    schedule = f'{{at: "08:00", days: "{days}", min: 1, max: 1}}'
+    assert complaints(tmp_path, environment(f"scaling: {{schedules: {{s: {schedule}}}}}")) == [
+        f"endpoints.e.scaling.schedules.s.days: {days!r} names no days -- write MON-FRI, or SAT,SUN"
+    ]
+
+
+@pytest.mark.parametrize("days", ["MON-FRI", "MON-WED,FRI", "SAT,SUN", "SUN"])
+def test_days_of_the_week(tmp_path: Path, days: str) -> None:
+    schedule = f'{{at: "08:00", days: "{days}", min: 1, max: 1}}'
+    project = write_environment(tmp_path, environment(f"scaling: {{schedules: {{s: {schedule}}}}}"))
+    load_workspace(project, NAME)
