@@ -236,10 +236,9 @@ def _in_words(
             f"{received!r} is not one of {allowed}",
             f"did you mean '{suggestion}'?" if suggestion else None,
         )
-    if kind == "string_type" and isinstance(value, bool):
-        return f"this must be text, not {str(value).lower()}", "put it in quotes"
     if kind == "string_type" and isinstance(value, int | float):
-        return f"this must be text, not the number {value}", "put it in quotes"
+        found = str(value).lower() if isinstance(value, bool) else f"the number {value}"
+        return f"this must be text, not {found}", "put it in quotes"
     if kind == "value_error":
         text, _, remedy = str(context["error"]).partition("; ")
         return text, remedy or None

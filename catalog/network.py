@@ -10,7 +10,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from catalog.documents import Record
 
-
 _PRIVATE = tuple(
     map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
 )

@@ -29,6 +29,8 @@ class Changes:
     assembly: Assembly
     deployed: Mapping[str, Template]
     plans: Sequence[StackPlan]
+    leftovers: Sequence[str] = ()
+    """Stacks that stand, and that the environment's file no longer asks for."""
 
     @property
     def refused(self) -> list[StackPlan]:
@@ -52,12 +54,22 @@ class Changes:
 
 def look_ahead(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
     """Compare what stands with what was synthesised."""
-    deployed = deployed_templates(cloud, environment_stacks(cloud, base))
+    standing = environment_stacks(cloud, base)
+    deployed = deployed_templates(cloud, standing)
     plans = [
         plan_stack(stack, deployed=deployed.get(stack), new=assembly.template(stack))
         for stack in assembly.stacks
     ]
-    return Changes(assembly, deployed, plans)
+    leftovers = [stack.name for stack in standing if stack.name not in assembly.stacks]
+    return Changes(assembly, deployed, plans, leftovers)
+
+
+def leftover_words(stack: str) -> str:
+    """What becomes of a stack that nobody asks for any more, and what ends it: a deploy deletes nothing."""
+    return (
+        "still stands, though the environment's file no longer asks for it; "
+        f"`aws cloudformation delete-stack --stack-name {stack}` ends it"
+    )
 
 
 def left_without_scaling(cloud: Cloud, base: str, changes: Changes) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from catalog import naming
-from catalog.errors import InvalidFilesError, TritonstackError, shown_path
+from catalog.errors import InvalidFilesError, TritonstackError
 from catalog.workspace import Workspace, load_workspace
 from cli.artifacts import missing_artifacts, publish_artifact, put_on_shelves
 from cli.context import Context
@@ -18,7 +18,14 @@ from cli.output import Step
 from operations.assembly import Assembly
 from operations.aws import Cloud
 from operations.cdk import CdkCli, CdkFailedError, InterruptedDeployError, find_cdk
-from operations.changes import DEPLOY_OPTIONS, Changes, left_without_scaling, look_ahead, take_scaling_off
+from operations.changes import (
+    DEPLOY_OPTIONS,
+    Changes,
+    left_without_scaling,
+    leftover_words,
+    look_ahead,
+    take_scaling_off,
+)
 from operations.running import require_running
 from operations.shelf import shelf_copies
 from operations.stacks import environment_stacks, is_bootstrapped, wait_until_settled
@@ -72,7 +79,8 @@ def _deploy(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, *, 
         put = put_on_shelves(state, workspace, cloud, shelf_copies(workspace))
         _deploy_all(state, workspace, cloud, cdk, changes)
     _tell_of_shelves(state, workspace, changes, put)
-    _tell_of_leftovers(state, workspace, cloud, assembly)
+    for stack in changes.leftovers:
+        state.output.note(f"{stack}: {leftover_words(stack)}")
     names = {name: spec.endpoint_name(name) for name in spec.endpoints}
     require_running(cloud, [naming.endpoint_stack_name(spec.base, name) for name in names])
     state.output.result(
@@ -88,11 +96,23 @@ def _deploy_all(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli,
     for plan in changes.two_phase:
         for hazard in plan.hazards:
             state.output.note(
-                f"{plan.endpoint}: {hazard.what}; SageMaker refuses that, so its scaling is taken off first, "
-                "and put back after the change"
+                f"{plan.endpoint}: {hazard.what}; SageMaker refuses that, so its scaling is taken off first; "
+                "what scaling there is to be comes with the change"
             )
-    with state.output.step("phase 1 of 2: taking the scaling off") as step:
-        take_scaling_off(cdk, changes, on_line=lambda line: _show(step, line))
+    try:
+        with state.output.step("phase 1 of 2: taking the scaling off") as step:
+            take_scaling_off(cdk, changes, on_line=lambda line: _show(step, line))
+        _second_phase(state, workspace, cloud, cdk, changes)
+    except KeyboardInterrupt:
+        name, unscaled = workspace.spec.name, [plan.endpoint or plan.stack for plan in changes.two_phase]
+        raise InterruptedDeployError(
+            f"{_interrupted(cloud, workspace)}. Until a deploy goes on from here, these may serve without "
+            f"scaling: {', '.join(unscaled)}",
+            remedy=_resume(name),
+        ) from None
+
+
+def _second_phase(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, changes: Changes) -> None:
     try:
         _cdk_deploy(state, cdk, changes.assembly, "--all", title="phase 2 of 2: deploying what has changed")
     except CdkFailedError as error:
@@ -152,15 +172,6 @@ def _tell_of_shelves(
             state.output.note(
                 f"{name}: {', '.join(models)} can be called from now on; a model on the shelf needs no "
                 "change of the endpoint's stack"
-            )
-
-
-def _tell_of_leftovers(state: Context, workspace: Workspace, cloud: Cloud, assembly: Assembly) -> None:
-    for stack in environment_stacks(cloud, workspace.spec.base):
-        if stack.name not in assembly.stacks:
-            state.output.note(
-                f"stack {stack.name} still stands, though {shown_path(workspace.environment.file)} no longer "
-                f"asks for it; `aws cloudformation delete-stack --stack-name {stack.name}` ends it"
             )
 
 

@@ -16,7 +16,7 @@ from cli.context import Context
 from operations.assembly import Assembly
 from operations.aws import Cloud
 from operations.cdk import CdkCli, find_cdk
-from operations.changes import Changes, look_ahead
+from operations.changes import Changes, leftover_words, look_ahead
 from operations.shelf import missing_copies, shelf_copies
 
 _LISTED = 5
@@ -79,6 +79,7 @@ def _facts(
         "environment": workspace.spec.name,
         "stacks": [plan.facts() for plan in changes.plans],
         "shelves": dict(shelves),
+        "leftovers": list(changes.leftovers),
         "refused": bool(changes.refused),
         "diff": "\n".join(lines),
     }
@@ -90,6 +91,7 @@ def _words(workspace: Workspace, changes: Changes, shelves: Mapping[str, list[st
     for plan in changes.plans:
         words.append(f"  {plan.words}")
         words += [f"    {line}" for line in plan.details]
+    words += [f"  {stack}: {leftover_words(stack)}" for stack in changes.leftovers]
     for endpoint, models in shelves.items():
         shown = ", ".join(models[:_LISTED]) + (" and more" if len(models) > _LISTED else "")
         go = "1 model goes" if len(models) == 1 else f"{len(models)} models go"

@@ -42,7 +42,9 @@ def test_tags_that_aws_takes(tmp_path: Path, tags: dict[str, str]) -> None:
     load_workspace(write_environment(tmp_path, environment("", tags=tags)), NAME)
 
 
-@pytest.mark.parametrize("cidr", ["127.0.0.0/16", "169.254.0.0/16", "8.8.0.0/16", "10.0.0.0/25", "10.0.0.0/8"])
+@pytest.mark.parametrize(
+    "cidr", ["127.0.0.0/16", "169.254.0.0/16", "8.8.0.0/16", "10.0.0.0/25", "10.0.0.0/8"]
+)
 def test_blocks_that_no_network_can_have(tmp_path: Path, cidr: str) -> None:
     assert complaints(tmp_path, environment("", network={"create": {"cidr": cidr}})) == [
         f"network.create.cidr: {cidr!r} is not a block from /16 to /24 of {PRIVATE} -- write one such as "

@@ -111,7 +111,7 @@ def test_every_fault_of_an_endpoint_is_told_at_once(tmp_path: Path) -> None:
         "components: {memory_mb: 1024}, scaling: {min_instances: 0}",
         "instance_type: ml.t2.medium, scaling: {min_instances: 2, max_instances: 2}",
         "scaling: {min_instances: 2, max_instances: 2}, rollout: {strategy: canary, percent: 50}",
-        # The smallest batches and the longest time limits that SageMaker takes: what starts is quicker than they.
+        # The smallest batches and the longest time limits: what starts is quicker than those.
         "scaling: {min_instances: 20, max_instances: 20}, rollout: {strategy: rolling, batch_percent: 5}, "
         "startup_timeout_s: 3600, download_timeout_s: 3600",
         "challenger: {}, rollout: {strategy: all-at-once, roll_back_on: [latency-p99, overhead-p99, "
