@@ -14,6 +14,16 @@ from catalog.errors import TritonstackError
 
 _INTERRUPT_GRACE_S = 20
 _LINES_SHOWN = 60
+_SIGNS_OF_ANOTHER = (
+    "ChangeSetNotFoundException",
+    "InvalidChangeSetStatusException",
+    "_IN_PROGRESS state and can not be updated",
+)
+"""What CloudFormation says when two deploys take each other's change sets, or one stack from each other."""
+_AFTER_ANOTHER = (
+    "it looks as if another deploy of the same stacks was under way; when that has ended, run this again: it "
+    "waits for what CloudFormation is still doing"
+)
 _QUIET = {
     "NODE_NO_WARNINGS": "1",  # about Node versions of years to come
     "NO_COLOR": "1",
@@ -54,10 +64,11 @@ class CdkCli:
 
         status = _run(argv, cwd=self.project_root, variables=self.variables, on_line=hear)
         if status != 0:
+            by_hand = f"npx cdk {command} {' '.join(arguments)} -c env={self.environment_name}"
+            meddled = any(sign in line for line in said for sign in _SIGNS_OF_ANOTHER)
             raise CdkFailedError(
                 f"`cdk {command}` failed with exit code {status}:\n" + "\n".join(said[-_LINES_SHOWN:]),
-                remedy=f"to run it by hand: npx cdk {command} {' '.join(arguments)} "
-                f"-c env={self.environment_name}",
+                remedy=_AFTER_ANOTHER if meddled else f"to run it by hand: {by_hand}",
             )
 
 

@@ -13,6 +13,7 @@ from catalog.project import Project
 from catalog.workspace import load_workspace
 from cli.main import run
 from operations.aws import Cloud
+from operations.stacks import StackState
 from tests.projects import edit
 
 STACK = "tritonstack-dev-endpoint-search"
@@ -112,3 +113,19 @@ def test_looking_makes_nothing(built: Project, capsys: pytest.CaptureFixture[str
     cloud = Cloud(account, "eu-west-1", {})
     assert cloud.client("cloudformation").describe_stacks()["Stacks"] == []
     assert cloud.client("s3").list_buckets()["Buckets"] == []
+
+
+def test_stacks_that_nobody_asks_for_any_more_are_told_of(
+    built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "operations.changes.environment_stacks", lambda *_: [StackState(f"{STACK}-old", "CREATE_COMPLETE")]
+    )
+    deployed(monkeypatch, endpoint_template())
+    _, out = said(capsys, built)
+    assert out.splitlines()[-1] == (
+        f"  {STACK}-old: still stands, though the environment's file no longer asks for it; "
+        f"`aws cloudformation delete-stack --stack-name {STACK}-old` ends it"
+    )
+    _, document = said(capsys, built, "--json")
+    assert json.loads(document)["leftovers"] == [f"{STACK}-old"]

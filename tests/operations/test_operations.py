@@ -124,6 +124,24 @@ def test_a_failing_cdk_is_quoted(tmp_path: Path) -> None:
     assert caught.value.remedy == "to run it by hand: npx cdk deploy --all -c env=dev"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "ChangeSetNotFoundException: ChangeSet [cdk-deploy-change-set] does not exist",
+        "InvalidChangeSetStatusException: ChangeSet [x] cannot be executed in its current execution status",
+        "Stack [x] is in UPDATE_IN_PROGRESS state and can not be updated",
+    ],
+)
+def test_two_deploys_at_once_are_told_apart_from_other_failures(tmp_path: Path, words: str) -> None:
+    stand_in_cdk(tmp_path, f"echo '{words}'; exit 1")
+    cdk = find_cdk(tmp_path, environment_name="dev", variables={})
+    with pytest.raises(CdkFailedError) as caught:
+        cdk.run("deploy", "--all", on_line=lambda _: None)
+    assert str(caught.value.remedy).startswith(
+        "it looks as if another deploy of the same stacks was under way"
+    )
+
+
 def test_an_assembly_takes_the_place_of_the_app(tmp_path: Path) -> None:
     stand_in_cdk(tmp_path, "echo $*")
     heard: list[str] = []

@@ -1,0 +1,52 @@
+"""What `tritonstack deploy` says when it is stopped between the two phases of an update."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catalog.project import Project
+from catalog.workspace import load_workspace
+from cli.commands import deploy
+from cli.context import Context
+from cli.output import Output
+from operations.assembly import Assembly
+from operations.cdk import InterruptedDeployError, find_cdk
+from operations.changes import Changes
+from operations.plans import StackPlan
+from operations.stacks import StackState
+from operations.updates import Hazard
+from tests.operations.test_operations import stand_in_cdk
+from tests.projects import edit
+
+
+@pytest.mark.parametrize("phase", ["take_scaling_off", "_cdk_deploy"])
+def test_ctrl_c_between_two_phases_names_who_serves_without_scaling(
+    project: Project, account: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    edit(project.environment_file("dev"), "1" * 12, account)
+    state, workspace = Context(project, Output()), load_workspace(project, "dev")
+    stacks = [StackState("tritonstack-dev-endpoint-search", "UPDATE_COMPLETE")]
+    monkeypatch.setattr(deploy, "environment_stacks", lambda *_: stacks)
+    monkeypatch.setattr(deploy, "take_scaling_off", lambda *_, **__: None)
+    monkeypatch.setattr(deploy, phase, interrupted)
+    stand_in_cdk(tmp_path, "exit 1")
+    hazard = Hazard("the variant 'old' goes", "old")
+    plan = StackPlan(stacks[0].name, "two-phase", "tritonstack-dev-search", hazards=(hazard,))
+    with pytest.raises(InterruptedDeployError) as caught:
+        deploy._deploy_all(
+            state,
+            workspace,
+            state.cloud(workspace.spec),
+            find_cdk(tmp_path, environment_name="dev", variables={}),
+            Changes(Assembly(tmp_path), {}, [plan]),
+        )
+    assert caught.value.message == (
+        "interrupted; CloudFormation finishes what it has begun: tritonstack-dev-endpoint-search is "
+        "UPDATE_COMPLETE. Until a deploy goes on from here, these may serve without scaling: "
+        "tritonstack-dev-search"
+    )
