@@ -63,9 +63,13 @@ class Workspace:
                 place = ("endpoints", name, variant.name, "model")
             yield ServedModel(variant.model or endpoint.model, variant.instance, place)
 
-    def unbuilt(self, name: str) -> list[FileProblem]:
-        """What keeps an endpoint from being deployed: artifacts missing, old, or of no use to it."""
-        return list(dict.fromkeys(artifact_problems(self, name)))
+    def unbuilt(self, *names: str) -> list[FileProblem]:
+        """What keeps endpoints, all if none is named, from being deployed: artifacts that are missing or old.
+
+        A model that several of them serve is told of once.
+        """
+        endpoints = names or tuple(self.spec.endpoints)
+        return list(dict.fromkeys(problem for name in endpoints for problem in artifact_problems(self, name)))
 
 
 def environment_names(project: Project) -> list[str]:

@@ -47,8 +47,7 @@ def deploy(
     """
     state: Context = context.obj
     workspace = load_workspace(state.project, environment)
-    unbuilt = [problem for name in workspace.spec.endpoints for problem in workspace.unbuilt(name)]
-    if unbuilt:
+    if unbuilt := workspace.unbuilt():
         raise InvalidFilesError(unbuilt)
     cloud = state.cloud(workspace.spec)
     cdk = find_cdk(state.project.root, environment_name=environment, variables=cloud.process_environment())

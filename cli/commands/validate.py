@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from catalog.errors import FileProblem, InvalidFilesError
+from catalog.errors import InvalidFilesError
 from catalog.workspace import (
-    Workspace,
     environment_names,
     load_workspace,
     model_names,
@@ -34,7 +32,7 @@ def validate(
         names = environment_names(state.project)
     else:
         names = [environment]
-    unbuilt = [str(problem) for name in names for problem in _unbuilt(load_workspace(state.project, name))]
+    unbuilt = [str(problem) for name in names for problem in load_workspace(state.project, name).unbuilt()]
     for text in unbuilt:
         state.output.note(f"to build: {text}")
     models = model_names(state.project)
@@ -42,9 +40,3 @@ def validate(
         {"valid": True, "environments": names, "models": models, "unbuilt": unbuilt},
         text=f"valid: environments {', '.join(names)}; models {', '.join(models)}",
     )
-
-
-def _unbuilt(workspace: Workspace) -> Iterator[FileProblem]:
-    """What keeps each endpoint from being deployed as it is; no fault of the files."""
-    for endpoint in workspace.spec.endpoints:
-        yield from workspace.unbuilt(endpoint)

@@ -81,6 +81,15 @@ def test_a_changed_model_makes_its_artifact_stale(project: Project) -> None:
     assert problem.file == project.lock_file("dev")
 
 
+def test_a_stale_model_of_two_endpoints_is_told_of_once(project: Project) -> None:
+    lock_artifact(project)
+    edit(project.model_file("minilm"), "test_inputs: [", "test_inputs: [Another text., ")
+    file = project.environment_file("dev")
+    text = file.read_text()
+    file.write_text(text + text[text.index("  search:") :].replace("search", "find"))
+    assert len(load_workspace(project, "dev").unbuilt()) == 1
+
+
 def test_a_changed_description_does_not(project: Project) -> None:
     lock_artifact(project)
     edit(project.model_file("minilm"), "Sentence embeddings.", "Other words.")
