@@ -27,6 +27,7 @@ __all__ = [
     "FieldPath",
     "Record",
     "RecordT",
+    "check_distinct",
     "closest",
     "load_document",
     "refuse",
@@ -104,6 +105,17 @@ def refuse(faults: Iterable[Fault]) -> None:
     found = tuple(dict.fromkeys(faults))
     if found:
         raise ContradictionError(found)
+
+
+def check_distinct(items: tuple[str, ...]) -> tuple[str, ...]:
+    """A list whose items are all different: what AWS makes of each bears the item's own name."""
+    first: dict[str, int] = {}
+    refuse(
+        Fault((index,), f"{item!r} stands twice", "keep one of the two")
+        for index, item in enumerate(items)
+        if first.setdefault(item, index) != index
+    )
+    return items
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from catalog.alarms import Alarms
-from catalog.documents import Fault, refuse
+from catalog.documents import check_distinct, refuse
 from catalog.endpoint_rules import (
     RuledEndpoint,
     component_faults,
@@ -102,7 +102,7 @@ class MultiModelEndpoint(ServingOptions):
 
     kind: Literal["multi-model"]
     """multi-model: models are loaded when they are first called for."""
-    models: Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
+    models: Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000), AfterValidator(check_distinct)]
     """The models in models/ that it serves; single ones and ensembles alike."""
     instance_type: InstanceTypeName
     """SageMaker instance type."""
@@ -121,12 +121,6 @@ class MultiModelEndpoint(ServingOptions):
 
     @model_validator(mode="after")
     def _consistent(self) -> MultiModelEndpoint:
-        first: dict[str, int] = {}
-        refuse(
-            Fault(("models", index), f"{name!r} stands twice", "keep one of the two")
-            for index, name in enumerate(self.models)
-            if first.setdefault(name, index) != index
-        )
         _check(RuledEndpoint(self, self.variants, multi_model=True))
         return self
 

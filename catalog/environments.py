@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from catalog import naming
-from catalog.documents import Fault, Record, closest, refuse
+from catalog.documents import Fault, Record, check_distinct, closest, refuse
 from catalog.endpoints import EndpointSpec, InstanceTypeName
 from catalog.images import ACCOUNTS, FIRST_RELEASES, has_image
 from catalog.naming import Name
@@ -48,6 +48,15 @@ def _check_release(text: str) -> str:
     return text
 
 
+def _check_prefix(text: str) -> str:
+    if text.startswith(("aws", "ssm")):
+        raise ValueError(
+            f"{text!r} begins with aws or ssm, and Systems Manager keeps such names of parameters; "
+            "choose another name_prefix"
+        )
+    return text
+
+
 def _check_policy_name(text: str) -> str:
     if not re.fullmatch(r"[\w+=,.@/-]{1,128}", text) or text.startswith("arn:"):
         raise ValueError(f"{text!r} is not the name of a policy; write the name without arn:…:policy/")
@@ -71,11 +80,13 @@ class EnvironmentSpec(Record):
     """The AWS region it lives in."""
     triton_release: Annotated[str, AfterValidator(_check_release)]
     """The release of the SageMaker Triton image that its endpoints run."""
-    name_prefix: Name = "tritonstack"
+    name_prefix: Annotated[Name, AfterValidator(_check_prefix)] = "tritonstack"
     """What the names of all its resources begin with."""
     removal: Literal["retain", "destroy"] = "retain"
     """What happens to buckets, keys, images and logs when their stack is destroyed."""
-    alarm_emails: tuple[Annotated[str, AfterValidator(_check_email)], ...] = ()
+    alarm_emails: Annotated[
+        tuple[Annotated[str, AfterValidator(_check_email)], ...], AfterValidator(check_distinct)
+    ] = ()
     """Who hears of alarms."""
     tags: Tags = Field(default_factory=dict)
     """Tags on every resource."""

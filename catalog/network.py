@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from catalog.documents import Record
+from catalog.documents import Record, check_distinct
 
 _PRIVATE = tuple(
     map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
@@ -55,11 +55,15 @@ class ExistingVpc(Record):
     vpc_id: Annotated[str, _id_checker("vpc")]
     """The network."""
     subnet_ids: Annotated[
-        tuple[Annotated[str, _id_checker("subnet")], ...], Field(min_length=1, max_length=16)
+        tuple[Annotated[str, _id_checker("subnet")], ...],
+        Field(min_length=1, max_length=16),
+        AfterValidator(check_distinct),
     ]
     """Private subnets in it, in two zones or more for endpoints that must outlive one."""
     security_group_ids: Annotated[
-        tuple[Annotated[str, _id_checker("sg")], ...], Field(min_length=1, max_length=5)
+        tuple[Annotated[str, _id_checker("sg")], ...],
+        Field(min_length=1, max_length=5),
+        AfterValidator(check_distinct),
     ]
     """What endpoints may reach."""
 

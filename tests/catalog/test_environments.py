@@ -81,3 +81,25 @@ def test_days_of_the_week(tmp_path: Path, days: str) -> None:
     schedule = f'{{at: "08:00", days: "{days}", min: 1, max: 1}}'
     project = write_environment(tmp_path, environment(f"scaling: {{schedules: {{s: {schedule}}}}}"))
     load_workspace(project, NAME)
+
+
+def test_what_stands_twice_in_a_list_is_refused(tmp_path: Path) -> None:
+    ids = {"subnet_ids": ["subnet-0a1b2c3d"] * 2, "security_group_ids": ["sg-0a1b2c3d"] * 2}
+    data = environment(
+        "",
+        alarm_emails=["a@example.com", "b@example.com", "a@example.com"],
+        network={"existing": {"vpc_id": "vpc-0a1b2c3d", **ids}},
+    )
+    assert complaints(tmp_path, data) == [
+        "alarm_emails.2: 'a@example.com' stands twice -- keep one of the two",
+        "network.existing.subnet_ids.1: 'subnet-0a1b2c3d' stands twice -- keep one of the two",
+        "network.existing.security_group_ids.1: 'sg-0a1b2c3d' stands twice -- keep one of the two",
+    ]
+
+
+@pytest.mark.parametrize("prefix", ["aws", "aws-team", "ssm"])
+def test_names_that_systems_manager_keeps_for_itself(tmp_path: Path, prefix: str) -> None:
+    assert complaints(tmp_path, environment("", name_prefix=prefix)) == [
+        f"name_prefix: {prefix!r} begins with aws or ssm, and Systems Manager keeps such names of "
+        "parameters -- choose another name_prefix"
+    ]
