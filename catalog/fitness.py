@@ -136,7 +136,19 @@ def _missing(workspace: Workspace, served: ServedModel) -> FileProblem:
     return workspace.environment.problem(
         served.place,
         f"{lock.file.name} has no artifact of {served.model!r} for {wanted}{reason}",
-        remedy=_build_again(workspace),
+        remedy=_no_build(workspace, served) or _build_again(workspace),
+    )
+
+
+def _no_build(workspace: Workspace, served: ServedModel) -> str | None:
+    """What to do where no build would help, because the model's recipe does not build for such a machine."""
+    recipe = workspace.models[served.model].record.recipe
+    wanted = {hardware_of(target) for target in acceptable_targets(served.instance, workspace.spec.release)}
+    if wanted & set(recipe.builds_for):
+        return None
+    return (
+        f"the recipe {recipe.kind} builds for {' or '.join(recipe.builds_for)} only: choose an instance type "
+        "without a GPU, for example ml.c7i.xlarge, or lock an artifact that was built elsewhere"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -40,6 +40,9 @@ Source = Annotated[str, AfterValidator(_check_source)]
 
 class TextEmbeddingRecipe(Record):
     """A Hugging Face text encoder whose tokens are pooled into one vector a text."""
+
+    builds_for: ClassVar[tuple[str, ...]] = ("cpu",)
+    """The hardware of its artifacts."""
 
     kind: Literal["text-embedding"]
     input: Literal["text", "tokens"] = "text"

@@ -21,6 +21,15 @@ def test_a_missing_artifact_says_what_there_is_and_why_it_does_not_fit(tmp_path:
         "built for CPUs with Python 3.12; sm75-24.09 is built for T4 under Triton 24.09; sm89-25.04 is built "
         "for L4 or L40S under Triton 25.04; ml.g5.xlarge has A10G, compute capability 8.6)"
     )
+    # A build would not help: the recipe makes nothing for GPUs.
+    assert problem.remedy == (
+        "the recipe text-embedding builds for cpu only: choose an instance type without a GPU, for example "
+        "ml.c7i.xlarge, or lock an artifact that was built elsewhere"
+    )
+
+
+def test_a_missing_artifact_that_a_build_makes(tmp_path: Path) -> None:
+    problem = only(locked(tmp_path, "", {}).unbuilt("e"))
     assert problem.remedy == "run `tritonstack build random` and commit random.lock.yaml"
 
 
