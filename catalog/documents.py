@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails
 
 from catalog.errors import FileProblem, InvalidFilesError
@@ -57,6 +57,10 @@ _BOUNDS = {
 }
 
 
+_FROM_A_FILE: dict[str, str] = {}
+"""The context of what a file says; Python may say None for what is not there."""
+
+
 class Record(BaseModel):
     """What comes from a file: unknown keys are errors, and nothing changes after it was read."""
 
@@ -65,8 +69,10 @@ class Record(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _nothing_is_left_open(self) -> Self:
-        # `asynchronous:` with nothing behind it reads like a choice, and would be none.
+    def _nothing_is_left_open(self, info: ValidationInfo) -> Self:
+        # In a file, `asynchronous:` with nothing behind it reads like a choice, and would be none.
+        if info.context is not _FROM_A_FILE:
+            return self
         refuse(
             Fault(
                 (name,),
@@ -139,7 +145,7 @@ def load_document(file: Path, record_type: type[RecordT]) -> Document[RecordT]:
     """Read and check one file; every fault in it is reported at once."""
     data, lines = read_yaml(file)
     try:
-        record = TypeAdapter(record_type).validate_json(_to_json(data))
+        record = TypeAdapter(record_type).validate_json(_to_json(data), context=_FROM_A_FILE)
     except ValidationError as error:
         raise InvalidFilesError(
             problem
