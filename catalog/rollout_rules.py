@@ -94,6 +94,10 @@ def _missing(endpoint: RuledEndpoint, alarm: AlarmId) -> str | None:
     """Why an endpoint does not have an alarm."""
     if alarm == "gpu-memory" and not any(variant.instance.gpus for variant in endpoint.production):
         return f"{endpoint.variants[0].instance.name} has no GPU"
+    if alarm == "overhead-p99" and endpoint.options.asynchronous:
+        return "asynchronous endpoints publish no overhead"
+    if alarm == "triton-errors" and len(endpoint.production) < len(endpoint.variants):
+        return "a shadow writes into the same log, so its errors would count"
     if alarm == "backlog" and endpoint.options.asynchronous is None:
         return "only asynchronous endpoints have a backlog"
     if endpoint.options.alarms.threshold(alarm) is None:

@@ -9,6 +9,8 @@ from catalog.endpoint_rules import RuledEndpoint
 from catalog.scaling import Scaling
 from catalog.variants import Variant
 
+_ANSWERED_AT_ONCE = ("invocations_per_instance", "concurrent_requests_per_model")
+"""Measures of which asynchronous endpoints publish no metric: a policy on one would wait for ever."""
 _COMPONENT_MEASURES = "components.invocations_per_copy or components.concurrent_requests_per_copy"
 
 
@@ -56,6 +58,12 @@ def _without_measure(
             path,
             "inference components do not follow the measures of machines",
             f"remove it and set {_COMPONENT_MEASURES}",
+        )
+    elif measure in _ANSWERED_AT_ONCE and endpoint.options.asynchronous:
+        yield Fault(
+            path,
+            "SageMaker publishes no such metric of asynchronous endpoints, so nothing would ever scale",
+            "write backlog_per_instance instead",
         )
     elif measure == "backlog_per_instance" and not endpoint.options.asynchronous:
         yield Fault(

@@ -87,6 +87,20 @@ def _other_modes(old: EndpointTemplate, wanted: EndpointTemplate) -> Iterator[Ha
             f"serves {holders[components[1]]}",
             remedy=_ANOTHER_NAME,
         )
+    elif components[0]:
+        yield from _component_machines(old, wanted)
+
+
+def _component_machines(old: EndpointTemplate, wanted: EndpointTemplate) -> Iterator[Hazard]:
+    """SageMaker changes the instance type of no endpoint that is made for inference components."""
+    for variant in sorted(set(old.variants) & set(wanted.variants)):
+        before, after = (side.variants[variant].get("InstanceType") for side in (old, wanted))
+        if before != after:
+            yield Hazard(
+                f"the instance type changes from {before} to {after}, and SageMaker keeps that of endpoints "
+                "that serve inference components",
+                remedy=_ANOTHER_NAME,
+            )
 
 
 def _serves_components(side: EndpointTemplate) -> bool:

@@ -121,6 +121,20 @@ def test_inference_components_cannot_come_or_go(template: Template) -> None:
         assert "inference components" in hazard.what
 
 
+def test_machines_of_inference_components_keep_their_type(template: Template) -> None:
+    old = copied(template)
+    for variant in config(old)["ProductionVariants"]:
+        del variant["ModelName"]
+    new = copied(old)
+    config(new)["ProductionVariants"][0]["InstanceType"] = "ml.m7i.2xlarge"
+    assert hazards(old, copied(old)) == []
+    refused = [hazard.what for hazard in hazards(old, new) if hazard.refused]
+    assert refused == [
+        "the instance type changes from ml.c7i.xlarge to ml.m7i.2xlarge, and SageMaker keeps that of endpoints "
+        "that serve inference components"
+    ]
+
+
 def test_a_stack_without_an_endpoint_holds_no_hazard(template: Template) -> None:
     assert hazards({"Resources": {}}, template) == []
     assert hazards(template, {"Resources": {}}) == []
