@@ -15,8 +15,8 @@ os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 import aws_cdk as cdk
 
 from catalog.errors import TritonstackError, UsageError
+from catalog.loading import environment_names, load_workspace
 from catalog.project import Project
-from catalog.workspace import environment_names, load_workspace
 from stacks.environment import add_environment
 
 

@@ -20,8 +20,9 @@ from rich.table import Table
 
 from benchmarks.measuring import command, percentiles, seconds
 from catalog.environments import EnvironmentSpec
+from catalog.loading import load_workspace
 from catalog.project import Project, find_project
-from catalog.workspace import Workspace, load_workspace
+from catalog.workspace import Workspace
 from endpoint_client import EndpointClient
 from local_cloud.process import read_address
 from model_build.exporters.text_embedding import TextEmbeddingFramework

@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measuring import command, stopwatch
+from catalog.loading import load_workspace
 from catalog.locks import Lock, LockedArtifact, write_lock
 from catalog.project import Project, find_project
-from catalog.workspace import load_workspace
 
 ENVIRONMENT = "bench"
 Content = tuple[list[str], dict[str, dict[str, object]]]

@@ -1,6 +1,6 @@
 """Whether what several files say fits together: model, machine, Triton release, host driver, region, lock.
 
-`environment_problems` looks at what people wrote and holds for every command. `artifact_problems` looks at
+`environment_problems` looks at what people wrote and holds for every command. `unbuilt` looks at
 what was built and holds for a deploy: a build is what mends it.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from catalog.documents import FieldPath
 from catalog.drivers import ami_fault, cuda_fault
@@ -21,9 +20,7 @@ from catalog.regions import OFFERED, may_offer
 from catalog.releases import TritonRelease
 from catalog.targets import acceptable_targets, hardware_of, release_of
 from catalog.variables import ADDITIONAL_ARGS, unread_variables
-
-if TYPE_CHECKING:
-    from catalog.workspace import ServedModel, Workspace
+from catalog.workspace import ServedModel, Workspace
 
 MIB = 1024**2
 REAL_TIME_BYTES = 25 * MIB
@@ -54,8 +51,19 @@ def environment_problems(workspace: Workspace, name: str) -> Iterator[FileProble
         )
 
 
-def artifact_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
-    """What keeps an endpoint from being deployed: artifacts that are missing, old, or of no use to it."""
+def unbuilt(workspace: Workspace, *names: str) -> list[FileProblem]:
+    """What keeps endpoints, all if none is named, from being deployed: artifacts that are missing or old.
+
+    A model that several of them serve is told of once.
+    """
+    endpoints = names or tuple(workspace.spec.endpoints)
+    return list(
+        dict.fromkeys(problem for name in endpoints for problem in _artifact_problems(workspace, name))
+    )
+
+
+def _artifact_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
+    """The artifacts of one endpoint that are missing, old, or of no use to it."""
     for served in workspace.serves(name):
         artifact = workspace.artifact_for(served.model, served.instance)
         if artifact is None:

@@ -1,26 +1,18 @@
-"""Everything that an environment refers to, read together and checked against each other.
-
-Each check gives the file and line where the contradiction stands; nothing here calls AWS.
-"""
+"""One environment with its lock and the models that its endpoints serve."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from catalog.documents import Document, FieldPath, RecordT, closest, load_document
+from catalog.documents import Document, FieldPath
 from catalog.endpoints import MAIN, MultiModelEndpoint
 from catalog.environments import EnvironmentSpec
-from catalog.errors import FileProblem, InvalidFilesError, UsageError, shown_path
-from catalog.fitness import artifact_problems, environment_problems
 from catalog.hardware import InstanceType
-from catalog.locks import Lock, LockedArtifact, load_lock
+from catalog.locks import Lock, LockedArtifact
 from catalog.models import ModelSpec
 from catalog.project import Project
 from catalog.targets import acceptable_targets
-
-LOCK_SUFFIX = ".lock.yaml"
 
 
 @dataclass(frozen=True)
@@ -62,148 +54,3 @@ class Workspace:
             if variant.name != MAIN:
                 place = ("endpoints", name, variant.name, "model")
             yield ServedModel(variant.model or endpoint.model, variant.instance, place)
-
-    def unbuilt(self, *names: str) -> list[FileProblem]:
-        """What keeps endpoints, all if none is named, from being deployed: artifacts that are missing or old.
-
-        A model that several of them serve is told of once.
-        """
-        endpoints = names or tuple(self.spec.endpoints)
-        return list(dict.fromkeys(problem for name in endpoints for problem in artifact_problems(self, name)))
-
-
-def environment_names(project: Project) -> list[str]:
-    """The environments of a project, sorted."""
-    files = project.environments_dir.glob("*.yaml")
-    return sorted(file.stem for file in files if not file.name.endswith(LOCK_SUFFIX))
-
-
-def model_names(project: Project) -> list[str]:
-    """The models of a project, sorted."""
-    return sorted(file.parent.name for file in project.models_dir.glob("*/model.yaml"))
-
-
-def load_workspace(project: Project, environment: str) -> Workspace:
-    """Read one environment and all that it refers to; every fault in every file is reported at once."""
-    _require_known(
-        environment, environment_names(project), what="environment", where=project.environments_dir
-    )
-    problems: list[FileProblem] = []
-    document = _try_load(project.environment_file(environment), EnvironmentSpec, problems)
-    lock = _try_lock(project.lock_file(environment), problems)
-    if document is None or lock is None:
-        raise InvalidFilesError(problems)
-    known, models = set(model_names(project)), {}
-    for name in sorted(
-        {model for endpoint in document.record.endpoints.values() for model in endpoint.models}
-    ):
-        if name in known and (model := _try_load(project.model_file(name), ModelSpec, problems)):
-            models[name] = model
-    workspace = Workspace(project, document, lock, models)
-    problems += dict.fromkeys(_contradictions(workspace))
-    if problems:
-        raise InvalidFilesError(problems)
-    return workspace
-
-
-def load_model(project: Project, name: str) -> Document[ModelSpec]:
-    """Read one model."""
-    _require_known(name, model_names(project), what="model", where=project.models_dir)
-    document = load_document(project.model_file(name), ModelSpec)
-    problems = list(_misnamed(document, name))
-    if problems:
-        raise InvalidFilesError(problems)
-    return document
-
-
-def validate_project(project: Project) -> list[FileProblem]:
-    """All faults of all files of a project."""
-    problems: set[FileProblem] = set()
-    for name in model_names(project):
-        try:
-            load_model(project, name)
-        except InvalidFilesError as error:
-            problems.update(error.problems)
-    workspaces = []
-    for name in environment_names(project):
-        try:
-            workspaces.append(load_workspace(project, name))
-        except InvalidFilesError as error:
-            problems.update(error.problems)
-    problems.update(_collisions(workspaces))
-    return sorted(problems, key=str)
-
-
-def _require_known(name: str, known: list[str], *, what: str, where: Path) -> None:
-    if name in known:
-        return
-    suggestion = closest(name, known)
-    listing = f"there are: {', '.join(known)}" if known else f"{where} holds none"
-    raise UsageError(
-        f"there is no {what} {name!r}", remedy=f"did you mean '{suggestion}'?" if suggestion else listing
-    )
-
-
-def _try_load(
-    file: Path, record_type: type[RecordT], problems: list[FileProblem]
-) -> Document[RecordT] | None:
-    try:
-        return load_document(file, record_type)
-    except InvalidFilesError as error:
-        problems += error.problems
-        return None
-
-
-def _try_lock(file: Path, problems: list[FileProblem]) -> Document[Lock] | None:
-    try:
-        return load_lock(file)
-    except InvalidFilesError as error:
-        problems += error.problems
-        return None
-
-
-def _contradictions(workspace: Workspace) -> Iterator[FileProblem]:
-    document, spec = workspace.environment, workspace.spec
-    yield from _misnamed(document, document.file.stem)
-    for name, model in workspace.models.items():
-        yield from _misnamed(model, name)
-    known = model_names(workspace.project)
-    for name in spec.endpoints:
-        for served in dict.fromkeys(workspace.serves(name)):
-            if served.model not in known:
-                suggestion = closest(served.model, known)
-                yield document.problem(
-                    served.place,
-                    f"there is no model {served.model!r}",
-                    remedy=f"did you mean '{suggestion}'?"
-                    if suggestion
-                    else f"models/ holds: {', '.join(known) or 'none'}",
-                )
-        yield from environment_problems(workspace, name)
-
-
-def _misnamed(
-    document: Document[EnvironmentSpec] | Document[ModelSpec], expected: str
-) -> Iterator[FileProblem]:
-    if document.record.name != expected:
-        yield document.problem(
-            ("name",),
-            f"the name is {document.record.name!r}, but the file's place says {expected!r}",
-            remedy=f"write `name: {expected}`, or rename the file",
-        )
-
-
-def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileProblem]:
-    """Endpoints of two environments in one account and region whose full names are the same."""
-    taken: dict[tuple[str, str, str], Path] = {}
-    for workspace in workspaces:
-        spec = workspace.spec
-        for name in spec.endpoints:
-            full = spec.endpoint_name(name)
-            first = taken.setdefault((spec.account, spec.region, full), workspace.environment.file)
-            if first != workspace.environment.file:
-                yield workspace.environment.problem(
-                    ("endpoints", name),
-                    f"the endpoint would be named {full!r}, and so would one of {shown_path(first)}",
-                    remedy="rename one of the two, or choose another name_prefix",
-                )

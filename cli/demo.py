@@ -27,8 +27,8 @@ from rich.table import Table
 
 from catalog.environments import EnvironmentSpec
 from catalog.errors import TritonstackError
+from catalog.loading import load_workspace
 from catalog.project import Project, find_project
-from catalog.workspace import load_workspace
 from endpoint_client import EndpointClient
 from local_cloud.process import CloudAddress, read_address
 from operations.aws import Cloud, cloud_of

@@ -11,6 +11,7 @@ from catalog.documents import FieldPath
 from catalog.endpoints import MAIN, EndpointSpec, MultiModelEndpoint, Variant
 from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem
+from catalog.fitness import unbuilt
 from catalog.hardware import InstanceType
 from catalog.locks import LockedArtifact
 from catalog.manifests import ARCHIVE_NAME
@@ -49,7 +50,7 @@ class EndpointDeployment:
 
 def plan_deployment(workspace: Workspace, name: str) -> EndpointDeployment | list[FileProblem]:
     """What an endpoint's stack is made from, or why there cannot be one yet."""
-    problems = workspace.unbuilt(name) or list(_too_large(workspace, name))
+    problems = unbuilt(workspace, name) or list(_too_large(workspace, name))
     if problems:
         return problems
     endpoint = workspace.spec.endpoints[name]

@@ -10,11 +10,12 @@ import typer
 
 from catalog.documents import Document, closest
 from catalog.errors import UsageError, shown_path
+from catalog.loading import load_workspace
 from catalog.locks import add_to_lock
 from catalog.manifests import Manifest
 from catalog.models import ModelSpec
 from catalog.targets import acceptable_targets
-from catalog.workspace import Workspace, load_workspace
+from catalog.workspace import Workspace
 from cli.artifacts import publish_artifact, put_on_shelves
 from cli.context import Context
 from cli.output import Step

@@ -11,7 +11,9 @@ import typer
 
 from catalog import naming
 from catalog.errors import InvalidFilesError, TritonstackError
-from catalog.workspace import Workspace, load_workspace
+from catalog.fitness import unbuilt
+from catalog.loading import load_workspace
+from catalog.workspace import Workspace
 from cli.artifacts import missing_artifacts, publish_artifact, put_on_shelves
 from cli.context import Context
 from cli.output import Step
@@ -47,8 +49,8 @@ def deploy(
     """
     state: Context = context.obj
     workspace = load_workspace(state.project, environment)
-    if unbuilt := workspace.unbuilt():
-        raise InvalidFilesError(unbuilt)
+    if problems := unbuilt(workspace):
+        raise InvalidFilesError(problems)
     cloud = state.cloud(workspace.spec)
     cdk = find_cdk(state.project.root, environment_name=environment, variables=cloud.process_environment())
     try:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from catalog.errors import UsageError
-from catalog.workspace import load_workspace
+from catalog.loading import load_workspace
 from cli.context import Context
 from operations.cdk import InterruptedDeployError
 from operations.destroy import destroy_environment, require_removable

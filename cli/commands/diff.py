@@ -11,7 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from catalog.errors import InvalidFilesError
-from catalog.workspace import Workspace, load_workspace
+from catalog.fitness import unbuilt
+from catalog.loading import load_workspace
+from catalog.workspace import Workspace
 from cli.context import Context
 from operations.assembly import Assembly
 from operations.aws import Cloud
@@ -35,8 +37,8 @@ def diff(
     """
     state: Context = context.obj
     workspace = load_workspace(state.project, environment)
-    if unbuilt := workspace.unbuilt():
-        raise InvalidFilesError(unbuilt)
+    if problems := unbuilt(workspace):
+        raise InvalidFilesError(problems)
     cloud = state.cloud(workspace.spec)
     cdk = find_cdk(state.project.root, environment_name=environment, variables=cloud.process_environment())
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:

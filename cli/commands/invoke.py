@@ -13,8 +13,10 @@ from catalog import naming
 from catalog.documents import closest
 from catalog.endpoints import EndpointSpec, MultiModelEndpoint, Variant
 from catalog.errors import InvalidFilesError, UsageError
+from catalog.fitness import unbuilt
+from catalog.loading import load_workspace
 from catalog.models import ModelSpec
-from catalog.workspace import Workspace, load_workspace
+from catalog.workspace import Workspace
 from cli.context import Context
 from endpoint_client import EndpointClient
 
@@ -120,7 +122,7 @@ def _target(workspace: Workspace, name: str, model: str) -> str:
     """The TargetModel of a model, which the lock tells."""
     artifact = workspace.artifact_for(model, workspace.spec.endpoints[name].instance)
     if artifact is None:
-        raise InvalidFilesError(workspace.unbuilt(name))
+        raise InvalidFilesError(unbuilt(workspace, name))
     return naming.target_model(model, artifact.digest)
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from catalog.loading import load_workspace
 from catalog.quotas import Quota, needed_quotas
-from catalog.workspace import load_workspace
 from cli.context import Context
 
 

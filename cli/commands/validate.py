@@ -7,12 +7,8 @@ from typing import Annotated
 import typer
 
 from catalog.errors import InvalidFilesError
-from catalog.workspace import (
-    environment_names,
-    load_workspace,
-    model_names,
-    validate_project,
-)
+from catalog.fitness import unbuilt
+from catalog.loading import environment_names, load_workspace, model_names, validate_project
 from cli.context import Context
 
 
@@ -32,11 +28,11 @@ def validate(
         names = environment_names(state.project)
     else:
         names = [environment]
-    unbuilt = [str(problem) for name in names for problem in load_workspace(state.project, name).unbuilt()]
-    for text in unbuilt:
+    to_build = [str(problem) for name in names for problem in unbuilt(load_workspace(state.project, name))]
+    for text in to_build:
         state.output.note(f"to build: {text}")
     models = model_names(state.project)
     state.output.result(
-        {"valid": True, "environments": names, "models": models, "unbuilt": unbuilt},
+        {"valid": True, "environments": names, "models": models, "unbuilt": to_build},
         text=f"valid: environments {', '.join(names)}; models {', '.join(models)}",
     )

@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from catalog.errors import FileProblem, InvalidFilesError
+from catalog.loading import load_model, load_workspace
 from catalog.locks import Lock, LockedArtifact, write_lock
-from catalog.workspace import Workspace, load_model, load_workspace
+from catalog.workspace import Workspace
 from tests.environments import NAME, Data, write_environment
 
 DIGEST = "ab" * 32

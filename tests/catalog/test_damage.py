@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem, InvalidFilesError
+from catalog.loading import load_workspace
 from catalog.record_shapes import Branch, branches_at
-from catalog.workspace import load_workspace
 from catalog.yaml_reading import FieldPath, field_text, value_at
 from tests.environments import NAME, Data, environments, many, write_environment
 

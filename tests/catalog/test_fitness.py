@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from catalog.errors import FileProblem, InvalidFilesError
-from catalog.fitness import ASYNCHRONOUS_BYTES, MIB, REAL_TIME_BYTES, TRITON_INPUT_BYTES
+from catalog.fitness import ASYNCHRONOUS_BYTES, MIB, REAL_TIME_BYTES, TRITON_INPUT_BYTES, unbuilt
 from tests.catalog.one_endpoint import locked, only
 
 
 def test_a_missing_artifact_says_what_there_is_and_why_it_does_not_fit(tmp_path: Path) -> None:
     built: dict[str, dict[str, object]] = {"sm75-24.09": {}, "cpu-py312": {}, "sm89-25.04": {}}
     workspace = locked(tmp_path, "instance_type: ml.g5.xlarge", built)
-    problem = only(workspace.unbuilt("e"))
+    problem = only(unbuilt(workspace, "e"))
     assert problem.field == "endpoints.e.model"
     assert problem.message == (
         "random.lock.yaml has no artifact of 'encoder' for sm86-25.04 or sm86-25.04-py312 (cpu-py312 is "
@@ -29,14 +29,14 @@ def test_a_missing_artifact_says_what_there_is_and_why_it_does_not_fit(tmp_path:
 
 
 def test_a_missing_artifact_that_a_build_makes(tmp_path: Path) -> None:
-    problem = only(locked(tmp_path, "", {}).unbuilt("e"))
+    problem = only(unbuilt(locked(tmp_path, "", {}), "e"))
     assert problem.remedy == "run `tritonstack build random` and commit random.lock.yaml"
 
 
 def test_an_engine_of_another_tensorrt_is_refused_at_the_locks_line(tmp_path: Path) -> None:
     built = {"sm86-25.04": {"tensorrt": "10.3.0.26"}}
     workspace = locked(tmp_path, "instance_type: ml.g5.xlarge", built)
-    problem = only(workspace.unbuilt("e"))
+    problem = only(unbuilt(workspace, "e"))
     assert problem.field == "models.encoder.sm86-25.04.tensorrt"
     assert problem.message == (
         "the engines of abababababab were built with TensorRT 10.3.0.26, and Triton 25.04 carries 10.9.0, "
@@ -49,11 +49,11 @@ def test_an_engine_of_another_tensorrt_is_refused_at_the_locks_line(tmp_path: Pa
 @pytest.mark.parametrize("tensorrt", ["10.9.0", "10.9.0.34", None])
 def test_an_engine_of_the_releases_tensorrt_is_taken(tmp_path: Path, tensorrt: str | None) -> None:
     built = {"sm86-25.04": {"tensorrt": tensorrt}}
-    assert locked(tmp_path, "instance_type: ml.g5.xlarge", built).unbuilt("e") == []
+    assert unbuilt(locked(tmp_path, "instance_type: ml.g5.xlarge", built), "e") == []
 
 
 def test_an_engine_on_a_cpu_is_refused(tmp_path: Path) -> None:
-    problem = only(locked(tmp_path, "", {"cpu": {"tensorrt": "10.9.0"}}).unbuilt("e"))
+    problem = only(unbuilt(locked(tmp_path, "", {"cpu": {"tensorrt": "10.9.0"}}), "e"))
     assert problem.message == "abababababab holds engines of TensorRT, and ml.c7i.xlarge has no GPU"
 
 
@@ -110,5 +110,5 @@ def test_what_is_just_light_enough_is_taken(tmp_path: Path, endpoint: str, size:
 
 def test_an_old_artifact_is_no_witness_of_what_requests_weigh(tmp_path: Path) -> None:
     stale = {"cpu": {"item_bytes": 40 * MIB, "spec_hash": "00" * 32}}
-    problem = only(locked(tmp_path, "", stale).unbuilt("e"))
+    problem = only(unbuilt(locked(tmp_path, "", stale), "e"))
     assert "was built from another version of" in problem.message

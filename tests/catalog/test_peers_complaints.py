@@ -8,9 +8,10 @@ import pytest
 
 from catalog.drivers import chosen_ami
 from catalog.errors import InvalidFilesError
+from catalog.fitness import unbuilt
 from catalog.hardware import INSTANCE_TYPES
+from catalog.loading import load_workspace
 from catalog.releases import RELEASES
-from catalog.workspace import load_workspace
 from tests.catalog.one_endpoint import complaints, environment, locked, only
 from tests.environments import NAME, write_environment
 
@@ -39,11 +40,11 @@ def test_start_and_stop_schedules_exist_and_go_to_zero_only_where_sagemaker_lets
 
 def test_engine_mismatch_is_found_before_the_deploy(tmp_path: Path) -> None:
     on_another_gpu = locked(tmp_path, "instance_type: ml.g5.xlarge", {"sm75-25.04": {"tensorrt": "10.9.0"}})
-    assert "sm75-25.04 is built for T4" in only(on_another_gpu.unbuilt("e")).message
+    assert "sm75-25.04 is built for T4" in only(unbuilt(on_another_gpu, "e")).message
     of_another_version = locked(
         tmp_path, "instance_type: ml.g5.xlarge", {"sm86-25.04": {"tensorrt": "10.4.0"}}
     )
-    assert "built with TensorRT 10.4.0" in only(of_another_version.unbuilt("e")).message
+    assert "built with TensorRT 10.4.0" in only(unbuilt(of_another_version, "e")).message
 
 
 def test_driver_mismatch_is_mended_by_itself_or_refused(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from catalog.workspace import load_workspace
+from catalog.loading import load_workspace
 from tests.catalog.one_endpoint import complaints, environment
 from tests.environments import NAME, write_environment
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from catalog.errors import InvalidFilesError, UsageError
+from catalog.fitness import unbuilt
+from catalog.loading import load_model, load_workspace, validate_project
 from catalog.locks import Lock, LockedArtifact, load_lock, write_lock
 from catalog.project import Project, find_project
-from catalog.workspace import load_model, load_workspace, validate_project
 from tests.projects import edit
 
 DIGEST = "ab" * 32
@@ -50,7 +51,7 @@ def test_faults_of_several_files_come_together(project: Project) -> None:
 
 
 def test_an_endpoint_without_an_artifact_says_what_to_build(project: Project) -> None:
-    (problem,) = load_workspace(project, "dev").unbuilt("search")
+    (problem,) = unbuilt(load_workspace(project, "dev"), "search")
     assert problem is not None
     assert problem.message == "dev.lock.yaml has no artifact of 'minilm' for cpu or cpu-py312"
     assert problem.remedy == "run `tritonstack build dev` and commit dev.lock.yaml"
@@ -63,19 +64,19 @@ def test_an_endpoint_finds_the_artifact_of_its_target(project: Project, target: 
     artifact = workspace.artifact_for("minilm", workspace.spec.endpoints["search"].instance)
     assert artifact is not None
     assert artifact.digest == DIGEST
-    assert workspace.unbuilt("search") == []
+    assert unbuilt(workspace, "search") == []
 
 
 @pytest.mark.parametrize("target", ["cpu-py310", "sm86-25.04"])
 def test_an_artifact_of_another_target_is_not_taken(project: Project, target: str) -> None:
     lock_artifact(project, target=target)
-    assert load_workspace(project, "dev").unbuilt("search")
+    assert unbuilt(load_workspace(project, "dev"), "search")
 
 
 def test_a_changed_model_makes_its_artifact_stale(project: Project) -> None:
     lock_artifact(project)
     edit(project.model_file("minilm"), "test_inputs: [", "test_inputs: [Another text., ")
-    (problem,) = load_workspace(project, "dev").unbuilt("search")
+    (problem,) = unbuilt(load_workspace(project, "dev"), "search")
     assert problem is not None
     assert "was built from another version of" in problem.message
     assert problem.file == project.lock_file("dev")
@@ -87,13 +88,13 @@ def test_a_stale_model_of_two_endpoints_is_told_of_once(project: Project) -> Non
     file = project.environment_file("dev")
     text = file.read_text()
     file.write_text(text + text[text.index("  search:") :].replace("search", "find"))
-    assert len(load_workspace(project, "dev").unbuilt()) == 1
+    assert len(unbuilt(load_workspace(project, "dev"))) == 1
 
 
 def test_a_changed_description_does_not(project: Project) -> None:
     lock_artifact(project)
     edit(project.model_file("minilm"), "Sentence embeddings.", "Other words.")
-    assert load_workspace(project, "dev").unbuilt("search") == []
+    assert unbuilt(load_workspace(project, "dev"), "search") == []
 
 
 def test_a_gpu_too_old_for_the_release_is_refused(project: Project) -> None:

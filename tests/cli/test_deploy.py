@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from catalog.loading import load_workspace
 from catalog.project import Project
-from catalog.workspace import load_workspace
 from cli.commands import deploy
 from cli.context import Context
 from cli.output import Output

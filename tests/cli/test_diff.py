@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from catalog.loading import load_workspace
 from catalog.locks import Lock, LockedArtifact, write_lock
 from catalog.project import Project
-from catalog.workspace import load_workspace
 from cli.main import run
 from operations.aws import Cloud
 from operations.stacks import StackState

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from catalog.loading import load_model
 from catalog.locks import Lock, add_to_lock, load_lock, write_lock
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, ServedBy
 from catalog.naming import artifact_prefix
 from catalog.project import Project
-from catalog.workspace import load_model
 from cli.commands import invoke
 from cli.main import run
 from local_cloud.process import CloudAddress

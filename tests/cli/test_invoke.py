@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from catalog.errors import InvalidFilesError, UsageError
+from catalog.loading import load_workspace
 from catalog.locks import Lock, LockedArtifact, write_lock
 from catalog.project import Project
-from catalog.workspace import Workspace, load_workspace
+from catalog.workspace import Workspace
 from cli.commands.invoke import find_addressee
 from cli.main import run
 from tests.projects import MODEL, edit

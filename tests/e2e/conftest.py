@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from catalog.environments import EnvironmentSpec
+from catalog.loading import load_workspace
 from catalog.project import Project, find_project
-from catalog.workspace import load_workspace
 from local_cloud.process import CloudAddress, read_address
 from operations.aws import Cloud, cloud_of
 

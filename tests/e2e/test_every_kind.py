@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from catalog import naming
-from catalog.workspace import load_workspace
+from catalog.loading import load_workspace
 from endpoint_client import EndpointClient
 from operations.stacks import describe_stack, environment_stacks
 from tests.e2e.conftest import Site, furnished_site

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catalog.workspace import load_model, load_workspace
+from catalog.loading import load_model, load_workspace
 from endpoint_client import EndpointClient
 from local_cloud.process import read_address
 from model_build.sources import fetch_source

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from catalog.workspace import load_workspace
+from catalog.loading import load_workspace
 from cli.commands.invoke import find_addressee
 from tests.e2e.conftest import Site, furnished_site
 from tests.model_build.tiny import save_tiny_model, write_model

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from catalog.environments import EnvironmentSpec
+from catalog.loading import load_workspace
 from catalog.project import Project
-from catalog.workspace import load_workspace
 from operations.aws import Cloud
 from operations.destroy import destroy_environment
 from operations.stacks import StackState, environment_stacks

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from catalog.errors import TritonstackError, UsageError
+from catalog.loading import load_workspace
 from catalog.locks import LockedArtifact
 from catalog.project import Project
-from catalog.workspace import load_workspace
 from operations.artifacts import DamagedArtifactError, is_published
 from operations.aws import Cloud, CloudAccessError, require_account
 from operations.cdk import CdkFailedError, find_cdk

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from catalog.loading import load_workspace
 from catalog.locks import Lock, LockedArtifact, write_lock
-from catalog.workspace import Workspace, load_workspace
+from catalog.workspace import Workspace
 from operations import shelf
 from operations.artifacts import DamagedArtifactError
 from operations.aws import Cloud

@@ -130,8 +130,8 @@ def test_machines_of_inference_components_keep_their_type(template: Template) ->
     assert hazards(old, copied(old)) == []
     refused = [hazard.what for hazard in hazards(old, new) if hazard.refused]
     assert refused == [
-        "the instance type changes from ml.c7i.xlarge to ml.m7i.2xlarge, and SageMaker keeps that of endpoints "
-        "that serve inference components"
+        "the instance type changes from ml.c7i.xlarge to ml.m7i.2xlarge, and SageMaker keeps that of "
+        "endpoints that serve inference components"
     ]
 
 

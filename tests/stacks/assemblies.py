@@ -13,10 +13,11 @@ import aws_cdk as cdk
 from aws_cdk.assertions import Template
 
 from catalog import naming
+from catalog.loading import load_workspace
 from catalog.locks import Lock, LockedArtifact, write_lock
 from catalog.project import Project
 from catalog.targets import acceptable_targets
-from catalog.workspace import Workspace, load_workspace
+from catalog.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGEST = "ab" * 32

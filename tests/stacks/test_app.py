@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from catalog.loading import load_workspace
 from catalog.project import Project
-from catalog.workspace import load_workspace
 from tests.stacks.assemblies import ROOT, cli_context, lock_everything
 
 CDK = ROOT / "node_modules" / ".bin" / "cdk"

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from catalog.errors import FileProblem
+from catalog.loading import load_workspace
 from catalog.locks import Lock, write_lock
 from catalog.project import Project
-from catalog.workspace import load_workspace
 from stacks.deployment import EndpointDeployment, plan_deployment
 from stacks.served import ModelArchive, ModelShelf
 from tests.stacks.assemblies import lock_everything

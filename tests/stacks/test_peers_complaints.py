@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from catalog.workspace import load_workspace
+from catalog.loading import load_workspace
 from tests.stacks.assemblies import Assembly, lock_everything
 from tests.stacks.templates import only, production, properties
 

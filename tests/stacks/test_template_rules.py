@@ -20,8 +20,9 @@ from aws_cdk import aws_s3 as s3
 from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
+from catalog.loading import environment_names
 from catalog.project import Project
-from catalog.workspace import Workspace, environment_names
+from catalog.workspace import Workspace
 from tests.conftest import SUPPRESSED
 from tests.stacks.assemblies import ROOT, Assembly, Synthesise, lock_everything, new_app, write_project
 from tests.stacks.checkov import Finding, check_folder, excused, without_excuses
