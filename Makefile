@@ -23,7 +23,7 @@ demo: setup ## build a real model, deploy it to the embedded cloud, call it, tak
 	@.venv/bin/python -m cli.demo
 
 test: test-fast ## every test, those with a real Triton and a real `cdk deploy` included
-	@.venv/bin/python -m pytest -m e2e
+	@.venv/bin/python -m pytest -m e2e --numprocesses 2 --dist loadfile
 
 test-fast: setup-dev ## the tests that start no Triton and no CDK command line: under three minutes
 	@.venv/bin/python -m pytest -m "not e2e" --numprocesses auto --dist loadfile
