@@ -21,7 +21,7 @@ _GOES_WITH_SCALING = frozenset({_POLICY, "AWS::CloudWatch::Alarm", "AWS::CloudWa
 
 _ANOTHER_NAME = (
     "serve it as another endpoint: give it a new key in the environment's file, deploy, move the callers, "
-    "then delete the old stack; or, if callers can do without it meanwhile, delete its stack and deploy again"
+    "then remove the old key and delete its stack"
 )
 
 
