@@ -57,8 +57,8 @@ class Canary(_Rollout):
     """A part of the new machines takes traffic first, then all of them."""
 
     strategy: Literal["canary"]
-    percent: Annotated[int, Field(ge=1, le=50)] = 10
-    """The first part, in percent of the machines."""
+    percent: Annotated[int, Field(ge=1, le=50)] = 50
+    """The first part, in percent of the machines: one machine at least, so 10 takes ten of them."""
     wait_s: Wait = 600
     """How long the first part is watched."""
     bake_s: Wait = 360
@@ -74,8 +74,8 @@ class Linear(_Rollout):
     """Traffic moves in equal steps."""
 
     strategy: Literal["linear"]
-    step_percent: Annotated[int, Field(ge=10, le=50)] = 25
-    """One step, in percent of the machines."""
+    step_percent: Annotated[int, Field(ge=10, le=50)] = 50
+    """One step, in percent of the machines: one machine at least, so 25 takes four of them."""
     wait_s: Wait = 360
     """How long each step is watched."""
     bake_s: Wait = 360
@@ -92,8 +92,8 @@ class Rolling(_Rollout):
     """Machines (copies, of an inference component) are replaced in batches: the fewest at a time."""
 
     strategy: Literal["rolling"]
-    batch_percent: Annotated[int, Field(ge=5, le=50)] = 25
-    """One batch, in percent of the machines."""
+    batch_percent: Annotated[int, Field(ge=5, le=50)] = 50
+    """One batch, in percent of the machines: one machine at least, so 25 takes four of them."""
     wait_s: Wait = 360
     """How long each batch is watched."""
 

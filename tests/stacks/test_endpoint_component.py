@@ -67,9 +67,9 @@ def test_component(component):
 def test_copies_are_replaced_in_batches_and_come_back_on_alarms(component):
     rollout = properties(component, "AWS::SageMaker::InferenceComponent")["DeploymentConfig"]
     policy = rollout["RollingUpdatePolicy"]
-    assert policy["MaximumBatchSize"] == {"Type": "CAPACITY_PERCENT", "Value": 25}
+    assert policy["MaximumBatchSize"] == {"Type": "CAPACITY_PERCENT", "Value": 50}
     assert policy["WaitIntervalInSeconds"] == 360
-    assert policy["MaximumExecutionTimeoutInSeconds"] > 4 * (360 + 360 + 360)
+    assert policy["MaximumExecutionTimeoutInSeconds"] > 2 * (360 + 360 + 360)
     assert rollout["AutoRollbackConfiguration"]["Alarms"] == [
         {"AlarmName": f"{NAME}-latency-p99"},
         {"AlarmName": f"{NAME}-server-errors"},
