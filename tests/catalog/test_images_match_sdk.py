@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sagemaker.core", reason="the extra tritonstack[sagemaker] is not installed")
-
-from sagemaker.core import image_uris
-
 from catalog.errors import UsageError
 from catalog.images import ACCOUNTS, REPOSITORY, image_uri
 from catalog.releases import RELEASES
+
+# The SDK takes seconds to load, and its functions seconds to be asked for everything.
+pytestmark = pytest.mark.e2e
 
 # AWS's own image list has the release, the SDK's table does not yet.
 ONLY_IN_CATALOG = {"26.03"}
@@ -21,9 +20,14 @@ ONLY_IN_SDK = {"26.05"}
 OTHER_PARTITIONS = {"cn-north-1", "cn-northwest-1"}
 
 
+def sdk():
+    reason = "the extra tritonstack[sagemaker] is not installed"
+    return pytest.importorskip("sagemaker.core.image_uris", reason=reason)
+
+
 def sdk_table():
     """Every release with its regions, from the file that the SDK's `retrieve` reads."""
-    file = Path(image_uris.__file__).parent / "image_uri_config" / "sagemaker-tritonserver.json"
+    file = Path(sdk().__file__).parent / "image_uri_config" / "sagemaker-tritonserver.json"
     return {
         release: set(entry["registries"]) - OTHER_PARTITIONS
         for release, entry in json.loads(file.read_text())["versions"].items()
@@ -47,5 +51,5 @@ def test_the_uris_are_the_same(release, region):
             image_uri(region=region, release=release, gpu=True)
         return
     for gpu, instance_type in ((True, "ml.g5.xlarge"), (False, "ml.c5.xlarge")):
-        of_sdk = image_uris.retrieve(REPOSITORY, region=region, version=release, instance_type=instance_type)
+        of_sdk = sdk().retrieve(REPOSITORY, region=region, version=release, instance_type=instance_type)
         assert image_uri(region=region, release=release, gpu=gpu) == of_sdk

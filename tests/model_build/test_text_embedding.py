@@ -85,6 +85,7 @@ def test_mean_pooling_ignores_padding(tiny_graph: ExportedGraph) -> None:
     assert np.linalg.norm(alone) == pytest.approx(1.0, abs=1e-5)
 
 
+@pytest.mark.e2e  # another process loads the framework again
 def test_same_bytes_in_another_process_and_folder(
     tiny_source: FetchedSource, tiny_graph: ExportedGraph, tmp_path: Path
 ) -> None:
