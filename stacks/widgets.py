@@ -11,9 +11,7 @@ from stacks.metrics import Metric, Series
 
 WIDTH = 24
 """Columns of a dashboard."""
-MOST_WIDGETS = 500
 MOST_METRICS = 2500
-MOST_METRICS_OF_A_WIDGET = 500
 MOST_ALARMS_OF_A_WIDGET = 100
 """CloudWatch's limits; metrics that only expressions look at count as well."""
 

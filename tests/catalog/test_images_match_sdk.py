@@ -21,8 +21,9 @@ OTHER_PARTITIONS = {"cn-north-1", "cn-northwest-1"}
 
 
 def sdk():
-    reason = "the extra tritonstack[sagemaker] is not installed"
-    return pytest.importorskip("sagemaker.core.image_uris", reason=reason)
+    from sagemaker.core import image_uris
+
+    return image_uris
 
 
 def sdk_table():

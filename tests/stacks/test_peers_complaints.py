@@ -105,7 +105,7 @@ def test_scaling_and_guardrails_are_not_left_to_others(sample):
 
 
 def test_nothing_is_hard_coded(sample, kept):
-    """Two environments: no account, region or name of one stands in the templates of the other."""
+    """Two environments: no region and no name of one stands in the templates of the other."""
     there = sample.text("tritonstack-sample-endpoint-plain") + sample.text("tritonstack-sample-foundation")
     here = kept.text("tritonstack-kept-endpoint-plain") + kept.text("tritonstack-kept-foundation")
     assert "eu-central-1" in there
