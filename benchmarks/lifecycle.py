@@ -22,6 +22,7 @@ from benchmarks.measuring import command, percentiles, seconds
 from catalog.environments import EnvironmentSpec
 from catalog.loading import load_workspace
 from catalog.project import Project, find_project
+from catalog.recipes import TextEmbeddingRecipe
 from catalog.workspace import Workspace
 from endpoint_client import EndpointClient
 from local_cloud.process import read_address
@@ -72,8 +73,11 @@ def deployment(project: Project, spec: EnvironmentSpec, requests: int) -> Iterat
 def framework(project: Project, workspace: Workspace, requests: int) -> Iterator[tuple[str, str]]:
     """The same texts through tokenizer and torch in this process."""
     model = workspace.models[workspace.spec.endpoints[ENDPOINT].models[0]]
+    recipe = model.record.recipe
+    if not isinstance(recipe, TextEmbeddingRecipe) or model.record.source is None:
+        raise SystemExit(f"{model.record.name} is no text-embedding model, and this measures one")
     source = fetch_source(model.record.source, model_folder=model.file.parent, cache_dir=project.cache_dir)
-    peer = TextEmbeddingFramework(source=source, recipe=model.record.recipe)
+    peer = TextEmbeddingFramework(source=source, recipe=recipe, trust_remote_code=False)
     texts = _texts(workspace)
 
     def embed(index: int) -> object:
@@ -93,7 +97,7 @@ def _invocation(project: Project, spec: EnvironmentSpec) -> Callable[[int], obje
 
 
 def _texts(workspace: Workspace) -> tuple[str, ...]:
-    return workspace.models[workspace.spec.endpoints[ENDPOINT].models[0]].record.test_inputs
+    return workspace.models[workspace.spec.endpoints[ENDPOINT].models[0]].record.test_texts
 
 
 if __name__ == "__main__":

@@ -91,17 +91,17 @@ def _write_project(folder: Path, models: Iterable[str], endpoints: dict[str, dic
         spec = {"name": model, "description": model, "source": "file://weights", "recipe": recipe}
         _write(project.model_file(model), {**spec, "test_inputs": ["a text"]})
     _write(project.environment_file(ENVIRONMENT), environment)
-    documents = load_workspace(project, ENVIRONMENT).models
+    hashes = load_workspace(project, ENVIRONMENT).hashes
     artifacts = {
         name: {
             TARGET: LockedArtifact(
-                digest=document.record.hash,
-                spec_hash=document.record.hash,
+                digest=spec_hash,
+                spec_hash=spec_hash,
                 archive_bytes=90_000_000,
                 unpacked_bytes=180_000_000,
             )
         }
-        for name, document in documents.items()
+        for name, spec_hash in hashes.items()
     }
     write_lock(project.lock_file(ENVIRONMENT), Lock(models=artifacts))
     return project

@@ -150,14 +150,14 @@ def _missing(workspace: Workspace, served: ServedModel) -> FileProblem:
 
 def _no_build(workspace: Workspace, served: ServedModel) -> str | None:
     """What to do where no build would help, because the model's recipe does not build for such a machine."""
-    recipe = workspace.models[served.model].record.recipe
-    wanted = {hardware_of(target) for target in acceptable_targets(served.instance, workspace.spec.release)}
-    if wanted & set(recipe.builds_for):
+    if ("gpu" if served.instance.gpus else "cpu") in workspace.builds_for(served.model):
         return None
-    return (
-        f"the recipe {recipe.kind} builds for {' or '.join(recipe.builds_for)} only: choose an instance type "
-        "without a GPU, for example ml.c7i.xlarge, or lock an artifact that was built elsewhere"
+    other = (
+        "with a GPU, for example ml.g5.xlarge"
+        if not served.instance.gpus
+        else "without a GPU, for example ml.c7i.xlarge"
     )
+    return f"{served.model!r} is not built for such machines: choose an instance type {other}"
 
 
 def _described(target: str) -> str:
@@ -188,7 +188,7 @@ def _build_again(workspace: Workspace) -> str:
 
 def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterator[FileProblem]:
     document = workspace.models.get(model)
-    if document and artifact.spec_hash != document.record.hash:
+    if document and artifact.spec_hash != workspace.hashes[model]:
         yield workspace.lock.problem(
             ("models", model),
             f"the locked artifact {artifact.digest[:12]} was built from another version of "

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from catalog.composition import composition_problems
 from catalog.documents import Document, RecordT, closest, load_document
 from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem, InvalidFilesError, UsageError, shown_path
 from catalog.fitness import environment_problems
 from catalog.locks import Lock, load_lock
+from catalog.model_hashes import missing_files, model_hash
 from catalog.models import ModelSpec
 from catalog.project import Project
 from catalog.workspace import Workspace
@@ -41,13 +43,10 @@ def load_workspace(project: Project, environment: str) -> Workspace:
     lock = _try_lock(project.lock_file(environment), problems)
     if document is None or lock is None:
         raise InvalidFilesError(problems)
-    known, models = set(model_names(project)), {}
-    for name in sorted(
-        {model for endpoint in document.record.endpoints.values() for model in endpoint.models}
-    ):
-        if name in known and (model := _try_load(project.model_file(name), ModelSpec, problems)):
-            models[name] = model
-    workspace = Workspace(project, document, lock, models)
+    served = sorted({model for endpoint in document.record.endpoints.values() for model in endpoint.models})
+    models = _load_models(project, served, problems)
+    hashes = {} if problems else {name: model_hash(name, models) for name in models}
+    workspace = Workspace(project, document, lock, models, hashes)
     problems += dict.fromkeys(_contradictions(workspace))
     if problems:
         raise InvalidFilesError(problems)
@@ -80,6 +79,33 @@ def validate_project(project: Project) -> list[FileProblem]:
             problems.update(error.problems)
     problems.update(_collisions(workspaces))
     return sorted(problems, key=str)
+
+
+def load_models(project: Project, name: str) -> dict[str, Document[ModelSpec]]:
+    """Read one model and all that it is made of."""
+    document = load_model(project, name)
+    problems: list[FileProblem] = []
+    models = _load_models(project, [name], problems)
+    if problems:
+        raise InvalidFilesError(problems)
+    return {**models, name: document}
+
+
+def _load_models(
+    project: Project, names: Iterable[str], problems: list[FileProblem]
+) -> dict[str, Document[ModelSpec]]:
+    """The models of these names and all that they are made of; a name that is no model's is left out."""
+    known, models, waiting = set(model_names(project)), {}, sorted(names)
+    while waiting:
+        name = waiting.pop(0)
+        if name in models or name not in known:
+            continue
+        if model := _try_load(project.model_file(name), ModelSpec, problems):
+            models[name] = model
+            problems += missing_files(model)
+            waiting += model.record.members
+    problems += composition_problems(models, known)
+    return dict(sorted(models.items()))
 
 
 def _require_known(name: str, known: list[str], *, what: str, where: Path) -> None:

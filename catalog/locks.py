@@ -32,6 +32,8 @@ class LockedArtifact(Record):
     """The TensorRT version its engines were built with, if it holds any."""
     item_bytes: Annotated[int, Field(ge=1)] | None = None
     """The least that one request or one answer weighs: a batch of one, sizes that vary counted as 1."""
+    shared_memory_bytes: Annotated[int, Field(ge=1)] | None = None
+    """What its Python models need of shared memory, where they need any."""
 
 
 class Lock(Record):
@@ -58,6 +60,7 @@ class Lock(Record):
             unpacked_bytes=manifest.unpacked_bytes,
             tensorrt=manifest.tensorrt,
             item_bytes=manifest.item_bytes or None,
+            shared_memory_bytes=manifest.shared_memory_bytes or None,
         )
         targets = {**self.models.get(manifest.model, {}), manifest.target: entry}
         return Lock(models={**self.models, manifest.model: targets})

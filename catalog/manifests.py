@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
+from catalog.accepting import Precision
 from catalog.documents import Record
 from catalog.errors import TritonstackError
 from catalog.naming import Name
@@ -41,13 +42,19 @@ def _check_datatype(text: str) -> str:
     return text
 
 
+DatatypeName = Annotated[str, AfterValidator(_check_datatype)]
+"""A type of tensors as Triton's protocol calls it: FP32, INT64, BYTES."""
+
+
 class TensorSpec(Record):
     """One input or output of the model that callers see."""
 
     name: str
-    datatype: Annotated[str, AfterValidator(_check_datatype)]
+    datatype: DatatypeName
     shape: tuple[int, ...]
     """-1 where the size varies; the batch dimension is not counted."""
+    labels: tuple[str, ...] = ()
+    """What its places mean, where the model says so."""
 
     @property
     def least_bytes(self) -> int:
@@ -71,6 +78,37 @@ class ParityReport(Record):
     cases: Annotated[int, Field(ge=1)]
     min_cosine: float
     max_absolute_error: float
+    max_relative_error: float | None = None
+    """As a share of the largest value of each row."""
+    min_top1_agreement: float | None = None
+    """Lowest share of rows whose largest value stands in the same place."""
+
+
+class CandidateReport(Record):
+    """One graph that was tried: how accurate and how fast it was, and whether it is served."""
+
+    name: str
+    precision: Precision
+    kept: bool
+    reason: str
+    """Why it was kept or not."""
+    parity: ParityReport | None = None
+    latency_ms: Mapping[str, float] = Field(default_factory=dict)
+    """Median time of one run by shape, such as 1x16, in the runtime on the machine that built it."""
+    size_bytes: Annotated[int, Field(ge=0)]
+
+
+class EnvironmentReport(Record):
+    """An execution environment in the archive."""
+
+    path: str
+    sha256: Digest
+    size_bytes: Annotated[int, Field(ge=1)]
+    unpacked_bytes: Annotated[int, Field(ge=1)]
+    packages: tuple[str, ...]
+    """name==version of each."""
+    pythons: tuple[str, ...] = ()
+    """The Pythons that it is bound to, such as py310; none if it runs on any."""
 
 
 class LatencyReport(Record):
@@ -117,6 +155,14 @@ class Manifest(Record):
     served_by: ServedBy
     tensorrt: str | None = None
     """The TensorRT version its engines were built with, if it holds any."""
+    candidates: tuple[CandidateReport, ...] = ()
+    """The graphs that were tried, the one that is served among them."""
+    environments: tuple[EnvironmentReport, ...] = ()
+    """The execution environments of its Python models."""
+    max_batch: Annotated[int, Field(ge=0)] = 0
+    """The largest batch it takes; 0 where its tensors have no batch dimension."""
+    shared_memory_bytes: Annotated[int, Field(ge=0)] = 0
+    """What its Python models need of shared memory for the largest batch that was checked."""
     tools: Mapping[str, str]
     """Versions of what took part in the build."""
 

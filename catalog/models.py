@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from catalog.documents import Record
+from catalog.accepting import Accept, WantedPrecision
+from catalog.documents import Record, refuse
+from catalog.manifests import DatatypeName
+from catalog.model_inputs import AnyTestInput
+from catalog.model_rules import model_faults
 from catalog.naming import Name
-
-BUILDER_VERSION = 1
-"""Raised when model_build makes other bytes from the same model.yaml."""
+from catalog.recipes import EnsembleRecipe, Layout, Recipe
+from catalog.tensorrt import TensorRT
+from catalog.triton_options import Batching, TritonOptions
 
 SOURCE_FORMS = (
     "package://<distribution>==<version>/<folder>",
@@ -36,43 +39,30 @@ def _check_source(text: str) -> str:
 
 
 Source = Annotated[str, AfterValidator(_check_source)]
+Reason = Annotated[str, Field(min_length=10)]
 
 
-class TextEmbeddingRecipe(Record):
-    """A Hugging Face text encoder whose tokens are pooled into one vector a text."""
+class Trust(Record):
+    """What a build may do that can run code from elsewhere; each with the reason why it is all right here."""
 
-    builds_for: ClassVar[tuple[str, ...]] = ("cpu",)
-    """The hardware of its artifacts."""
-
-    kind: Literal["text-embedding"]
-    input: Literal["text", "tokens"] = "text"
-    """What callers send: texts, which a tokenizer beside the encoder splits, or ids of tokens and a mask."""
-    pooling: Literal["mean", "cls", "max"] = "mean"
-    """How token vectors become one vector."""
-    normalize: bool = True
-    """Scale each vector to length 1, so that a dot product is the cosine."""
-    max_length: Annotated[int, Field(ge=2, le=8192)] = 256
-    """Longer texts are cut to this many tokens."""
-    trust_remote_code: bool = False
-    """Run Python that the model's repository brings along. Only for repositories you have read."""
+    pickle: Reason | None = None
+    """Load weights that are a pickle."""
+    remote_code: Reason | None = None
+    """Run Python that the model's repository brings along."""
 
 
-class Accept(Record):
-    """How far the built model may be from the framework's answer."""
-
-    cosine: Annotated[float, Field(ge=-1, le=1)] = 0.9999
-    """Lowest cosine similarity of any output row."""
-    absolute: Annotated[float, Field(gt=0)] = 1e-4
-    """Largest difference of any output value."""
+Labels = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
 
 
-class Batching(Record):
-    """How Triton gathers requests."""
+class TensorNarrowing(Record):
+    """What model.yaml says of a tensor where the graph leaves it open."""
 
-    max_batch: Annotated[int, Field(ge=1, le=4096)] = 32
-    """Largest batch the model is run with."""
-    queue_delay_us: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """How long a request may wait for company; 0 gathers only what waits already."""
+    datatype: DatatypeName | None = None
+    """Its type, for inline test inputs and for models that do not tell."""
+    shape: tuple[Annotated[int, Field(ge=-1)], ...] | None = None
+    """Its sizes without the batch dimension, -1 where they vary."""
+    labels: Labels | None = None
+    """What the places of an output mean."""
 
 
 class ModelSpec(Record):
@@ -82,32 +72,67 @@ class ModelSpec(Record):
     """The model's name; its folder and Triton's entry model have the same one."""
     description: Annotated[str, Field(min_length=1)]
     """What the model does, for people."""
-    source: Source
+    source: Source | None = None
     """Where the weights come from, at an exact version."""
-    recipe: TextEmbeddingRecipe
+    recipe: Recipe
     """How the source becomes a Triton repository."""
-    precision: Literal["fp32"] = "fp32"
+    trust: Trust = Trust()
+    """What the build may do that can run code from elsewhere."""
+    precision: WantedPrecision = "fp32"
     """Number format of the served weights."""
     accept: Accept = Accept()
     """What counts as equal to the framework."""
+    tensorrt: TensorRT | None = None
+    """How engines are built, for recipes with `format: tensorrt`."""
     batching: Batching = Batching()
     """How requests are gathered."""
-    test_inputs: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
-    """Texts that parity and served answers are checked with; include what your users will send."""
+    triton: TritonOptions = TritonOptions()
+    """Further parts of config.pbtxt."""
+    tensors: Mapping[str, TensorNarrowing] = Field(default_factory=dict)
+    """What is known of tensors beyond what the graph tells."""
+    test_inputs: Annotated[tuple[AnyTestInput, ...], Field(min_length=1)]
+    """What parity and served answers are checked with; include what your users will send."""
 
     @property
-    def layout(self) -> Literal["single", "ensemble"]:
+    def layout(self) -> Layout:
         """How many Triton models its artifact holds: one, or a pipeline of several."""
-        return "single" if self.recipe.input == "tokens" else "ensemble"
+        return self.recipe.layout
 
     @property
-    def hash(self) -> str:
-        """Changes whenever the artifact has to be built again."""
-        facts = {"builder": BUILDER_VERSION, "spec": self.model_dump(mode="json", exclude={"description"})}
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    def members(self) -> tuple[str, ...]:
+        """Other models that its artifact is made of."""
+        return self.recipe.members if isinstance(self.recipe, EnsembleRecipe) else ()
+
+    @property
+    def test_texts(self) -> tuple[str, ...]:
+        """The texts among its test inputs."""
+        return tuple(test_input.text for test_input in self.test_inputs if test_input.text is not None)
+
+    @property
+    def takes_texts(self) -> bool:
+        """Whether callers send it texts, as the tensor TEXT."""
+        return self.recipe.takes == "texts" and self.layout == "ensemble"
+
+    @property
+    def own_files(self) -> tuple[str, ...]:
+        """Files beside model.yaml that the build reads."""
+        config = (self.triton.config,) if self.triton.config else ()
+        tests = (file for test_input in self.test_inputs for file in test_input.own_files)
+        return tuple(dict.fromkeys((*self.recipe.own_files, *config, *tests)))
+
+    @property
+    def format(self) -> str | None:
+        """What Triton runs, for recipes that leave a choice."""
+        return getattr(self.recipe, "format", None)
+
+    @property
+    def builds_for(self) -> tuple[Literal["cpu", "gpu"], ...]:
+        """The kinds of machine that its artifacts run on; an ensemble's follow from its members too."""
+        if self.format == "tensorrt" or self.recipe.kind == "vllm" or self.precision == "fp16":
+            return ("gpu",)
+        return ("cpu",) if self.precision != "fp32" else ("cpu", "gpu")
 
     @model_validator(mode="after")
-    def _distinct_inputs(self) -> ModelSpec:
-        if len(set(self.test_inputs)) != len(self.test_inputs):
-            raise ValueError("test_inputs: a text stands twice; keep one of each")
+    def _consistent(self) -> ModelSpec:
+        refuse(model_faults(self))
         return self

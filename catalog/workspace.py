@@ -32,6 +32,9 @@ class Workspace:
     environment: Document[EnvironmentSpec]
     lock: Document[Lock]
     models: Mapping[str, Document[ModelSpec]]
+    """The models that its endpoints serve, and those that they are made of."""
+    hashes: Mapping[str, str]
+    """What the artifact of each of them depends on, in one hash."""
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -54,3 +57,11 @@ class Workspace:
             if variant.name != MAIN:
                 place = ("endpoints", name, variant.name, "model")
             yield ServedModel(variant.model or endpoint.model, variant.instance, place)
+
+    def builds_for(self, model: str) -> set[str]:
+        """The kinds of machine that a model's artifacts run on: cpu, gpu or both."""
+        spec = self.models[model].record
+        kinds: set[str] = set(spec.builds_for)
+        for member in spec.members:
+            kinds &= self.builds_for(member)
+        return kinds

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from catalog.documents import Document
-from catalog.errors import TritonstackError
+from catalog.errors import TritonstackError, UsageError
 from catalog.manifests import ARCHIVE_NAME, Manifest
+from catalog.model_hashes import model_hash
 from catalog.models import ModelSpec
 from catalog.project import Project
 from catalog.targets import Target, parse_target
 from model_build.archive import PackedArchive, pack
 from model_build.artifacts import ArtifactStore, BuildKey, read_manifest, verify_artifact
 from model_build.errors import CorruptArtifactError, LayoutError
-from model_build.layout import check_layout
 from model_build.progress import OnProgress, Steps, ignore_progress
 from model_build.recipes import Recipe, recipe_for
 from model_build.recipes.base import LaidRepository, Workshop
+from model_build.repository.layout import check_layout
 from model_build.serving_check import ServedCheck, ServingCheck
 from model_build.sources import FetchedSource, fetch_source
+from model_build.sources.base import hash_files
 from triton_runtime import find_installation
 
 COMMON_TOOLS = ("isal", "protobuf")
@@ -54,48 +57,60 @@ class BuildResult:
 def build_model(
     *,
     model: Document[ModelSpec],
+    members: Mapping[str, Document[ModelSpec]] = MappingProxyType({}),
     folders: BuildFolders,
     targets: Sequence[str] = ("cpu",),
     on_progress: OnProgress = ignore_progress,
 ) -> BuildResult:
     """The artifact of a model for one of `targets`, the most specific first, as an endpoint accepts them.
 
+    `members` are the models that it is made of, however deep; others may be among them.
     It is built unless the very same one lies in the local store already. Raises UsageError for what cannot
     be built, and ModelBuildError for what went wrong; then nothing new lies in the store.
     """
-    return _Build(model, folders, [parse_target(text) for text in targets], Steps(on_progress)).run()
+    models = {**members, model.record.name: model}
+    asked = [parse_target(text) for text in targets]
+    return _Build(model.record.name, models, folders, asked, Steps(on_progress)).run()
 
 
 class _Build:
     """One run."""
 
     def __init__(
-        self, model: Document[ModelSpec], folders: BuildFolders, targets: list[Target], steps: Steps
+        self,
+        name: str,
+        models: Mapping[str, Document[ModelSpec]],
+        folders: BuildFolders,
+        targets: list[Target],
+        steps: Steps,
     ) -> None:
-        self._model = model
-        self._spec = model.record
+        self._models = models
+        self._model = models[name]
+        self._spec = self._model.record
         self._folders = folders
         self._targets = targets
         self._steps = steps
-        self._recipe: Recipe = recipe_for(model)
-        for target in targets:
-            self._recipe.check_target(target)
+        self._recipe: Recipe = recipe_for(self._model)
+        _check_hardware(self._spec, targets)
         self._store = ArtifactStore(artifacts_dir=folders.artifacts, model=self._spec.name)
 
     def run(self) -> BuildResult:
         """Reuse or build."""
         source = self._steps.run("source", self._fetch, lambda found: f"revision {found.revision}")
-        key = BuildKey(self._spec.hash, source.revision, source.weights_sha256, _versions(self._recipe.tools))
+        spec_hash = model_hash(self._spec.name, self._models)
+        key = BuildKey(spec_hash, source.revision, source.weights_sha256, _versions(self._recipe.tools))
         with self._store.exclusive() as work:
             existing = self._find(key)
             return existing or self._make(source, key, work)
 
     def _fetch(self) -> FetchedSource:
+        if self._spec.source is None:
+            return FetchedSource(self._model.file.parent, "beside model.yaml", hash_files([]))
         return fetch_source(
             self._spec.source,
             model_folder=self._model.file.parent,
             cache_dir=self._folders.cache,
-            trust_remote_code=self._spec.recipe.trust_remote_code,
+            trust_remote_code=self._spec.trust.remote_code is not None,
         )
 
     def _find(self, key: BuildKey) -> BuildResult | None:
@@ -120,7 +135,15 @@ class _Build:
 
     def _make(self, source: FetchedSource, key: BuildKey, work: Path) -> BuildResult:
         installation = find_installation(home=self._folders.server)
-        workshop = Workshop(source, work, self._folders.cache, self._targets[0])
+        workshop = Workshop(
+            model=self._model,
+            source=source,
+            folder=work,
+            cache_dir=self._folders.cache,
+            target=self._targets[0],
+            installation=installation,
+            build_member=self._build_member,
+        )
         laid = self._recipe.lay_repository(workshop, self._steps)
         self._check_target(laid)
         packed = self._steps.run("pack", lambda: self._pack(laid, work), _describe_archive)
@@ -130,6 +153,7 @@ class _Build:
             entry=laid.entry,
             cases=laid.cases,
             accept=self._spec.accept,
+            precision=laid.precision,
             max_batch=self._spec.batching.max_batch,
             work=work / "serving",
         )
@@ -139,6 +163,11 @@ class _Build:
             "keep", lambda: self._store.keep(packed.file, manifest), lambda kept: kept.name[:12]
         )
         return BuildResult(manifest, folder, reused=False)
+
+    def _build_member(self, name: str) -> Path:
+        """The artifact of a model that this one is made of."""
+        member = _Build(name, self._models, self._folders, self._targets, self._steps)
+        return member.run().artifact_dir
 
     def _fits(self, target: Target) -> bool:
         """Whether what runs on `target` runs where it was asked for; not bound to a Python means any."""
@@ -169,10 +198,10 @@ class _Build:
             digest=packed.digest,
             target=str(laid.target),
             spec_hash=key.spec_hash,
-            source=self._spec.source,
+            source=self._spec.source or "",
             source_revision=source.revision,
             weights_sha256=source.weights_sha256,
-            precision=self._spec.precision,
+            precision=laid.precision,
             inputs=laid.inputs,
             outputs=laid.outputs,
             archive_bytes=packed.size_bytes,
@@ -181,8 +210,27 @@ class _Build:
             parity=(*laid.parity, served.parity),
             latency=served.latency,
             served_by=served.served_by,
+            tensorrt=laid.tensorrt,
+            candidates=laid.candidates,
+            environments=laid.environments,
+            max_batch=self._spec.batching.max_batch,
             tools=key.tools,
         )
+
+
+def _check_hardware(spec: ModelSpec, targets: Sequence[Target]) -> None:
+    for target in targets:
+        kind = "cpu" if target.hardware == "cpu" else "gpu"
+        if kind not in spec.builds_for:
+            raise UsageError(
+                f"{spec.name!r} is built for {' and '.join(spec.builds_for)}, not for {target}",
+                remedy="choose another instance type for its endpoint, or another precision or format",
+            )
+        if kind == "gpu" and not Path("/dev/nvidiactl").exists():
+            raise UsageError(
+                f"this machine has no GPU, and {target} is built and checked on one",
+                remedy="build it where there is one: without --local, `tritonstack build` does",
+            )
 
 
 def _versions(tools: Sequence[str]) -> dict[str, str]:

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from catalog.accepting import Accept, Precision
 from catalog.manifests import LatencyReport, ParityReport, ServedBy
-from catalog.models import Accept
 from endpoint_client import decode_reply, encode_request
 from model_build.archive import PackedArchive, unpack
+from model_build.cases import Case, join_cases, same_shapes
 from model_build.errors import ServingError
 from model_build.parity import Comparison, compare, judge
 from triton_runtime import TritonInstallation, TritonServer
@@ -34,17 +35,6 @@ MEASURED_REQUESTS = {"one": 50, "full": 8}
 AT_ONCE = 8
 QUIET = {"SAGEMAKER_TRITON_LOG_VERBOSE": "false"}
 HOSTED_AS = "tritonstack-check"
-
-
-@dataclass(frozen=True)
-class ServedCase:
-    """A request of one row and what the framework answers; the arrays begin with the batch dimension."""
-
-    name: str
-    inputs: Mapping[str, Array]
-    expected: Mapping[str, Array]
-    typical: bool = True
-    """Whether users send such a thing; only then does its latency say something."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +71,7 @@ class _Entrance:
             )
         return decode_reply(reply.body, content_type=reply.headers["content-type"]).outputs
 
-    def compare(self, label: str, case: ServedCase) -> list[Comparison]:
+    def compare(self, label: str, case: Case) -> list[Comparison]:
         """Ask for one case and compare every output."""
         outputs = self.ask(case.inputs)
         return [
@@ -97,8 +87,9 @@ class ServingCheck:
     installation: TritonInstallation
     packed: PackedArchive
     entry: str
-    cases: Sequence[ServedCase]
+    cases: Sequence[Case]
     accept: Accept
+    precision: Precision
     max_batch: int
     work: Path
     """A folder of the check's own, for what it unpacks and for the server's logs."""
@@ -113,7 +104,7 @@ class ServingCheck:
         hosted.parent.mkdir(parents=True)
         unpacked.rename(hosted)
         comparisons += self._multi_model(self.work / "multi")
-        report = judge("served", comparisons, self.accept)
+        report = judge("served", comparisons, self.accept, precision=self.precision)
         return ServedCheck(report, latency, served_by(self.installation))
 
     def _single_model(self, root: Path) -> tuple[list[Comparison], tuple[LatencyReport, ...]]:
@@ -122,7 +113,7 @@ class ServingCheck:
             server.wait_ready(timeout_s=READY_WITHIN_S)
             entrance = _Entrance(server, "/invocations", {})
             comparisons = [*self._alone(entrance), *self._together(entrance), *self._at_once(entrance)]
-            judge("served", comparisons, self.accept)
+            judge("served", comparisons, self.accept, precision=self.precision)
             return comparisons, tuple(self._latencies(entrance))
 
     def _multi_model(self, root: Path) -> list[Comparison]:
@@ -177,23 +168,6 @@ class ServingCheck:
             rows = list(itertools.islice(itertools.cycle(typical), self.max_batch))
             inputs = join_cases(rows).inputs
             yield _measure(entrance, inputs, batch=self.max_batch, requests=MEASURED_REQUESTS["full"])
-
-
-def same_shapes(cases: Sequence[ServedCase]) -> list[list[ServedCase]]:
-    """Cases that can be rows of one request, together; that of the first case first."""
-    groups: dict[tuple[tuple[int, ...], ...], list[ServedCase]] = {}
-    for case in cases:
-        groups.setdefault(tuple(array.shape for array in case.inputs.values()), []).append(case)
-    return list(groups.values())
-
-
-def join_cases(cases: Sequence[ServedCase]) -> ServedCase:
-    """Several rows as one request."""
-    return ServedCase(
-        f"{len(cases)} rows",
-        {name: np.concatenate([case.inputs[name] for case in cases]) for name in cases[0].inputs},
-        {name: np.concatenate([case.expected[name] for case in cases]) for name in cases[0].expected},
-    )
 
 
 def served_by(installation: TritonInstallation) -> ServedBy:

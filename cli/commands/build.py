@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
-from catalog.documents import Document, closest
+from catalog.documents import closest
 from catalog.errors import UsageError, shown_path
 from catalog.loading import load_workspace
 from catalog.locks import add_to_lock
 from catalog.manifests import Manifest
-from catalog.models import ModelSpec
 from catalog.targets import acceptable_targets
 from catalog.workspace import Workspace
 from cli.artifacts import publish_artifact, put_on_shelves
@@ -44,7 +43,7 @@ def build(
     cloud = state.cloud(workspace.spec) if upload else None
     results = []
     for model, targets in _wanted(workspace, models):
-        result = _build_one(state, model, targets)
+        result = _build_one(state, workspace, model, targets)
         results.append(result)
         if cloud is not None:
             publish_artifact(state, workspace, cloud, result.artifact_dir)
@@ -72,7 +71,7 @@ def _fill_shelves(state: Context, workspace: Workspace, cloud: Cloud, results: S
     put_on_shelves(state, workspace, cloud, shelf_copies(locked, models=built))
 
 
-def _wanted(workspace: Workspace, names: list[str] | None) -> Iterator[tuple[Document[ModelSpec], Targets]]:
+def _wanted(workspace: Workspace, names: list[str] | None) -> Iterator[tuple[str, Targets]]:
     """Each model to build, once for each kind of machine that its endpoints run on."""
     for name in names or []:
         if name not in workspace.models:
@@ -89,14 +88,14 @@ def _wanted(workspace: Workspace, names: list[str] | None) -> Iterator[tuple[Doc
         for served in workspace.serves(name)
         if not names or served.model in names
     }
-    for model, targets in sorted(needed):
-        yield workspace.models[model], targets
+    yield from sorted(needed)
 
 
-def _build_one(state: Context, model: Document[ModelSpec], targets: Targets) -> BuildResult:
-    with state.output.step(f"building {model.record.name}") as step:
+def _build_one(state: Context, workspace: Workspace, model: str, targets: Targets) -> BuildResult:
+    with state.output.step(f"building {model}") as step:
         result = build_model(
-            model=model,
+            model=workspace.models[model],
+            members=workspace.models,
             folders=BuildFolders.of(state.project),
             targets=targets,
             on_progress=lambda progress: _show(step, progress),

@@ -63,7 +63,7 @@ def invoke(
     workspace = load_workspace(state.project, environment)
     addressee = find_addressee(workspace, endpoint, model=model, variant=variant)
     _require_texts(addressee)
-    values = list(texts or addressee.model.test_inputs)
+    values = list(texts or addressee.model.test_texts)
     client = addressee.client(state.cloud(workspace.spec).client("sagemaker-runtime"))
     outputs = _infer(client, values, max_batch=addressee.model.batching.max_batch)
     state.output.result(
@@ -141,11 +141,11 @@ def _require_known(name: str, known: Iterable[str], complaint: str) -> None:
 
 
 def _require_texts(addressee: Addressee) -> None:
-    if addressee.model.recipe.input == "tokens":
+    if not addressee.model.takes_texts:
         raise UsageError(
-            f"the model {addressee.model.name!r} takes tokens, and this command sends texts",
-            remedy="tokenise them and send input_ids and attention_mask, int64 arrays, with endpoint_client: "
-            'EndpointClient(...).infer({"input_ids": ids, "attention_mask": mask})',
+            f"the model {addressee.model.name!r} takes no texts, and this command sends texts",
+            remedy="send its inputs as arrays with endpoint_client: "
+            "EndpointClient(...).infer({name: array, ...})",
         )
 
 

@@ -19,10 +19,10 @@ from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from torch.nn import functional
 
-from catalog.models import TextEmbeddingRecipe
+from catalog.recipes import TextEmbeddingRecipe
 from model_build.errors import ExportError
-from model_build.exporters.graph import OPSET, save_graph
-from model_build.exporters.records import ExportedGraph
+from model_build.graphs.onnx_file import OPSET, save_graph
+from model_build.graphs.records import ExportedGraph
 from model_build.sources import FetchedSource
 
 Array = NDArray[Any]
@@ -59,12 +59,14 @@ class PooledEncoder(torch.nn.Module):
 class TextEmbeddingFramework:
     """A model loaded in PyTorch: what the served one is measured against."""
 
-    def __init__(self, *, source: FetchedSource, recipe: TextEmbeddingRecipe) -> None:
+    def __init__(
+        self, *, source: FetchedSource, recipe: TextEmbeddingRecipe, trust_remote_code: bool
+    ) -> None:
         check_sentence_modules(source.folder, recipe)
         self._recipe = recipe
         with _quiet():
-            encoder = _load_encoder(source.folder, trust_remote_code=recipe.trust_remote_code)
-            self._tokenizer = _load_tokenizer(source.folder, trust_remote_code=recipe.trust_remote_code)
+            encoder = _load_encoder(source.folder, trust_remote_code=trust_remote_code)
+            self._tokenizer = _load_tokenizer(source.folder, trust_remote_code=trust_remote_code)
         self._module = PooledEncoder(encoder, recipe).eval()
         self.vocabulary_size = int(encoder.config.vocab_size)
         self._check_longest(encoder.config)

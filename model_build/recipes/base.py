@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from catalog.manifests import ParityReport, TensorSpec
+from catalog.accepting import Precision
+from catalog.documents import Document
+from catalog.manifests import CandidateReport, EnvironmentReport, ParityReport, TensorSpec
+from catalog.models import ModelSpec
 from catalog.targets import Target
+from model_build.cases import Case
 from model_build.progress import Steps
-from model_build.serving_check import ServedCase
 from model_build.sources import FetchedSource
+from triton_runtime import TritonInstallation
 
 
 @dataclass(frozen=True)
 class Workshop:
     """What a recipe works with."""
 
+    model: Document[ModelSpec]
     source: FetchedSource
     folder: Path
     """An empty folder that vanishes after the build."""
     cache_dir: Path
     target: Target
     """What was asked for."""
+    installation: TritonInstallation
+    """The server that the archive will be checked with."""
+    build_member: Callable[[str], Path]
+    """Builds another model for the same target, and gives the folder of its artifact."""
+
+    @property
+    def model_folder(self) -> Path:
+        """Where model.yaml lies, and the files that belong to it."""
+        return self.model.file.parent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +51,13 @@ class LaidRepository:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     parity: tuple[ParityReport, ...]
-    cases: Sequence[ServedCase]
+    cases: Sequence[Case]
     """What the served archive is asked, and the framework's answers."""
+    precision: Precision = "fp32"
+    tensorrt: str | None = None
+    """The TensorRT version that built its engines."""
+    candidates: tuple[CandidateReport, ...] = ()
+    environments: tuple[EnvironmentReport, ...] = ()
 
 
 class Recipe(Protocol):
@@ -47,9 +66,6 @@ class Recipe(Protocol):
     @property
     def tools(self) -> tuple[str, ...]:
         """The distributions whose versions the artifact's bytes depend on."""
-
-    def check_target(self, target: Target) -> None:
-        """Refuse a target that this recipe does not build for."""
 
     def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
         """Export, compare, and lay the repository, telling of each step."""

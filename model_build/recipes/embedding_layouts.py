@@ -14,17 +14,18 @@ import numpy as np
 
 from catalog.manifests import TensorSpec
 from catalog.models import ModelSpec
+from catalog.recipes import TextEmbeddingRecipe
+from model_build.cases import Case
 from model_build.execution_environment import build_environment, installed_requirement
-from model_build.exporters.records import ExportedGraph
+from model_build.graphs.records import SettledGraph
 from model_build.recipes.base import Workshop
-from model_build.repository import (
+from model_build.repository.parts import (
     EnsembleStep,
     add_ensemble,
-    add_onnx_model,
+    add_graph_model,
     add_python_model,
     environment_file,
 )
-from model_build.serving_check import ServedCase
 
 if TYPE_CHECKING:
     from model_build.exporters.text_embedding import TextEmbeddingFramework
@@ -41,21 +42,21 @@ class EmbeddingLayout(Protocol):
     def parts(self) -> tuple[str, ...]:
         """The names of the Triton models that are not the entry."""
 
-    def inputs(self, graph: ExportedGraph) -> tuple[TensorSpec, ...]:
+    def inputs(self, graph: SettledGraph) -> tuple[TensorSpec, ...]:
         """What callers send."""
 
     def lay(
-        self, repository: Path, graph: ExportedGraph, framework: TextEmbeddingFramework, workshop: Workshop
+        self, repository: Path, graph: SettledGraph, framework: TextEmbeddingFramework, workshop: Workshop
     ) -> str | None:
         """Fill the repository; the Python that it is bound to, or None for any."""
 
-    def cases(self, framework: TextEmbeddingFramework, output: str) -> Iterator[ServedCase]:
+    def cases(self, framework: TextEmbeddingFramework, output: str) -> Iterator[Case]:
         """What the served archive is asked, and the framework's answers."""
 
 
-def layout_for(spec: ModelSpec) -> EmbeddingLayout:
+def layout_for(spec: ModelSpec, recipe: TextEmbeddingRecipe) -> EmbeddingLayout:
     """The layout that a model's file asks for."""
-    return TokensIn(spec) if spec.recipe.input == "tokens" else TextsIn(spec)
+    return TokensIn(spec, recipe) if recipe.input == "tokens" else TextsIn(spec, recipe)
 
 
 class TextsIn:
@@ -63,16 +64,17 @@ class TextsIn:
 
     parts = (TOKENIZER, ENCODER)
 
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: ModelSpec, recipe: TextEmbeddingRecipe) -> None:
         self._spec = spec
+        self._recipe = recipe
 
-    def inputs(self, graph: ExportedGraph) -> tuple[TensorSpec, ...]:
+    def inputs(self, graph: SettledGraph) -> tuple[TensorSpec, ...]:
         """Texts, whatever the graph takes."""
         del graph
         return (TEXT,)
 
     def lay(
-        self, repository: Path, graph: ExportedGraph, framework: TextEmbeddingFramework, workshop: Workshop
+        self, repository: Path, graph: SettledGraph, framework: TextEmbeddingFramework, workshop: Workshop
     ) -> str | None:
         """Three folders; the tokenizer's packages may bind them to one Python."""
         batching = self._spec.batching
@@ -91,7 +93,14 @@ class TextsIn:
             cache_dir=workshop.cache_dir,
             python=workshop.target.python,
         )
-        add_onnx_model(repository, name=ENCODER, graph=graph, batching=batching)
+        add_graph_model(
+            repository,
+            name=ENCODER,
+            graph=graph,
+            batching=self._spec.batching,
+            triton=self._spec.triton,
+            target=workshop.target,
+        )
         add_ensemble(
             repository,
             name=self._spec.name,
@@ -102,12 +111,12 @@ class TextsIn:
         )
         return environment.python
 
-    def cases(self, framework: TextEmbeddingFramework, output: str) -> Iterator[ServedCase]:
+    def cases(self, framework: TextEmbeddingFramework, output: str) -> Iterator[Case]:
         """The test inputs, and with them the shortest text there is and one that must be cut."""
-        for name, text, typical in _texts(self._spec):
+        for name, text, typical in _texts(self._spec, self._recipe):
             expected = framework.embed_tokens(*framework.tokenize([text]))
             inputs = {TEXT.name: np.array([[text]], dtype=np.object_)}
-            yield ServedCase(name, inputs, {output: expected}, typical=typical)
+            yield Case(name, inputs, {output: expected}, typical=typical)
 
 
 class TokensIn:
@@ -115,26 +124,34 @@ class TokensIn:
 
     parts = ()
 
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: ModelSpec, recipe: TextEmbeddingRecipe) -> None:
         self._spec = spec
+        self._recipe = recipe
 
-    def inputs(self, graph: ExportedGraph) -> tuple[TensorSpec, ...]:
+    def inputs(self, graph: SettledGraph) -> tuple[TensorSpec, ...]:
         """What the graph takes."""
         return graph.inputs
 
     def lay(
-        self, repository: Path, graph: ExportedGraph, framework: TextEmbeddingFramework, workshop: Workshop
+        self, repository: Path, graph: SettledGraph, framework: TextEmbeddingFramework, workshop: Workshop
     ) -> str | None:
         """One folder, named as the model."""
-        del framework, workshop
-        add_onnx_model(repository, name=self._spec.name, graph=graph, batching=self._spec.batching)
+        del framework
+        add_graph_model(
+            repository,
+            name=self._spec.name,
+            graph=graph,
+            batching=self._spec.batching,
+            triton=self._spec.triton,
+            target=workshop.target,
+        )
         return None
 
-    def cases(self, framework: TextEmbeddingFramework, output: str) -> Iterator[ServedCase]:
+    def cases(self, framework: TextEmbeddingFramework, output: str) -> Iterator[Case]:
         """The tokens of each text alone, and those of all test inputs filled up to one length."""
-        for name, text, typical in _texts(self._spec):
+        for name, text, typical in _texts(self._spec, self._recipe):
             yield self._case(framework, output, name, framework.tokenize([text]), typical=typical)
-        ids, mask = framework.tokenize(self._spec.test_inputs)
+        ids, mask = framework.tokenize(self._spec.test_texts)
         for row in range(len(ids)):
             tokens = ids[row : row + 1], mask[row : row + 1]
             yield self._case(framework, output, f"test input {row + 1}, padded", tokens, typical=False)
@@ -147,21 +164,22 @@ class TokensIn:
         tokens: tuple[np.ndarray, np.ndarray],
         *,
         typical: bool,
-    ) -> ServedCase:
+    ) -> Case:
         ids, mask = tokens
         inputs = {"input_ids": ids, "attention_mask": mask}
-        return ServedCase(name, inputs, {output: framework.embed_tokens(ids, mask)}, typical=typical)
+        return Case(name, inputs, {output: framework.embed_tokens(ids, mask)}, typical=typical)
 
 
-def _texts(spec: ModelSpec) -> Iterator[tuple[str, str, bool]]:
+def _texts(spec: ModelSpec, recipe: TextEmbeddingRecipe) -> Iterator[tuple[str, str, bool]]:
     """Names and texts to ask for, and whether users send such a thing."""
-    for number, text in enumerate(spec.test_inputs, start=1):
+    texts = spec.test_texts
+    for number, text in enumerate(texts, start=1):
         yield f"test input {number}", text, True
     yield "an empty text", "", False
-    yield "a text to cut", " ".join(spec.test_inputs * (spec.recipe.max_length // 4 + 1)), False
+    yield "a text to cut", " ".join(texts * (recipe.max_length // 4 + 1)), False
 
 
-def _steps(graph: ExportedGraph) -> Sequence[EnsembleStep]:
+def _steps(graph: SettledGraph) -> Sequence[EnsembleStep]:
     tokens = {tensor.name: tensor.name for tensor in graph.inputs}
     vectors = {tensor.name: tensor.name for tensor in graph.outputs}
     return [

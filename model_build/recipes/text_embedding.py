@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catalog.documents import Document
-from catalog.errors import InvalidFilesError, UsageError
-from catalog.manifests import ParityReport
+from catalog.errors import InvalidFilesError
 from catalog.models import ModelSpec
+from catalog.recipes import TextEmbeddingRecipe
 from catalog.targets import Target
-from model_build.exporters.records import ExportedGraph
-from model_build.parity import Comparison, compare, judge
+from model_build.cases import Case
+from model_build.graphs.records import ExportedGraph
+from model_build.graphs.settle import settle_graph
 from model_build.progress import Steps
 from model_build.recipes.base import LaidRepository, Workshop
 from model_build.recipes.embedding_layouts import layout_for
@@ -31,9 +32,10 @@ class TextEmbedding:
 
     tools = ("torch", "transformers", "tokenizers", "onnx", "onnx-ir", "onnxscript", "onnxruntime")
 
-    def __init__(self, model: Document[ModelSpec]) -> None:
+    def __init__(self, model: Document[ModelSpec], recipe: TextEmbeddingRecipe) -> None:
         self._spec = model.record
-        self._layout = layout_for(self._spec)
+        self._recipe = recipe
+        self._layout = layout_for(self._spec, recipe)
         if self._spec.name in self._layout.parts:
             raise InvalidFilesError(
                 [
@@ -45,80 +47,69 @@ class TextEmbedding:
                 ]
             )
 
-    def check_target(self, target: Target) -> None:
-        """This recipe builds for processors."""
-        if target.hardware != "cpu":
-            raise UsageError(
-                f"the recipe text-embedding builds for cpu, not for {target}",
-                remedy="choose an instance type without a GPU for this endpoint, for example ml.c7i.xlarge",
-            )
-
     def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
         """Load the framework, export, compare, and lay the repository."""
         framework = steps.run(
             "load", lambda: self._load(workshop), lambda loaded: f"vocabulary of {loaded.vocabulary_size}"
         )
         graph = steps.run("export", lambda: framework.export(workshop.folder / "graph"), _describe_graph)
-        parity = steps.run("compare graph", lambda: self._compare_graph(framework, graph), describe_parity)
+        cases = list(self._token_cases(framework, graph.outputs[0].name))
+        settled = settle_graph(graph, cases=cases, spec=self._spec, workshop=workshop, steps=steps)
         repository = workshop.folder / "repository"
         python = steps.run(
             "repository",
-            lambda: self._layout.lay(repository, graph, framework, workshop),
+            lambda: self._layout.lay(repository, settled, framework, workshop),
             lambda bound: f"{', '.join((self._spec.name, *self._layout.parts))}; runs on {_any(bound)}",
         )
         return LaidRepository(
             folder=repository,
             entry=self._spec.name,
             target=Target(workshop.target.hardware, python),
-            inputs=self._layout.inputs(graph),
-            outputs=graph.outputs,
-            parity=(parity,),
-            cases=list(self._layout.cases(framework, graph.outputs[0].name)),
+            inputs=self._layout.inputs(settled),
+            outputs=settled.outputs,
+            parity=(settled.parity,),
+            cases=list(self._layout.cases(framework, settled.outputs[0].name)),
+            precision=settled.precision,
+            tensorrt=settled.tensorrt,
+            candidates=settled.candidates,
         )
 
     def _load(self, workshop: Workshop) -> TextEmbeddingFramework:
         # torch takes seconds to import, and a build that finds its artifact does not need it.
         from model_build.exporters.text_embedding import TextEmbeddingFramework  # noqa: PLC0415
 
-        return TextEmbeddingFramework(source=workshop.source, recipe=self._spec.recipe)
+        return TextEmbeddingFramework(
+            source=workshop.source,
+            recipe=self._recipe,
+            trust_remote_code=self._spec.trust.remote_code is not None,
+        )
 
-    def _compare_graph(self, framework: TextEmbeddingFramework, graph: ExportedGraph) -> ParityReport:
-        import onnxruntime  # noqa: PLC0415 - nor does that build need this
+    def _token_cases(self, framework: TextEmbeddingFramework, output: str) -> Iterator[Case]:
+        for name, ids, mask, typical in self._tokens(framework):
+            yield Case(
+                name,
+                {"input_ids": ids, "attention_mask": mask},
+                {output: framework.embed_tokens(ids, mask)},
+                typical=typical,
+            )
 
-        session = onnxruntime.InferenceSession(str(graph.file), providers=["CPUExecutionProvider"])
-        comparisons: list[Comparison] = []
-        for case, ids, mask in self._token_cases(framework):
-            actual = session.run(None, {"input_ids": ids, "attention_mask": mask})
-            expected = [framework.embed_tokens(ids, mask)]
-            comparisons += [
-                compare(case, tensor.name, actual=ours, expected=theirs)
-                for tensor, ours, theirs in zip(graph.outputs, actual, expected, strict=True)
-            ]
-        return judge("graph", comparisons, self._spec.accept)
-
-    def _token_cases(self, framework: TextEmbeddingFramework) -> Iterator[tuple[str, Array, Array]]:
+    def _tokens(self, framework: TextEmbeddingFramework) -> Iterator[tuple[str, Array, Array, bool]]:
         random = np.random.default_rng(RANDOM_SEED)
-        for batch, length in shapes_to_compare(self._spec.batching.max_batch, self._spec.recipe.max_length):
+        for batch, length in shapes_to_compare(self._spec.batching.max_batch, self._recipe.max_length):
             ids = random.integers(0, framework.vocabulary_size, (batch, length), dtype=np.int64)
             used = np.maximum(1, length - np.arange(batch) * 3)
             mask = (np.arange(length) < used[:, None]).astype(np.int64)
-            yield f"random tokens {batch}x{length}", ids, mask
-        texts = self._spec.test_inputs
+            yield f"random tokens {batch}x{length}", ids, mask, False
+        texts = self._spec.test_texts
         for begin in range(0, len(texts), self._spec.batching.max_batch):
-            yield "test inputs", *framework.tokenize(texts[begin : begin + self._spec.batching.max_batch])
+            ids, mask = framework.tokenize(texts[begin : begin + self._spec.batching.max_batch])
+            yield "test inputs", ids, mask, True
 
 
 def shapes_to_compare(max_batch: int, max_length: int) -> list[tuple[int, int]]:
     """Batches and lengths at their bounds, odd ones between them; the largest is as large as needed only."""
     shapes = [(1, 1), (1, 2), (2, 1), (3, 17), (1, max_length - 1), (2, max_length), (max_batch, 13)]
     return sorted({(min(batch, max_batch), min(length, max_length)) for batch, length in shapes})
-
-
-def describe_parity(report: ParityReport) -> str:
-    """A report in a few words."""
-    return (
-        f"{report.cases} cases, cosine >= {report.min_cosine:.7f}, error <= {report.max_absolute_error:.1e}"
-    )
 
 
 def _describe_graph(graph: ExportedGraph) -> str:

@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from catalog.errors import FileProblem, InvalidFilesError
-from catalog.loading import load_model, load_workspace
+from catalog.loading import load_models, load_workspace
 from catalog.locks import Lock, LockedArtifact, write_lock
+from catalog.model_hashes import model_hash
 from catalog.workspace import Workspace
 from tests.environments import NAME, Data, write_environment
 
@@ -47,7 +48,7 @@ def locked(
     project = write_environment(folder, environment(endpoint, **changes))
     entry = LockedArtifact(
         digest=DIGEST,
-        spec_hash=load_model(project, "encoder").record.hash,
+        spec_hash=model_hash("encoder", load_models(project, "encoder")),
         archive_bytes=1,
         unpacked_bytes=1,
     )

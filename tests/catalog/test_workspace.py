@@ -6,8 +6,9 @@ import pytest
 
 from catalog.errors import InvalidFilesError, UsageError
 from catalog.fitness import unbuilt
-from catalog.loading import load_model, load_workspace, validate_project
+from catalog.loading import load_models, load_workspace, validate_project
 from catalog.locks import Lock, LockedArtifact, load_lock, write_lock
+from catalog.model_hashes import model_hash
 from catalog.project import Project, find_project
 from tests.projects import edit
 
@@ -17,7 +18,7 @@ DIGEST = "ab" * 32
 def lock_artifact(project: Project, *, target: str = "cpu", spec_hash: str | None = None) -> None:
     artifact = LockedArtifact(
         digest=DIGEST,
-        spec_hash=spec_hash or load_model(project, "minilm").record.hash,
+        spec_hash=spec_hash or model_hash("minilm", load_models(project, "minilm")),
         archive_bytes=10,
         unpacked_bytes=20,
     )

@@ -44,7 +44,7 @@ def write_assembly(folder: Path, template: dict[str, Any]) -> None:
 def built(project: Project, account: str) -> Project:
     """A project whose endpoint is built, and a CDK that synthesises the folder `assembly`."""
     edit(project.environment_file("dev"), "1" * 12, account)
-    spec_hash = load_workspace(project, "dev").models["minilm"].record.hash
+    spec_hash = load_workspace(project, "dev").hashes["minilm"]
     artifact = LockedArtifact(digest="ab" * 32, spec_hash=spec_hash, archive_bytes=1, unpacked_bytes=1)
     write_lock(project.lock_file("dev"), Lock(models={"minilm": {"cpu": artifact}}))
     write_assembly(project.root / "assembly", endpoint_template())

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catalog.loading import load_model
+from catalog.loading import load_models
 from catalog.locks import Lock, add_to_lock, load_lock, write_lock
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, ServedBy
+from catalog.model_hashes import model_hash
 from catalog.naming import artifact_prefix
 from catalog.project import Project
 from cli.commands import invoke
@@ -131,7 +132,7 @@ def manifest_of(project: Project, *, model: str = "minilm", digest: str = DIGEST
         entry_model=model,
         digest=digest,
         target="cpu",
-        spec_hash=load_model(project, "minilm").record.hash,
+        spec_hash=model_hash("minilm", load_models(project, "minilm")),
         source="file://x",
         source_revision="1",
         weights_sha256="1" * 64,

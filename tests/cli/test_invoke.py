@@ -29,12 +29,12 @@ def project_with(project: Project, endpoint: str) -> Workspace:
         name: {
             "cpu": LockedArtifact(
                 digest=DIGEST,
-                spec_hash=document.record.hash,
+                spec_hash=spec_hash,
                 archive_bytes=1,
                 unpacked_bytes=1,
             )
         }
-        for name, document in workspace.models.items()
+        for name, spec_hash in workspace.hashes.items()
     }
     write_lock(project.lock_file("dev"), Lock(models=models))
     return load_workspace(project, "dev")
@@ -148,5 +148,5 @@ def test_a_model_of_tokens_is_not_asked_with_texts(
     code = run(["--project", str(project.root), "invoke", "dev", "search", "a text"])
     said = capsys.readouterr().err
     assert code == 2
-    assert "the model 'minilm' takes tokens, and this command sends texts" in said
-    assert "input_ids and attention_mask" in said
+    assert "the model 'minilm' takes no texts, and this command sends texts" in said
+    assert "EndpointClient(...).infer" in said

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from catalog.models import TextEmbeddingRecipe
 from catalog.project import find_project
+from catalog.recipes import TextEmbeddingRecipe
 from model_build.build import BuildFolders
-from model_build.exporters.records import ExportedGraph
+from model_build.graphs.records import ExportedGraph
 from model_build.sources import FetchedSource, fetch_source
 from tests.model_build.tiny import save_tiny_model
 
@@ -35,7 +35,7 @@ def tiny_graph(
 ) -> ExportedGraph:
     from model_build.exporters.text_embedding import TextEmbeddingFramework
 
-    framework = TextEmbeddingFramework(source=tiny_source, recipe=tiny_recipe)
+    framework = TextEmbeddingFramework(source=tiny_source, recipe=tiny_recipe, trust_remote_code=False)
     return framework.export(tmp_path_factory.mktemp("graph") / "1")
 
 

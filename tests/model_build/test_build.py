@@ -18,9 +18,9 @@ from catalog.project import find_project
 from endpoint_client import decode_reply, encode_request
 from model_build import BuildFolders, Progress, build_model, verify_artifact
 from model_build.archive import unpack
+from model_build.cases import Case, join_cases, same_shapes
 from model_build.errors import ParityError, ServingError, SourceError
 from model_build.recipes.embedding_layouts import TOKENIZER_CODE
-from model_build.serving_check import ServedCase, join_cases, same_shapes
 from tests.model_build.tiny import TEXTS, write_model
 from triton_runtime import TritonFailedError, TritonNotFoundError, TritonServer, find_installation
 
@@ -32,8 +32,8 @@ def nothing_is_left(folders: BuildFolders) -> bool:
 
 
 def test_a_target_without_its_recipe_is_refused_first(tmp_path: Path, folders: BuildFolders) -> None:
-    model = write_model(tmp_path, source="file://nowhere")
-    with pytest.raises(UsageError, match="builds for cpu"):
+    model = write_model(tmp_path, source="file://nowhere", extra="precision: int8\n")
+    with pytest.raises(UsageError, match="built for cpu, not for sm86"):
         build_model(model=model, folders=folders, targets=["sm86-24.09"])
 
 
@@ -220,11 +220,11 @@ def test_minilm(tmp_path: Path, folders: BuildFolders) -> None:
 
 def test_only_cases_of_one_shape_share_a_request() -> None:
     short, long = np.array([[1]]), np.array([[1, 2]])
-    cases = [ServedCase(name, {"x": array}, {}) for name, array in (("a", short), ("b", long), ("c", short))]
+    cases = [Case(name, {"x": array}, {}) for name, array in (("a", short), ("b", long), ("c", short))]
     assert [[case.name for case in group] for group in same_shapes(cases)] == [["a", "c"], ["b"]]
 
 
 def test_cases_are_joined_row_by_row() -> None:
-    cases = [ServedCase(str(n), {"x": np.array([[n]])}, {"y": np.array([[-n]])}) for n in (1, 2)]
+    cases = [Case(str(n), {"x": np.array([[n]])}, {"y": np.array([[-n]])}) for n in (1, 2)]
     joined = join_cases(cases)
     assert (joined.inputs["x"].tolist(), joined.expected["y"].tolist()) == ([[1], [2]], [[-1], [-2]])

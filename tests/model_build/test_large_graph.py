@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 from model_build.archive import pack
-from model_build.exporters.graph import OPSET, save_graph
+from model_build.graphs.onnx_file import OPSET, save_graph
 
 ROWS, WIDTH = 9_000_000, 64
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from catalog.manifests import TensorSpec
-from catalog.models import Batching
-from model_build.config import read_config
+from catalog.manifests import ParityReport, TensorSpec
+from catalog.targets import Target
+from catalog.triton_options import Batching, TritonOptions
 from model_build.errors import LayoutError
-from model_build.exporters.records import ExportedGraph
-from model_build.layout import check_layout
-from model_build.repository import EnsembleStep, add_ensemble, add_onnx_model, add_python_model
+from model_build.graphs.records import SettledGraph
+from model_build.repository.config import read_config
+from model_build.repository.layout import check_layout
+from model_build.repository.parts import EnsembleStep, add_ensemble, add_graph_model, add_python_model
 
 TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
 IDS = TensorSpec(name="ids", datatype="INT64", shape=(-1,))
@@ -31,8 +32,18 @@ def repository(tmp_path: Path) -> Path:
     exported = tmp_path / "exported"
     exported.mkdir()
     (exported / "model.onnx").write_bytes(b"graph")
-    graph = ExportedGraph(exported / "model.onnx", (IDS,), (VECTOR,))
-    add_onnx_model(folder, name="run", graph=graph, batching=BATCHING)
+    parity = ParityReport(stage="graph", cases=1, min_cosine=1.0, max_absolute_error=0.0)
+    settled = SettledGraph(
+        folder=exported,
+        backend="onnxruntime",
+        precision="fp32",
+        inputs=(IDS,),
+        outputs=(VECTOR,),
+        parity=parity,
+    )
+    add_graph_model(
+        folder, name="run", graph=settled, batching=BATCHING, triton=TritonOptions(), target=Target("cpu")
+    )
     steps = [
         EnsembleStep("cut", {"TEXT": "TEXT"}, {"ids": "ids"}),
         EnsembleStep("run", {"ids": "ids"}, {"vector": "vector"}),

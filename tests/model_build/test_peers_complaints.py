@@ -12,8 +12,8 @@ import pytest
 from catalog.manifests import TensorSpec
 from model_build.errors import LayoutError
 from model_build.execution_environment import build_environment, installed_requirement
-from model_build.layout import ENSEMBLE_TEXT, check_layout
-from model_build.repository import EnsembleStep, add_ensemble
+from model_build.repository.layout import ENSEMBLE_TEXT, check_layout
+from model_build.repository.parts import EnsembleStep, add_ensemble
 
 TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
 

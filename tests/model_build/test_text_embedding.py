@@ -16,14 +16,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer
 
-from catalog.errors import InvalidFilesError, UsageError
-from catalog.models import TextEmbeddingRecipe
-from catalog.targets import Target
+from catalog.errors import InvalidFilesError
+from catalog.recipes import TextEmbeddingRecipe
 from model_build.archive import sha256_of
 from model_build.errors import ExportError
-from model_build.exporters.graph import save_graph
-from model_build.exporters.records import ExportedGraph
 from model_build.exporters.text_embedding import TextEmbeddingFramework
+from model_build.graphs.onnx_file import save_graph
+from model_build.graphs.records import ExportedGraph
 from model_build.recipes import recipe_for
 from model_build.recipes.text_embedding import shapes_to_compare
 from model_build.sources import FetchedSource
@@ -65,7 +64,9 @@ def test_graph_tells_nothing_of_this_machine(tiny_graph: ExportedGraph) -> None:
 
 @pytest.mark.parametrize("pooling", ["cls", "max"])
 def test_every_pooling_equals_the_framework(tiny_source: FetchedSource, tmp_path: Path, pooling: str) -> None:
-    framework = TextEmbeddingFramework(source=tiny_source, recipe=recipe(pooling=pooling, normalize=False))
+    framework = TextEmbeddingFramework(
+        source=tiny_source, recipe=recipe(pooling=pooling, normalize=False), trust_remote_code=False
+    )
     graph = framework.export(tmp_path / "1")
     ids, mask = framework.tokenize(TEXTS)
     expected = framework.embed_tokens(ids, mask)
@@ -92,12 +93,13 @@ def test_same_bytes_in_another_process_and_folder(
     source = copied(tiny_source, tmp_path / "elsewhere")
     script = (
         "import sys; from pathlib import Path\n"
-        "from catalog.models import TextEmbeddingRecipe\n"
+        "from catalog.recipes import TextEmbeddingRecipe\n"
         "from model_build.exporters.text_embedding import TextEmbeddingFramework\n"
         "from model_build.sources import FetchedSource\n"
         "recipe = TextEmbeddingRecipe(kind='text-embedding', max_length=24)\n"
         "source = FetchedSource(Path(sys.argv[1]), '', '')\n"
-        "TextEmbeddingFramework(source=source, recipe=recipe).export(Path(sys.argv[2]))\n"
+        "framework = TextEmbeddingFramework(source=source, recipe=recipe, trust_remote_code=False)\n"
+        "framework.export(Path(sys.argv[2]))\n"
     )
     command = [sys.executable, "-c", script, str(source.folder), str(tmp_path / "other")]
     subprocess.run(command, check=True, cwd=REPOSITORY, env={"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "4"})
@@ -116,7 +118,7 @@ def test_large_weights_lie_beside_the_graph(tiny_graph: ExportedGraph, tmp_path:
 def test_served_tokenizer_spells_out_padding_and_truncation(
     tiny_source: FetchedSource, tiny_recipe: TextEmbeddingRecipe
 ) -> None:
-    framework = TextEmbeddingFramework(source=tiny_source, recipe=tiny_recipe)
+    framework = TextEmbeddingFramework(source=tiny_source, recipe=tiny_recipe, trust_remote_code=False)
     tokenizer = Tokenizer.from_str(framework.served_tokenizer())
     encodings = tokenizer.encode_batch_fast([TEXTS[0], "a " * 100, ""])
     assert [len(encoding.ids) for encoding in encodings] == [24, 24, 24]
@@ -127,7 +129,9 @@ def test_served_tokenizer_spells_out_padding_and_truncation(
 
 def test_longer_texts_than_the_model_has_positions_for(tiny_source: FetchedSource) -> None:
     with pytest.raises(ExportError, match=f"texts of {POSITIONS + 1} tokens.*has {POSITIONS} positions"):
-        TextEmbeddingFramework(source=tiny_source, recipe=recipe(max_length=POSITIONS + 1))
+        TextEmbeddingFramework(
+            source=tiny_source, recipe=recipe(max_length=POSITIONS + 1), trust_remote_code=False
+        )
 
 
 def test_weights_that_do_not_fill_the_model(tiny_source: FetchedSource, tmp_path: Path) -> None:
@@ -136,7 +140,7 @@ def test_weights_that_do_not_fill_the_model(tiny_source: FetchedSource, tmp_path
     del weights["encoder.layer.1.output.dense.weight"]
     save_file(weights, source.folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ExportError, match=r"missing: encoder\.layer\.1\.output\.dense\.weight"):
-        TextEmbeddingFramework(source=source, recipe=recipe())
+        TextEmbeddingFramework(source=source, recipe=recipe(), trust_remote_code=False)
 
 
 @pytest.mark.parametrize("damaged", ["model.safetensors", "config.json", "tokenizer.json"])
@@ -144,7 +148,7 @@ def test_damaged_files(tiny_source: FetchedSource, tmp_path: Path, damaged: str)
     source = copied(tiny_source, tmp_path / "model")
     (source.folder / damaged).write_text("damaged")
     with pytest.raises(ExportError, match="transformers cannot load the"):
-        TextEmbeddingFramework(source=source, recipe=recipe())
+        TextEmbeddingFramework(source=source, recipe=recipe(), trust_remote_code=False)
 
 
 def sentence_model(source: FetchedSource, folder: Path, last: str, pooling: dict[str, bool]) -> FetchedSource:
@@ -164,15 +168,15 @@ def sentence_model(source: FetchedSource, folder: Path, last: str, pooling: dict
 def test_layers_that_would_be_lost_are_refused(tiny_source: FetchedSource, tmp_path: Path) -> None:
     source = sentence_model(tiny_source, tmp_path / "m", "Dense", {"pooling_mode_mean_tokens": True})
     with pytest.raises(ExportError, match="a layer of kind Dense"):
-        TextEmbeddingFramework(source=source, recipe=recipe())
+        TextEmbeddingFramework(source=source, recipe=recipe(), trust_remote_code=False)
 
 
 def test_another_pooling_than_it_was_trained_with(tiny_source: FetchedSource, tmp_path: Path) -> None:
     source = sentence_model(tiny_source, tmp_path / "m", "Normalize", {"pooling_mode_cls_token": True})
     with pytest.raises(ExportError, match="trained with cls pooling, the recipe says mean") as caught:
-        TextEmbeddingFramework(source=source, recipe=recipe())
+        TextEmbeddingFramework(source=source, recipe=recipe(), trust_remote_code=False)
     assert "pooling: cls" in str(caught.value)
-    TextEmbeddingFramework(source=source, recipe=recipe(pooling="cls"))
+    TextEmbeddingFramework(source=source, recipe=recipe(pooling="cls"), trust_remote_code=False)
 
 
 def test_shapes_reach_the_bounds_and_not_beyond() -> None:
@@ -191,8 +195,3 @@ def test_a_model_without_parts_may_have_their_names(tmp_path: Path, name: str) -
     model = write_model(tmp_path, name=name, source="file://x", takes="tokens")
     assert recipe_for(model)
     assert model.record.layout == "single"
-
-
-def test_gpu_targets_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"builds for cpu, not for sm86-24\.09"):
-        recipe_for(write_model(tmp_path, source="file://x")).check_target(Target("sm86-24.09"))

@@ -179,7 +179,7 @@ def lock_everything(project: Project, environment: str) -> Workspace:
             target = acceptable_targets(served.instance, workspace.spec.release)[-1]
             models.setdefault(served.model, {})[target] = LockedArtifact(
                 digest=DIGEST,
-                spec_hash=workspace.models[served.model].record.hash,
+                spec_hash=workspace.hashes[served.model],
                 archive_bytes=90_000_000,
                 unpacked_bytes=180_000_000,
             )

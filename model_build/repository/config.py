@@ -16,7 +16,7 @@ from typing import Any
 from google.protobuf import text_format
 
 from catalog.manifests import TensorSpec
-from catalog.models import Batching
+from catalog.triton_options import Batching
 
 CONFIG_NAME = "config.pbtxt"
 SCHEMA_FILE = "grpc/model_config_pb2.py"

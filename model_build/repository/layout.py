@@ -14,8 +14,8 @@ from typing import Any
 from google.protobuf import text_format
 
 from model_build.archive import is_safe_name
-from model_build.config import CONFIG_NAME, read_config
 from model_build.errors import LayoutError
+from model_build.repository.config import CONFIG_NAME, read_config
 
 # What the multi-model front end looks for in the text of a configuration.
 ENSEMBLE_TEXT = re.compile(r'platform:\s*"ensemble"')

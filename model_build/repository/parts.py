@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catalog.manifests import TensorSpec
-from catalog.models import Batching
-from model_build import config
+from catalog.targets import Target
+from catalog.triton_options import Batching, TritonOptions
 from model_build.execution_environment import ARCHIVE_NAME, PARAMETER, PARAMETER_VALUE
-from model_build.exporters.records import ExportedGraph
+from model_build.graphs.records import SettledGraph
+from model_build.repository import config
 
 VERSION = "1"
 ENSEMBLE_NOTE = """\
@@ -29,15 +30,24 @@ class EnsembleStep:
     outputs: dict[str, str]
 
 
-def add_onnx_model(repository: Path, *, name: str, graph: ExportedGraph, batching: Batching) -> None:
-    """A graph that Triton's onnxruntime backend runs; moves the exported files into the repository."""
+def add_graph_model(
+    repository: Path,
+    *,
+    name: str,
+    graph: SettledGraph,
+    batching: Batching,
+    triton: TritonOptions,
+    target: Target,
+) -> None:
+    """A graph that one of Triton's backends runs; moves its files into the repository."""
+    del triton, target
     folder = repository / name
     folder.mkdir(parents=True)
-    graph.file.parent.rename(folder / VERSION)
+    graph.folder.rename(folder / VERSION)
     message = config.model_config(
         name=name, inputs=graph.inputs, outputs=graph.outputs, max_batch=batching.max_batch
     )
-    message.backend = "onnxruntime"
+    message.backend = graph.backend
     config.batch_dynamically(message, batching)
     config.run_on_cpu(message)
     config.write_config(message, folder)

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from catalog.manifests import TensorSpec
 from model_build.errors import ExportError
-from model_build.exporters.records import ExportedGraph
+from model_build.graphs.records import ExportedGraph
 
 GRAPH_NAME = "model.onnx"
 WEIGHTS_NAME = "model.onnx.data"

@@ -1,0 +1,74 @@
+"""What the parts of a model's file have to be to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from catalog.documents import Fault
+
+if TYPE_CHECKING:
+    from catalog.models import ModelSpec
+
+_WRITE = {
+    "texts": "write texts",
+    "questions": "write `question: ...` and `context: ...`",
+    "images": "write `image: <file>`",
+    "tensors": "write `inputs: {...}`, `file: <file>.npz` or `random: {}`",
+}
+_SOURCELESS = ("python", "ensemble", "torchscript")
+"""Recipes whose model can lie beside model.yaml altogether."""
+
+
+def model_faults(spec: ModelSpec) -> Iterator[Fault]:
+    """Everything that does not go together."""
+    yield from _source_faults(spec)
+    yield from _input_faults(spec)
+    yield from _precision_faults(spec)
+    yield from _tensorrt_faults(spec)
+
+
+def _source_faults(spec: ModelSpec) -> Iterator[Fault]:
+    kind = spec.recipe.kind
+    if spec.source is None and kind not in _SOURCELESS:
+        yield Fault(("source",), f"the recipe {kind} needs a source", "say where the weights come from")
+    if spec.source is not None and kind == "ensemble":
+        yield Fault(("source",), "an ensemble is made of its steps' models and has no source", "remove it")
+
+
+def _input_faults(spec: ModelSpec) -> Iterator[Fault]:
+    # A model without an ensemble's types of its own takes whatever its first steps take.
+    takes = spec.recipe.takes
+    for index, test_input in enumerate(spec.test_inputs):
+        if test_input.kind != takes:
+            yield Fault(
+                ("test_inputs", index),
+                f"the recipe {spec.recipe.kind} is not tested with this",
+                _WRITE[takes],
+            )
+    for index, test_input in enumerate(spec.test_inputs):
+        if spec.test_inputs.index(test_input) != index:
+            yield Fault(("test_inputs", index), "this stands twice", "keep one of the two")
+
+
+def _precision_faults(spec: ModelSpec) -> Iterator[Fault]:
+    if spec.precision == "fp32" or spec.format in ("onnx", "tensorrt"):
+        return
+    yield Fault(
+        ("precision",),
+        f"{spec.precision} is made from an ONNX graph, and this model has none",
+        "write `precision: fp32`",
+    )
+
+
+def _tensorrt_faults(spec: ModelSpec) -> Iterator[Fault]:
+    if spec.tensorrt is not None and spec.format != "tensorrt":
+        yield Fault(
+            ("tensorrt",), "this model is not built with TensorRT", "add `format: tensorrt` to recipe"
+        )
+    if spec.format == "tensorrt" and spec.precision == "auto":
+        yield Fault(
+            ("precision",),
+            "auto chooses among graphs for processors, and TensorRT runs on GPUs",
+            "choose one of fp32, fp16, bf16 and int8",
+        )

@@ -1,0 +1,40 @@
+"""What a model is asked while it is built, and the framework's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request and what the framework answers; a batch is the arrays' first dimension."""
+
+    name: str
+    inputs: Mapping[str, Array]
+    expected: Mapping[str, Array]
+    typical: bool = True
+    """Whether users send such a thing; only then does its latency say something."""
+
+
+def same_shapes(cases: Sequence[Case]) -> list[list[Case]]:
+    """Cases that can be rows of one request, together; that of the first case first."""
+    groups: dict[tuple[tuple[int, ...], ...], list[Case]] = {}
+    for case in cases:
+        groups.setdefault(tuple(array.shape for array in case.inputs.values()), []).append(case)
+    return list(groups.values())
+
+
+def join_cases(cases: Sequence[Case]) -> Case:
+    """Several rows as one request."""
+    return Case(
+        f"{len(cases)} rows",
+        {name: np.concatenate([case.inputs[name] for case in cases]) for name in cases[0].inputs},
+        {name: np.concatenate([case.expected[name] for case in cases]) for name in cases[0].expected},
+    )
