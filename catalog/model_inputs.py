@@ -18,7 +18,10 @@ class RandomInputs(Record):
 
     rows: Annotated[int, Field(ge=1, le=1024)] = 4
     """How many requests of one row."""
-    sizes: Mapping[str, tuple[Annotated[int, Field(ge=1)], ...]] = Field(default_factory=dict)
+    # Not strict: a list of YAML that has passed a function of Python is one no more.
+    sizes: Mapping[str, Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(strict=False)]] = Field(
+        default_factory=dict
+    )
     """Shapes without the batch dimension, of inputs whose sizes vary."""
     below: Annotated[int, Field(ge=2)] = 100
     """Whole numbers are from 0 to one less than this."""

@@ -57,7 +57,15 @@ def test_every_link_and_path_leads_somewhere(document: Path) -> None:
     text = document.read_text()
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
     folders = re.findall(r"`((?:[a-z_]+/)+)`", text)
-    missing = [link for link in links if not (document.parent / link).exists()]
+    headings = {
+        re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    }
+    missing = [
+        link
+        for link in links
+        if (link[1:] not in headings if link.startswith("#") else not (document.parent / link).exists())
+    ]
     missing += [folder for folder in folders if not (ROOT / folder).exists() and folder[0] != "."]
     assert missing == []
 
