@@ -38,9 +38,11 @@ format: setup-dev ## put the code into its style
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
 
-bench: setup ## how long synth, deploy, invoke and destroy take here, and how synth grows
+bench: setup ## how long synth, deploy, invoke, destroy, packing and starting take here
 	@.venv/bin/python -m benchmarks.lifecycle
 	@.venv/bin/python -m benchmarks.synthesis
+	@.venv/bin/python -m benchmarks.starting
+	@.venv/bin/python -m benchmarks.packing --cache "$${TRITONSTACK_HOME:-.tritonstack}/cache"
 
 setup: ## install what `make demo` and the command line need
 	@$(MAKE) --silent --no-print-directory -j3 $(RUNTIME) $(CDK) server
@@ -48,8 +50,8 @@ setup: ## install what `make demo` and the command line need
 setup-dev: ## the same, and what tests and lint need
 	@$(MAKE) --silent --no-print-directory -j3 $(DEV) $(CHECKOV) $(CDK) server
 
-server: ## install the Triton server that plays SageMaker's on this machine
-	@$(PYTHON) -m triton_runtime.install --home "$${TRITONSTACK_HOME:-.tritonstack}/server"
+server: $(RUNTIME) ## install the Triton server that plays SageMaker's on this machine
+	@.venv/bin/python -m triton_runtime.install --home "$${TRITONSTACK_HOME:-.tritonstack}/server"
 
 lock: setup-dev ## resolve pyproject.toml into requirements*.txt
 	@.venv/bin/python tools/lock_requirements.py

@@ -26,7 +26,7 @@ from catalog.recipes import TextEmbeddingRecipe
 from catalog.workspace import Workspace
 from endpoint_client import EndpointClient
 from local_cloud.process import read_address
-from model_build.exporters.text_embedding import TextEmbeddingFramework
+from model_build.exporters.text_framework import TextFramework
 from model_build.sources import fetch_source
 from operations.aws import cloud_of
 
@@ -77,11 +77,11 @@ def framework(project: Project, workspace: Workspace, requests: int) -> Iterator
     if not isinstance(recipe, TextEmbeddingRecipe) or model.record.source is None:
         raise SystemExit(f"{model.record.name} is no text-embedding model, and this measures one")
     source = fetch_source(model.record.source, model_folder=model.file.parent, cache_dir=project.cache_dir)
-    peer = TextEmbeddingFramework(source=source, recipe=recipe, trust_remote_code=False)
+    peer = TextFramework(source=source, recipe=recipe, trust_remote_code=False)
     texts = _texts(workspace)
 
     def embed(index: int) -> object:
-        return peer.embed_tokens(*peer.tokenize([texts[index % len(texts)]]))
+        return peer.answer(peer.tokenize([texts[index % len(texts)]]))
 
     yield "peer: torch in this process", percentiles(embed, requests)
 

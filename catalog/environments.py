@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from catalog import naming
+from catalog.build_options import BuildOptions
 from catalog.documents import Fault, Record, check_distinct, closest, refuse
 from catalog.endpoints import EndpointSpec, InstanceTypeName
 from catalog.images import ACCOUNTS, FIRST_RELEASES, has_image
@@ -96,6 +97,8 @@ class EnvironmentSpec(Record):
     """The network that endpoints stand in; SageMaker's own if not given."""
     prices: Mapping[InstanceTypeName, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     """What an hour of each instance type costs, for the cost on dashboards."""
+    builds: BuildOptions = BuildOptions()
+    """Where and how models are built."""
     endpoints: Mapping[Name, EndpointSpec]
     """What it serves, by name."""
 
@@ -128,6 +131,11 @@ class EnvironmentSpec(Record):
     def alarm_topic_arn(self) -> str:
         """The topic that its alarms go to."""
         return f"arn:aws:sns:{self.region}:{self.account}:{naming.alarm_topic_name(self.base)}"
+
+    @property
+    def builds_in_account(self) -> bool:
+        """Whether models are built by jobs in its account; the embedded cloud runs none."""
+        return self.builds.enabled and self.account != EMBEDDED_ACCOUNT
 
     def endpoint_name(self, endpoint: str) -> str:
         """The name that callers of InvokeEndpoint use."""

@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from catalog.builds import build_remedy, venue_of
 from catalog.documents import FieldPath
 from catalog.drivers import ami_fault, cuda_fault
 from catalog.endpoint_rules import RuledEndpoint
-from catalog.endpoints import EndpointSpec, MultiModelEndpoint, SingleEndpoint
+from catalog.endpoints import EndpointSpec, MultiModelEndpoint, SingleEndpoint, Variant
 from catalog.errors import FileProblem, shown_path
 from catalog.hardware import FAMILIES, InstanceType
 from catalog.locks import LockedArtifact
+from catalog.precision_rules import precision_problems
 from catalog.regions import OFFERED, may_offer
 from catalog.releases import TritonRelease
 from catalog.targets import acceptable_targets, hardware_of, release_of
@@ -39,12 +41,16 @@ def environment_problems(workspace: Workspace, name: str) -> Iterator[FileProble
     ruled = RuledEndpoint(endpoint, endpoint.variants)
     for variant in endpoint.variants:
         place = ("endpoints", name, *ruled.instance_path(variant))
-        yield from _unfit_hardware(workspace, variant.instance, place)
-        yield from _not_offered(workspace, variant.instance, place)
+        unfit = [
+            *_unfit_hardware(workspace, variant.instance, place),
+            *_not_offered(workspace, variant.instance, place),
+        ]
+        yield from unfit or _unbuildable(workspace, name, variant, place)
     yield from _unfit_host(workspace, name, endpoint)
     yield from _unfit_layouts(workspace, name, endpoint)
     for served in workspace.serves(name):
         yield from _too_heavy(workspace, endpoint, served)
+        yield from precision_problems(workspace, endpoint, served)
     for fault in unread_variables(endpoint.environment, workspace.spec.release):
         yield workspace.environment.problem(
             ("endpoints", name, "environment", *fault.path), fault.message, remedy=fault.remedy
@@ -86,6 +92,24 @@ def _unfit_hardware(workspace: Workspace, instance: InstanceType, place: FieldPa
     if fault:
         yield workspace.environment.problem(
             place, fault, remedy="choose a newer triton_release, or an older GPU"
+        )
+
+
+def _unbuildable(
+    workspace: Workspace, name: str, variant: Variant, place: FieldPath
+) -> Iterator[FileProblem]:
+    """A GPU that nothing builds for, where a model has to be built on one."""
+    spec, instance = workspace.spec, variant.instance
+    models = (variant.model,) if variant.model else spec.endpoints[name].models
+    needed = instance.gpus and any(
+        "gpu" in workspace.builds_for(model) for model in models if model in workspace.models
+    )
+    if needed and venue_of(spec, instance) is None:
+        yield workspace.environment.problem(
+            place,
+            f"models for {instance.name} are built on the very GPU, {instance.family.gpu}, and neither "
+            f"CodeBuild nor SageMaker Processing has one in {spec.region}",
+            remedy=build_remedy(spec, instance),
         )
 
 
@@ -166,13 +190,7 @@ def _described(target: str) -> str:
     python = re.search(r"-py3(\d+)$", target)
     words = "CPUs"
     if release:
-        gpus = sorted(
-            {
-                f"{family.gpu}"
-                for family in FAMILIES.values()
-                if family.compute_capability and f"sm{family.compute_capability.replace('.', '')}" == hardware
-            }
-        )
+        gpus = sorted({f"{family.gpu}" for family in FAMILIES.values() if family.hardware == hardware})
         words = f"{' or '.join(gpus) or hardware} under Triton {release}"
     return f"{words} with Python 3.{python[1]}" if python else words
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated
 
 import yaml
@@ -34,6 +35,8 @@ class LockedArtifact(Record):
     """The least that one request or one answer weighs: a batch of one, sizes that vary counted as 1."""
     shared_memory_bytes: Annotated[int, Field(ge=1)] | None = None
     """What its Python models need of shared memory, where they need any."""
+    built_from: Mapping[str, str] | None = None
+    """What `spec_hash` is made of, shortened: model.yaml, files, members and the builder's version."""
 
 
 class Lock(Record):
@@ -51,8 +54,8 @@ class Lock(Record):
         built = self.models.get(model, {})
         return next((target for target in targets if target in built), None)
 
-    def with_artifact(self, manifest: Manifest) -> Lock:
-        """This lock with one artifact put in its place."""
+    def with_artifact(self, manifest: Manifest, parts: Mapping[str, str] | None = None) -> Lock:
+        """This lock with one artifact put in its place, and the parts of its hash where they are known."""
         entry = LockedArtifact(
             digest=manifest.digest,
             spec_hash=manifest.spec_hash,
@@ -61,6 +64,7 @@ class Lock(Record):
             tensorrt=manifest.tensorrt,
             item_bytes=manifest.item_bytes or None,
             shared_memory_bytes=manifest.shared_memory_bytes or None,
+            built_from=parts,
         )
         targets = {**self.models.get(manifest.model, {}), manifest.target: entry}
         return Lock(models={**self.models, manifest.model: targets})
@@ -73,11 +77,16 @@ def load_lock(file: Path) -> Document[Lock]:
     return load_document(file, Lock)
 
 
-def add_to_lock(file: Path, manifests: Iterable[Manifest]) -> bool:
-    """Put artifacts into a lock as it is now: another build may have written it meanwhile."""
+def add_to_lock(
+    file: Path, manifests: Iterable[Manifest], parts: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+) -> bool:
+    """Put artifacts into a lock as it is now: another build may have written it meanwhile.
+
+    `parts` are those of each model's hash.
+    """
     lock = load_lock(file).record
     for manifest in manifests:
-        lock = lock.with_artifact(manifest)
+        lock = lock.with_artifact(manifest, parts.get(manifest.model))
     return write_lock(file, lock)
 
 

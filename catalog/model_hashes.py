@@ -22,14 +22,26 @@ BUILDER_VERSION = 2
 
 def model_hash(name: str, models: Mapping[str, Document[ModelSpec]]) -> str:
     """The hash of a model; `models` holds it and all that its steps name."""
+    return _hash_of(_facts(name, models))
+
+
+def hash_parts(name: str, models: Mapping[str, Document[ModelSpec]]) -> dict[str, str]:
+    """What the hash of a model is made of, each part shortened: they tell what has changed."""
+    return {part: _hash_of(fact)[:12] for part, fact in _facts(name, models).items() if fact}
+
+
+def _facts(name: str, models: Mapping[str, Document[ModelSpec]]) -> dict[str, object]:
     document = models[name]
     spec = document.record
-    facts = {
+    return {
         "builder": BUILDER_VERSION,
         "spec": spec.model_dump(mode="json", exclude={"description"}, exclude_defaults=True),
         "files": dict(_own_files(document)),
         "members": {member: model_hash(member, models) for member in sorted(spec.members)},
     }
+
+
+def _hash_of(facts: object) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from catalog.documents import Fault
+from catalog.triton_rules import triton_faults
 
 if TYPE_CHECKING:
     from catalog.models import ModelSpec
@@ -26,6 +27,8 @@ def model_faults(spec: ModelSpec) -> Iterator[Fault]:
     yield from _input_faults(spec)
     yield from _precision_faults(spec)
     yield from _tensorrt_faults(spec)
+    yield from triton_faults(spec)
+    yield from _profile_faults(spec)
 
 
 def _source_faults(spec: ModelSpec) -> Iterator[Fault]:
@@ -37,13 +40,15 @@ def _source_faults(spec: ModelSpec) -> Iterator[Fault]:
 
 
 def _input_faults(spec: ModelSpec) -> Iterator[Fault]:
-    # A model without an ensemble's types of its own takes whatever its first steps take.
-    takes = spec.recipe.takes
+    # A pipeline takes what its first steps take; catalog/composition.py looks at those.
+    takes = spec.test_inputs[0].kind if spec.recipe.kind == "ensemble" else spec.recipe.takes
     for index, test_input in enumerate(spec.test_inputs):
-        if test_input.kind != takes:
+        if takes is not None and test_input.kind != takes:
             yield Fault(
                 ("test_inputs", index),
-                f"the recipe {spec.recipe.kind} is not tested with this",
+                f"the recipe {spec.recipe.kind} is not tested with this"
+                if spec.recipe.kind != "ensemble"
+                else "the first test input is of another kind, and a pipeline takes one",
                 _WRITE[takes],
             )
     for index, test_input in enumerate(spec.test_inputs):
@@ -72,3 +77,17 @@ def _tensorrt_faults(spec: ModelSpec) -> Iterator[Fault]:
             "auto chooses among graphs for processors, and TensorRT runs on GPUs",
             "choose one of fp32, fp16, bf16 and int8",
         )
+
+
+def _profile_faults(spec: ModelSpec) -> Iterator[Fault]:
+    """An engine that takes larger batches than Triton makes is slower for nothing."""
+    max_batch = spec.batching.max_batch
+    for index, profile in enumerate(spec.tensorrt.profiles if spec.tensorrt else ()):
+        if profile.batch is not None and profile.batch.max > max_batch:
+            yield Fault(
+                ("tensorrt", "profiles", index, "batch"),
+                f"the profile takes batches up to {profile.batch.max}, and batching.max_batch is {max_batch}",
+                "raise `batching.max_batch`, or lower `max`"
+                if max_batch
+                else "remove it: there are no batches",
+            )

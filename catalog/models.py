@@ -111,7 +111,7 @@ class ModelSpec(Record):
     @property
     def takes_texts(self) -> bool:
         """Whether callers send it texts, as the tensor TEXT."""
-        return self.recipe.takes == "texts" and self.layout == "ensemble"
+        return self.test_inputs[0].kind == "texts" and self.layout == "ensemble"
 
     @property
     def own_files(self) -> tuple[str, ...]:

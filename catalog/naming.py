@@ -54,6 +54,44 @@ def monitoring_stack_name(base: str) -> str:
     return f"{base}-monitoring"
 
 
+def build_stack_name(base: str) -> str:
+    """The stack of what builds images and models in the account."""
+    return f"{base}-build"
+
+
+def build_project_name(base: str, hardware: str) -> str:
+    """The CodeBuild project that builds models on one kind of machine: cpu, sm86."""
+    return f"{base}-build-{hardware}"
+
+
+def image_project_name(base: str) -> str:
+    """The CodeBuild project that builds the images which models are built in."""
+    return f"{base}-build-images"
+
+
+def build_log_group(base: str) -> str:
+    """Where CodeBuild writes what builds say."""
+    return f"/{base}/builds"
+
+
+def processing_job_name(base: str, job: str, attempt: int) -> str:
+    """A build that runs as a SageMaker Processing job."""
+    return f"{base}-build-{job}-{attempt}"
+
+
+def build_record_key(job: str) -> str:
+    """Where a build job writes into the artifact bucket which artifact came of it."""
+    return f"{BUILD_RECORDS}{job}.json"
+
+
+BUILD_RECORDS = "builds/"
+"""Below which the records of build jobs lie in the artifact bucket."""
+BUILD_CACHES = "caches/"
+"""Below which builds keep for the next one what takes long to find out."""
+PROCESSING_LOG_GROUP = "/aws/sagemaker/ProcessingJobs"
+"""Where SageMaker writes the logs of all Processing jobs of an account; the name is SageMaker's own."""
+
+
 def parameter_name(base: str, what: str) -> str:
     """The SSM parameter by which one stack tells others an id that it was given only when it was deployed."""
     return f"/{base}/{what}"

@@ -28,6 +28,11 @@ class Project:
         return self.root / "environments"
 
     @property
+    def builder_dir(self) -> Path:
+        """What the image is made from that models are built in."""
+        return self.root / "containers" / "builder"
+
+    @property
     def state_dir(self) -> Path:
         """What running makes and git ignores: built artifacts, the embedded server, the embedded cloud."""
         override = os.environ.get("TRITONSTACK_HOME")

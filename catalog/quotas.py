@@ -11,11 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from catalog.builds import CodeBuildMachine, ProcessingMachine, venue_of
 from catalog.endpoints import EndpointSpec, Variant
 from catalog.environments import EnvironmentSpec
 from catalog.rollouts import Rolling
 
 SAGEMAKER = "sagemaker"
+CODEBUILD = "codebuild"
 VPC = "vpc"
 APPLICATION_AUTO_SCALING = "application-autoscaling"
 
@@ -36,7 +38,7 @@ class Quota:
 
 def needed_quotas(spec: EnvironmentSpec) -> tuple[Quota, ...]:
     """Every quota of an account and region that an environment counts against."""
-    return (*_instances(spec), *_scalable_targets(spec), *_network(spec))
+    return (*_instances(spec), *_scalable_targets(spec), *_builds(spec), *_network(spec))
 
 
 def most_machines(endpoint: EndpointSpec, variant: Variant) -> tuple[int, str]:
@@ -85,6 +87,24 @@ def _scalable_targets(spec: EnvironmentSpec) -> Iterator[Quota]:
     if scaled:
         reasons = (f"one for each variant that scales, of {', '.join(dict.fromkeys(scaled))}",)
         yield Quota(APPLICATION_AUTO_SCALING, "Scalable targets for SageMaker", len(scaled), reasons)
+
+
+def _builds(spec: EnvironmentSpec) -> Iterator[Quota]:
+    """The machines with GPUs that builds run on; many accounts begin with none."""
+    models: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for endpoint in spec.endpoints.values():
+        for variant in endpoint.variants:
+            venue = venue_of(spec, variant.instance)
+            built = (variant.model,) if variant.model else endpoint.models
+            if isinstance(venue, ProcessingMachine):
+                models[SAGEMAKER, f"{venue.instance_type} for processing job usage"].update(built)
+            elif isinstance(venue, CodeBuildMachine) and venue.gpu and venue.fleet is None:
+                size = "Small" if venue.compute_type.endswith("SMALL") else "Large"
+                name = f"Concurrently running builds for Linux GPU {size} environment"
+                models[CODEBUILD, name].update(built)
+    for (service, name), built_there in sorted(models.items()):
+        most = min(len(built_there), spec.builds.concurrent)
+        yield Quota(service, name, most, (f"builds of {', '.join(sorted(built_there))}",))
 
 
 def _network(spec: EnvironmentSpec) -> Iterator[Quota]:

@@ -10,6 +10,26 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class OnnxSupport:
+    """The newest ONNX that a runtime reads: operators, and file format."""
+
+    opset: int
+    ir_version: int
+
+
+_ONNX_SUPPORT = {
+    "1.16": OnnxSupport(19, 9),
+    "1.17": OnnxSupport(20, 9),
+    "1.18": OnnxSupport(21, 10),
+    "1.19": OnnxSupport(21, 10),
+    "1.21": OnnxSupport(22, 10),
+    "1.23": OnnxSupport(23, 11),
+    "1.24": OnnxSupport(23, 11),
+}
+"""By ONNX Runtime's version: that of the ONNX release it was made with."""
+
+
+@dataclass(frozen=True)
 class TritonRelease:
     """What a `<release>-py3` image carries."""
 
@@ -25,6 +45,16 @@ class TritonRelease:
     def python_tag(self) -> str:
         """The Python of the image as wheels and targets write it: py310."""
         return "py" + self.python.replace(".", "")
+
+    @property
+    def onnx(self) -> OnnxSupport:
+        """The newest ONNX that its ONNX Runtime reads."""
+        return _ONNX_SUPPORT[self.onnxruntime.rpartition(".")[0]]
+
+    @property
+    def tensorrt_version(self) -> tuple[int, ...]:
+        """TensorRT's version as numbers: an engine runs on the one that built it."""
+        return tuple(int(number) for number in self.tensorrt.split(".")[:3])
 
 
 RELEASES: dict[str, TritonRelease] = {

@@ -48,6 +48,10 @@ def _check_retention(days: int) -> int:
     return days
 
 
+RetentionDays = Annotated[int, AfterValidator(_check_retention)]
+"""How long CloudWatch keeps what a log says."""
+
+
 class DataCapture(Record):
     """Requests and answers that are kept, encrypted, for a while."""
 
@@ -125,7 +129,7 @@ class ServingOptions(Record):
     """Take requests into a queue instead of answering them at once."""
     components: Components | None = None
     """Serve by inference components, which can scale to zero."""
-    log_retention_days: Annotated[int, AfterValidator(_check_retention)] = 30
+    log_retention_days: RetentionDays = 30
     """How long CloudWatch keeps the container's log."""
     startup_timeout_s: Annotated[int, Field(ge=60, le=3600)] | None = None
     """How long a container may take until it is healthy; follows from the artifact's size if not given."""

@@ -59,8 +59,8 @@ TargetText = Annotated[str, AfterValidator(_check_target)]
 
 def hardware_target(instance: InstanceType, release: TritonRelease) -> str:
     """The hardware part of the target that an endpoint asks for."""
-    capability = instance.family.compute_capability
-    return f"sm{capability.replace('.', '')}-{release.name}" if capability else "cpu"
+    hardware = instance.family.hardware
+    return hardware if hardware == "cpu" else f"{hardware}-{release.name}"
 
 
 def acceptable_targets(instance: InstanceType, release: TritonRelease) -> tuple[str, ...]:

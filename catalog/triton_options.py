@@ -48,7 +48,7 @@ class Batching(Record):
     keep_order: bool = False
     """Answer in the order in which requests came."""
     ragged: tuple[str, ...] = ()
-    """Inputs whose sizes may differ between the requests of a batch; the model has to expect that."""
+    """Inputs whose sizes may differ between the requests of a batch; models in Python get them one by one."""
     priorities: Priorities | None = None
     """Requests that go before others."""
     queue: QueuePolicy | None = None
@@ -65,7 +65,7 @@ class InstanceGroup(Record):
     gpus: tuple[Annotated[int, Field(ge=0, le=15)], ...] = ()
     """Which GPUs; all if not given."""
     profiles: tuple[str, ...] = ()
-    """Optimisation profiles of a TensorRT engine that these copies use."""
+    """Optimisation profiles of a TensorRT engine that these copies use, counted from "0"."""
 
 
 class Sequences(Record):
@@ -82,7 +82,7 @@ class Sequences(Record):
     end: str | None = None
     """The model's input that tells the last request."""
     ready: str | None = None
-    """The model's input that tells a request from an empty place."""
+    """The model's input that tells a request from an empty place; with direct, empty ones come, too."""
     correlation_id: str | None = None
     """The model's input that names the sequence."""
 
@@ -119,9 +119,10 @@ class TritonOptions(Record):
     sequences: Sequences | None = None
     """For models that keep a state between requests."""
     response_cache: bool = False
-    """Answer a request that was answered before from memory; the server has to have a cache."""
+    """Answer a request that was answered before from memory; the endpoint's server has to have a cache."""
     warm_up: bool = False
-    """Send the first test input, alone and at the largest batch, before the model counts as ready."""
+    """Ask with the first test input, alone and at the largest batch, before the model counts as ready; zeros
+    stand for it in a model that gets its tensors from another."""
     versions: VersionPolicy | None = None
     """Which versions are served; the newest if not given."""
     optimization: Optimization = Optimization()

@@ -82,6 +82,11 @@ _SERVES_OWN = re.compile(
 """Options that `serve` gives tritonserver itself, and that the front end would not survive twice."""
 
 
+WITHOUT_COMPLETION = "--disable-auto-complete-config"
+"""Configurations are complete when they are packed; asking each Python model to complete its own costs the
+start of another process, more than a second, at every load."""
+
+
 def container_variables(given: Mapping[str, str], *, model: str | None) -> dict[str, str]:
     """What a container is started with: the project's own variables, and those of the file over them.
 
@@ -97,7 +102,10 @@ def container_variables(given: Mapping[str, str], *, model: str | None) -> dict[
     if model:
         # The entry of a pipeline. Its parts lie beside it and are loaded because it needs them.
         own[DEFAULT_MODEL_NAME] = model
-    return {**own, **given}
+    arguments = given.get(ADDITIONAL_ARGS, "")
+    if WITHOUT_COMPLETION not in arguments.split():
+        arguments = f"{WITHOUT_COMPLETION} {arguments}".strip()
+    return {**own, **given, ADDITIONAL_ARGS: arguments}
 
 
 def variable_faults(given: Mapping[str, str], *, model: str | None) -> Iterator[Fault]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from catalog.errors import TritonstackError
-from catalog.manifests import MANIFEST_NAME
+from catalog.manifests import MANIFEST_NAME, Manifest
 from catalog.naming import artifact_prefix
 from catalog.workspace import Workspace
 from cli.context import Context
@@ -35,6 +35,15 @@ def missing_artifacts(state: Context, workspace: Workspace, cloud: Cloud) -> lis
         for model, digest in sorted(needed)
         if not is_published(cloud, bucket=bucket, model=model, artifact=needed[model, digest])
     ]
+
+
+def local_manifest(state: Context, model: str, digest: str) -> tuple[Path, Manifest] | None:
+    """An artifact that lies whole on this machine; None if it does not, or is damaged."""
+    artifact = state.project.artifacts_dir / artifact_prefix(model, digest)
+    try:
+        return artifact, verify_artifact(artifact)
+    except TritonstackError:
+        return None  # damaged, or of another version: a build replaces it
 
 
 def publish_artifact(state: Context, workspace: Workspace, cloud: Cloud, artifact: Path) -> None:

@@ -13,9 +13,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.markup import escape
+from rich.spinner import Spinner
 from rich.table import Table
+from rich.text import Text
 
 from catalog.errors import InvalidFilesError, TritonstackError
 
@@ -52,23 +55,58 @@ class Output:
     @contextmanager
     def step(self, title: str) -> Iterator[Step]:
         """Something that takes a while: a spinner on a terminal, a line when it is done."""
-        step, started = Step(self, title), time.monotonic()
-        with self.notes.status(escape(title)) as status:
-            step.show = lambda text: status.update(escape(f"{title}: {text}"))
+        with self.steps() as side_by_side, side_by_side.step(title) as step:
             yield step
+
+    @contextmanager
+    def steps(self) -> Iterator[Steps]:
+        """Several such things at once, each with a line of its own while it goes on."""
+        steps = Steps(self)
+        if not self.notes.is_terminal:
+            yield steps
+            return
+        with Live(get_renderable=steps.spinners, console=self.notes, transient=True, refresh_per_second=8):
+            yield steps
+
+
+class Steps:
+    """Steps that go on side by side, in threads if need be."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._under_way: dict[Step, Spinner] = {}
+
+    @contextmanager
+    def step(self, title: str, *, label: str = "") -> Iterator[Step]:
+        """One of them; `label` tells its lines from those of the others."""
+        step, started = Step(self._output, title, label), time.monotonic()
+        spinner = self._under_way[step] = Spinner("dots", Text(title), style="status.spinner")
+        step.show = lambda text: spinner.update(text=Text(f"{title}: {text}"))
+        try:
+            yield step
+        finally:
+            del self._under_way[step]
+        mark = "[red]✗[/]" if step.failed else "[green]✓[/]"
         detail = f"  {step.detail}" if step.detail else ""
         seconds = time.monotonic() - started
-        self.notes.print(f"[green]✓[/] {escape(title)}{escape(detail)} [dim]({seconds:.1f} s)[/]")
+        self._output.notes.print(f"{mark} {escape(title)}{escape(detail)} [dim]({seconds:.1f} s)[/]")
+
+    def spinners(self) -> Group:
+        """What a terminal shows while they go on."""
+        return Group(*tuple(self._under_way.values()))
 
 
 class Step:
     """A step under way."""
 
-    def __init__(self, output: Output, title: str) -> None:
+    def __init__(self, output: Output, title: str, label: str = "") -> None:
         self._output = output
+        self._label = f"{label}: " if label else ""
         self.title = title
         self.detail = ""
         """What came of it, for the line that stays when it is done."""
+        self.failed = False
+        """Whether it ended badly, where others go on; what went wrong is said when all have ended."""
         self.show: Callable[[str], None] = _ignore
 
     @property
@@ -82,7 +120,7 @@ class Step:
 
     def log(self, text: str) -> None:
         """A line that stays."""
-        self._output.note(f"  {text}")
+        self._output.note(f"  {self._label}{text}")
 
 
 def _facts(error: TritonstackError) -> dict[str, Any]:

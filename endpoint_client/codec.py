@@ -21,6 +21,8 @@ from endpoint_client.errors import MalformedReplyError, RequestEncodingError
 
 BINARY_CONTENT_TYPE = "application/vnd.sagemaker-triton.binary+json"
 JSON_CONTENT_TYPE = "application/json"
+TRITON_PARAMETERS = frozenset({"sequence_id", "sequence_start", "sequence_end", "priority", "timeout"})
+"""Parameters of a request that Triton acts on itself."""
 
 Array = NDArray[Any]
 Tensor = Array | Sequence[str] | Sequence[bytes]
@@ -61,7 +63,11 @@ def encode_request(
     request_id: str = "",
     parameters: Mapping[str, Parameter] | None = None,
 ) -> EncodedRequest:
-    """Write `inputs` as a body for InvokeEndpoint; without `outputs` every output is asked for."""
+    """Write `inputs` as a body for InvokeEndpoint; without `outputs` every output is asked for.
+
+    Among `parameters` those of Triton itself may be: sequence_id, sequence_start, sequence_end, priority and
+    timeout (in microseconds).
+    """
     if not inputs:
         raise RequestEncodingError("a request needs at least one input", remedy="name the model's inputs")
     if isinstance(outputs, str):
@@ -71,7 +77,7 @@ def encode_request(
             [_infer_input(name, tensor) for name, tensor in inputs.items()],
             outputs=[InferRequestedOutput(name, binary_data=True) for name in outputs] if outputs else None,
             request_id=request_id,
-            parameters=dict(parameters) if parameters else None,
+            **_spread(parameters or {}),
         )
     except (InferenceServerException, UnicodeError, TypeError) as refused:
         raise RequestEncodingError(f"the request cannot be written: {refused}") from refused
@@ -105,6 +111,13 @@ def decode_reply(body: bytes, *, content_type: str) -> InferenceReply:
         request_id=str(reply.get("id", "")),
         parameters=reply.get("parameters") or {},
     )
+
+
+def _spread(parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+    """Parameters as tritonclient wants them: Triton's own each by itself, those of a model together."""
+    own = {name: value for name, value in parameters.items() if name in TRITON_PARAMETERS}
+    others = {name: value for name, value in parameters.items() if name not in own}
+    return {**own, "parameters": others or None}
 
 
 def _infer_input(name: str, tensor: Tensor) -> InferInput:

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import os
 import re
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from isal import igzip_threaded, isal_zlib
 
 from catalog.manifests import FileEntry
 from model_build.errors import ArchiveError
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
+
 # Fixed, because the compressed bytes depend on them; the machine's number of cores must not.
 _COMPRESSION: dict[str, Any] = {"compresslevel": 1, "threads": 2, "block_size": 1 << 20}
+_BLOCK = 102 * tarfile.RECORDSIZE
+"""The tar stream is cut into blocks of this size, the most whole records that a block of gzip takes."""
+_COPY = 1 << 20
+_HEADERS = 4 * tarfile.BLOCKSIZE
+"""What one member may take in a tar beside its bytes: two headers, and what fills the last block."""
 # The library's own types are incomplete and in one place wrong.
 _open_gzip = cast("Callable[..., IO[bytes]]", igzip_threaded.open)
 _GZIP_FAULT = cast("type[Exception]", isal_zlib.error)
@@ -49,37 +59,132 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def pack(folder: Path, archive: Path) -> PackedArchive:
-    """Pack a folder; the same names and contents give the same bytes anywhere."""
+def pack(folder: Path, archive: Path, *, any_name: bool = False) -> PackedArchive:
+    """Pack a folder; the same names and contents give the same bytes anywhere.
+
+    `any_name` is for what Triton itself unpacks, whose names no shell gets to see. Every file is read once,
+    and nothing of what was written is read again: contents and archive are hashed as they pass.
+    """
     paths = sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix())
     for path in paths:
-        _check_packable(folder, path)
-    with (
-        _open_gzip(archive, "wb", **_COMPRESSION) as stream,
-        tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
-    ):
-        for path in paths:
-            _add(tar, folder, path)
-    entries = tuple(_entry(folder, path) for path in paths if path.is_file())
-    return PackedArchive(archive, sha256_of(archive), archive.stat().st_size, entries)
+        _check_packable(folder, path, any_name=any_name)
+    with archive.open("wb") as file:
+        written = _HashedWriter(file)
+        with (
+            _open_gzip(written, "wb", **_COMPRESSION) as stream,
+            _Blocks(stream) as blocks,
+            tarfile.TarFile(fileobj=blocks, mode="w", format=tarfile.PAX_FORMAT, copybufsize=_COPY) as tar,
+        ):
+            entries = [entry for path in paths if (entry := _add(tar, folder, path))]
+    return PackedArchive(archive, written.sha256.hexdigest(), archive.stat().st_size, tuple(entries))
 
 
-def unpack(archive: Path, folder: Path, *, limit_bytes: int) -> None:
-    """Unpack an archive that may come from anywhere: plain files and folders with safe names only."""
-    left = limit_bytes
+class _HashedWriter(io.RawIOBase):
+    """Writes to a file and hashes what passes."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.sha256 = hashlib.sha256()
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Buffer) -> int:
+        self.sha256.update(data)
+        return self._file.write(data)
+
+
+class _HashedReader(io.RawIOBase):
+    """Reads from a file and hashes what passes."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.sha256 = hashlib.sha256()
+        self._file = file
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self.sha256.update(data)
+        return data
+
+
+class _Blocks(io.RawIOBase):
+    """Hands a stream on in blocks of one size, however it was written."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._pending = bytearray()
+        self._position = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def write(self, data: Buffer) -> int:
+        size = memoryview(data).nbytes
+        self._pending += data
+        self._position += size
+        while len(self._pending) >= _BLOCK:
+            self._stream.write(memoryview(self._pending)[:_BLOCK].tobytes())
+            del self._pending[:_BLOCK]
+        return size
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.write(bytes(self._pending))
+        super().close()
+
+
+def unpack(archive: Path, folder: Path, *, limit_bytes: int, limit_members: int = 10_000) -> None:
+    """Unpack an archive that may come from anywhere: plain files and folders with safe names only.
+
+    It may hold so many of them and unpack to so many bytes, whatever size it has itself.
+    """
+    left, names = limit_bytes, set[str]()
     try:
-        with _open_gzip(archive, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
-            for member in tar:
-                left -= member.size
-                _check_member(archive, member, left)
-                tar.extract(member, folder, filter="data")
+        with _open_gzip(archive, "rb") as gzip:
+            stream = _Limited(gzip, archive, limit_bytes + limit_members * _HEADERS + tarfile.RECORDSIZE)
+            with tarfile.open(fileobj=stream, mode="r|") as tar:
+                for member in tar:
+                    left -= member.size
+                    names.add(_check_member(archive, member, left, names))
+                    if len(names) > limit_members:
+                        raise ArchiveError(f"{archive} holds more than {limit_members} files and folders")
+                    tar.extract(member, folder, filter="data")
+            # Behind the last file stand zeros, and gzip's checksum, which is compared when it is read.
+            while data := stream.read(_COPY):
+                if data.strip(b"\0"):
+                    raise ArchiveError(f"{archive} holds something behind its last file")
     except (tarfile.TarError, EOFError, OSError, _GZIP_FAULT) as error:
         raise ArchiveError(f"{archive} cannot be unpacked: {error}") from error
 
 
-def _check_packable(folder: Path, path: Path) -> None:
+class _Limited(io.RawIOBase):
+    """A stream that ends with an error when more comes out of it than should.
+
+    tarfile reads extended headers whole, so that one of a few kilobytes could fill the memory.
+    """
+
+    def __init__(self, stream: IO[bytes], archive: Path, limit: int) -> None:
+        self._stream = stream
+        self._archive = archive
+        self._left = limit
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise ArchiveError(f"{self._archive} unpacks to more bytes than it should")
+        return data
+
+
+def _check_packable(folder: Path, path: Path, *, any_name: bool) -> None:
     name = path.relative_to(folder).as_posix()
-    if not is_safe_name(name):
+    if not any_name and not is_safe_name(name):
         raise ArchiveError(
             f"{name!r} cannot stand in an artifact",
             remedy="use letters, digits, '.', '_', '-' and '/' only: Triton hands such names to a shell",
@@ -88,27 +193,29 @@ def _check_packable(folder: Path, path: Path) -> None:
         raise ArchiveError(f"{name} is neither a file nor a folder", remedy="put a copy of the file there")
 
 
-def _add(tar: tarfile.TarFile, folder: Path, path: Path) -> None:
+def _add(tar: tarfile.TarFile, folder: Path, path: Path) -> FileEntry | None:
+    """Put one file or folder into the archive; the entry of a file."""
     member = tarfile.TarInfo(path.relative_to(folder).as_posix())
     if path.is_dir():
         member.type, member.mode = tarfile.DIRTYPE, 0o755
         tar.addfile(member)
-        return
-    member.size, member.mode = path.stat().st_size, 0o644
-    with path.open("rb") as stream:
-        tar.addfile(member, stream)
+        return None
+    with path.open("rb", buffering=0) as file:
+        member.size, member.mode = os.fstat(file.fileno()).st_size, 0o644
+        reader = _HashedReader(file)
+        tar.addfile(member, cast("IO[bytes]", reader))
+    return FileEntry(path=member.name, size_bytes=member.size, sha256=reader.sha256.hexdigest())
 
 
-def _entry(folder: Path, path: Path) -> FileEntry:
-    return FileEntry(
-        path=path.relative_to(folder).as_posix(), size_bytes=path.stat().st_size, sha256=sha256_of(path)
-    )
-
-
-def _check_member(archive: Path, member: tarfile.TarInfo, left: int) -> None:
-    if not is_safe_name(member.name.removeprefix("./").rstrip("/")) and member.name != ".":
+def _check_member(archive: Path, member: tarfile.TarInfo, left: int, names: set[str]) -> str:
+    """The member's name, if it may be unpacked beside those that were."""
+    name = member.name.removeprefix("./").rstrip("/")
+    if not is_safe_name(name) and member.name != ".":
         raise ArchiveError(f"{archive} holds the name {member.name!r}, which is not safe to unpack")
     if not (member.isreg() or member.isdir()):
         raise ArchiveError(f"{archive}: {member.name} is neither a file nor a folder")
     if left < 0:
         raise ArchiveError(f"{archive} unpacks to more bytes than it should")
+    if name in names:
+        raise ArchiveError(f"{archive} holds {name} twice")
+    return name

@@ -5,10 +5,9 @@ The manifest is written last: a folder without one is what a killed build left, 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manif
 from catalog.naming import artifact_prefix
 from model_build.archive import sha256_of
 from model_build.errors import CorruptArtifactError
+from model_build.locking import do_not_tell, only_one
 
 REBUILD = "run `tritonstack build` again: it replaces the artifact"
 
@@ -84,11 +84,9 @@ class ArtifactStore:
         self._building = artifacts_dir / ".building" / model
 
     @contextmanager
-    def exclusive(self) -> Iterator[Path]:
+    def exclusive(self, *, on_wait: Callable[[], None] = do_not_tell) -> Iterator[Path]:
         """An empty folder to build in. One build of a model at a time; the lock ends with its process."""
-        self._building.parent.mkdir(parents=True, exist_ok=True)
-        with (self._building.parent / f"{self._model}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with only_one(self._building.parent / f"{self._model}.lock", on_wait=on_wait):
             self._clear_leftovers()
             self._building.mkdir()
             try:

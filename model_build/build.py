@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -14,20 +15,29 @@ from catalog.manifests import ARCHIVE_NAME, Manifest
 from catalog.model_hashes import model_hash
 from catalog.models import ModelSpec
 from catalog.project import Project
+from catalog.recipes import VllmRecipe
 from catalog.targets import Target, parse_target
 from model_build.archive import PackedArchive, pack
 from model_build.artifacts import ArtifactStore, BuildKey, read_manifest, verify_artifact
+from model_build.engines import machine
 from model_build.errors import CorruptArtifactError, LayoutError
+from model_build.needed_backends import require_backends
 from model_build.progress import OnProgress, Steps, ignore_progress
 from model_build.recipes import Recipe, recipe_for
 from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.vllm import require_generate
 from model_build.repository.layout import check_layout
+from model_build.resources import require_memory, require_space, shortages_explained
 from model_build.serving_check import ServedCheck, ServingCheck
-from model_build.sources import FetchedSource, fetch_source
+from model_build.sources import FetchedSource, fetch_source, wanted_files
 from model_build.sources.base import hash_files
-from triton_runtime import find_installation
+from triton_runtime import TritonInstallation, find_installation
 
 COMMON_TOOLS = ("isal", "protobuf")
+COPIES_IN_MEMORY = 3
+"""How often an export holds the weights at its height: in the framework, in the graph, and in its runtime."""
+SERVED_AS_GIVEN = frozenset({"python", "vllm", "ensemble"})
+"""Recipes that load no framework."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,8 @@ class BuildFolders:
     artifacts: Path
     cache: Path
     server: Path
+    shared_cache: str | None = None
+    """`s3://bucket/prefix` that builds on several machines have in common."""
 
     @classmethod
     def of(cls, project: Project) -> BuildFolders:
@@ -96,12 +108,26 @@ class _Build:
 
     def run(self) -> BuildResult:
         """Reuse or build."""
-        source = self._steps.run("source", self._fetch, lambda found: f"revision {found.revision}")
         spec_hash = model_hash(self._spec.name, self._models)
-        key = BuildKey(spec_hash, source.revision, source.weights_sha256, _versions(self._recipe.tools))
-        with self._store.exclusive() as work:
+        if all(manifest.spec_hash != spec_hash for _, manifest in self._stored()):
+            self._find_server()  # that it is missing is better known before the source is fetched
+        source = self._steps.run("source", self._fetch, lambda found: f"revision {found.revision}")
+        key = BuildKey(spec_hash, source.revision, source.weights_sha256, _versions(self._tools()))
+        waiting = f"waiting for another build of {self._spec.name}"
+        with (
+            self._store.exclusive(on_wait=lambda: self._steps.announce(waiting)) as work,
+            shortages_explained(work),
+        ):
             existing = self._find(key)
             return existing or self._make(source, key, work)
+
+    def _find_server(self) -> TritonInstallation:
+        """The server that the archive will be checked with."""
+        installation = find_installation(home=self._folders.server)
+        require_backends(self._spec, installation)
+        if isinstance(self._spec.recipe, VllmRecipe):
+            require_generate(self._targets)
+        return installation
 
     def _fetch(self) -> FetchedSource:
         if self._spec.source is None:
@@ -110,19 +136,22 @@ class _Build:
             self._spec.source,
             model_folder=self._model.file.parent,
             cache_dir=self._folders.cache,
-            trust_remote_code=self._spec.trust.remote_code is not None,
+            wanted=wanted_files(self._spec),
         )
 
     def _find(self, key: BuildKey) -> BuildResult | None:
-        for folder in self._store.folders():
-            try:
-                manifest = read_manifest(folder)
-            except TritonstackError:
-                continue  # of another version, or not in its place: it is not what is looked for
+        for folder, manifest in self._stored():
             wanted = self._fits(parse_target(manifest.target)) and key.made(manifest)
             if wanted and self._is_sound(folder):
                 return BuildResult(manifest, folder, reused=True)
         return None
+
+    def _stored(self) -> Iterator[tuple[Path, Manifest]]:
+        for folder in self._store.folders():
+            try:
+                yield folder, read_manifest(folder)
+            except TritonstackError:
+                continue  # of another version, or not in its place: it is not what is looked for
 
     def _is_sound(self, folder: Path) -> bool:
         """Whether an artifact is whole; a damaged one is told of, and taken out of the store."""
@@ -134,7 +163,8 @@ class _Build:
         return True
 
     def _make(self, source: FetchedSource, key: BuildKey, work: Path) -> BuildResult:
-        installation = find_installation(home=self._folders.server)
+        installation = self._find_server()
+        self._require_memory(source)
         workshop = Workshop(
             model=self._model,
             source=source,
@@ -143,6 +173,7 @@ class _Build:
             target=self._targets[0],
             installation=installation,
             build_member=self._build_member,
+            shared_cache=self._folders.shared_cache,
         )
         laid = self._recipe.lay_repository(workshop, self._steps)
         self._check_target(laid)
@@ -154,7 +185,7 @@ class _Build:
             cases=laid.cases,
             accept=self._spec.accept,
             precision=laid.precision,
-            max_batch=self._spec.batching.max_batch,
+            max_batch=self._max_batch(laid),
             work=work / "serving",
         )
         served = self._steps.run("serve", check.run, _describe_served)
@@ -163,6 +194,13 @@ class _Build:
             "keep", lambda: self._store.keep(packed.file, manifest), lambda kept: kept.name[:12]
         )
         return BuildResult(manifest, folder, reused=False)
+
+    def _require_memory(self, source: FetchedSource) -> None:
+        """Stop before a framework is killed for what it takes."""
+        if self._spec.source is not None and self._spec.recipe.kind not in SERVED_AS_GIVEN:
+            files = wanted_files(self._spec).weights_among(source.folder)
+            weights = sum(file.stat().st_size for file in files)
+            require_memory(weights * COPIES_IN_MEMORY, purpose=f"loading and exporting {self._spec.name!r}")
 
     def _build_member(self, name: str) -> Path:
         """The artifact of a model that this one is made of."""
@@ -179,9 +217,12 @@ class _Build:
             raise LayoutError(f"the repository runs on {laid.target} and was to be built for {asked}")
 
     def _pack(self, laid: LaidRepository, work: Path) -> PackedArchive:
-        chosen = check_layout(laid.folder)
+        chosen = check_layout(laid.folder, generates=self._spec.recipe.kind == "vllm")
         if chosen != laid.entry:
             raise LayoutError(f"multi-model hosting would load {chosen}, and single-model {laid.entry}")
+        size = sum(path.stat().st_size for path in laid.folder.rglob("*") if path.is_file())
+        # The archive, and beside it what it unpacks to when it is served.
+        require_space(work, 2 * size, purpose=f"packing and serving {self._spec.name!r}")
         return pack(laid.folder, work / ARCHIVE_NAME)
 
     def _manifest(
@@ -213,9 +254,24 @@ class _Build:
             tensorrt=laid.tensorrt,
             candidates=laid.candidates,
             environments=laid.environments,
-            max_batch=self._spec.batching.max_batch,
+            max_batch=self._max_batch(laid),
+            shared_memory_bytes=served.shared_memory_bytes,
             tools=key.tools,
         )
+
+    def _max_batch(self, laid: LaidRepository) -> int:
+        return self._spec.batching.max_batch if laid.max_batch is None else laid.max_batch
+
+    def _tools(self) -> set[str]:
+        """What decides the bytes of the artifact, and of those that it is made of."""
+        members = (recipe_for(self._models[name]).tools for name in self._members(self._spec.name))
+        return {*self._recipe.tools, *itertools.chain.from_iterable(members)}
+
+    def _members(self, name: str) -> Iterator[str]:
+        """The models that one is made of, however deep."""
+        for member in self._models[name].record.members:
+            yield member
+            yield from self._members(member)
 
 
 def _check_hardware(spec: ModelSpec, targets: Sequence[Target]) -> None:
@@ -226,14 +282,16 @@ def _check_hardware(spec: ModelSpec, targets: Sequence[Target]) -> None:
                 f"{spec.name!r} is built for {' and '.join(spec.builds_for)}, not for {target}",
                 remedy="choose another instance type for its endpoint, or another precision or format",
             )
-        if kind == "gpu" and not Path("/dev/nvidiactl").exists():
+        if kind == "gpu" and not machine.has_gpu():
             raise UsageError(
                 f"this machine has no GPU, and {target} is built and checked on one",
                 remedy="build it where there is one: without --local, `tritonstack build` does",
             )
+    if spec.format == "tensorrt":
+        machine.require_trtexec()
 
 
-def _versions(tools: Sequence[str]) -> dict[str, str]:
+def _versions(tools: Collection[str]) -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in sorted({*tools, *COMMON_TOOLS})}
 
 

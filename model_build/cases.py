@@ -24,10 +24,11 @@ class Case:
 
 
 def same_shapes(cases: Sequence[Case]) -> list[list[Case]]:
-    """Cases that can be rows of one request, together; that of the first case first."""
+    """Cases that can be rows of one request and of one answer, together; that of the first case first."""
     groups: dict[tuple[tuple[int, ...], ...], list[Case]] = {}
     for case in cases:
-        groups.setdefault(tuple(array.shape for array in case.inputs.values()), []).append(case)
+        arrays = (*case.inputs.values(), *case.expected.values())
+        groups.setdefault(tuple(array.shape for array in arrays), []).append(case)
     return list(groups.values())
 
 

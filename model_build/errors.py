@@ -5,10 +5,12 @@ TritonstackError
     ├── SourceError                 the model cannot be fetched, or is not what its file says
     │   └── UnsafeWeightsError      its weights are a pickle, which could run code when loaded
     ├── ExportError                 the framework cannot load the model or write its graph
+    ├── EngineError                 TensorRT is missing, of another version, or cannot build the engine
     ├── ParityError                 the answers are too far from the framework's
     ├── EnvironmentBuildError       the packages of a served model cannot be put together
     ├── LayoutError                 a Triton repository breaks a rule of SageMaker's hosting modes
     ├── ArchiveError                an archive cannot be read, or holds what it must not
+    ├── ResourceError               the disk is full, or the memory too small
     ├── ServingError                the packed artifact does not serve
     ├── CorruptArtifactError        an artifact's bytes are not those of its manifest
     └── PublishError                an artifact cannot be put into the bucket
@@ -17,10 +19,14 @@ TritonstackError
 from __future__ import annotations
 
 from catalog.errors import TritonstackError
+from model_build.secrets import redact
 
 
 class ModelBuildError(TritonstackError):
-    """A model could not be built."""
+    """A model could not be built. What it quotes of other programs is shown without their secrets."""
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(redact(message), remedy=remedy and redact(remedy))
 
 
 class SourceError(ModelBuildError):
@@ -33,6 +39,10 @@ class UnsafeWeightsError(SourceError):
 
 class ExportError(ModelBuildError):
     """The framework cannot load the model or write its graph."""
+
+
+class EngineError(ModelBuildError):
+    """TensorRT is missing, of another version, or cannot build the engine."""
 
 
 class ParityError(ModelBuildError):
@@ -49,6 +59,10 @@ class LayoutError(ModelBuildError):
 
 class ArchiveError(ModelBuildError):
     """An archive cannot be read, or holds what it must not."""
+
+
+class ResourceError(ModelBuildError):
+    """The disk is full, or the memory too small."""
 
 
 class ServingError(ModelBuildError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -32,19 +33,52 @@ class Comparison:
     relative: float
     """The same as a share of the largest value of its row."""
     top1: float
-    """The share of rows whose largest value stands in the same place."""
+    """The share of rows, of the last dimension, whose largest value stands in the same place."""
 
     def is_within(self, tolerance: Tolerance) -> bool:
         """Whether this is near enough."""
-        return all(
-            (
-                tolerance.cosine is None or self.cosine >= tolerance.cosine,
-                tolerance.absolute is None or self.absolute <= tolerance.absolute,
-                tolerance.relative is None or self.relative <= tolerance.relative,
-                tolerance.top1 is None or self.top1 >= tolerance.top1,
-                self.absolute == self.absolute,
-            )
+        return self.absolute == self.absolute and all(
+            measure.is_within(self, tolerance) for measure in MEASURES
         )
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """One way of telling how far answers are apart."""
+
+    field: Literal["cosine", "absolute", "relative", "top1"]
+    title: str
+    form: str
+    grows: bool
+    """Whether more is worse."""
+
+    def is_within(self, comparison: Comparison, tolerance: Tolerance) -> bool:
+        value, bound = self.value(comparison), self.bound(tolerance)
+        return bound is None or (value <= bound if self.grows else value >= bound)
+
+    def value(self, comparison: Comparison) -> float:
+        return float(getattr(comparison, self.field))
+
+    def bound(self, tolerance: Tolerance) -> float | None:
+        bound: float | None = getattr(tolerance, self.field)
+        return bound
+
+    def excess(self, comparison: Comparison, tolerance: Tolerance) -> float:
+        """How many times the error that is accepted."""
+        value, bound = self.value(comparison), self.bound(tolerance)
+        if bound is None:
+            return 0.0
+        wrong, accepted = (value, bound) if self.grows else (1 - value, 1 - bound)
+        return math.inf if math.isnan(wrong) else wrong / max(accepted, _TINY)
+
+
+_TINY = 1e-12
+MEASURES = (
+    _Measure("cosine", "cosine", ".7f", grows=False),
+    _Measure("absolute", "absolute", ".2e", grows=True),
+    _Measure("relative", "relative", ".2e", grows=True),
+    _Measure("top1", "top-1", ".3f", grows=False),
+)
 
 
 def compare(case: str, output: str, *, actual: Array, expected: Array) -> Comparison:
@@ -62,7 +96,7 @@ def compare(case: str, output: str, *, actual: Array, expected: Array) -> Compar
         differences = np.where(ours == theirs, 0.0, np.abs(ours - theirs)).max(axis=1)
     largest = np.abs(theirs).max(axis=1)
     relative = np.divide(differences, largest, out=np.array(differences), where=largest > 0)
-    top1 = (ours.argmax(axis=1) == theirs.argmax(axis=1)).mean()
+    top1 = (_last_axis(actual).argmax(axis=1) == _last_axis(expected).argmax(axis=1)).mean()
     return Comparison(
         case,
         output,
@@ -77,7 +111,7 @@ def judge(
     stage: Stage, comparisons: Sequence[Comparison], accept: Accept, *, precision: Precision = "fp32"
 ) -> ParityReport:
     """The report of a stage, or ParityError with a table of what missed by how much."""
-    missed = [item for item in comparisons if not item.is_within(accept.tolerance(item.output, precision))]
+    missed = _misses(comparisons, accept, precision)
     if missed:
         raise ParityError(
             f"{WHAT[stage]} answers otherwise than the framework in {len(missed)} of {len(comparisons)} "
@@ -85,6 +119,21 @@ def judge(
             remedy="if this precision cannot do better, widen `accept` in model.yaml; else report the model",
         )
     return report_of(stage, comparisons)
+
+
+def describe_miss(comparisons: Sequence[Comparison], accept: Accept, precision: Precision) -> str | None:
+    """The worst miss of all in a few words; None if there is none."""
+    missed = _misses(comparisons, accept, precision)
+    if not missed:
+        return None
+    worst = missed[0]
+    tolerance = accept.tolerance(worst.output, precision)
+    measure = max(MEASURES, key=lambda measure: measure.excess(worst, tolerance))
+    return (
+        f"too far from the framework in {len(missed)} of {len(comparisons)} cases: {worst.output} of "
+        f"{worst.case!r} has {measure.title} {measure.value(worst):{measure.form}}, accepted is "
+        f"{_bound(measure, tolerance)}"
+    )
 
 
 def report_of(stage: Stage, comparisons: Sequence[Comparison]) -> ParityReport:
@@ -129,21 +178,40 @@ def _cosines(ours: Array, theirs: Array) -> Array:
         return np.where(equal, 1.0, (ours * theirs).sum(axis=1) / lengths)
 
 
+def _last_axis(array: Array) -> Array:
+    return array.reshape(-1, array.shape[-1]) if array.ndim > 1 else array.reshape(-1, 1)
+
+
+def _misses(comparisons: Iterable[Comparison], accept: Accept, precision: Precision) -> list[Comparison]:
+    """Those that are not near enough, the worst first."""
+
+    def excess(item: Comparison) -> float:
+        tolerance = accept.tolerance(item.output, precision)
+        return max(measure.excess(item, tolerance) for measure in MEASURES)
+
+    missed = [item for item in comparisons if not item.is_within(accept.tolerance(item.output, precision))]
+    return sorted(missed, key=excess, reverse=True)
+
+
 def _table(missed: Sequence[Comparison], accept: Accept, precision: Precision) -> str:
-    worst = sorted(missed, key=lambda item: (np.nan_to_num(item.cosine, nan=-2.0), -item.absolute))
-    rows = [("case", "output", "cosine", "absolute", "relative", "top-1")]
-    rows += [
-        (
-            item.case,
-            item.output,
-            f"{item.cosine:.7f}",
-            f"{item.absolute:.2e}",
-            f"{item.relative:.2e}",
-            f"{item.top1:.3f}",
-        )
-        for item in worst[:ROWS_SHOWN]
+    """What missed, the worst first, in the measures that something is asked of."""
+    tolerances = {
+        output: accept.tolerance(output, precision) for output in sorted({item.output for item in missed})
+    }
+    asked = [
+        measure
+        for measure in MEASURES
+        if any(measure.bound(tolerance) is not None for tolerance in tolerances.values())
     ]
-    rows += _accepted({item.output for item in missed}, accept, precision)
+    rows = [["case", "output", *(measure.title for measure in asked)]]
+    rows += [
+        [item.case, item.output, *(f"{measure.value(item):{measure.form}}" for measure in asked)]
+        for item in missed[:ROWS_SHOWN]
+    ]
+    rows += [
+        ["accepted", output, *(_bound(measure, tolerance) for measure in asked)]
+        for output, tolerance in tolerances.items()
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -151,20 +219,6 @@ def _table(missed: Sequence[Comparison], accept: Accept, precision: Precision) -
     )
 
 
-def _accepted(
-    outputs: Iterable[str], accept: Accept, precision: Precision
-) -> Iterator[tuple[str, str, str, str, str, str]]:
-    for output in sorted(outputs):
-        bound = accept.tolerance(output, precision)
-        yield (
-            "accepted",
-            output,
-            _bound(">=", bound.cosine),
-            _bound("<=", bound.absolute),
-            _bound("<=", bound.relative),
-            _bound(">=", bound.top1),
-        )
-
-
-def _bound(sign: str, value: float | None) -> str:
-    return "any" if value is None else f"{sign} {value}"
+def _bound(measure: _Measure, tolerance: Tolerance) -> str:
+    bound = measure.bound(tolerance)
+    return "any" if bound is None else f"{'<=' if measure.grows else '>='} {bound}"

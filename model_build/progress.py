@@ -18,10 +18,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Progress:
-    """One step has begun or ended. `detail` says in a few words what came of it."""
+    """One step has begun, goes on or has ended. `detail` says in a few words what came of it."""
 
     step: str
-    state: Literal["started", "done", "failed"]
+    state: Literal["started", "running", "done", "failed"]
     detail: str = ""
     seconds: float = 0.0
 
@@ -70,6 +70,14 @@ class Steps:
 
     def __init__(self, on_progress: OnProgress) -> None:
         self._tell = on_progress
+
+    def announce(self, what: str) -> None:
+        """Tell of something that takes time and is no step."""
+        self._tell(Progress(what, "started"))
+
+    def note(self, name: str, detail: str) -> None:
+        """Tell what a step that takes long is doing."""
+        self._tell(Progress(name, "running", detail))
 
     def run(self, name: str, action: Callable[[], Result], describe: Callable[[Result], str]) -> Result:
         """Run one step; `describe` puts its result into a few words."""

@@ -1,7 +1,11 @@
 """Serves the packed archive with a real Triton, as an endpoint will, and compares its answers.
 
+The server gets the very variables that an endpoint's containers get.
+
 In single-model hosting every case is asked alone, all together, and all at the same time in requests of
 their own; in multi-model hosting the archive is loaded and asked through the API that SageMaker uses there.
+A model that wants a response cache has one there, and is asked twice; in single-model hosting it has none,
+so that what is measured is the model.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +25,13 @@ from numpy.typing import NDArray
 
 from catalog.accepting import Accept, Precision
 from catalog.manifests import LatencyReport, ParityReport, ServedBy
+from catalog.variables import ADDITIONAL_ARGS, container_variables
 from endpoint_client import decode_reply, encode_request
 from model_build.archive import PackedArchive, unpack
 from model_build.cases import Case, join_cases, same_shapes
 from model_build.errors import ServingError
 from model_build.parity import Comparison, compare, judge
+from model_build.repository.facts import read_facts
 from triton_runtime import TritonInstallation, TritonServer
 
 Array = NDArray[Any]
@@ -33,8 +39,11 @@ READY_WITHIN_S = 120.0
 REQUEST_WITHIN_S = 120.0
 MEASURED_REQUESTS = {"one": 50, "full": 8}
 AT_ONCE = 8
-QUIET = {"SAGEMAKER_TRITON_LOG_VERBOSE": "false"}
 HOSTED_AS = "tritonstack-check"
+CACHE = {ADDITIONAL_ARGS: "--cache-config=local,size=16777216"}
+SHARED_MEMORY_STEP = 1 << 20
+SHARED_MEMORY_START = 16 << 20
+"""What `serve` gives each process of a Python model, and the step in which that grows."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +53,19 @@ class ServedCheck:
     parity: ParityReport
     latency: tuple[LatencyReport, ...]
     served_by: ServedBy
+    shared_memory_bytes: int = 0
+    """What its Python models need for the largest request that was asked."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Entrance:
     """Where requests for the model go."""
 
     server: TritonServer
     path: str
     headers: Mapping[str, str]
+    largest: int = field(default=0, init=False)
+    """The most bytes that a request and its answer had together."""
 
     def ask(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """The outputs for one request."""
@@ -69,11 +82,17 @@ class _Entrance:
                 f"the served artifact answers {reply.status}: {reply.body.decode(errors='replace')[:500]}\n"
                 f"{self.server.log_tail()}"
             )
+        self.largest = max(self.largest, len(request.body) + len(reply.body))
         return decode_reply(reply.body, content_type=reply.headers["content-type"]).outputs
 
     def compare(self, label: str, case: Case) -> list[Comparison]:
         """Ask for one case and compare every output."""
         outputs = self.ask(case.inputs)
+        if missing := sorted(case.expected.keys() - outputs.keys()):
+            raise ServingError(
+                f"the served artifact answers {', '.join(sorted(outputs))}, and not {', '.join(missing)}\n"
+                f"{self.server.log_tail()}"
+            )
         return [
             compare(f"{label}: {case.name}", name, actual=outputs[name], expected=expected)
             for name, expected in case.expected.items()
@@ -91,35 +110,48 @@ class ServingCheck:
     accept: Accept
     precision: Precision
     max_batch: int
+    """0 where tensors have no batch dimension: then every case is a request of its own."""
     work: Path
     """A folder of the check's own, for what it unpacks and for the server's logs."""
 
     def run(self) -> ServedCheck:
         """Serve in both hosting modes; raises ParityError, ServingError or the server's own failure."""
+        if not self.cases:
+            raise ServingError(
+                f"there is nothing to ask {self.entry!r}, so nothing would be proven",
+                remedy="give test inputs with their right answers in model.yaml",
+            )
         unpacked = self.work / "single"
         unpack(self.packed.file, unpacked, limit_bytes=self.packed.unpacked_bytes)
-        comparisons, latency = self._single_model(unpacked)
+        facts = read_facts(unpacked)
+        if facts.decoupled:
+            raise ServingError(
+                f"{', '.join(facts.decoupled)} answers in streams (model_transaction_policy.decoupled), "
+                "which SageMaker's front end refuses and this check cannot compare",
+                remedy="serve it without `decoupled`; what has not been checked is not published",
+            )
+        comparisons, latency, largest = self._single_model(unpacked)
         # Multi-model hosting keeps each model's files in a folder of their own.
         hosted = self.work / "multi" / HOSTED_AS / "model"
         hosted.parent.mkdir(parents=True)
         unpacked.rename(hosted)
-        comparisons += self._multi_model(self.work / "multi")
+        comparisons += self._multi_model(self.work / "multi", cached=bool(facts.cached))
         report = judge("served", comparisons, self.accept, precision=self.precision)
-        return ServedCheck(report, latency, served_by(self.installation))
+        shared_memory = facts.python_processes * _shared_memory(largest)
+        return ServedCheck(report, latency, served_by(self.installation), shared_memory)
 
-    def _single_model(self, root: Path) -> tuple[list[Comparison], tuple[LatencyReport, ...]]:
-        variables = {**QUIET, "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": self.entry}
-        with self._start(root, variables) as server:
+    def _single_model(self, root: Path) -> tuple[list[Comparison], tuple[LatencyReport, ...], int]:
+        with self._start(root, container_variables({}, model=self.entry)) as server:
             server.wait_ready(timeout_s=READY_WITHIN_S)
             entrance = _Entrance(server, "/invocations", {})
             comparisons = [*self._alone(entrance), *self._together(entrance), *self._at_once(entrance)]
             judge("served", comparisons, self.accept, precision=self.precision)
-            return comparisons, tuple(self._latencies(entrance))
+            return comparisons, tuple(self._latencies(entrance)), entrance.largest
 
-    def _multi_model(self, root: Path) -> list[Comparison]:
-        variables = {**QUIET, "SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_TRITON_PING_MODE": "live"}
+    def _multi_model(self, root: Path, *, cached: bool) -> list[Comparison]:
+        variables = container_variables(CACHE if cached else {}, model=None)
         target = {"X-Amzn-SageMaker-Target-Model": f"{self.entry}/{self.packed.digest}/model.tar.gz"}
-        with self._start(root, variables) as server:
+        with self._start(root, {**variables, "SAGEMAKER_MULTI_MODEL": "true"}) as server:
             server.wait_ready(timeout_s=READY_WITHIN_S)
             order = {"model_name": HOSTED_AS, "url": f"{server.model_root}/{HOSTED_AS}/model"}
             reply = server.request(
@@ -135,7 +167,8 @@ class ServingCheck:
                     f"{reply.body.decode(errors='replace')[:500]}\n{server.log_tail()}"
                 )
             entrance = _Entrance(server, f"/models/{HOSTED_AS}/invoke", target)
-            return [comparison for case in self.cases for comparison in entrance.compare("multi-model", case)]
+            asked = [*self.cases, *self.cases] if cached else self.cases
+            return [comparison for case in asked for comparison in entrance.compare("multi-model", case)]
 
     def _start(self, root: Path, variables: Mapping[str, str]) -> TritonServer:
         return TritonServer.start(
@@ -150,9 +183,8 @@ class ServingCheck:
             yield from entrance.compare("alone", case)
 
     def _together(self, entrance: _Entrance) -> Iterator[Comparison]:
-        for alike in same_shapes(self.cases):
-            for begin in range(0, len(alike), self.max_batch):
-                yield from entrance.compare("together", join_cases(alike[begin : begin + self.max_batch]))
+        for joined in batches(self.cases, self.max_batch):
+            yield from entrance.compare("together", joined)
 
     def _at_once(self, entrance: _Entrance) -> Iterator[Comparison]:
         """Requests of different lengths at the same time: what the batcher may mix up."""
@@ -162,12 +194,48 @@ class ServingCheck:
                 yield from comparisons
 
     def _latencies(self, entrance: _Entrance) -> Iterator[LatencyReport]:
-        typical = same_shapes([case for case in self.cases if case.typical])[0]
-        yield _measure(entrance, typical[0].inputs, batch=1, requests=MEASURED_REQUESTS["one"])
+        usual = [case for case in self.cases if case.typical] or self.cases
+        if not self.max_batch:
+            yield _measure(entrance, usual[0].inputs, batch=1, requests=MEASURED_REQUESTS["one"])
+            return
+        rows = [row for case in same_shapes(usual)[0] for row in rows_of(case)]
+        yield _measure(entrance, rows[0].inputs, batch=1, requests=MEASURED_REQUESTS["one"])
         if self.max_batch > 1:
-            rows = list(itertools.islice(itertools.cycle(typical), self.max_batch))
-            inputs = join_cases(rows).inputs
-            yield _measure(entrance, inputs, batch=self.max_batch, requests=MEASURED_REQUESTS["full"])
+            full = join_cases(list(itertools.islice(itertools.cycle(rows), self.max_batch)))
+            yield _measure(entrance, full.inputs, batch=self.max_batch, requests=MEASURED_REQUESTS["full"])
+
+
+def rows_of(case: Case) -> list[Case]:
+    """A case of several rows as so many of one."""
+    return [
+        Case(
+            f"{case.name}, row {row + 1}",
+            {name: array[row : row + 1] for name, array in case.inputs.items()},
+            {name: array[row : row + 1] for name, array in case.expected.items()},
+            typical=case.typical,
+        )
+        for row in range(_rows(case))
+    ]
+
+
+def batches(cases: Sequence[Case], max_batch: int) -> Iterator[Case]:
+    """Cases of the same shapes as rows of common requests, as many as one takes; none without batching."""
+    if not max_batch:
+        return
+    for alike in same_shapes(cases):
+        size = max(1, max_batch // _rows(alike[0]))
+        for begin in range(0, len(alike), size):
+            yield join_cases(alike[begin : begin + size])
+
+
+def _rows(case: Case) -> int:
+    return len(next(iter(case.inputs.values())))
+
+
+def _shared_memory(largest: int) -> int:
+    """What a process has for a request and its answer, which lie there together."""
+    grown = -(-largest // SHARED_MEMORY_STEP) * SHARED_MEMORY_STEP
+    return max(SHARED_MEMORY_START, grown)
 
 
 def served_by(installation: TritonInstallation) -> ServedBy:

@@ -62,6 +62,7 @@ def environment_stacks(cloud: Cloud, base: str) -> list[StackState]:
     """The stacks of one environment, and none of another whose name merely begins with the same letters."""
     shared = {
         naming.foundation_stack_name(base),
+        naming.build_stack_name(base),
         naming.network_stack_name(base),
         naming.monitoring_stack_name(base),
     }

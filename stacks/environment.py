@@ -1,11 +1,11 @@
-"""One environment as stacks: the foundation, its network, one stack an endpoint, and a look over them."""
+"""One environment as stacks: foundation, builds, network, one stack an endpoint, and a look over them."""
 
 from __future__ import annotations
 
 from constructs import Construct
 
-from catalog.environments import EnvironmentSpec
 from catalog.workspace import Workspace
+from stacks.build import BuildStack
 from stacks.endpoint import EndpointStack
 from stacks.environment_stack import EnvironmentStack
 from stacks.foundation import FoundationStack
@@ -15,7 +15,7 @@ from stacks.network import NetworkStack
 
 def add_environment(scope: Construct, *, workspace: Workspace) -> None:
     """Put the stacks of an environment into an app, in the order in which they are deployed."""
-    ground = _add_ground(scope, workspace.spec)
+    ground = _add_ground(scope, workspace)
     for name in sorted(workspace.spec.endpoints):
         # No export ties the stacks, so this is what makes `cdk deploy --all` keep the order.
         EndpointStack(scope, workspace=workspace, name=name).add_stack_dependency(ground)
@@ -23,9 +23,13 @@ def add_environment(scope: Construct, *, workspace: Workspace) -> None:
     MonitoringStack(scope, environment=workspace.spec)
 
 
-def _add_ground(scope: Construct, environment: EnvironmentSpec) -> EnvironmentStack:
+def _add_ground(scope: Construct, workspace: Workspace) -> EnvironmentStack:
     """What endpoints stand on; gives the last stack of it."""
+    environment = workspace.spec
     foundation = FoundationStack(scope, environment=environment)
+    if environment.builds_in_account:
+        # No endpoint stands on it: it makes the artifacts, and they lie in the foundation's bucket.
+        BuildStack(scope, workspace=workspace).add_stack_dependency(foundation)
     if environment.network is None or environment.network.create is None:
         return foundation
     network = NetworkStack(scope, environment=environment, vpc=environment.network.create)

@@ -46,7 +46,11 @@ class FoundationStack(EnvironmentStack):
             alias=naming.key_alias(base),
             description=f"Encrypts artifacts, data, images, volumes, logs and alarms of {base}",
             removal=removal_policy(environment),
-            log_groups=[*naming.endpoint_log_groups(base), naming.flow_log_group(base)],
+            log_groups=[
+                *naming.endpoint_log_groups(base),
+                naming.flow_log_group(base),
+                naming.build_log_group(base),
+            ],
         ).key
         SharedValue(
             self,

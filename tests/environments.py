@@ -19,6 +19,7 @@ from catalog.images import has_image
 from catalog.project import Project
 from catalog.regions import OFFERED
 from catalog.releases import RELEASES, TritonRelease
+from tests.projects import add_builder
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Data = dict[str, Any]
@@ -26,6 +27,8 @@ Data = dict[str, Any]
 ENSEMBLES = ("encoder", "encoder-two")
 SINGLES = ("plain", "plain-two")
 NAME = "random"
+UNBUILT = ("p4d", "p4de", "p6-b200", "p6-b300")
+"""Machines with a GPU that nothing builds for by itself."""
 
 EXAMPLES = os.environ.get("TRITONSTACK_EXAMPLES")
 """How many examples a property is tried with. Given, they are new ones in every run."""
@@ -45,6 +48,7 @@ def many(usual: int) -> settings:
 def write_environment(folder: Path, data: Data) -> Project:
     """A project whose one environment is `data`, with the models that environments here may serve."""
     project = Project(folder)
+    add_builder(folder)
     project.environments_dir.mkdir(parents=True, exist_ok=True)
     for name in (*ENSEMBLES, *SINGLES):
         file = project.model_file(name)
@@ -99,6 +103,7 @@ def usable(region: str, release: TritonRelease) -> list[InstanceType]:
         instance
         for instance in INSTANCE_TYPES.values()
         if instance.family.name in OFFERED[region]
+        and instance.family.name not in UNBUILT
         and float(instance.family.compute_capability or "99") >= float(release.min_compute_capability)
         and cuda_fault(instance, release) is None
     ]

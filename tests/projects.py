@@ -33,9 +33,17 @@ def write_project(root: Path) -> Project:
     (root / "cdk.json").write_text("{}")
     (root / "models" / "minilm").mkdir(parents=True)
     (root / "models" / "minilm" / "model.yaml").write_text(MODEL)
+    add_builder(root)
     (root / "environments").mkdir()
     (root / "environments" / "dev.yaml").write_text(ENVIRONMENT)
     return Project(root)
+
+
+def add_builder(root: Path) -> None:
+    """What the builder's image is made from, as every project with builds in its account has it."""
+    folder = root / "containers" / "builder"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "Dockerfile").write_text("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n")
 
 
 def edit(file: Path, old: str, new: str) -> None:

@@ -4,6 +4,8 @@
     requirements-local.txt   the same, and what building models and the embedded cloud need
     requirements-dev.txt     the same, and what tests and lint need
     requirements-checkov.txt checkov alone, for an environment of its own
+    containers/builder/      what a build in the account needs; torch in a file of its own, for it comes from
+                             another index where there is no GPU
 
 pip resolves; this only asks it and writes down the answer. Run by `make lock`.
 """
@@ -32,6 +34,10 @@ GROUPS = {
     ),
 }
 
+BUILDER = ROOT / "containers" / "builder"
+BUILDER_NEEDS = ("boto3", "pydantic", "PyYAML", "numpy", "tritonclient")
+"""Of the project's own dependencies, those that model_build and what it stands on import."""
+
 
 def resolve(*requirements: str) -> list[str]:
     """`name==version` of everything that these bring along."""
@@ -48,6 +54,15 @@ def resolve(*requirements: str) -> list[str]:
     )
 
 
+def builder_pins() -> list[str]:
+    """What the builder's image is asked to hold, as pyproject.toml pins it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [
+        pin for pin in project["dependencies"] if pin.partition("==")[0].partition("[")[0] in BUILDER_NEEDS
+    ]
+    return [*needed, *project["optional-dependencies"]["build"]]
+
+
 def write(name: str, purpose: str, packages: list[str]) -> None:
     """One file, with a first line that says what it is for."""
     lines = [f"# {purpose} Written by `make lock` from pyproject.toml; do not edit.", *packages]
@@ -62,6 +77,12 @@ def main() -> None:
         write(name, purpose, resolve(f"{ROOT}{extras}"))
     for name, (group, purpose) in GROUPS.items():
         write(name, purpose, resolve(*groups[group]))
+    # What is tested here is what builds there.
+    packages = resolve(*builder_pins(), f"--constraint={ROOT / 'requirements-local.txt'}")
+    torch = [package for package in packages if package.startswith("torch==")]
+    write(f"{BUILDER.relative_to(ROOT)}/torch.txt", "PyTorch for the builder's image.", torch)
+    others = [package for package in packages if package not in torch]
+    write(f"{BUILDER.relative_to(ROOT)}/requirements.txt", "What models are built with.", others)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Everything is built in a folder beside the home and moved into place when it is complete, so a home either
 is a whole server or does not exist. It is built again only when one of its inputs has changed: the pinned
-requirements, the python-based backends, this program, or the Python it runs on.
+requirements, the python-based backends, this program, the Python it runs on, or the libraries of that
+Python's environment that backends are linked to. A backend whose library is not there is left out.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ import sys
 import sysconfig
 import time
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 from catalog.errors import TritonstackError
+from triton_runtime import linked_packages
 from triton_runtime.errors import InstallError
 from triton_runtime.installation import (
     RECORD_NAME,
@@ -33,10 +35,16 @@ from triton_runtime.installation import (
     find_embedded,
     read_record,
 )
+from triton_runtime.linked_packages import LinkedPackages, find_packages
 
 SOURCES = Path(__file__).parent
 REQUIREMENTS = SOURCES / "requirements-embedded.txt"
 BACKENDS = SOURCES / "backends"
+PROGRAMS = (Path(__file__), Path(linked_packages.__file__))
+SHARED_CODE = "common"
+"""The folder in BACKENDS whose modules every python-based backend gets."""
+LINKED_LIBRARIES = {"pytorch": "torch", "fil": "treelite"}
+"""What a backend runs models with, where the server does not bring it: taken from this environment."""
 PYTHON_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 SITE_PACKAGES = f"python/lib/python{PYTHON_VERSION}/site-packages"
 
@@ -47,21 +55,28 @@ RELEASE_OF_VERSION = {"2.51.0": "24.10"}
 def install(*, home: Path) -> TritonInstallation:
     """Make `home` an embedded server, or leave it alone if it is one already made from the same inputs."""
     home = home.absolute()
-    inputs = hash_inputs()
+    libraries = {name: find_packages(library) for name, library in LINKED_LIBRARIES.items()}
+    inputs = hash_inputs(libraries)
     home.parent.mkdir(parents=True, exist_ok=True)
     with _only_one_at_a_time(home):
         record = read_record(home)
         if record is None or record["inputs"] != inputs:
-            _replace(home, inputs)
+            _replace(home, inputs, libraries)
     return find_embedded(home=home)
 
 
-def hash_inputs() -> str:
+Libraries = Mapping[str, LinkedPackages | None]
+"""What each backend is linked to, None where this environment lacks it."""
+
+
+def hash_inputs(libraries: Libraries) -> str:
     """A digest of all that decides what an installation holds."""
     digest = hashlib.sha256(f"{sys.version} {sys.base_prefix} {platform.machine()}".encode())
-    for file in [REQUIREMENTS, Path(__file__), *sorted(BACKENDS.rglob("*.py"))]:
+    for file in [REQUIREMENTS, *PROGRAMS, *sorted(BACKENDS.rglob("*.py"))]:
         digest.update(file.relative_to(SOURCES).as_posix().encode())
         digest.update(file.read_bytes())
+    for name, packages in sorted(libraries.items()):
+        digest.update(f"{name}: {packages and packages.identity}".encode())
     return digest.hexdigest()
 
 
@@ -73,20 +88,20 @@ def _only_one_at_a_time(home: Path) -> Iterator[None]:
         yield
 
 
-def _replace(home: Path, inputs: str) -> None:
+def _replace(home: Path, inputs: str, libraries: Libraries) -> None:
     """Build beside the home, then swap. What a killed run left behind is cleared away first."""
     new, old = home.with_name(f".{home.name}.new"), home.with_name(f".{home.name}.old")
     for leftover in (new, old):
         shutil.rmtree(leftover, ignore_errors=True)
     new.mkdir()
-    _build(new, inputs)
+    _build(new, inputs, libraries)
     if home.exists():
         home.rename(old)
     new.rename(home)
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _build(home: Path, inputs: str) -> None:
+def _build(home: Path, inputs: str, libraries: Libraries) -> None:
     libpython = find_libpython()
     _say(f"making an environment of Python {platform.python_version()}")
     _EnvironmentBuilder(symlinks=True, with_pip=False).create(home / "python")
@@ -94,6 +109,7 @@ def _build(home: Path, inputs: str) -> None:
     _install_packages(home / SITE_PACKAGES)
     _say("laying out the backends")
     _lay_out_backends(home)
+    _lay_out_stand_ins(home / "backends", libraries)
     (home / "lib").mkdir()
     (home / "lib" / libpython_name()).symlink_to(libpython)
     version = _read_version(home)
@@ -103,7 +119,8 @@ def _build(home: Path, inputs: str) -> None:
         "version": version,
         "release": _release_of(version),
         "site_packages": SITE_PACKAGES,
-        "base_python": sys.base_prefix,
+        "outside": [sys.base_prefix, *_sources(libraries)],
+        "missing": {name: LINKED_LIBRARIES[name] for name, found in libraries.items() if found is None},
     }
     (home / RECORD_NAME).write_text(json.dumps(record, indent=2) + "\n")
 
@@ -147,12 +164,31 @@ def _lay_out_backends(home: Path) -> None:
             f"the server's Python backend has no stub for Python {PYTHON_VERSION}",
             remedy=f"use one of these Pythons: {available}",
         )
-    shutil.copytree(BACKENDS, home / "backends", ignore=shutil.ignore_patterns("__pycache__"))
     python_backend = home / "backends/python"
     shutil.copytree(server / "backends/python", python_backend)
     shutil.copy(stub, python_backend)
     for program in (server / "bin/tritonserver", python_backend / stub.name):
         program.chmod(0o755)
+
+
+def _lay_out_stand_ins(directory: Path, libraries: Libraries) -> None:
+    """This project's python-based backends: their own code, the code they share, and their library."""
+    for source in sorted(BACKENDS.glob("*/model.py")):
+        name = source.parent.name
+        packages = libraries.get(name)
+        if name in libraries and packages is None:
+            _say(f"no {name} backend: this Python has no {LINKED_LIBRARIES[name]}")
+            continue
+        folder = directory / name
+        folder.mkdir()
+        for code in (source, *(BACKENDS / SHARED_CODE).glob("*.py")):
+            shutil.copy(code, folder)
+        if packages:
+            packages.link_into(folder / "packages")
+
+
+def _sources(libraries: Libraries) -> list[str]:
+    return sorted({str(folder) for found in libraries.values() if found for folder in found.sources})
 
 
 def libpython_name() -> str:

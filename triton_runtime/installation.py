@@ -4,7 +4,8 @@ An embedded home is made by `python -m triton_runtime.install` (see install.py) 
 
     installation.json       what was installed, and from which inputs
     python/                 a virtual environment: the server's wheel, and what the backends import
-    backends/               the Python backend with its stub, and this project's python-based backends
+    backends/               the Python backend with its stub, and this project's python-based backends, each
+                            with links to the library that it runs models with
     lib/                    the libpython that the stub is linked against
 """
 
@@ -13,14 +14,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from triton_runtime.errors import TritonNotFoundError
 
 CONTAINER_ROOT = Path("/opt/tritonserver")
 RECORD_NAME = "installation.json"
+RECORD_KEYS = frozenset({"version", "release", "site_packages", "outside", "missing"})
 REMEDY = "run `make server` to install the embedded server"
 SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 SERVER_IN_PACKAGES = Path("pytriton/tritonserver")
@@ -40,8 +42,18 @@ class TritonInstallation:
     cache_directory: Path
     path: tuple[Path, ...] = ()
     library_path: tuple[Path, ...] = ()
-    base_python: Path | None = None
-    """Where the interpreter that the virtual environment was made from lives."""
+    outside: tuple[Path, ...] = ()
+    """Folders outside the root that its links lead to: the interpreter's, and those of linked libraries."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Backends that were left out, and the library that each lacked."""
+
+    def why_no_backend(self, name: str) -> str | None:
+        """What to tell someone whose model needs the backend, or None if it is there."""
+        if name in self.backends:
+            return None
+        if name in self.missing:
+            return f"this server has no {name} backend, because it was installed without {self.missing[name]}"
+        return f"this server has no {name} backend; it has {', '.join(self.backends)}"
 
     def arguments(self) -> tuple[str, ...]:
         """Flags that tell this server where its own parts are; the container's are built in."""
@@ -93,19 +105,21 @@ def find_embedded(*, home: Path) -> TritonInstallation:
     record = read_record(home)
     if record is None:
         raise TritonNotFoundError(f"no Triton server is installed in {home}", remedy=REMEDY)
+    if not record.keys() >= RECORD_KEYS:
+        raise TritonNotFoundError(f"the Triton server in {home} is of another version", remedy=REMEDY)
     return _embedded_installation(home.resolve(), record)
 
 
-def read_record(home: Path) -> dict[str, str] | None:
+def read_record(home: Path) -> dict[str, Any] | None:
     """What install.py noted in `home`, or None if nothing is installed there."""
     try:
-        record = json.loads((home / RECORD_NAME).read_text())
+        record: dict[str, Any] = json.loads((home / RECORD_NAME).read_text())
     except FileNotFoundError:
         return None
-    return {str(key): str(value) for key, value in record.items()}
+    return record
 
 
-def _embedded_installation(home: Path, record: Mapping[str, str]) -> TritonInstallation:
+def _embedded_installation(home: Path, record: Mapping[str, Any]) -> TritonInstallation:
     packages = home / record["site_packages"]
     server = packages / SERVER_IN_PACKAGES
     return TritonInstallation(
@@ -119,7 +133,8 @@ def _embedded_installation(home: Path, record: Mapping[str, str]) -> TritonInsta
         cache_directory=server / "caches",
         path=(home / "python/bin",),
         library_path=(home / "lib", packages / "nvidia_pytriton.libs"),
-        base_python=Path(record["base_python"]),
+        outside=tuple(Path(folder) for folder in record["outside"]),
+        missing=record["missing"],
     )
 
 
@@ -150,7 +165,8 @@ def _backend_names(directory: Path) -> tuple[str, ...]:
 
 def _image_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """The container's own variables; the credentials of the job that runs in it are not the server's."""
-    return {name: value for name, value in environment.items() if not name.startswith("AWS_")}
+    secret = ("AWS_", "CODEBUILD_", "HF_TOKEN")
+    return {name: value for name, value in environment.items() if not name.startswith(secret)}
 
 
 def _joined(*paths: Path | str | None) -> str:

@@ -169,9 +169,7 @@ def _plan_in_namespaces(
     mounts = [_shown(model_root, seen)]
     if installation.kind == "embedded":
         mounts.append(_shown(installation.root, SERVER_ROOT))
-        base = installation.base_python
-        if base is not None and base.is_relative_to("/tmp"):  # noqa: S108 - which the sandbox hides
-            mounts.append(_shown(base, base))
+        mounts += [_shown(folder, folder) for folder in installation.outside if _is_hidden(folder)]
         installation = installation.moved_to(SERVER_ROOT)
     return _Plan(order=_order(installation, command, mounts=mounts), model_root=seen)
 
@@ -210,6 +208,10 @@ def _order(
         mounts=mounts,
         shared_memory_prefix=shared_memory_prefix,
     )
+
+
+def _is_hidden(folder: Path) -> bool:
+    return folder.is_relative_to("/tmp")  # noqa: S108 - which the sandbox hides
 
 
 def _shown(source: Path, target: Path) -> Mount:

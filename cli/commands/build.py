@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import typer
 
-from catalog.documents import closest
-from catalog.errors import UsageError, shown_path
+from catalog.build_plans import NeededArtifact, needed_artifacts
+from catalog.builds import ByHand
+from catalog.errors import shown_path
 from catalog.loading import load_workspace
 from catalog.locks import add_to_lock
 from catalog.manifests import Manifest
-from catalog.targets import acceptable_targets
+from catalog.model_hashes import hash_parts
 from catalog.workspace import Workspace
-from cli.artifacts import publish_artifact, put_on_shelves
+from cli.artifacts import local_manifest, publish_artifact, put_on_shelves
+from cli.build_here import build_here, most_at_once
+from cli.build_outcomes import Outcome, failure_of
+from cli.build_there import build_there, prepare_ground
 from cli.context import Context
-from cli.output import Step
-from model_build.build import BuildFolders, BuildResult, build_model
-from model_build.progress import Progress
+from operations.artifacts import is_published
 from operations.aws import Cloud
 from operations.shelf import shelf_copies
-
-Targets = tuple[str, ...]
 
 
 def build(
@@ -31,100 +31,171 @@ def build(
     environment: Annotated[str, typer.Argument(help="The environment to build for.")],
     models: Annotated[list[str] | None, typer.Argument(help="Models; by default all it serves.")] = None,
     upload: Annotated[
-        bool, typer.Option("--publish/--no-publish", help="Upload to the environment's artifact bucket.")
+        bool,
+        typer.Option("--publish/--no-publish", help="Upload to the environment's artifact bucket."),
     ] = True,
+    local: Annotated[
+        bool, typer.Option("--local", help="Build on this machine, not in the environment's account.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what would be built where, and why; build nothing.")
+    ] = False,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Builds at once on this machine.")] = None,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Start the jobs in the account, and do not wait for them.")
+    ] = False,
 ) -> None:
-    """Build an environment's models, check them against the framework, and write its lock.
+    """Build what an environment's lock lacks, check it against the framework, and write the lock.
+
+    Builds run in the environment's account: Ctrl-C ends the watching, not the builds, and the same command
+    attaches to them again. With --local or --no-publish, and in the embedded cloud, they run on this machine.
 
     Example: tritonstack build local --no-publish
     """
     state: Context = context.obj
     workspace = load_workspace(state.project, environment)
+    wanted = needed_artifacts(workspace, models or ())
+    here = local or not upload
+    if explain:
+        _explain(state, workspace, wanted, here=here)
+        return
     cloud = state.cloud(workspace.spec) if upload else None
-    results = []
-    for model, targets in _wanted(workspace, models):
-        result = _build_one(state, workspace, model, targets)
-        results.append(result)
-        if cloud is not None:
-            publish_artifact(state, workspace, cloud, result.artifact_dir)
-    if cloud is not None:
-        _fill_shelves(state, workspace, cloud, results)
-    changed = add_to_lock(workspace.lock.file, [result.manifest for result in results])
-    state.output.note(f"{shown_path(workspace.lock.file)} {'written' if changed else 'is up to date'}")
+    run = _Run(state, workspace, cloud, here)
+    try:
+        run.build(wanted, at_once=jobs or most_at_once(), wait_for_it=not no_wait)
+    finally:
+        changed = run.keep()
+    failure = failure_of(run.outcomes)
+    if failure is not None:
+        raise failure
     state.output.result(
         {
             "lock": str(workspace.lock.file),
             "changed": changed,
-            "artifacts": [_facts(result) for result in results],
+            "artifacts": [outcome.facts() for outcome in run.outcomes],
         },
-        text="\n".join(_summary(result.manifest) for result in results),
+        text="\n".join(_summary(outcome) for outcome in run.outcomes) or "nothing has been built yet",
     )
 
 
-def _fill_shelves(state: Context, workspace: Workspace, cloud: Cloud, results: Sequence[BuildResult]) -> None:
-    """Give multi-model endpoints what was built, before the lock tells of it: the CDK can deploy then."""
-    lock = workspace.lock.record
-    for result in results:
-        lock = lock.with_artifact(result.manifest)
-    built = {result.manifest.model for result in results}
-    locked = replace(workspace, lock=replace(workspace.lock, record=lock))
-    put_on_shelves(state, workspace, cloud, shelf_copies(locked, models=built))
+@dataclass
+class _Run:
+    """One run of the command."""
 
+    state: Context
+    workspace: Workspace
+    cloud: Cloud | None
+    here: bool
 
-def _wanted(workspace: Workspace, names: list[str] | None) -> Iterator[tuple[str, Targets]]:
-    """Each model to build, once for each kind of machine that its endpoints run on."""
-    for name in names or []:
-        if name not in workspace.models:
-            suggestion = closest(name, workspace.models)
-            raise UsageError(
-                f"environment {workspace.spec.name!r} serves no model {name!r}",
-                remedy=f"did you mean '{suggestion}'?"
-                if suggestion
-                else f"it serves: {', '.join(workspace.models)}",
+    def __post_init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+
+    def build(self, wanted: Sequence[NeededArtifact], *, at_once: int, wait_for_it: bool) -> None:
+        """Build what is not there."""
+        missing = [needed for needed in wanted if not self._is_there(needed)]
+        here = [needed for needed in missing if self.here or isinstance(needed.venue, ByHand)]
+        there = [needed for needed in missing if needed not in here]
+        if there and self.cloud is not None:
+            ground = prepare_ground(self.state, self.workspace, self.cloud)
+            build_there(
+                self.state,
+                self.cloud,
+                ground,
+                there,
+                wait_for_it=wait_for_it,
+                on_done=self.outcomes.append,
             )
-    needed = {
-        (served.model, acceptable_targets(served.instance, workspace.spec.release))
-        for name in workspace.spec.endpoints
-        for served in workspace.serves(name)
-        if not names or served.model in names
-    }
-    yield from sorted(needed)
+        if here:
+            build_here(self.state, here, at_once=at_once, on_done=self.outcomes.append)
 
+    def keep(self) -> bool:
+        """Publish what was built here, and lock all that succeeded; tells whether the lock changed."""
+        self.outcomes.sort(key=lambda outcome: (outcome.needed.model, outcome.needed.targets))
+        made = [outcome.manifest for outcome in self.outcomes if outcome.manifest]
+        if self.cloud is not None:
+            for outcome in self.outcomes:
+                if outcome.artifact_dir is not None:
+                    publish_artifact(self.state, self.workspace, self.cloud, outcome.artifact_dir)
+            self._fill_shelves(self.cloud, made)
+        lock = self.workspace.lock.file
+        changed = add_to_lock(lock, made, self._parts(made)) if made else False
+        if made:
+            self.state.output.note(f"{shown_path(lock)} {'written' if changed else 'is up to date'}")
+        return changed
 
-def _build_one(state: Context, workspace: Workspace, model: str, targets: Targets) -> BuildResult:
-    with state.output.step(f"building {model}") as step:
-        result = build_model(
-            model=workspace.models[model],
-            members=workspace.models,
-            folders=BuildFolders.of(state.project),
-            targets=targets,
-            on_progress=lambda progress: _show(step, progress),
+    def _is_there(self, needed: NeededArtifact) -> bool:
+        """Whether the lock's artifact is up to date, and lies where it is needed."""
+        if needed.reason or needed.locked is None:
+            return False
+        published = self.cloud is not None and is_published(
+            self.cloud,
+            bucket=self.workspace.spec.artifact_bucket,
+            model=needed.model,
+            artifact=needed.locked,
         )
-        step.detail = "already built" if result.reused else f"digest {result.manifest.digest[:12]}"
-    return result
+        found = local_manifest(self.state, needed.model, needed.locked.digest)
+        if found is not None:
+            folder, manifest = found
+            self.outcomes.append(Outcome(needed, manifest, reused=True, artifact_dir=folder))
+        elif published:
+            self.outcomes.append(Outcome(needed, reused=True))
+        return published or found is not None
+
+    def _fill_shelves(self, cloud: Cloud, made: Sequence[Manifest]) -> None:
+        """Give multi-model endpoints what was built, before the lock tells of it: the CDK can deploy then."""
+        lock = self.workspace.lock.record
+        for manifest in made:
+            lock = lock.with_artifact(manifest)
+        locked = replace(self.workspace, lock=replace(self.workspace.lock, record=lock))
+        names = {outcome.needed.model for outcome in self.outcomes if outcome.error is None}
+        put_on_shelves(self.state, self.workspace, cloud, shelf_copies(locked, models=names))
+
+    def _parts(self, made: Sequence[Manifest]) -> Mapping[str, Mapping[str, str]]:
+        hashes = self.workspace.hashes
+        return {
+            manifest.model: hash_parts(manifest.model, self.workspace.models)
+            for manifest in made
+            if manifest.spec_hash == hashes[manifest.model]
+        }
 
 
-def _show(step: Step, progress: Progress) -> None:
-    if progress.state == "started":
-        step.update(progress.step)
-        return
-    # What went wrong is said once, by the error that ends the command; a damaged artifact ends nothing.
-    detail = progress.detail.splitlines()[0] if progress.detail else ""
-    mark = "failed: " if progress.state == "failed" else ""
-    step.log(f"{progress.step}: {mark}{detail} ({progress.seconds:.1f} s)")
+def _explain(state: Context, workspace: Workspace, wanted: Sequence[NeededArtifact], *, here: bool) -> None:
+    rows = [_explained(state, needed, here=here) for needed in wanted]
+    state.output.result(
+        {"environment": workspace.spec.name, "artifacts": rows},
+        text="\n".join(row["words"] for row in rows) or "the environment serves no model",
+    )
 
 
-def _facts(result: BuildResult) -> dict[str, object]:
+def _explained(state: Context, needed: NeededArtifact, *, here: bool) -> dict[str, Any]:
+    venue = ByHand(needed.venue.hardware) if here else needed.venue
+    reason = needed.reason
+    if not reason and needed.locked and isinstance(venue, ByHand):
+        absent = local_manifest(state, needed.model, needed.locked.digest) is None
+        reason = "its artifact is not on this machine" if absent else ""
+    subject = f"{needed.model} for {needed.target}"
+    digest = needed.locked.digest if needed.locked else None
+    words = (
+        f"{subject}: to build {venue.words}: {reason}"
+        if reason
+        else f"{subject}: up to date, {str(digest)[:12]}"
+    )
     return {
-        "model": result.manifest.model,
-        "digest": result.manifest.digest,
-        "target": result.manifest.target,
-        "reused": result.reused,
-        "directory": str(result.artifact_dir),
+        "model": needed.model,
+        "targets": list(needed.targets),
+        "build": bool(reason),
+        "reason": reason,
+        "where": venue.words,
+        "digest": digest,
+        "words": words,
     }
 
 
-def _summary(manifest: Manifest) -> str:
+def _summary(outcome: Outcome) -> str:
+    manifest = outcome.manifest
+    if manifest is None:
+        digest = outcome.needed.locked.digest[:12] if outcome.needed.locked else ""
+        return f"{outcome.needed.model} {digest} for {outcome.needed.target}: up to date"
     worst = min(report.min_cosine for report in manifest.parity)
     latency = ", ".join(f"batch {report.batch} p50 {report.p50_ms:.1f} ms" for report in manifest.latency)
     return (

@@ -10,11 +10,12 @@ from typing import Annotated
 import typer
 
 from catalog import naming
-from catalog.errors import InvalidFilesError, TritonstackError
+from catalog.errors import InvalidFilesError
 from catalog.fitness import unbuilt
 from catalog.loading import load_workspace
 from catalog.workspace import Workspace
 from cli.artifacts import missing_artifacts, publish_artifact, put_on_shelves
+from cli.bootstrap import require_bootstrap
 from cli.context import Context
 from cli.output import Step
 from operations.assembly import Assembly
@@ -30,7 +31,7 @@ from operations.changes import (
 )
 from operations.running import require_running
 from operations.shelf import shelf_copies
-from operations.stacks import environment_stacks, is_bootstrapped, wait_until_settled
+from operations.stacks import environment_stacks, wait_until_settled
 
 
 def deploy(
@@ -65,7 +66,7 @@ def _deploy(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, *, 
         busy = [stack.name for stack in environment_stacks(cloud, spec.base) if stack.in_progress]
         wait_until_settled(cloud, busy, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}"))
     missing = missing_artifacts(state, workspace, cloud)
-    _require_bootstrap(state, cloud, cdk, allowed=bootstrap)
+    require_bootstrap(state, cloud, cdk, allowed=bootstrap)
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
         with state.output.step("synthesising the stacks") as step:
             cdk.run("synth", "--quiet", "--output", folder, on_line=step.update)
@@ -149,19 +150,6 @@ def _show(step: Step, line: str) -> None:
         step.update(text)
     else:
         step.log(text)
-
-
-def _require_bootstrap(state: Context, cloud: Cloud, cdk: CdkCli, *, allowed: bool) -> None:
-    if is_bootstrapped(cloud):
-        return
-    target = f"aws://{cloud.account}/{cloud.region}"
-    if not allowed:
-        raise TritonstackError(
-            f"the CDK has not prepared account {cloud.account} in {cloud.region}",
-            remedy=f"run `npx cdk bootstrap {target}` once, or add --bootstrap",
-        )
-    with state.output.step(f"bootstrapping {target}") as step:
-        cdk.run("bootstrap", target, on_line=step.log)
 
 
 def _tell_of_shelves(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -26,16 +27,38 @@ def save_graph(model: ir.Model, folder: Path, *, inline_limit: int = INLINE_LIMI
     """Clean and write a graph, and check what was written."""
     _strip(model)
     model.ir_version = IR_VERSION
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / GRAPH_NAME
-    large = _weight_bytes(model) > inline_limit
-    ir.save(model, file, external_data=WEIGHTS_NAME if large else None)
-    _check(file)
+    file = _write(model, folder, inline_limit)
+    _check_opset(file)
     return ExportedGraph(
         file,
         inputs=tuple(_tensor(value) for value in model.graph.inputs),
         outputs=tuple(_tensor(value) for value in model.graph.outputs),
     )
+
+
+def save_converted(model: ir.Model, folder: Path, *, like: ExportedGraph) -> ExportedGraph:
+    """Write what a converter has made of a graph: cleaned, in its file format, with the same tensors."""
+    model.graph.sort()
+    _strip(model)
+    model.ir_version = onnx.load(like.file, load_external_data=False).ir_version
+    return replace(like, file=_write(model, folder, INLINE_LIMIT))
+
+
+def _write(model: ir.Model, folder: Path, inline_limit: int) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / GRAPH_NAME
+    large = _weight_bytes(model) > inline_limit
+    ir.save(model, file, external_data=WEIGHTS_NAME if large else None)
+    try:
+        onnx.checker.check_model(str(file))
+    except onnx.checker.ValidationError as error:
+        raise ExportError(f"the exporter wrote a graph that is not valid: {error}") from error
+    return file
+
+
+def folder_bytes(folder: Path) -> int:
+    """What a graph weighs, with the files beside it."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def _strip(model: ir.Model) -> None:
@@ -70,11 +93,7 @@ def _weight_bytes(model: ir.Model) -> int:
     return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
 
-def _check(file: Path) -> None:
-    try:
-        onnx.checker.check_model(str(file))
-    except onnx.checker.ValidationError as error:
-        raise ExportError(f"the exporter wrote a graph that is not valid: {error}") from error
+def _check_opset(file: Path) -> None:
     opsets = {entry.domain: entry.version for entry in onnx.load(file, load_external_data=False).opset_import}
     if opsets != {"": OPSET}:
         raise ExportError(f"the exporter wrote the operator sets {opsets}, not opset {OPSET} alone")

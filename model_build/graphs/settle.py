@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from numpy.typing import NDArray
-
-from catalog.manifests import ParityReport
 from catalog.models import ModelSpec
 from model_build.cases import Case
 from model_build.graphs.records import ExportedGraph, SettledGraph
-from model_build.parity import compare, describe_parity, judge
 from model_build.progress import Steps
 from model_build.recipes.base import Workshop
-
-Array = NDArray[Any]
 
 
 def settle_graph(
     graph: ExportedGraph, *, cases: Sequence[Case], spec: ModelSpec, workshop: Workshop, steps: Steps
 ) -> SettledGraph:
-    """Make what the model's file asks for out of an ONNX graph, and compare it with the framework."""
-    del workshop
-    parity = steps.run("compare graph", lambda: _compare(graph, cases, spec), describe_parity)
-    return SettledGraph(
-        folder=graph.file.parent,
-        backend="onnxruntime",
-        precision="fp32",
-        inputs=graph.inputs,
-        outputs=graph.outputs,
-        batches=graph.batches,
-        parity=parity,
-    )
+    """Make what the model's file asks for out of an ONNX graph, and compare it with the framework.
 
+    What it takes may have other types than the exported graph: ask the settled one.
+    """
+    # ONNX's libraries take time to import, and a build that finds its artifact does not need them.
+    if spec.format == "tensorrt":
+        from model_build.engines.settle import settle_engines  # noqa: PLC0415
 
-def _compare(graph: ExportedGraph, cases: Sequence[Case], spec: ModelSpec) -> ParityReport:
-    import onnxruntime  # noqa: PLC0415 - takes time to import, and a build that finds its artifact needs it not
+        return settle_engines(graph, cases=cases, spec=spec, workshop=workshop, steps=steps)
+    from model_build.graphs.precision import settle_onnx  # noqa: PLC0415
 
-    session = onnxruntime.InferenceSession(str(graph.file), providers=["CPUExecutionProvider"])
-    comparisons = []
-    for case in cases:
-        names = list(case.expected)
-        actual: Mapping[str, Array] = dict(zip(names, session.run(names, dict(case.inputs)), strict=True))
-        comparisons += [
-            compare(case.name, name, actual=actual[name], expected=expected)
-            for name, expected in case.expected.items()
-        ]
-    return judge("graph", comparisons, accept=spec.accept, precision="fp32")
+    return settle_onnx(graph, cases=cases, spec=spec, target=workshop.target, steps=steps)

@@ -5,19 +5,49 @@ from __future__ import annotations
 from catalog.documents import Document
 from catalog.errors import InvalidFilesError
 from catalog.models import ModelSpec
-from catalog.recipes import TextEmbeddingRecipe
+from catalog.recipes import (
+    EnsembleRecipe,
+    HuggingFaceRecipe,
+    OnnxRecipe,
+    PythonRecipe,
+    TorchScriptRecipe,
+    TreesRecipe,
+    VllmRecipe,
+)
 from model_build.recipes.base import Recipe
-from model_build.recipes.text_embedding import TextEmbedding
+from model_build.recipes.ensemble import Ensemble
+from model_build.recipes.hugging_face import HuggingFace
+from model_build.recipes.onnx import OnnxGraph
+from model_build.recipes.python import PythonModel
+from model_build.recipes.torchscript import TorchScript
+from model_build.recipes.trees import TreesForFil
+from model_build.recipes.vllm import VllmModel
+from model_build.repository.existing import read_existing
 
 __all__ = ["Recipe", "recipe_for"]
 
 
 def recipe_for(model: Document[ModelSpec]) -> Recipe:
     """What builds a model; it has checked that the model's file asks for nothing it cannot do."""
+    read_existing(model)
+    chosen: Recipe
     match model.record.recipe:
-        case TextEmbeddingRecipe() as recipe:
-            return TextEmbedding(model, recipe)
+        case HuggingFaceRecipe() as recipe:
+            chosen = HuggingFace(model, recipe)
+        case TorchScriptRecipe() as recipe:
+            chosen = TorchScript(model, recipe)
+        case OnnxRecipe() as recipe:
+            chosen = OnnxGraph(model, recipe)
+        case TreesRecipe() as recipe:
+            chosen = TreesForFil(model, recipe)
+        case PythonRecipe() as recipe:
+            chosen = PythonModel(model, recipe)
+        case VllmRecipe() as recipe:
+            chosen = VllmModel(model, recipe)
+        case EnsembleRecipe() as recipe:
+            chosen = Ensemble(model, recipe)
         case other:
             raise InvalidFilesError(
                 [model.problem(("recipe", "kind"), f"the recipe {other.kind} is not built yet")]
             )
+    return chosen

@@ -33,6 +33,8 @@ class Workshop:
     """The server that the archive will be checked with."""
     build_member: Callable[[str], Path]
     """Builds another model for the same target, and gives the folder of its artifact."""
+    shared_cache: str | None = None
+    """`s3://bucket/prefix` where builds on several machines keep timing caches and engines for each other."""
 
     @property
     def model_folder(self) -> Path:
@@ -58,6 +60,8 @@ class LaidRepository:
     """The TensorRT version that built its engines."""
     candidates: tuple[CandidateReport, ...] = ()
     environments: tuple[EnvironmentReport, ...] = ()
+    max_batch: int | None = None
+    """The largest batch, where it is not what model.yaml says: a pipeline's follows from its models."""
 
 
 class Recipe(Protocol):

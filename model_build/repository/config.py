@@ -7,19 +7,28 @@ needs protobuf alone and is loaded by its file.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from google.protobuf import text_format
 
 from catalog.manifests import TensorSpec
-from catalog.triton_options import Batching
 
 CONFIG_NAME = "config.pbtxt"
 SCHEMA_FILE = "grpc/model_config_pb2.py"
+MODEL_FILES: Mapping[str, str] = MappingProxyType(
+    {
+        "onnxruntime": "model.onnx",
+        "pytorch": "model.pt",
+        "tensorrt": "model.plan",
+        "python": "model.py",
+        "vllm": "model.json",
+    }
+)
+"""What backends look for in a version folder, unless the configuration names another file."""
 
 
 @cache
@@ -45,19 +54,23 @@ def model_config(
     config = schema.ModelConfig(name=name, max_batch_size=max_batch)
     for tensors, field in ((inputs, config.input), (outputs, config.output)):
         for tensor in tensors:
-            field.add(name=tensor.name, data_type=_data_type(tensor), dims=tensor.shape)
+            added = field.add(
+                name=tensor.name, data_type=data_type(tensor.datatype), dims=tensor.shape or (1,)
+            )
+            if not tensor.shape:
+                # One value a row: Triton knows no tensor without dimensions, and hands the backend one.
+                added.reshape.SetInParent()
     return config
 
 
-def batch_dynamically(config: Any, batching: Batching) -> None:
-    """Let Triton gather waiting requests into one batch."""
-    config.dynamic_batching.max_queue_delay_microseconds = batching.queue_delay_us
-
-
-def run_on_cpu(config: Any, *, instances: int = 1) -> None:
-    """Say how many copies run at the same time, on the processor."""
-    kind = model_config_schema().ModelInstanceGroup.KIND_CPU
-    config.instance_group.add(count=instances, kind=kind)
+def add_labels(config: Any, folder: Path, outputs: Sequence[TensorSpec]) -> None:
+    """Write what the places of outputs mean into files that Triton's classification answers from."""
+    for index, (tensor, output) in enumerate(zip(outputs, config.output, strict=True)):
+        if tensor.labels:
+            output.label_filename = f"labels-{index}.txt"
+            # Triton takes every line for a label.
+            lines = (" ".join(label.split()) for label in tensor.labels)
+            (folder / output.label_filename).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def set_parameter(config: Any, key: str, value: str) -> None:
@@ -81,10 +94,21 @@ def write_config(config: Any, folder: Path) -> Path:
 
 def read_config(file: Path) -> Any:
     """The message in a config.pbtxt; raises text_format.ParseError where it is none."""
-    return text_format.Parse(file.read_text(encoding="utf-8"), model_config_schema().ModelConfig())
+    return parse_config(file.read_text(encoding="utf-8"))
 
 
-def _data_type(tensor: TensorSpec) -> int:
-    """The protocol calls text BYTES, the configuration STRING."""
-    name = "STRING" if tensor.datatype == "BYTES" else tensor.datatype
+def parse_config(text: str) -> Any:
+    """The message in the text of a config.pbtxt; raises text_format.ParseError where it is none."""
+    return text_format.Parse(text, model_config_schema().ModelConfig())
+
+
+def data_type(datatype: str) -> int:
+    """A datatype of the protocol as the configuration's number; BYTES is STRING there."""
+    name = "STRING" if datatype == "BYTES" else datatype
     return int(model_config_schema().DataType.Value(f"TYPE_{name}"))
+
+
+def datatype_name(number: int) -> str:
+    """The configuration's number of a type as the protocol calls it."""
+    name = str(model_config_schema().DataType.Name(number)).removeprefix("TYPE_")
+    return "BYTES" if name == "STRING" else name

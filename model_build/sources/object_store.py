@@ -1,9 +1,17 @@
-"""s3://bucket/prefix: a model's files in a bucket."""
+"""s3://bucket/prefix: a model's files in a bucket.
+
+What is listed is what is fetched: every part of a download names the entity tag of the listing, so an object
+that changes meanwhile is an error; a tag that is an MD5 is compared with the bytes that came.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +19,17 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from model_build.archive import is_safe_name
-from model_build.aws_errors import explain
+from model_build.aws_errors import error_code, explain
 from model_build.errors import SourceError
-from model_build.sources.base import FoundFolder, is_model_file
+from model_build.sources.base import FoundFolder, add_file, check_listing, no_weights
+from model_build.sources.wanted import TRANSFORMERS, WantedFiles
+
+PART_BYTES = 32 << 20
+AT_ONCE = 8
+CHANGED_CODES = frozenset({"PreconditionFailed", "412"})
+_MD5 = re.compile(r'"?([0-9a-f]{32})"?')
+_KEYED = ("aws:kms", "aws:kms:dsse")
+"""Encryptions under which an entity tag is no MD5."""
 
 
 @dataclass(frozen=True, order=True)
@@ -27,17 +42,36 @@ class RemoteFile:
     size: int
 
 
-def fetch_from_s3(text: str, *, cache_dir: Path) -> FoundFolder:
-    """The files below a prefix; the revision is a hash over their names, sizes and entity tags."""
+@dataclass(frozen=True)
+class _Part:
+    file: RemoteFile
+    begin: int
+
+    @property
+    def range(self) -> str:
+        """As a request names it."""
+        return f"bytes={self.begin}-{min(self.begin + PART_BYTES, self.file.size) - 1}"
+
+
+def fetch_from_s3(text: str, *, cache_dir: Path, wanted: WantedFiles = TRANSFORMERS) -> FoundFolder:
+    """The wanted files below a prefix; the revision is a hash over their names, sizes and entity tags."""
     bucket, _, prefix = text.partition("/")
     prefix = prefix.rstrip("/") + "/"
     try:
         client = boto3.client("s3")
-        files = _list(client, bucket, prefix)
-        if not files:
+        listed = _list(client, bucket, prefix)
+        if not listed:
             raise SourceError(f"s3://{text}: no model files below this prefix", remedy="check the prefix")
-        return _download(client, bucket, files, cache_dir / "s3")
+        files = [file for file in listed if wanted.holds(file.name)]
+        if not wanted.has_weights([file.name for file in files]):
+            raise no_weights([file.name for file in listed], f"s3://{text}", wanted)
+        return _from_cache(files, cache_dir / "s3") or _fetch(client, text, files, cache_dir / "s3")
     except (BotoCoreError, ClientError) as error:
+        if isinstance(error, ClientError) and error_code(error) in CHANGED_CODES:
+            raise SourceError(
+                f"s3://{text}: an object changed while it was fetched",
+                remedy="build again when nothing is being written there; better, give each version a prefix",
+            ) from error
         raise explain(
             error,
             error_type=SourceError,
@@ -49,37 +83,68 @@ def fetch_from_s3(text: str, *, cache_dir: Path) -> FoundFolder:
 
 def _list(client: Any, bucket: str, prefix: str) -> list[RemoteFile]:
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-    files = []
-    for page in pages:
-        for entry in page.get("Contents", []):
-            name = entry["Key"].removeprefix(prefix)
-            if is_model_file(name):
-                files.append(RemoteFile(_checked(name), entry["Key"], entry["ETag"], entry["Size"]))
-    return sorted(files)
+    entries = (
+        (entry["Key"].removeprefix(prefix), entry) for page in pages for entry in page.get("Contents", [])
+    )
+    return sorted(
+        RemoteFile(name, entry["Key"], entry["ETag"], entry["Size"])
+        for name, entry in entries
+        if not name.endswith("/")
+    )
 
 
-def _checked(name: str) -> str:
-    """A key is text from elsewhere, and becomes a path here."""
-    if not is_safe_name(name):
-        raise SourceError(
-            f"the object name {name!r} is not a safe file name",
-            remedy="use letters, digits, '.', '_', '-' and '/' only, and no '..'",
-        )
-    return name
-
-
-def _download(client: Any, bucket: str, files: list[RemoteFile], cache_dir: Path) -> FoundFolder:
+def _revision(files: Sequence[RemoteFile]) -> str:
     listing = "".join(f"{file.name}\0{file.size}\0{file.tag}\n" for file in files)
-    revision = hashlib.sha256(listing.encode()).hexdigest()
+    return hashlib.sha256(listing.encode()).hexdigest()
+
+
+def _from_cache(files: Sequence[RemoteFile], cache_dir: Path) -> FoundFolder | None:
+    revision = _revision(files)
+    folder = cache_dir / revision
+    whole = all((folder / file.name).is_file() for file in files)
+    return FoundFolder(folder, f"sha256:{revision}") if whole else None
+
+
+def _fetch(client: Any, source: str, files: Sequence[RemoteFile], cache_dir: Path) -> FoundFolder:
+    bucket = source.partition("/")[0]
+    check_listing({file.name: file.size for file in files}, source=f"s3://{source}", into=cache_dir)
+    revision = _revision(files)
     target = cache_dir / revision
-    if not target.is_dir():
-        cache_dir.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache_dir, prefix=".fetching-") as temporary:
-            folder = Path(temporary) / "files"
-            for file in files:
-                destination = folder / file.name
-                destination.parent.mkdir(parents=True, exist_ok=True)
-                client.download_file(bucket, file.key, str(destination))
-            if not target.is_dir():
-                folder.rename(target)
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache_dir, prefix=".fetching-") as temporary:
+        folder = Path(temporary) / "files"
+        for file in files:
+            (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file.name).touch()
+        parts = [_Part(file, begin) for file in files for begin in range(0, file.size, PART_BYTES)]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            encryptions = list(pool.map(lambda part: _download(client, bucket, part, folder), parts))
+        keyed = {
+            part.file for part, encryption in zip(parts, encryptions, strict=True) if encryption in _KEYED
+        }
+        for file in files:
+            _check_file(folder / file.name, file, has_md5=file not in keyed, source=f"s3://{source}")
+        if not target.is_dir():
+            folder.rename(target)
     return FoundFolder(target, f"sha256:{revision}")
+
+
+def _download(client: Any, bucket: str, part: _Part, folder: Path) -> str | None:
+    """Bring one part; gives the encryption that its object has."""
+    reply = client.get_object(Bucket=bucket, Key=part.file.key, Range=part.range, IfMatch=part.file.tag)
+    content = reply["Body"].read()
+    with (folder / part.file.name).open("r+b") as stream:
+        os.pwrite(stream.fileno(), content, part.begin)
+    encryption: str | None = reply.get("ServerSideEncryption")
+    return encryption
+
+
+def _check_file(path: Path, file: RemoteFile, *, has_md5: bool, source: str) -> None:
+    digest = hashlib.md5(usedforsecurity=False)
+    add_file(digest, path)
+    tag = _MD5.fullmatch(file.tag)
+    differs = has_md5 and tag is not None and tag[1] != digest.hexdigest()
+    if path.stat().st_size != file.size or differs:
+        raise SourceError(
+            f"{source}: {file.name} did not arrive as the bucket lists it", remedy="build again"
+        )

@@ -1,41 +1,82 @@
-"""package://distribution==version/folder: a model that travels through the package index."""
+"""package://distribution==version/folder: a model that travels through the package index.
+
+The index and pip see to it that the wheel is the one that was published; here every file is compared with
+the distribution's own list, and a folder that is not on that list is not the distribution's.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.metadata
 import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import Distribution, PackagePath
 from pathlib import Path
 
 from model_build.errors import SourceError
-from model_build.sources.base import FoundFolder
+from model_build.sources.base import FoundFolder, add_file
+from model_build.sources.wanted import TRANSFORMERS, WantedFiles
 
 
-def fetch_from_package(text: str, *, cache_dir: Path) -> FoundFolder:
+def fetch_from_package(text: str, *, cache_dir: Path, wanted: WantedFiles = TRANSFORMERS) -> FoundFolder:
     """The folder of a distribution: the installed one if it has that version, else one put into the cache."""
     requirement, _, inner = text.partition("/")
     name, _, version = requirement.partition("==")
-    root = _installed(name, version) or _cached(name, version, cache_dir / "packages")
+    distribution = _installed(name, version) or _cached(name, version, cache_dir / "packages")
+    root = Path(str(distribution.locate_file(""))).resolve()
     folder = (root / inner).resolve()
-    if not folder.is_relative_to(root.resolve()) or not folder.is_dir():
+    listed = _listed(distribution, root, folder) if root in folder.parents else {}
+    if not listed or not folder.is_dir():
         raise SourceError(
             f"package://{text}: {requirement} holds no folder {inner!r}",
             remedy=f"list what it holds with `pip show --files {name}`",
         )
+    _check_files(folder, listed, wanted, source=f"package://{text}")
     return FoundFolder(folder, version)
 
 
-def _installed(name: str, version: str) -> Path | None:
+def _listed(distribution: Distribution, root: Path, folder: Path) -> dict[str, PackagePath]:
+    """What the distribution lists below a folder, by names relative to it."""
+    paths = ((root / entry, entry) for entry in distribution.files or ())
+    return {
+        path.relative_to(folder).as_posix(): entry for path, entry in paths if path.is_relative_to(folder)
+    }
+
+
+def _check_files(folder: Path, listed: dict[str, PackagePath], wanted: WantedFiles, *, source: str) -> None:
+    for name in wanted.among(folder):
+        entry = listed.get(name)
+        if entry is None:
+            raise SourceError(
+                f"{source}: {name} lies there, and is no part of the distribution",
+                remedy="remove it, or install the distribution again",
+            )
+        if entry.hash is not None and _digest(folder / name, entry.hash.mode) != entry.hash.value:
+            raise SourceError(
+                f"{source}: {name} is not the file that was installed",
+                remedy="install the distribution again",
+            )
+
+
+def _digest(file: Path, mode: str) -> str:
+    """A file's hash as a distribution's list writes it."""
+    digest = hashlib.new(mode)
+    add_file(digest, file)
+    return base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode()
+
+
+def _installed(name: str, version: str) -> Distribution | None:
     try:
         distribution = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-    return Path(str(distribution.locate_file(""))) if distribution.version == version else None
+    return distribution if distribution.version == version else None
 
 
-def _cached(name: str, version: str, packages_dir: Path) -> Path:
+def _cached(name: str, version: str, packages_dir: Path) -> Distribution:
     target = packages_dir / f"{name}-{version}"
     if not target.is_dir():
         packages_dir.mkdir(parents=True, exist_ok=True)
@@ -43,7 +84,7 @@ def _cached(name: str, version: str, packages_dir: Path) -> Path:
             unpacked = Path(temporary) / "package"
             _install(f"{name}=={version}", unpacked)
             _move_into_place(unpacked, target)
-    return target
+    return next(iter(importlib.metadata.distributions(name=name, path=[str(target)])))
 
 
 def _install(requirement: str, target: Path) -> None:

@@ -75,7 +75,7 @@ def read_model(home: Home, model: ModelArchive | ModelShelf, key_arn: str | None
         Grant(["s3:GetObject"], [f"{bucket}/{keys}"], because=because),
         # Without it S3 answers "access denied" for an artifact that was never uploaded.
         Grant(["s3:ListBucket"], [bucket], {"StringLike": {"s3:prefix": keys}}),
-        *_use_key_through_s3(home, ["kms:Decrypt"], key_arn, [bucket, f"{bucket}/{keys}"]),
+        *use_key_through_s3(home, ["kms:Decrypt"], key_arn, [bucket, f"{bucket}/{keys}"]),
     ]
 
 
@@ -177,7 +177,7 @@ def write_objects(
     return [
         Grant(["s3:AbortMultipartUpload", "s3:PutObject"], objects, because=because),
         # Large objects are written in parts, and S3 decrypts the first to put them together.
-        *_use_key_through_s3(home, ["kms:Decrypt", "kms:GenerateDataKey"], key_arn, [arn, *objects]),
+        *use_key_through_s3(home, ["kms:Decrypt", "kms:GenerateDataKey"], key_arn, [arn, *objects]),
     ]
 
 
@@ -187,7 +187,7 @@ def read_objects(home: Home, bucket: str, prefix: str, *, key_arn: str | None, b
     return [
         Grant(["s3:GetObject"], [f"{arn}/{prefix}*"], because=because),
         Grant(["s3:ListBucket"], [arn], {"StringLike": {"s3:prefix": f"{prefix}*"}}),
-        *_use_key_through_s3(home, ["kms:Decrypt"], key_arn, [arn, f"{arn}/{prefix}*"]),
+        *use_key_through_s3(home, ["kms:Decrypt"], key_arn, [arn, f"{arn}/{prefix}*"]),
     ]
 
 
@@ -200,9 +200,10 @@ def publish_messages(home: Home, topic_arns: Sequence[str], key_arn: str | None)
     ]
 
 
-def _use_key_through_s3(
+def use_key_through_s3(
     home: Home, actions: Sequence[str], key_arn: str | None, contexts: Sequence[str]
 ) -> list[Grant]:
+    """Let S3 use a key for what is read from it or written to it."""
     if key_arn is None:
         return []
     return [

@@ -20,7 +20,7 @@ from catalog.endpoints import ServingOptions
 from catalog.errors import UsageError
 from catalog.variables import RESERVED, container_variables
 from stacks.constructs import grants
-from stacks.constructs.execution_role import ExecutionRole
+from stacks.constructs.service_role import ServiceRole
 from stacks.constructs.skipped_checks import skip_check
 from stacks.served import ModelArchive, ModelNetwork, ModelShelf, TritonImage
 
@@ -48,7 +48,15 @@ class TritonModel(Construct):
         self.network = network
         self.options = options
         uri = image.uri(_region_of(self)) if isinstance(image, TritonImage) else image
-        self.role = ExecutionRole(self, "Execution")
+        # SageMaker fetches image and data with it, and writes the log. The container itself never has it
+        # where it is cut off from the network.
+        self.role = ServiceRole(
+            self,
+            "Execution",
+            service="sagemaker.amazonaws.com",
+            description="SageMaker runs a Triton model with it",
+            policy_name="execution",
+        )
         home = grants.Home.of(self)
         self.role.allow(
             [

@@ -40,14 +40,22 @@ def test_the_catalog_knows_since_when() -> None:
 def test_what_a_container_is_started_with() -> None:
     assert container_variables({}, model="minilm") == {
         "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "minilm",
+        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
         "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
         "SAGEMAKER_TRITON_PING_MODE": "ready",
     }
     assert container_variables({"OWN": "x"}, model=None) == {
+        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
         "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
         "SAGEMAKER_TRITON_PING_MODE": "live",
         "OWN": "x",
     }
+
+
+@pytest.mark.parametrize("given", ["--pinned-memory-pool-byte-size=0", "--disable-auto-complete-config"])
+def test_options_of_the_file_stand_behind_the_projects_own(given: str) -> None:
+    arguments = container_variables({ADDITIONAL_ARGS: given}, model="m")[ADDITIONAL_ARGS].split()
+    assert arguments == list(dict.fromkeys(["--disable-auto-complete-config", given]))
 
 
 def test_a_file_may_ask_for_triton_to_say_more() -> None:

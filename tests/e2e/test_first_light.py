@@ -35,14 +35,14 @@ def ask(site: Site, texts: tuple[str, ...]) -> np.ndarray:
 
 
 def framework_answers(site: Site, texts: tuple[str, ...]) -> np.ndarray:
-    from model_build.exporters.text_embedding import TextEmbeddingFramework
+    from model_build.exporters.text_framework import TextFramework
 
     model = load_model(site.project, "minilm-embedding")
     source = fetch_source(
         model.record.source, model_folder=model.file.parent, cache_dir=site.project.cache_dir
     )
-    framework = TextEmbeddingFramework(source=source, recipe=model.record.recipe)
-    return framework.embed_tokens(*framework.tokenize(texts))
+    framework = TextFramework(source=source, recipe=model.record.recipe, trust_remote_code=False)
+    return framework.answer(framework.tokenize(texts))["embedding"]
 
 
 def endpoint_status(site: Site) -> str:

@@ -89,7 +89,7 @@ def test_several_models_have_to_be_told_apart(site: Site) -> None:
     output = site.tritonstack("invoke", "local", "shelf", "two men", exit_code=2)
     assert "say which one is meant, for example --model texts" in output
     output = site.tritonstack("invoke", "local", "shelf", "two men", "--model", "tokens", exit_code=2)
-    assert "the model 'tokens' takes tokens" in output
+    assert "the model 'tokens' takes no texts" in output
     site.tritonstack("invoke", "local", "shelf", "two men", "--model", "texts")
 
 

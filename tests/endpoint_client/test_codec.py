@@ -103,6 +103,13 @@ def test_what_cannot_be_written_is_refused(inputs, words):
         encode_request(inputs)
 
 
+def test_parameters_of_triton_itself():
+    given = {"sequence_id": 7, "sequence_start": True, "priority": 2, "mode": "fast"}
+    written = header_of(encode_request({"x": np.zeros(1)}, parameters=given))["parameters"]
+    expected = {**given, "sequence_end": False}
+    assert {name: written[name] for name in expected} == expected
+
+
 def test_reserved_parameters_are_refused():
     with pytest.raises(RequestEncodingError, match="reserved"):
         encode_request({"x": np.zeros(1)}, parameters={"triton_x": 1})

@@ -33,9 +33,9 @@ def tiny_recipe() -> TextEmbeddingRecipe:
 def tiny_graph(
     tiny_source: FetchedSource, tiny_recipe: TextEmbeddingRecipe, tmp_path_factory: pytest.TempPathFactory
 ) -> ExportedGraph:
-    from model_build.exporters.text_embedding import TextEmbeddingFramework
+    from model_build.exporters.text_framework import TextFramework
 
-    framework = TextEmbeddingFramework(source=tiny_source, recipe=tiny_recipe, trust_remote_code=False)
+    framework = TextFramework(source=tiny_source, recipe=tiny_recipe, trust_remote_code=False)
     return framework.export(tmp_path_factory.mktemp("graph") / "1")
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import os
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from model_build import archive
 from model_build.archive import is_safe_name, pack, sha256_of, unpack
 from model_build.errors import ArchiveError
 
@@ -76,7 +79,20 @@ def hostile(file: Path, member: tarfile.TarInfo, data: bytes = b"") -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("../escape", tarfile.REGTYPE), ("/abs", tarfile.REGTYPE), ("x", tarfile.SYMTYPE)]
+    ("name", "kind"),
+    [
+        ("../escape", tarfile.REGTYPE),
+        ("a/../../escape", tarfile.REGTYPE),
+        ("/abs", tarfile.REGTYPE),
+        ("x", tarfile.SYMTYPE),
+        ("x", tarfile.LNKTYPE),
+        ("x", tarfile.CHRTYPE),
+        ("x", tarfile.BLKTYPE),
+        ("x", tarfile.FIFOTYPE),
+        ("$(id)", tarfile.REGTYPE),
+        ("a;b", tarfile.DIRTYPE),
+        ("a b", tarfile.REGTYPE),
+    ],
 )
 def test_hostile_members_are_refused(tmp_path: Path, name: str, kind: bytes) -> None:
     member = tarfile.TarInfo(name)
@@ -91,6 +107,63 @@ def test_a_bomb_is_refused(tmp_path: Path) -> None:
     file = hostile(tmp_path / "h.tar.gz", tarfile.TarInfo("big"), b"0" * 1000)
     with pytest.raises(ArchiveError, match="more bytes"):
         unpack(file, tmp_path / "out", limit_bytes=999)
+
+
+def several(file: Path, *members: tuple[str, bytes], headers: dict[str, str] | None = None) -> Path:
+    with tarfile.open(file, "w:gz", format=tarfile.PAX_FORMAT) as tar:
+        for name, data in members:
+            member = tarfile.TarInfo(name)
+            member.size, member.pax_headers = len(data), headers or {}
+            tar.addfile(member, io.BytesIO(data))
+    return file
+
+
+@pytest.mark.parametrize("second", ["m/x", "./m/x"])
+def test_a_name_that_comes_twice_is_refused(tmp_path: Path, second: str) -> None:
+    file = several(tmp_path / "h.tar.gz", ("m/x", b"good"), (second, b"evil"))
+    with pytest.raises(ArchiveError, match="holds m/x twice"):
+        unpack(file, tmp_path / "out", limit_bytes=100)
+    assert (tmp_path / "out/m/x").read_bytes() == b"good"
+
+
+def test_too_many_members_are_refused(tmp_path: Path) -> None:
+    file = several(tmp_path / "h.tar.gz", *((f"m/{number}", b"") for number in range(6)))
+    unpack(file, tmp_path / "all", limit_bytes=10, limit_members=6)
+    with pytest.raises(ArchiveError, match="more than 5 files and folders"):
+        unpack(file, tmp_path / "out", limit_bytes=10, limit_members=5)
+
+
+def test_a_header_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
+    file = several(tmp_path / "h.tar.gz", ("x", b""), headers={"comment": "0" * 5_000_000})
+    assert file.stat().st_size < 20_000
+    with pytest.raises(ArchiveError, match="more bytes than it should"):
+        unpack(file, tmp_path / "out", limit_bytes=10, limit_members=10)
+
+
+def test_bytes_behind_the_last_file_are_refused(tmp_path: Path) -> None:
+    file = several(tmp_path / "h.tar.gz", ("x", b"1"))
+    file.write_bytes(file.read_bytes() + gzip.compress(b"more"))
+    with pytest.raises(ArchiveError, match="something behind its last file"):
+        unpack(file, tmp_path / "out", limit_bytes=10)
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_the_bytes_do_not_depend_on_how_they_were_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """Of many blocks: as on a machine with one core, and as tar's own stream would be cut."""
+    folder = tmp_path / "in"
+    fill(folder, ["m/1/weights"])
+    (folder / "m/1/weights").write_bytes(np.random.default_rng(7).bytes(5_000_000))
+    packed = pack(folder, tmp_path / "a.tar.gz")
+    if threads:
+        monkeypatch.setitem(archive._COMPRESSION, "threads", 1)
+        again = pack(folder, tmp_path / "b.tar.gz").file
+    else:
+        monkeypatch.setattr(archive, "_COPY", 777)
+        again = pack(folder, tmp_path / "b.tar.gz").file
+    assert again.read_bytes() == packed.file.read_bytes()
+    assert packed.digest == sha256_of(packed.file)
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "text"])

@@ -7,48 +7,96 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 import pytest
 
+from catalog.manifests import EnvironmentReport
 from model_build.archive import sha256_of
-from model_build.errors import EnvironmentBuildError
-from model_build.execution_environment import (
+from model_build.environments.packing import (
     OLDEST_PYTHON,
-    ExecutionEnvironment,
-    bound_python,
     build_environment,
     installed_requirement,
+    target_python,
 )
+from model_build.environments.wheels import bound_python, fetch_wheels, read_requirements, wheel_name
+from model_build.errors import EnvironmentBuildError
 
 PROBE = (
     "import sys, tokenizers, numpy; "
     "print(sys.prefix, tokenizers.__file__, numpy.__file__, tokenizers.__version__, sep='|')"
 )
+COMPILED = "import markupsafe._speedups as compiled; print(compiled.__file__)"
+
+
+class Packed(NamedTuple):
+    report: EnvironmentReport
+    file: Path
+    cache: Path
 
 
 @pytest.fixture(scope="session")
-def packed(tmp_path_factory: pytest.TempPathFactory) -> ExecutionEnvironment:
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Packed:
     folder = tmp_path_factory.mktemp("environment")
-    return build_environment(
-        [installed_requirement("tokenizers")], file=folder / "env.tar.gz", cache_dir=folder / "cache"
+    file, cache = folder / "env.tar.gz", folder / "cache"
+    report = build_environment(
+        [installed_requirement("tokenizers")], file=file, cache_dir=cache, dependencies=False
     )
+    return Packed(report, file, cache)
 
 
-def unpacked(packed: ExecutionEnvironment, folder: Path) -> Path:
+def write_wheel(
+    index: Path,
+    name: str,
+    version: str,
+    *,
+    requires: Sequence[str] = (),
+    files: Mapping[str, str] = MappingProxyType({}),
+) -> Path:
+    index.mkdir(exist_ok=True)
+    wheel = index / f"{name}-{version}-py3-none-any.whl"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nProvides-Extra: more\n"
+    metadata += "".join(f"Requires-Dist: {line}\n" for line in requires)
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(wheel, "w") as contents:
+        contents.writestr(f"{name}/__init__.py", "")
+        contents.writestr(f"{info}/METADATA", metadata)
+        contents.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        contents.writestr(f"{info}/RECORD", "")
+        for path, text in files.items():
+            contents.writestr(path, text)
+    return wheel
+
+
+@pytest.fixture
+def plain_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache to build in, and an index that holds one package of no weight."""
+    write_wheel(tmp_path / "index", "plain", "1.0")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    return tmp_path / "cache"
+
+
+def unpacked(packed: Packed, folder: Path) -> Path:
     with tarfile.open(packed.file) as tar:
         tar.extractall(folder, filter="data")
     return folder
 
 
-def activate(environment: Path, python_folder: Path, *, times: int = 1) -> subprocess.CompletedProcess[str]:
+def activate(
+    environment: Path, python_folder: Path, *, times: int = 1, probe: str = PROBE
+) -> subprocess.CompletedProcess[str]:
     """What Triton's launcher does, with an image whose python3 lies in `python_folder`."""
     source = f'source "{environment}/bin/activate" && '
     script = f'{source * times}exec python3 -I -c "$PROBE"'
     return subprocess.run(
         ["bash", "-c", script],
-        env={"PATH": f"{python_folder}:/usr/bin:/bin", "PROBE": PROBE},
+        env={"PATH": f"{python_folder}:/usr/bin:/bin", "PROBE": probe},
         capture_output=True,
         text=True,
         check=False,
@@ -65,26 +113,28 @@ def other_python(version: str) -> Path:
     pytest.skip(f"no Python {version} on this machine")
 
 
-def test_it_runs_on_any_python(packed: ExecutionEnvironment) -> None:
-    assert packed.python is None
+def test_it_runs_on_any_python(packed: Packed) -> None:
+    assert packed.report.pythons == ()
+    assert packed.report.packages == (installed_requirement("tokenizers"),)
     assert OLDEST_PYTHON == "3.10"
 
 
-def test_it_holds_what_is_needed_only(packed: ExecutionEnvironment) -> None:
+def test_it_holds_what_is_needed_only(packed: Packed) -> None:
     with tarfile.open(packed.file) as tar:
         names = [member.name for member in tar if member.isfile()]
     assert {"bin/activate", "adapt_environment.py", "packages/tokenizers/tokenizers.abi3.so"} <= set(names)
     assert not [name for name in names if "numpy" in name or name.endswith(".pyi") or "__pycache__" in name]
 
 
-def test_same_bytes_again(packed: ExecutionEnvironment, tmp_path: Path) -> None:
-    again = build_environment(
-        [installed_requirement("tokenizers")], file=tmp_path / "env.tar.gz", cache_dir=tmp_path / "cache"
+def test_same_bytes_again(packed: Packed, tmp_path: Path) -> None:
+    file = tmp_path / "env.tar.gz"
+    build_environment(
+        [installed_requirement("tokenizers")], file=file, cache_dir=tmp_path / "cache", dependencies=False
     )
-    assert sha256_of(again.file) == sha256_of(packed.file)
+    assert sha256_of(file) == sha256_of(packed.file) == packed.report.sha256
 
 
-def test_activated_by_this_python(packed: ExecutionEnvironment, tmp_path: Path) -> None:
+def test_activated_by_this_python(packed: Packed, tmp_path: Path) -> None:
     environment = unpacked(packed, tmp_path / "env")
     done = activate(environment, Path(sys.executable).parent)
     assert done.returncode == 0, done.stderr
@@ -95,7 +145,7 @@ def test_activated_by_this_python(packed: ExecutionEnvironment, tmp_path: Path) 
     assert version == installed_requirement("tokenizers").partition("==")[2]
 
 
-def test_activated_again_and_by_many_at_once(packed: ExecutionEnvironment, tmp_path: Path) -> None:
+def test_activated_again_and_by_many_at_once(packed: Packed, tmp_path: Path) -> None:
     environment = unpacked(packed, tmp_path / "env")
     with ThreadPoolExecutor(6) as pool:
         done = list(pool.map(lambda _: activate(environment, Path(sys.executable).parent), range(12)))
@@ -108,7 +158,7 @@ def test_activated_again_and_by_many_at_once(packed: ExecutionEnvironment, tmp_p
     ]
 
 
-def test_a_python_without_numpy_is_told(packed: ExecutionEnvironment, tmp_path: Path) -> None:
+def test_a_python_without_numpy_is_told(packed: Packed, tmp_path: Path) -> None:
     environment = unpacked(packed, tmp_path / "env")
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
@@ -119,9 +169,7 @@ def test_a_python_without_numpy_is_told(packed: ExecutionEnvironment, tmp_path: 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
-def test_activated_by_the_python_of_other_images(
-    packed: ExecutionEnvironment, tmp_path: Path, version: str
-) -> None:
+def test_activated_by_the_python_of_other_images(packed: Packed, tmp_path: Path, version: str) -> None:
     image = tmp_path / "image"
     subprocess.run([other_python(version), "-m", "venv", "--without-pip", str(image)], check=True)
     pip = [
@@ -143,6 +191,31 @@ def test_activated_by_the_python_of_other_images(
     assert tokenizers_file.startswith(str(environment))
 
 
+def test_a_built_environment_is_kept_for_other_models_and_made_again_if_damaged(
+    packed: Packed, tmp_path: Path
+) -> None:
+    (kept,) = (packed.cache / "environments").glob("*/env.tar.gz")
+    kept.write_bytes(kept.read_bytes()[:-1])
+    again = build_environment(
+        [installed_requirement("tokenizers")],
+        file=tmp_path / "env.tar.gz",
+        cache_dir=packed.cache,
+        dependencies=False,
+    )
+    assert again.sha256 == sha256_of(tmp_path / "env.tar.gz") == packed.report.sha256
+    assert sha256_of(kept) == packed.report.sha256
+
+
+def test_a_killed_build_of_an_environment_is_done_again(tmp_path: Path, plain_cache: Path) -> None:
+    """What it had begun lies beside the place where whole ones are kept."""
+    first = build_environment(["plain==1.0"], file=tmp_path / "a.tar.gz", cache_dir=plain_cache)
+    (kept,) = (plain_cache / "environments").glob("*/env.tar.gz")
+    shutil.copytree(kept.parent, kept.parent.with_name(f".{kept.parent.name}.new"))
+    shutil.rmtree(kept.parent)
+    again = build_environment(["plain==1.0"], file=tmp_path / "b.tar.gz", cache_dir=plain_cache)
+    assert again.sha256 == first.sha256
+
+
 @pytest.mark.parametrize(
     ("wheel", "bound"),
     [
@@ -156,15 +229,157 @@ def test_which_wheels_are_bound_to_a_python(wheel: str, bound: str | None) -> No
     assert bound_python(wheel) == bound
 
 
-def test_a_bound_wheel_binds_the_environment(tmp_path: Path) -> None:
-    requirement = installed_requirement("MarkupSafe")
-    with pytest.raises(EnvironmentBuildError, match="run on py310 only") as caught:
-        build_environment([requirement], file=tmp_path / "a.tar.gz", cache_dir=tmp_path / "cache")
-    assert "cpu-py310" in str(caught.value)
-    built = build_environment(
-        [requirement], file=tmp_path / "a.tar.gz", cache_dir=tmp_path / "cache", python="py312"
+def test_compiled_packages_lie_in_a_folder_for_each_python(tmp_path: Path) -> None:
+    (tmp_path / "part").mkdir()
+    report = build_environment(
+        [installed_requirement("MarkupSafe")],
+        file=tmp_path / "part/env.tar.gz",
+        cache_dir=tmp_path / "cache",
     )
-    assert built.python == "py312"
+    assert (report.path, report.pythons) == ("part/env.tar.gz", ("py310", "py311", "py312"))
+    assert target_python(report, "py310") is None
+    with tarfile.open(tmp_path / "part/env.tar.gz") as tar:
+        compiled = sorted(name for name in tar.getnames() if name.endswith(".so"))
+        assert [name.partition("/")[0] for name in compiled] == [f"packages-{tag}" for tag in report.pythons]
+        tar.extractall(tmp_path / "env", filter="data")
+    done = activate(
+        tmp_path / "env",
+        Path(sys.executable).parent,
+        probe="import markupsafe._speedups as m; print(m.__file__)",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "/packages-py311/" in done.stdout
+
+
+def test_a_python_that_the_environment_is_not_for_is_told(tmp_path: Path, plain_cache: Path) -> None:
+    report = build_environment(
+        ["plain==1.0"], file=tmp_path / "env.tar.gz", cache_dir=plain_cache, pythons=["3.10", "3.12"]
+    )
+    assert report.pythons == ("py310", "py312")
+    assert target_python(report, None) is None
+    with tarfile.open(tmp_path / "env.tar.gz") as tar:
+        tar.extractall(tmp_path / "env", filter="data")
+    done = activate(tmp_path / "env", Path(sys.executable).parent)
+    assert done.returncode != 0
+    assert (
+        "this execution environment is for py310 and py312, and the Python of this image is python3.11"
+        in done.stderr
+    )
+
+
+def test_an_environment_for_one_python_binds_the_artifact(tmp_path: Path, plain_cache: Path) -> None:
+    report = build_environment(
+        ["plain==1.0"], file=tmp_path / "env.tar.gz", cache_dir=plain_cache, pythons=["3.12"]
+    )
+    assert target_python(report, "py310") == "py312"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("six", "names no exact version"),
+        ("six>=1.16", "names no exact version"),
+        ("six==1.*", "names no exact version"),
+        ("six @ https://example.com/six.whl", "names no exact version"),
+        ("-r /etc/passwd", "is not a requirement"),
+        ("--index-url=https://example.com six==1.16.0", "is not a requirement"),
+        ("git+https://example.com/six", "is not a requirement"),
+        ("./six", "is not a requirement"),
+    ],
+)
+def test_what_is_no_exact_version_is_refused(line: str, message: str) -> None:
+    with pytest.raises(EnvironmentBuildError, match=message):
+        read_requirements(f"# packages\n{line}\n")
+
+
+def test_a_requirements_file_as_pip_compile_writes_it() -> None:
+    text = """\
+# made by a tool
+six==1.16.0 \\
+    --hash=sha256:aa \\
+    --hash=sha256:bb
+    # via x
+idna==3.7 ; python_version >= '3.9'  # note
+"""
+    assert read_requirements(text) == (
+        "six==1.16.0 --hash=sha256:aa --hash=sha256:bb",
+        'idna==3.7; python_version >= "3.9"',
+    )
+
+
+def test_dependencies_are_those_of_the_images_python_not_of_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip reads `python_version` for its own Python, so what 3.10 alone needs is asked for again."""
+    index = tmp_path / "index"
+    write_wheel(
+        index,
+        "plain",
+        "1.0",
+        requires=["old ; python_version < '3.11'", "extra ; extra == 'more'", "numpy>=1.20"],
+    )
+    write_wheel(index, "old", "2.0", requires=["older==0.1"])
+    for name, version in (("older", "0.1"), ("extra", "5.0"), ("numpy", "1.26.4"), ("numpy", "2.1.0")):
+        write_wheel(index, name, version)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+
+    def names(requirement: str, python: str) -> list[str]:
+        wheels = fetch_wheels([requirement], python=python, cache_dir=tmp_path / "wheels", dependencies=True)
+        return [wheel_name(wheel) for wheel in wheels]
+
+    assert names("plain==1.0", "3.10") == ["old==2.0", "older==0.1", "plain==1.0"]
+    assert names("plain==1.0", "3.12") == ["plain==1.0"]
+    assert names("plain[more]==1.0", "3.12") == ["extra==5.0", "plain==1.0"]
+    wheels = fetch_wheels(
+        ["plain==1.0", "numpy==2.1.0"], python="3.12", cache_dir=tmp_path / "wheels", dependencies=True
+    )
+    assert [wheel_name(wheel) for wheel in wheels] == ["numpy==2.1.0", "plain==1.0"]
+
+
+def test_hashes_are_checked_and_have_to_be_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = tmp_path / "index"
+    wheel = write_wheel(index, "plain", "1.0", requires=["old ; python_version < '3.11'"])
+    write_wheel(index, "old", "2.0")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+
+    def fetch(digest: str, python: str) -> tuple[Path, ...]:
+        line = f"plain==1.0 --hash=sha256:{digest}"
+        return fetch_wheels([line], python=python, cache_dir=tmp_path / "wheels", dependencies=True)
+
+    assert [found.name for found in fetch(sha256_of(wheel), "3.12")] == [wheel.name]
+    with pytest.raises(EnvironmentBuildError, match="DO NOT MATCH THE HASHES"):
+        fetch("0" * 64, "3.12")
+    with pytest.raises(EnvironmentBuildError, match=r"have hashes and lack old, needed on Python 3\.10"):
+        fetch(sha256_of(wheel), "3.10")
+
+
+def test_a_wheels_data_is_laid_where_it_is_imported_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = tmp_path / "index"
+    files = {
+        "plain-1.0.data/purelib/plain/inside.py": "",
+        "plain-1.0.data/scripts/plain": "#!python",
+        "plain-1.0.data/headers/plain.h": "",
+        "plain/tests/test_plain.py": "",
+        "plain/compiled.pyx": "",
+        "plain/a name (odd).txt": "",
+    }
+    write_wheel(index, "plain", "1.0", files=files)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    build_environment(["plain==1.0"], file=tmp_path / "env.tar.gz", cache_dir=tmp_path / "cache")
+    with tarfile.open(tmp_path / "env.tar.gz") as tar:
+        names = {member.name for member in tar if member.isfile() and ".dist-info" not in member.name}
+    assert names == {
+        "adapt_environment.py",
+        "bin/activate",
+        "packages/plain/__init__.py",
+        "packages/plain/a name (odd).txt",
+        "packages/plain/inside.py",
+    }
 
 
 def test_a_package_that_is_not_there(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,6 +69,7 @@ def test_configurations_say_what_was_asked(repository: Path) -> None:
     ]
     python = read_config(repository / "cut" / "config.pbtxt")
     assert (python.backend, python.max_batch_size) == ("python", 4)
+    assert python.dynamic_batching.max_queue_delay_microseconds == 0, "requests wait once, for the graph"
     assert python.parameters["EXECUTION_ENV_PATH"].string_value == "$$TRITON_MODEL_DIRECTORY/env.tar.gz"
     onnx = read_config(repository / "run" / "config.pbtxt")
     assert onnx.backend == "onnxruntime"
@@ -113,18 +116,95 @@ def broken_config(folder: Path) -> None:
     (folder / "run/config.pbtxt").write_text("no_such_field: 1")
 
 
+def blank_before_the_colon(folder: Path) -> None:
+    edit(folder / "whole/config.pbtxt", 'platform: "ensemble"', 'platform : "ensemble"')
+
+
+def backend_ensemble(folder: Path) -> None:
+    edit(folder / "whole/config.pbtxt", 'platform: "ensemble"', 'backend: "ensemble"')
+
+
+def no_code(folder: Path) -> None:
+    (folder / "cut/1/model.py").rename(folder / "cut/1/code.py")
+
+
+def no_graph(folder: Path) -> None:
+    (folder / "run/1/model.onnx").rename(folder / "run/1/graph.onnx")
+
+
+def version_in_words(folder: Path) -> None:
+    (folder / "run/1").rename(folder / "run/first")
+
+
+def version_with_zeros(folder: Path) -> None:
+    (folder / "run/1").rename(folder / "run/01")
+
+
+def missing_version(folder: Path) -> None:
+    append(folder / "run/config.pbtxt", "version_policy { specific { versions: [1, 3] } }")
+
+
+def decoupled(folder: Path) -> None:
+    append(folder / "cut/config.pbtxt", "model_transaction_policy { decoupled: true }")
+
+
+def nested(folder: Path) -> None:
+    shutil.copytree(folder / "whole", folder / "inner")
+    edit(folder / "inner/config.pbtxt", 'name: "whole"', 'name: "inner"')
+
+
+def called_from_code(folder: Path) -> None:
+    shutil.copytree(folder / "run", folder / "called")
+    edit(folder / "called/config.pbtxt", 'name: "run"', 'name: "called"')
+
+
+def pipe(folder: Path) -> None:
+    os.mkfifo(folder / "run/1/pipe")
+
+
+def no_text(folder: Path) -> None:
+    (folder / "run/config.pbtxt").write_bytes(b"\xff\xfe")
+
+
+def blank_in_a_folder(folder: Path) -> None:
+    (folder / "run/1/a b").mkdir()
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def append(file: Path, text: str) -> None:
+    file.write_text(file.read_text() + text + "\n")
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
+        (blank_before_the_colon, "whole is not seen as an ensemble by multi-model hosting"),
+        (backend_ensemble, 'whole/config.pbtxt says backend: "ensemble"'),
+        (no_code, "cut/1 has no model.py"),
+        (no_graph, "run/1 has no model.onnx"),
+        (version_in_words, "run has no numeric version folder"),
+        (version_with_zeros, "run/01: a version's number has no zero before it"),
+        (missing_version, "run/config.pbtxt serves version 3, which is not there"),
+        (decoupled, "cut is decoupled"),
+        (nested, "more than one ensemble: inner, whole"),
+        (called_from_code, "called is no part of the ensemble whole, so that neither hosting mode loads it"),
+        (pipe, "run/1/pipe is neither a file nor a folder"),
+        (no_text, "run/config.pbtxt is no text in UTF-8"),
+        (blank_in_a_folder, "'run/1/a b': only letters"),
         (flat, "config.pbtxt lies at the top"),
         (renamed, r"ran/config.pbtxt names the model 'run', not 'ran'[\s\S]*needs run, which is not there"),
         (no_version, "whole has no numeric version folder with a file in it"),
         (stray, r"stray has no config.pbtxt[\s\S]*stray is no part of the ensemble"),
-        (second_ensemble, "more than one ensemble: run, whole"),
+        (second_ensemble, "run is taken for an ensemble: its config.pbtxt holds the text"),
         (no_ensemble, "2 model folders and no ensemble"),
         (shell_name, r"run/1/\$\(id\)'.*safe"),
         (link, "run/1/link is a link"),
-        (broken_config, "run/config.pbtxt: .*no_such_field"),
+        (broken_config, "run/config.pbtxt:1:1 : .*no_such_field"),
     ],
 )
 def test_unfit_repositories(repository: Path, damage: Callable[[Path], None], message: str) -> None:
@@ -137,3 +217,40 @@ def test_one_plain_model_is_fit(repository: Path) -> None:
     no_ensemble(repository)
     (repository / "cut").rename(repository.parent / "away")
     assert check_layout(repository) == "run"
+
+
+def test_answers_in_parts_are_for_generate(repository: Path) -> None:
+    decoupled(repository)
+    assert check_layout(repository, generates=True) == "whole"
+
+
+def test_a_name_may_be_left_out(repository: Path) -> None:
+    edit(repository / "run/config.pbtxt", 'name: "run"\n', "")
+    assert check_layout(repository) == "whole"
+
+
+def test_an_engine_for_each_gpu_needs_no_usual_file(repository: Path) -> None:
+    no_graph(repository)
+    append(repository / "run/config.pbtxt", 'cc_model_filenames { key: "8.6" value: "graph.onnx" }')
+    assert check_layout(repository) == "whole"
+
+
+def test_many_parts_are_no_fault(repository: Path) -> None:
+    """Multi-model hosting warns from the sixth folder on, and serves them all the same."""
+    steps = [EnsembleStep("cut", {"TEXT": "TEXT"}, {"ids": "ids"})]
+    for number in range(7):
+        shutil.copytree(repository / "run", repository / f"run-{number}")
+        edit(repository / f"run-{number}/config.pbtxt", 'name: "run"', f'name: "run-{number}"')
+        steps.append(EnsembleStep(f"run-{number}", {"ids": "ids"}, {"vector": f"vector-{number}"}))
+    shutil.rmtree(repository / "run")
+    shutil.rmtree(repository / "whole")
+    add_ensemble(repository, name="whole", inputs=[TEXT], outputs=[VECTOR], steps=steps, max_batch=4)
+    assert check_layout(repository) == "whole"
+
+
+def test_everything_is_told_at_once(repository: Path) -> None:
+    for damage in (flat, stray, link, no_code, decoupled):
+        damage(repository)
+    with pytest.raises(LayoutError) as caught:
+        check_layout(repository)
+    assert len(str(caught.value).splitlines()) == 1 + 6

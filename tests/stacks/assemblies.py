@@ -18,6 +18,7 @@ from catalog.locks import Lock, LockedArtifact, write_lock
 from catalog.project import Project
 from catalog.targets import acceptable_targets
 from catalog.workspace import Workspace
+from tests.projects import add_builder
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGEST = "ab" * 32
@@ -203,6 +204,7 @@ def write_project(folder: Path) -> Project:
     ):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+    add_builder(folder)
     for name in ("app.py", "cdk.json"):
         shutil.copy(ROOT / name, folder)
     return project

@@ -12,6 +12,7 @@ from catalog.project import Project
 from catalog.workspace import Workspace
 from stacks.environment import add_environment
 from tests.stacks.assemblies import ROOT, Assembly, Synthesise, lock_everything, new_app, write_project
+from tests.stacks.factory import write_factory
 from tests.stacks.walled import write_walled
 
 
@@ -61,10 +62,16 @@ def walled(tmp_path_factory: pytest.TempPathFactory, synthesise: Synthesise) -> 
 
 
 @pytest.fixture(scope="session")
+def factory(tmp_path_factory: pytest.TempPathFactory, synthesise: Synthesise) -> Assembly:
+    """An environment whose models are built on every kind of machine."""
+    return synthesise(write_factory(tmp_path_factory.mktemp("project")))
+
+
+@pytest.fixture(scope="session")
 def locked_repository(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """This repository's models and environments, with a lock for each whether or not they were built."""
     folder = tmp_path_factory.mktemp("repository")
-    for name in ("models", "environments"):
+    for name in ("models", "environments", "containers"):
         shutil.copytree(ROOT / name, folder / name)
     project = Project(folder)
     for file in project.environments_dir.glob("*.lock.yaml"):

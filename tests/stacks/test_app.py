@@ -66,7 +66,7 @@ def test_the_same_commit_gives_the_same_templates(sample, project, tmp_path):
         {file.name: file.read_bytes() for file in folder.glob("*.template.json")}
         for folder in (sample.folder, tmp_path)
     )
-    assert len(first) == 4
+    assert len(first) == 5
     assert first == second
 
 

@@ -31,6 +31,7 @@ def test_model_serves_the_locked_artifact_without_a_network(plain):
         "ModelDataUrl": f"{bucket}/models/encoder/{'ab' * 32}/model.tar.gz",
         "Environment": {
             "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "encoder",
+            "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
             "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
             "SAGEMAKER_TRITON_PING_MODE": "ready",
         },
@@ -45,6 +46,7 @@ def test_gpu_endpoints_run_the_gpu_image(sample):
 def test_single_models_are_named_to_triton_and_the_files_own_variables_pass(every):
     assert properties(every.endpoint("single"), MODEL)["PrimaryContainer"]["Environment"] == {
         "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "tokens",
+        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
         "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
         "SAGEMAKER_TRITON_PING_MODE": "ready",
         "TOKENIZERS_PARALLELISM": "false",
@@ -60,7 +62,11 @@ def test_multi_model_container_is_told_to_answer_pings_while_it_lives(every):
         "ModelDataUrl": "s3://tritonstack-every-artifacts-123456789012-us-east-1"
         "/endpoints/tritonstack-every-shelf/",
         "MultiModelConfig": {"ModelCacheSetting": "Disabled"},
-        "Environment": {"SAGEMAKER_TRITON_LOG_VERBOSE": "false", "SAGEMAKER_TRITON_PING_MODE": "live"},
+        "Environment": {
+            "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
+            "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
+            "SAGEMAKER_TRITON_PING_MODE": "live",
+        },
     }
 
 

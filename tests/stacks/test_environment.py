@@ -90,6 +90,7 @@ def test_stacks_are_deployed_from_the_ground_up(walled, sample):
     assert depends_on(walled, network) == {foundation}
     assert depends_on(walled, "tritonstack-walled-endpoint-captured") == {foundation, network}
     assert depends_on(sample, "tritonstack-sample-endpoint-plain") == {"tritonstack-sample-foundation"}
+    assert depends_on(sample, "tritonstack-sample-build") == {"tritonstack-sample-foundation"}
 
 
 @pytest.fixture

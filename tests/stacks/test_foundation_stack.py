@@ -92,6 +92,7 @@ def test_logs_of_this_environment_are_encrypted_with_the_key_and_no_others(sampl
         f"arn:aws:logs:{ACCOUNT_HOME}:log-group:/aws/sagemaker/Endpoints/tritonstack-sample-*",
         f"arn:aws:logs:{ACCOUNT_HOME}:log-group:/aws/sagemaker/InferenceComponents/tritonstack-sample-*",
         f"arn:aws:logs:{ACCOUNT_HOME}:log-group:/tritonstack-sample/network-flows",
+        f"arn:aws:logs:{ACCOUNT_HOME}:log-group:/tritonstack-sample/builds",
     ]
 
 

@@ -27,6 +27,8 @@ STACKS = (
     "tritonstack-every-endpoint-compared",
     "tritonstack-every-endpoint-shadowed",
     "tritonstack-every-endpoint-rolled",
+    "tritonstack-sample-build",
+    "tritonstack-factory-build",
     "tritonstack-walled-foundation",
     "tritonstack-walled-network",
     "tritonstack-walled-endpoint-captured",
@@ -34,8 +36,8 @@ STACKS = (
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_template_is_as_it_was_reviewed(sample, every, walled, stack):
-    assembly = {"sample": sample, "every": every, "walled": walled}[stack.split("-")[1]]
+def test_template_is_as_it_was_reviewed(sample, every, walled, factory, stack):
+    assembly = {"sample": sample, "every": every, "walled": walled, "factory": factory}[stack.split("-")[1]]
     file, now = SNAPSHOTS / f"{stack}.json", assembly.text(stack).rstrip() + "\n"
     if os.environ.get(UPDATE):
         file.parent.mkdir(exist_ok=True)

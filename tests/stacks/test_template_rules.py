@@ -26,6 +26,7 @@ from catalog.workspace import Workspace
 from tests.conftest import SUPPRESSED
 from tests.stacks.assemblies import ROOT, Assembly, Synthesise, lock_everything, new_app, write_project
 from tests.stacks.checkov import Finding, check_folder, excused, without_excuses
+from tests.stacks.factory import write_factory
 from tests.stacks.walled import write_walled
 
 
@@ -38,7 +39,8 @@ def sample_names() -> list[str]:
 REPOSITORY = environment_names(Project(ROOT))
 SAMPLES = sample_names()
 WALLED = "walled"
-ENVIRONMENTS = [*REPOSITORY, *SAMPLES, WALLED]
+FACTORY = "factory"
+ENVIRONMENTS = [*REPOSITORY, *SAMPLES, WALLED, FACTORY]
 
 Record = Callable[[str, object], None]
 
@@ -60,7 +62,14 @@ def workspaces(
     """Every environment, everything in it built."""
     ours = {name: lock_everything(locked_repository, name) for name in REPOSITORY}
     samples = {name: lock_everything(bare_project(), name) for name in SAMPLES}
-    return ours | samples | {WALLED: write_walled(tmp_path_factory.mktemp("project"))}
+    return (
+        ours
+        | samples
+        | {
+            WALLED: write_walled(tmp_path_factory.mktemp("project")),
+            FACTORY: write_factory(tmp_path_factory.mktemp("project")),
+        }
+    )
 
 
 @pytest.fixture(scope="module")

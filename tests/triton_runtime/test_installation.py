@@ -56,3 +56,10 @@ def test_a_containers_server_keeps_the_images_variables_but_no_credentials(
     assert variables["AWS_REGION"] == "eu-west-1"
     assert "AWS_SECRET_ACCESS_KEY" not in variables
     assert CONTAINER.arguments() == ()
+
+
+def test_a_backend_that_is_not_there_is_named_with_those_that_are() -> None:
+    assert EMBEDDED.why_no_backend("python") is None
+    assert EMBEDDED.why_no_backend("tensorrt") == (
+        "this server has no tensorrt backend; it has ensemble, python"
+    )

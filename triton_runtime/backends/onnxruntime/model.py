@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
-import triton_python_backend_utils as pb_utils
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
+from stand_in import Answering, control_inputs, read_number, refusal, refuse_unsupported, warn_of_cpu
 
 Array = npt.NDArray[Any]
 
@@ -79,120 +78,46 @@ class TritonPythonModel:
         folder = Path(args["model_repository"], args["model_version"])
         self._session = open_session(config, folder / (config["default_model_filename"] or "model.onnx"))
         check(config, self._session)
-        if args["model_instance_kind"] == "GPU":
-            pb_utils.Logger.log_warn(f"{args['model_instance_name']} runs on the CPU, there is no other here")
-        self._batches = config["max_batch_size"] > 0
-        self._outputs = [output["name"] for output in config["output"]]
-        self._text_inputs = {
-            node.name for node in self._session.get_inputs() if node.type == "tensor(string)"
-        }
+        warn_of_cpu(args)
+        self._answering = Answering(config, self._run, errors=RUN_ERRORS, error_prefix="onnx runtime error")
         self._run_options = read_run_options(config)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """Answer the requests, those that fit together in one run of the graph."""
-        responses: list[Any] = [None] * len(requests)
-        for members in self._group(requests):
-            for index, response in zip(members, self._answer([requests[i] for i in members]), strict=True):
-                responses[index] = response
-        return responses
+        return self._answering.execute(requests)
 
-    def _group(self, requests: Sequence[Any]) -> Iterable[list[int]]:
-        """Requests that have the same inputs, all but the batch dimension, go together."""
-        if not self._batches or len(requests) == 1:
-            return [[index] for index in range(len(requests))]
-        groups: dict[tuple[Any, ...], list[int]] = {}
-        for index, request in enumerate(requests):
-            shapes = ((tensor.name(), tuple(tensor.shape()[1:])) for tensor in request.inputs())
-            groups.setdefault(tuple(sorted(shapes)), []).append(index)
-        return groups.values()
-
-    def _answer(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer requests in one run; if that fails, each in its own, so that the good ones are spared."""
-        try:
-            return self._run(requests)
-        except RUN_ERRORS as error:
-            if len(requests) > 1:
-                return [self._answer([request])[0] for request in requests]
-            message = f"onnx runtime error: {error}"
-            return [pb_utils.InferenceResponse(error=pb_utils.TritonError(message))]
-
-    def _run(self, requests: Sequence[Any]) -> list[Any]:
-        asked = [set(request.requested_output_names()) for request in requests]
-        wanted = [name for name in self._outputs if any(name in names for names in asked)]
-        feeds = [self._read(request) for request in requests]
-        feed = feeds[0] if len(feeds) == 1 else _concatenate(feeds)
-        results = dict(zip(wanted, self._session.run(wanted, feed, self._run_options), strict=True))
-        if len(requests) == 1:
-            return [_respond(results, asked[0])]
-        sizes = [len(next(iter(part.values()))) for part in feeds]
-        split = {name: _split(name, result, sizes) for name, result in results.items()}
-        return [
-            _respond({name: parts[index] for name, parts in split.items()}, names)
-            for index, names in enumerate(asked)
-        ]
-
-    def _read(self, request: Any) -> dict[str, Array]:
-        """The inputs as arrays over Triton's own memory; only text is copied, as it has to be decoded."""
-        return {
-            tensor.name(): _decode(tensor.as_numpy())
-            if tensor.name() in self._text_inputs
-            else tensor.as_numpy()
-            for tensor in request.inputs()
-        }
-
-
-def _decode(array: Array) -> Array:
-    texts = np.empty(array.size, dtype=np.object_)
-    texts[:] = [item.decode() if isinstance(item, bytes) else item for item in array.flat]
-    return texts.reshape(array.shape)
-
-
-def _concatenate(feeds: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    return {name: np.concatenate([feed[name] for feed in feeds]) for name in feeds[0]}
-
-
-def _split(name: str, result: Array, sizes: Sequence[int]) -> list[Array]:
-    """Give each request its rows; views, no copies."""
-    if result.ndim == 0 or len(result) != sum(sizes):
-        raise ValueError(f"output '{name}' has shape {list(result.shape)} for a batch of {sum(sizes)}")
-    return np.split(result, np.cumsum(sizes[:-1]))
-
-
-def _respond(results: Mapping[str, Array], asked: set[str]) -> Any:
-    return pb_utils.InferenceResponse(
-        [pb_utils.Tensor(name, array) for name, array in results.items() if name in asked]
-    )
+    def _run(self, feed: dict[str, Array], wanted: list[str]) -> dict[str, Array]:
+        return dict(zip(wanted, self._session.run(wanted, feed, self._run_options), strict=True))
 
 
 def open_session(config: Mapping[str, Any], file: Path) -> ort.InferenceSession:
     """The model, under the options of its configuration. A folder stands for the model.onnx in it."""
     path = file / "model.onnx" if file.is_dir() else file
     if not path.is_file():
-        raise _refusal(config, f"there is no file {path}")
+        raise refusal(config, f"there is no file {path}")
     try:
         return ort.InferenceSession(
             path, sess_options=read_session_options(config), providers=["CPUExecutionProvider"]
         )
     except RUN_ERRORS as error:
-        raise _refusal(config, f"ONNX Runtime cannot read {path.name}: {error}") from error
+        raise refusal(config, f"ONNX Runtime cannot read {path.name}: {error}") from error
 
 
 def read_session_options(config: Mapping[str, Any]) -> ort.SessionOptions:
     """The original backend's model parameters, under their names there."""
-    read = _integer_reader(config)
     options = ort.SessionOptions()
-    options.intra_op_num_threads = read("intra_op_thread_count", 0)
-    options.inter_op_num_threads = read("inter_op_thread_count", 0)
-    if read("execution_mode", 0):
+    options.intra_op_num_threads = read_number(config, "intra_op_thread_count", 0)
+    options.inter_op_num_threads = read_number(config, "inter_op_thread_count", 0)
+    if read_number(config, "execution_mode", 0):
         options.execution_mode = ort.ExecutionMode.ORT_PARALLEL
-    options.enable_cpu_mem_arena = bool(read("enable_mem_arena", 1))
-    options.enable_mem_pattern = bool(read("enable_mem_pattern", 1))
+    options.enable_cpu_mem_arena = bool(read_number(config, "enable_mem_arena", 1))
+    options.enable_mem_pattern = bool(read_number(config, "enable_mem_pattern", 1))
     initializers = "session.use_device_allocator_for_initializers"
     if initializers in config["parameters"]:
-        options.add_session_config_entry(initializers, str(read(initializers, 0)))
+        options.add_session_config_entry(initializers, str(read_number(config, initializers, 0)))
     level = config.get("optimization", {}).get("graph", {}).get("level", 0)
     if level not in OPTIMIZATION_LEVEL:
-        raise _refusal(config, f"optimization.graph.level is {level}, allowed are -1, 0, 1 and 2")
+        raise refusal(config, f"optimization.graph.level is {level}, allowed are -1, 0, 1 and 2")
     options.graph_optimization_level = OPTIMIZATION_LEVEL[level]
     return options
 
@@ -207,18 +132,6 @@ def read_run_options(config: Mapping[str, Any]) -> ort.RunOptions | None:
     return options
 
 
-def _integer_reader(config: Mapping[str, Any]) -> Callable[[str, int], int]:
-    def read(name: str, default: int) -> int:
-        if name not in config["parameters"]:
-            return default
-        text = config["parameters"][name]["string_value"]
-        if not text.isdecimal():
-            raise _refusal(config, f"parameter {name} is '{text}', which is no whole number")
-        return int(text)
-
-    return read
-
-
 def complete(written: dict[str, Any], session: ort.InferenceSession) -> None:
     """Fill in what the configuration lacks, as the original backend would."""
     inputs, outputs = session.get_inputs(), session.get_outputs()
@@ -227,7 +140,7 @@ def complete(written: dict[str, Any], session: ort.InferenceSession) -> None:
         if written["max_batch_size"] > 1 and "sequence_batching" not in written:
             written.setdefault("dynamic_batching", {})
     elif written["max_batch_size"]:
-        raise _refusal(written, "max_batch_size is set, but not every tensor has a free first dimension")
+        raise refusal(written, "max_batch_size is set, but not every tensor has a free first dimension")
     batches = written["max_batch_size"] > 0
     written["input"] = written["input"] or [_describe(written, node, batches) for node in inputs]
     written["output"] = written["output"] or [_describe(written, node, batches) for node in outputs]
@@ -249,52 +162,31 @@ def read_dims(node: Any) -> list[int]:
 def read_type(config: Mapping[str, Any], node: Any) -> str:
     """Triton's name for the type of a tensor of the graph."""
     if node.type not in TRITON_TYPE:
-        raise _refusal(config, f"tensor '{node.name}' has the type {node.type}, which is not supported here")
+        raise refusal(config, f"tensor '{node.name}' has the type {node.type}, which is not supported here")
     return TRITON_TYPE[node.type]
 
 
 def check(config: Mapping[str, Any], session: ort.InferenceSession) -> None:
     """Refuse a configuration that does not fit the graph, and what this backend cannot do."""
-    _refuse_unsupported(config)
+    refuse_unsupported(config, of="ONNX Runtime")
     inputs = {node.name: node for node in session.get_inputs()}
     overridable = {node.name: node for node in session.get_overridable_initializers()}
     _check_tensors(config, "input", {**inputs, **overridable})
     _check_tensors(config, "output", {node.name: node for node in session.get_outputs()})
-    given = {entry["name"] for entry in config["input"]} | set(_control_inputs(config))
+    given = {entry["name"] for entry in config["input"]} | set(control_inputs(config))
     missing = sorted(set(inputs) - given)
     if missing:
-        raise _refusal(config, f"the graph needs inputs that the configuration lacks: {', '.join(missing)}")
-
-
-def _refuse_unsupported(config: Mapping[str, Any]) -> None:
-    accelerators = config.get("optimization", {}).get("execution_accelerators", {})
-    unsupported = {
-        "a CPU execution accelerator": accelerators.get("cpu_execution_accelerator"),
-        "batch_input": config.get("batch_input"),
-        "batch_output": config.get("batch_output"),
-        "sequence_batching.state": config.get("sequence_batching", {}).get("state"),
-        "allow_ragged_batch": any(entry.get("allow_ragged_batch") for entry in config["input"]),
-        "an optional input beside batching": config["max_batch_size"]
-        and any(entry.get("optional") for entry in config["input"]),
-    }
-    for name, asked in unsupported.items():
-        if asked:
-            raise _refusal(config, f"{name} is not supported by this server's stand-in for ONNX Runtime")
-
-
-def _control_inputs(config: Mapping[str, Any]) -> list[str]:
-    """Inputs that the sequence batcher adds by itself."""
-    return [entry["name"] for entry in config.get("sequence_batching", {}).get("control_input", [])]
+        raise refusal(config, f"the graph needs inputs that the configuration lacks: {', '.join(missing)}")
 
 
 def _check_tensors(config: Mapping[str, Any], kind: str, nodes: Mapping[str, Any]) -> None:
     for entry in config[kind]:
         name = entry["name"]
         if name not in nodes:
-            raise _refusal(config, f"the graph has no {kind} '{name}', it has {', '.join(sorted(nodes))}")
+            raise refusal(config, f"the graph has no {kind} '{name}', it has {', '.join(sorted(nodes))}")
         actual = read_type(config, nodes[name])
         if entry["data_type"] != actual:
-            raise _refusal(config, f"{kind} '{name}' is {actual} in the graph, not {entry['data_type']}")
+            raise refusal(config, f"{kind} '{name}' is {actual} in the graph, not {entry['data_type']}")
         _check_dims(config, kind, entry, read_dims(nodes[name]))
 
 
@@ -310,10 +202,6 @@ def _check_dims(
         fits = len(full) == len(actual) and all(a in (-1, w) for a, w in zip(actual, full, strict=True))
     if not fits:
         batch = "a batch dimension and " if config["max_batch_size"] else ""
-        raise _refusal(
+        raise refusal(
             config, f"{kind} '{entry['name']}' is {list(actual)} in the graph, not {batch}{written}"
         )
-
-
-def _refusal(config: Mapping[str, Any], reason: str) -> pb_utils.TritonModelException:
-    return pb_utils.TritonModelException(f"unable to load model '{config['name']}': {reason}")

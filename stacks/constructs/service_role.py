@@ -1,11 +1,8 @@
-"""The role that SageMaker fetches a model's image and data with, and writes its endpoint's log and metrics.
-
-The container itself never has it where it is cut off from the network.
-"""
+"""A role that a service of AWS takes on for us."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import aws_cdk as cdk
@@ -15,28 +12,38 @@ from constructs import Construct
 from stacks.constructs.grants import Grant
 
 
-class ExecutionRole(Construct):
-    """A role of SageMaker's that may do what it is granted, and nothing else."""
+class ServiceRole(Construct):
+    """It may do what it is granted, and nothing else; `only_for` says on whose behalf it is taken on."""
 
-    def __init__(self, scope: Construct, construct_id: str) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        service: str,
+        description: str,
+        policy_name: str,
+        only_for: Mapping[str, Mapping[str, object]] | None = None,
+    ) -> None:
         super().__init__(scope, construct_id)
         role = iam.CfnRole(
             self,
             "Role",
-            description="SageMaker runs a Triton model with it",
+            description=description,
             assume_role_policy_document=_document(
                 [
                     {
                         "Effect": "Allow",
-                        "Principal": {"Service": "sagemaker.amazonaws.com"},
+                        "Principal": {"Service": service},
                         "Action": "sts:AssumeRole",
+                        **({"Condition": only_for} if only_for else {}),
                     }
                 ]
             ),
         )
         self.arn = role.attr_arn
         self.policy = iam.CfnPolicy(
-            self, "Policy", policy_name="execution", policy_document=_document([]), roles=[role.ref]
+            self, "Policy", policy_name=policy_name, policy_document=_document([]), roles=[role.ref]
         )
         self._statements: list[dict[str, object]] = []
         self._reasons: dict[str, list[str]] = {}

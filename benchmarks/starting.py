@@ -1,0 +1,115 @@
+"""How soon a served tokenizer is ready, its execution environment unpacked and its packages imported.
+
+    python -m benchmarks.starting [--rounds 3]
+
+A real Triton loads the tokenizer of the text recipes from an artifact's parts, and says in its log when it
+began and ended. Triton starts every Python model twice, and waits a second in between, unless it is told
+not to complete configurations; that wait is the same for a model of five lines, which is measured beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+from catalog.project import find_project
+from model_build.environments.packing import build_environment, installed_requirement
+from model_build.recipes.text_layouts import TOKENIZER_CODE
+from triton_runtime import TritonInstallation, TritonServer, find_installation
+
+VOCABULARY = 30_000
+CONFIG = """
+backend: "python"
+max_batch_size: 8
+input { name: "TEXT" data_type: TYPE_STRING dims: [ 1 ] }
+output { name: "input_ids" data_type: TYPE_INT64 dims: [ -1 ] }
+output { name: "attention_mask" data_type: TYPE_INT64 dims: [ -1 ] }
+instance_group { kind: KIND_CPU count: 1 }
+"""
+WITH_ENVIRONMENT = """
+parameters { key: "EXECUTION_ENV_PATH" value: { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }
+"""
+NOTHING = "class TritonPythonModel:\n    def execute(self, requests):\n        return []\n"
+WITHOUT_COMPLETION = {"SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config"}
+LOADING, STARTING, READY = "loading: ", "TRITONBACKEND_ModelInstanceInitialize", "successfully loaded"
+TIMED = re.compile(rf'[IWE]\d{{4}} (\d\d):(\d\d):(\d\d\.\d+) .*"({LOADING}|{STARTING}|{READY})')
+
+
+def main() -> None:
+    """Measure and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="starts of each, of which the best counts")
+    rounds = parser.parse_args().rounds
+    project = find_project(Path.cwd())
+    installation = find_installation(home=project.server_dir)
+    table = Table("what", "in all", "its process", title="a Python model, loaded by Triton")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        tokenizer = write_tokenizer(folder / "models", project.cache_dir)
+        nothing = write_model(folder / "nothing", "nothing", NOTHING)
+        for name, repository, variables in (
+            ("tokenizer", tokenizer, WITHOUT_COMPLETION),
+            ("tokenizer, configuration completed by Triton", tokenizer, {}),
+            ("a model that does nothing, the same", nothing, {}),
+        ):
+            times = [
+                start(installation, repository, folder / f"{name}-{number}", variables)
+                for number in range(rounds)
+            ]
+            table.add_row(name, *(f"{min(column):.2f} s" for column in zip(*times, strict=True)))
+    Console().print(table)
+    Console().print("wanted: the served tokenizer starts in under 1 s")
+
+
+def start(
+    installation: TritonInstallation, repository: Path, state: Path, variables: dict[str, str]
+) -> tuple[float, float]:
+    """Seconds until the model is ready, from when Triton loads it and from the start of its process."""
+    with TritonServer.start(
+        installation=installation, model_root=repository, environment=variables, state_dir=state
+    ) as server:
+        server.wait_ready(timeout_s=60)
+        lines = filter(None, map(TIMED.match, server.log_path.read_text().splitlines()))
+    moments = [(line[4], int(line[1]) * 3600 + int(line[2]) * 60 + float(line[3])) for line in lines]
+    first = dict(reversed(moments))
+    return first[READY] - first[LOADING], first[READY] - first[STARTING]
+
+
+def write_tokenizer(repository: Path, cache: Path) -> Path:
+    """The tokenizer of the text recipes with a vocabulary of the usual size."""
+    write_model(repository, "tokenizer", TOKENIZER_CODE.read_text(), WITH_ENVIRONMENT)
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106 - a word, no secret
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    library = sorted(str(file) for file in Path(json.__file__).parents[1].glob("*.py"))
+    tokenizer.train(
+        library,
+        trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=["[UNK]"], show_progress=False),
+    )
+    tokenizer.save(str(repository / "tokenizer/1/tokenizer.json"))
+    build_environment(
+        [installed_requirement("tokenizers")],
+        file=repository / "tokenizer/env.tar.gz",
+        cache_dir=cache,
+        dependencies=False,
+    )
+    return repository
+
+
+def write_model(repository: Path, name: str, code: str, extra: str = "") -> Path:
+    """A repository with one model in Python."""
+    folder = repository / name
+    (folder / "1").mkdir(parents=True)
+    (folder / "1/model.py").write_text(code)
+    (folder / "config.pbtxt").write_text(CONFIG + extra)
+    return repository
+
+
+if __name__ == "__main__":
+    main()

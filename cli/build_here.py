@@ -1,0 +1,165 @@
+"""Builds on this machine: each model in a process of its own, several at once as far as there is room."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import model_build
+from catalog.build_plans import NeededArtifact
+from catalog.errors import TritonstackError
+from cli.build_outcomes import Outcome, error_from, show_event
+from cli.context import Context
+from cli.output import Step, Steps
+from model_build.artifacts import read_manifest
+from operations.build_jobs import parse_event
+
+_CORES_EACH, _GIB_EACH = 2, 6
+"""What one build can use: the framework, the graph's runtime and a server do not all work at once."""
+_LINES_SHOWN = 20
+_GRACE_S = 30
+
+
+class BuildInterruptedError(TritonstackError):
+    """A person stopped builds."""
+
+
+def most_at_once() -> int:
+    """How many builds this machine has room for."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    return max(1, min(len(os.sched_getaffinity(0)) // _CORES_EACH, int(memory // _GIB_EACH)))
+
+
+def build_here(
+    state: Context, needed: Sequence[NeededArtifact], *, at_once: int, on_done: Callable[[Outcome], None]
+) -> None:
+    """Build each of these; one that fails does not keep the others from it."""
+    children = _Children()
+    pool = ThreadPoolExecutor(at_once)
+    try:
+        with state.output.steps() as steps:
+            running: set[Future[Outcome]] = {
+                pool.submit(_build_one, state, steps, children, item) for item in needed
+            }
+            while running:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    on_done(future.result())
+    except KeyboardInterrupt:
+        pool.shutdown(wait=False, cancel_futures=True)
+        children.end()
+        raise BuildInterruptedError(
+            "stopped by you; what was not finished is not kept", remedy="run it again: it goes on from here"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@dataclass
+class _Children:
+    """The processes that build."""
+
+    processes: set[subprocess.Popen[str]] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    ended: bool = False
+
+    def start(self, command: Sequence[str]) -> subprocess.Popen[str]:
+        """Start one, in a session of its own: Ctrl-C reaches it through us, once."""
+        with self.lock:
+            if self.ended:
+                raise BuildInterruptedError("stopped by you")
+            process = subprocess.Popen(
+                command,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+            self.processes.add(process)
+            return process
+
+    def end(self) -> None:
+        """Let all end as after Ctrl-C, and insist where one does not."""
+        with self.lock:
+            self.ended = True
+            alive = [process for process in self.processes if process.poll() is None]
+        for process in alive:
+            process.send_signal(signal.SIGTERM)
+        for process in alive:
+            try:
+                process.wait(timeout=_GRACE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _build_one(state: Context, steps: Steps, children: _Children, needed: NeededArtifact) -> Outcome:
+    with steps.step(f"building {needed.model} for {needed.target}", label=needed.model) as step:
+        outcome = _run(children, step, needed, _command(state, needed))
+        step.failed = outcome.error is not None
+        if outcome.manifest:
+            step.detail = "already built" if outcome.reused else f"digest {outcome.manifest.digest[:12]}"
+        return outcome
+
+
+def _command(state: Context, needed: NeededArtifact) -> list[str]:
+    return [
+        *(sys.executable, "-m", "model_build"),
+        *("--project", str(state.project.root)),
+        *("--model", needed.model),
+        *("--targets", " ".join(needed.targets)),
+        "--json-progress",
+    ]
+
+
+def _environment() -> dict[str, str]:
+    """The child imports what this process runs."""
+    packages = str(Path(model_build.__file__).resolve().parents[1])
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH")])),
+    }
+
+
+def _run(children: _Children, step: Step, needed: NeededArtifact, command: Sequence[str]) -> Outcome:
+    process = children.start(command)
+    complaints: list[str] = []
+    listener = threading.Thread(target=_collect, args=(process, complaints), daemon=True)
+    listener.start()
+    last: dict[str, Any] = {}
+    assert process.stdout is not None  # noqa: S101 - PIPE was asked for
+    for line in process.stdout:
+        event = parse_event(line)
+        if event:
+            last = event
+            show_event(step, event)
+    status = process.wait()
+    listener.join()
+    if status == 0 and last.get("event") == "built":
+        folder = Path(last["directory"])
+        return Outcome(needed, read_manifest(folder), last["reused"], folder)
+    if last.get("event") == "failed":
+        return Outcome(needed, error=error_from(last))
+    words = "\n".join(complaints[-_LINES_SHOWN:])
+    return Outcome(
+        needed,
+        error=TritonstackError(
+            f"the build of {needed.model} ended with exit code {status}:\n{words}",
+            remedy=f"to run it by hand: {' '.join(command)}",
+        ),
+    )
+
+
+def _collect(process: subprocess.Popen[str], lines: list[str]) -> None:
+    assert process.stderr is not None  # noqa: S101 - PIPE was asked for
+    lines.extend(line.rstrip() for line in process.stderr)

@@ -1,0 +1,78 @@
+"""What came of each artifact that a build was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from catalog.build_plans import NeededArtifact
+from catalog.errors import TritonstackError, UsageError
+from catalog.manifests import Manifest
+from cli.output import Step
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One artifact, or why there is none."""
+
+    needed: NeededArtifact
+    manifest: Manifest | None = None
+    """Known of what was built or lies on this machine; of what lies in the bucket the lock tells enough."""
+    reused: bool = False
+    """Whether it had been built before."""
+    artifact_dir: Path | None = None
+    """Where it lies on this machine, if it does."""
+    error: TritonstackError | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+        found = self.manifest or self.needed.locked
+        return {
+            "model": self.needed.model,
+            "digest": found.digest if found else None,
+            "target": self.manifest.target if self.manifest else self.needed.target,
+            "reused": self.reused,
+            "directory": str(self.artifact_dir) if self.artifact_dir else None,
+        }
+
+
+class BuildFailedError(TritonstackError):
+    """Some of the models could not be built."""
+
+
+class BuildMisusedError(BuildFailedError, UsageError):
+    """None of those that could not be built can be built as it was asked."""
+
+
+def failure_of(outcomes: Sequence[Outcome]) -> TritonstackError | None:
+    """All that went wrong, as one error."""
+    failed = [(outcome.needed, outcome.error) for outcome in outcomes if outcome.error is not None]
+    if len(failed) <= 1:
+        return failed[0][1] if failed else None
+    misused = all(error.exit_code == UsageError.exit_code for _, error in failed)
+    remedies = dict.fromkeys(error.remedy for _, error in failed if error.remedy)
+    return (BuildMisusedError if misused else BuildFailedError)(
+        "\n".join(f"{needed.model} for {needed.target}: {error.message}" for needed, error in failed),
+        remedy="; ".join(remedies) or None,
+    )
+
+
+def show_event(step: Step, event: dict[str, Any]) -> None:
+    """What a build tells of one of its steps."""
+    if event["event"] != "step":
+        return
+    if event["state"] in ("started", "running"):
+        step.update(": ".join(filter(None, (event["step"], event["detail"]))))
+        return
+    # What went wrong is said once, by the error that ends the command; a damaged artifact ends nothing.
+    detail = event["detail"].splitlines()[0] if event["detail"] else ""
+    mark = "failed: " if event["state"] == "failed" else ""
+    step.log(f"{event['step']}: {mark}{detail} ({event['seconds']:.1f} s)")
+
+
+def error_from(event: dict[str, Any]) -> TritonstackError:
+    """What a build that failed told."""
+    error = UsageError if event.get("exit_code") == UsageError.exit_code else TritonstackError
+    return error(event["message"], remedy=event.get("remedy"))

@@ -1,0 +1,27 @@
+#!/bin/sh
+# publish.sh BASE_IMAGE IMAGE [TORCH_INDEX]: build the builder's image and push it, unless it is there already.
+# Its tag names all that it is made from, and a tag is written once: two of these at once do no harm.
+set -eu
+
+base=$1 image=$2 torch_index=${3-}
+here=$(cd "$(dirname "$0")" && pwd)
+repository=${image#*/}
+tag=${repository##*:}
+repository=${repository%:*}
+
+log_in() {
+    aws ecr get-login-password | docker login --username AWS --password-stdin "${1%%/*}"
+}
+
+pushed() {
+    aws ecr describe-images --repository-name "$repository" --image-ids "imageTag=$tag" >/dev/null 2>&1
+}
+
+if pushed; then
+    echo "$image is there already"
+    exit 0
+fi
+log_in "$base"
+docker build --build-arg "BASE_IMAGE=$base" --build-arg "TORCH_INDEX=$torch_index" --tag "$image" "$here"
+log_in "$image"
+docker push "$image" || pushed

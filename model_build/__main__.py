@@ -1,0 +1,106 @@
+"""`python -m model_build`: the job. CodeBuild's buildspec runs it, and so does `tritonstack build --local`.
+
+    python -m model_build --model minilm --targets "cpu-py312 cpu" --publish my-bucket --json-progress
+
+Exit codes: 0 built, 1 failed, 2 wrong usage or an invalid file. SIGTERM ends it as Ctrl-C does: nothing is
+kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import boto3
+
+from catalog.project import Project, find_project
+from model_build.job import BuildOrder, Tell, run_order
+
+_INTERRUPTED = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one build."""
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    out = _own_standard_output()
+    tell = _teller(out, as_json=options.json_progress)
+    order = BuildOrder(
+        model=options.model,
+        targets=options.targets.split(),
+        bucket=options.publish,
+        cache=options.cache,
+        job=options.job,
+    )
+    try:
+        if options.token_secret:
+            _take_token(options.token_secret)
+        return run_order(options.project or find_project(), order, tell)
+    except KeyboardInterrupt:
+        tell({"event": "failed", "model": order.model, "message": "stopped", "exit_code": _INTERRUPTED})
+        return _INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m model_build", description="Build one model.")
+    parser.add_argument(
+        "--project", type=_project, help="the project's folder; by default the one around here"
+    )
+    parser.add_argument("--model", required=True, help="the model's name")
+    parser.add_argument("--targets", default="cpu", help="what it may be built for, the most specific first")
+    parser.add_argument("--publish", metavar="BUCKET", help="upload the artifact to this bucket")
+    parser.add_argument(
+        "--cache", metavar="URL", help="s3://bucket/prefix that builds on several machines share"
+    )
+    parser.add_argument("--job", help="the name under which the bucket tells what came of this")
+    parser.add_argument("--token-secret", metavar="NAME", help="the secret with the Hugging Face token")
+    parser.add_argument("--json-progress", action="store_true", help="tell what happens in lines of JSON")
+    return parser
+
+
+def _project(text: str) -> Project:
+    return Project(Path(text).resolve())
+
+
+def _own_standard_output() -> TextIO:
+    """Standard output for events alone: what libraries print goes to standard error."""
+    mine = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
+    sys.stdout.flush()
+    os.dup2(2, 1)
+    return mine
+
+
+def _teller(out: TextIO, *, as_json: bool) -> Tell:
+    words: Callable[[dict[str, Any]], str] = json.dumps if as_json else _words
+
+    def tell(event: dict[str, Any]) -> None:
+        print(words(event), file=out, flush=True)
+
+    return tell
+
+
+def _words(event: dict[str, Any]) -> str:
+    match event["event"]:
+        case "built":
+            return f"{event['model']} {event['digest'][:12]} for {event['target']}: {event['directory']}"
+        case "failed":
+            remedy = f"\n  help: {event['remedy']}" if event.get("remedy") else ""
+            return f"error: {event['message']}{remedy}"
+    detail = f" {event['detail']}" if event["detail"] else ""
+    return f"{event['step']}: {event['state']}{detail}"
+
+
+def _take_token(secret: str) -> None:
+    """Where no service does it before the job starts: nothing but this process sees the token."""
+    value = boto3.client("secretsmanager").get_secret_value(SecretId=secret)
+    os.environ["HF_TOKEN"] = value["SecretString"].strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""TensorRT engines, built by the trtexec of the image that will serve them."""

@@ -1,0 +1,96 @@
+"""Graphs as TensorRT takes them: quantised where int8 is asked for, integers as wide as engines have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from catalog.accepting import Precision
+from catalog.manifests import TensorSpec
+from catalog.tensorrt_rules import INT64, Version
+from model_build.cases import Case
+from model_build.graphs.eight_bits import to_int8_for_tensorrt
+from model_build.graphs.onnx_file import save_converted
+from model_build.graphs.records import ExportedGraph
+
+
+def graph_for_engine(
+    graph: ExportedGraph, *, precision: Precision, version: Version, cases: Sequence[Case]
+) -> ExportedGraph:
+    """What trtexec is given; its inputs and outputs have the engine's types."""
+    made = graph
+    if precision == "int8":
+        made = to_int8_for_tensorrt(graph, _beside(graph, "int8"), cases)
+    if version < INT64 and any(tensor.datatype == "INT64" for tensor in (*made.inputs, *made.outputs)):
+        made = with_narrow_integers(made, _beside(made, "int32"))
+    return made
+
+
+def with_narrow_integers(graph: ExportedGraph, folder: Path) -> ExportedGraph:
+    """The graph with 32 bits for every input and output of 64: engines before TensorRT 10 have no others.
+
+    The casts stand in the graph, so that what is compared, configured and served is of one type.
+    """
+    model = onnx.load(graph.file)
+    # Older graphs list their weights among the inputs.
+    taken = {tensor.name for tensor in graph.inputs}
+    for value in model.graph.input:
+        if _is_wide(value) and value.name in taken:
+            inner = f"{value.name}.wide"
+            _rename(model, value.name, inner, ends="input")
+            model.graph.node.insert(0, _cast(value.name, inner, onnx.TensorProto.INT64))
+            value.type.tensor_type.elem_type = onnx.TensorProto.INT32
+    for value in model.graph.output:
+        if _is_wide(value):
+            inner = f"{value.name}.wide"
+            _rename(model, value.name, inner, ends="output")
+            model.graph.node.append(_cast(inner, value.name, onnx.TensorProto.INT32))
+            value.type.tensor_type.elem_type = onnx.TensorProto.INT32
+    narrow = save_converted(ir.from_proto(model), folder, like=graph)
+    return replace(narrow, inputs=_narrowed(graph.inputs), outputs=_narrowed(graph.outputs))
+
+
+def cases_for(cases: Sequence[Case], graph: ExportedGraph) -> list[Case]:
+    """Cases in the types that a graph takes and gives."""
+    types = {
+        tensor.name: np.int32 for tensor in (*graph.inputs, *graph.outputs) if tensor.datatype == "INT32"
+    }
+    return [
+        replace(
+            case,
+            inputs={name: array.astype(types.get(name, array.dtype)) for name, array in case.inputs.items()},
+        )
+        for case in cases
+    ]
+
+
+def _narrowed(tensors: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        tensor.model_copy(update={"datatype": "INT32"}) if tensor.datatype == "INT64" else tensor
+        for tensor in tensors
+    )
+
+
+def _is_wide(value: onnx.ValueInfoProto) -> bool:
+    return bool(value.type.tensor_type.elem_type == onnx.TensorProto.INT64)
+
+
+def _cast(source: str, result: str, to: int) -> onnx.NodeProto:
+    return onnx.helper.make_node("Cast", [source], [result], to=to)
+
+
+def _rename(model: onnx.ModelProto, old: str, new: str, *, ends: str) -> None:
+    """Give a value another name wherever nodes take it, and for an output where it is made."""
+    for node in model.graph.node:
+        node.input[:] = [new if name == old else name for name in node.input]
+        if ends == "output":
+            node.output[:] = [new if name == old else name for name in node.output]
+
+
+def _beside(graph: ExportedGraph, name: str) -> Path:
+    return graph.file.parent.with_name(f"{graph.file.parent.name}-{name}")

@@ -1,0 +1,74 @@
+"""The shapes that engines are made for: from model.yaml, and from the graph where it is silent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from catalog.manifests import TensorSpec
+from catalog.models import ModelSpec
+from catalog.tensorrt import Profile, Range, Shapes, TensorRT
+from model_build.engines.trtexec import ProfileShapes
+from model_build.errors import EngineError
+
+
+def profile_shapes(spec: ModelSpec, inputs: Sequence[TensorSpec]) -> list[ProfileShapes]:
+    """The shapes of every profile; none where all sizes are fixed."""
+    batches = spec.batching.max_batch > 0
+    if not batches and not any(size < 0 for tensor in inputs for size in tensor.shape):
+        return []
+    profiles = (spec.tensorrt or TensorRT()).profiles
+    return [_shapes(profile, spec, inputs) for profile in profiles]
+
+
+def _shapes(profile: Profile, spec: ModelSpec, inputs: Sequence[TensorSpec]) -> ProfileShapes:
+    unknown = sorted(set(profile.shapes) - {tensor.name for tensor in inputs})
+    if unknown:
+        raise EngineError(
+            f"tensorrt.profiles gives shapes of {', '.join(unknown)}, which the graph does not take",
+            remedy=f"it takes {', '.join(tensor.name for tensor in inputs)}",
+        )
+    ranges = {tensor.name: list(_ranges(tensor, profile, spec)) for tensor in inputs}
+    return ProfileShapes(
+        least={name: [size.min for size in sizes] for name, sizes in ranges.items()},
+        best={name: [size.opt for size in sizes] for name, sizes in ranges.items()},
+        most={name: [size.max for size in sizes] for name, sizes in ranges.items()},
+    )
+
+
+def _ranges(tensor: TensorSpec, profile: Profile, spec: ModelSpec) -> Iterator[Range]:
+    """The sizes of one input, one dimension after the other."""
+    max_batch = spec.batching.max_batch
+    if tensor.name in profile.shapes:
+        yield from _given(tensor, profile.shapes[tensor.name], batches=max_batch > 0)
+        return
+    if max_batch:
+        # Fast where it is full: a lone request does not need the speed.
+        yield profile.batch or Range(opt=max_batch, max=max_batch)
+    for size in tensor.shape:
+        yield Range(min=size, opt=size, max=size) if size >= 0 else _varying(tensor, profile, spec)
+
+
+def _varying(tensor: TensorSpec, profile: Profile, spec: ModelSpec) -> Range:
+    if profile.sequence is not None:
+        return profile.sequence
+    longest = getattr(spec.recipe, "max_length", None)
+    if longest is None:
+        raise EngineError(
+            f"the sizes of {tensor.name} vary, and nothing says how far",
+            remedy="give `tensorrt.profiles` with `sequence` or `shapes`",
+        )
+    return Range(opt=max(1, longest // 2), max=longest)
+
+
+def _given(tensor: TensorSpec, shapes: Shapes, *, batches: bool) -> Iterator[Range]:
+    wanted = (-1, *tensor.shape) if batches else tensor.shape
+    sizes = list(zip(shapes.min, shapes.opt, shapes.max, strict=True))
+    if len(sizes) != len(wanted) or any(
+        fixed >= 0 and set(size) != {fixed} for fixed, size in zip(wanted, sizes, strict=False)
+    ):
+        raise EngineError(
+            f"tensorrt.profiles gives {tensor.name} {len(sizes)} sizes that do not fit {list(wanted)}",
+            remedy="give every dimension, the batch first; those that do not vary as they are",
+        )
+    for least, best, most in sizes:
+        yield Range(min=least, opt=best, max=most)

@@ -1,0 +1,176 @@
+"""From an exported graph to TensorRT engines.
+
+The graph stage compares the ONNX graph that the engine is made of, in ONNX Runtime: it shows what exporting
+and quantising cost. What TensorRT does to it shows when the packed engine is served and compared.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from catalog.accepting import Precision
+from catalog.errors import InvalidFilesError
+from catalog.models import ModelSpec
+from catalog.releases import RELEASES, TritonRelease
+from catalog.targets import Target, hardware_of, release_of
+from catalog.tensorrt import TensorRT
+from catalog.tensorrt_rules import capability_faults, tensorrt_faults
+from model_build.cases import Case
+from model_build.engines import machine
+from model_build.engines.build import EngineBuilder, engine_key
+from model_build.engines.graphs import cases_for, graph_for_engine
+from model_build.engines.profiles import profile_shapes
+from model_build.engines.shared_files import SharedFiles
+from model_build.engines.trtexec import EngineOrder
+from model_build.errors import EngineError
+from model_build.graphs.records import ExportedGraph, SettledGraph
+from model_build.graphs.running import Session, compare_graph
+from model_build.parity import describe_parity, judge
+from model_build.progress import Steps
+from model_build.recipes.base import Workshop
+
+PLAN_NAME = "model.plan"
+STEP = "build engine"
+
+
+def settle_engines(
+    graph: ExportedGraph, *, cases: Sequence[Case], spec: ModelSpec, workshop: Workshop, steps: Steps
+) -> SettledGraph:
+    """Build the engine for the target's GPU, and gather those of the other GPUs that the artifact serves."""
+    precision = _precision(spec)
+    release, capability = release_and_capability(workshop.target)
+    options = spec.tensorrt or TensorRT()
+    _check(workshop, options, release, capability)
+    prepared = graph_for_engine(graph, precision=precision, version=release.tensorrt_version, cases=cases)
+    parity = steps.run(
+        "compare graph",
+        lambda: judge(
+            "graph",
+            compare_graph(Session(prepared.file), cases_for(cases, prepared)),
+            spec.accept,
+            precision=precision,
+        ),
+        describe_parity,
+    )
+    order = EngineOrder(
+        graph=prepared.file,
+        version=release.tensorrt_version,
+        precision=precision,
+        options=options,
+        profiles=profile_shapes(spec, prepared.inputs),
+    )
+    shelf = _Shelf(order, workshop, steps)
+    folder = graph.file.parent.with_name(f"{graph.file.parent.name}-engine")
+    folder.mkdir()
+    engines = shelf.fill(folder, release, capability, options.capabilities or (capability,))
+    return SettledGraph(
+        folder=folder,
+        backend="tensorrt",
+        precision=precision,
+        inputs=prepared.inputs,
+        outputs=prepared.outputs,
+        batches=graph.batches,
+        parity=parity,
+        tensorrt=shelf.tensorrt,
+        engines=engines if options.capabilities else {},
+        profiles=len(order.profiles),
+    )
+
+
+class _Shelf:
+    """Engines that were built, here or on other machines, by what decides them."""
+
+    def __init__(self, order: EngineOrder, workshop: Workshop, steps: Steps) -> None:
+        self._order = order
+        self._steps = steps
+        self._files = SharedFiles(workshop.cache_dir / "tensorrt", workshop.shared_cache, self._tell)
+        self.tensorrt = ""
+        """The version that built the engines."""
+
+    def fill(
+        self, folder: Path, release: TritonRelease, own: str, capabilities: Sequence[str]
+    ) -> dict[str, str]:
+        """Put the engines of all capabilities into a folder; their file names by capability."""
+        built = self._steps.run(
+            STEP, lambda: self._build(release, own), lambda plan: f"{plan.stat().st_size / 1e6:.1f} MB"
+        )
+        plans = {capability: self._find(capability, own, built) for capability in capabilities}
+        lacking = [capability for capability, plan in plans.items() if not plan.is_file()]
+        if lacking:
+            raise EngineError(
+                f"the engine for compute capability {own} is built and kept; those for {', '.join(lacking)} "
+                "are still to be built, on such GPUs",
+                remedy="build the model for their targets with the same cache, then this one again",
+            )
+        names = {
+            capability: PLAN_NAME if len(plans) == 1 else f"model-sm{capability.replace('.', '')}.plan"
+            for capability in plans
+        }
+        for capability, plan in plans.items():
+            shutil.copyfile(plan, folder / names[capability])
+        return names
+
+    def _build(self, release: TritonRelease, own: str) -> Path:
+        """The engine for this machine; one that was built before is taken, for TensorRT gives other bytes
+        each time, and the same order is to give the same artifact."""
+        builder = EngineBuilder(
+            trtexec=machine.require_trtexec(),
+            release=release,
+            capability=own,
+            gpu=machine.gpu_name(),
+            files=self._files,
+            tell=self._tell,
+        )
+        name = self._name(own)
+        plan = self._files.fetch(name)
+        if plan.is_file():
+            self.tensorrt = builder.version_of(plan)
+            return plan
+        part = plan.with_suffix(".building")
+        self.tensorrt = builder.build(self._order, part)
+        part.replace(plan)
+        self._files.share(name)
+        return plan
+
+    def _find(self, capability: str, own: str, built: Path) -> Path:
+        return built if capability == own else self._files.fetch(self._name(capability))
+
+    def _name(self, capability: str) -> str:
+        return f"engines/{engine_key(self._order, capability)}.plan"
+
+    def _tell(self, line: str) -> None:
+        self._steps.note(STEP, line)
+
+
+def release_and_capability(target: Target) -> tuple[TritonRelease, str]:
+    """What a GPU's target says: 24.09 and 8.6 for sm86-24.09."""
+    name = release_of(str(target))
+    if name is None:
+        raise EngineError(
+            f"TensorRT runs on GPUs, and {target} has none", remedy="choose an instance type with a GPU"
+        )
+    digits = hardware_of(str(target)).removeprefix("sm")
+    return RELEASES[name], f"{digits[:-1]}.{digits[-1]}"
+
+
+def _check(workshop: Workshop, options: TensorRT, release: TritonRelease, capability: str) -> None:
+    model = workshop.model
+
+    faults = [
+        *tensorrt_faults(options, model.record.precision, release),
+        *capability_faults(options, capability),
+    ]
+    if faults:
+        raise InvalidFilesError(
+            [model.problem(fault.path, fault.message, remedy=fault.remedy) for fault in faults]
+        )
+
+
+def _precision(spec: ModelSpec) -> Precision:
+    if spec.precision == "auto":
+        raise EngineError(
+            "auto chooses among graphs for processors", remedy="choose one of fp32, fp16, bf16 and int8"
+        )
+    return spec.precision

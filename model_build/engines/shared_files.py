@@ -1,0 +1,81 @@
+"""Files that builds keep for later ones: in a local folder, and under an S3 prefix for other machines.
+
+Timing caches, which make the next engine quicker to build, and engines, of which one artifact may need some
+that other GPUs have built. Losing them costs time only, so a bucket that cannot be reached fails no build.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from catalog.errors import UsageError
+
+FAULTS = (BotoCoreError, ClientError)
+
+
+@dataclass(frozen=True)
+class SharedFiles:
+    """Files by name. `tell` hears what could not be fetched or shared."""
+
+    folder: Path
+    url: str | None
+    tell: Callable[[str], None]
+
+    def fetch(self, name: str) -> Path:
+        """The place of a file; the shared one, which may be newer, is fetched there if there is one."""
+        file = self.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if self.url:
+            try:
+                self._download(name, file)
+            except FAULTS as error:
+                self.tell(f"{self.url}/{name} is not used: {error}")
+        return file
+
+    def share(self, name: str) -> None:
+        """Give others a file that lies in its place."""
+        if not self.url:
+            return
+        bucket, prefix = self._place()
+        body = (self.folder / name).read_bytes()
+        try:
+            boto3.client("s3").put_object(
+                Bucket=bucket, Key=f"{prefix}{name}", Body=body, Metadata={"sha256": _digest(body)}
+            )
+        except FAULTS as error:
+            self.tell(f"{self.url}/{name} is not shared: {error}")
+
+    def _download(self, name: str, file: Path) -> None:
+        bucket, prefix = self._place()
+        try:
+            reply = boto3.client("s3").get_object(Bucket=bucket, Key=f"{prefix}{name}")
+        except ClientError as error:
+            if error.response["Error"]["Code"] in ("NoSuchKey", "404"):
+                return
+            raise
+        body = reply["Body"].read()
+        if reply["Metadata"].get("sha256") != _digest(body):
+            self.tell(f"{self.url}/{name} is not used: its bytes are not those that were shared")
+            return
+        part = file.with_suffix(".part")
+        part.write_bytes(body)
+        part.replace(file)
+
+    def _place(self) -> tuple[str, str]:
+        scheme, _, rest = (self.url or "").partition("://")
+        bucket, _, prefix = rest.partition("/")
+        if scheme != "s3" or not bucket:
+            raise UsageError(
+                f"{self.url!r} is not a place for a cache", remedy="write s3://<bucket>/<prefix>"
+            )
+        return bucket, f"{prefix.rstrip('/')}/" if prefix else ""
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()

@@ -1,0 +1,131 @@
+"""trtexec's command line, for the TensorRT of a Triton release.
+
+What is not known to a version makes trtexec fail, and what it lost over time is left out here by version:
+see catalog/tensorrt_rules.py. Precision is asked for by flags that allow it (fp16, int8, bf16); fp32 means
+fp32, so TensorFloat-32 is off there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from catalog.accepting import Precision
+from catalog.tensorrt import TensorRT
+from catalog.tensorrt_rules import EXPLICIT_PROFILES, PRECISION_IN_GRAPH, Version
+from model_build.errors import EngineError
+
+PRECISION_FLAGS: Mapping[Precision, tuple[str, ...]] = {
+    "fp32": ("--noTF32",),
+    "fp16": ("--fp16",),
+    "bf16": ("--bf16",),
+    # What is not quantised in the graph is faster in fp16 than in fp32.
+    "int8": ("--int8", "--fp16"),
+}
+PORTABILITY_FLAGS = {
+    "exact": (),
+    "same-capability": ("--hardwareCompatibilityLevel=sameComputeCapability",),
+    "ampere-plus": ("--hardwareCompatibilityLevel=ampere+",),
+}
+_SEPARATORS = ",'="
+
+
+@dataclass(frozen=True)
+class ProfileShapes:
+    """The shapes of one optimisation profile, by input; batch dimension included."""
+
+    least: Mapping[str, Sequence[int]]
+    best: Mapping[str, Sequence[int]]
+    most: Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOrder:
+    """An engine to build."""
+
+    graph: Path
+    version: Version
+    """TensorRT's version."""
+    precision: Precision
+    options: TensorRT
+    profiles: Sequence[ProfileShapes]
+    """None for a graph whose sizes are all fixed."""
+
+    def flags(self) -> tuple[str, ...]:
+        """What decides the engine, in trtexec's words; the same for the same order."""
+        if self.version >= PRECISION_IN_GRAPH:
+            raise EngineError(
+                f"trtexec of TensorRT {_dotted(self.version)} is not known",
+                remedy="build for a Triton release of the catalog",
+            )
+        return (
+            *PRECISION_FLAGS[self.precision],
+            f"--builderOptimizationLevel={self.options.builder_level}",
+            *self._workspace(),
+            *PORTABILITY_FLAGS[self.options.portability],
+            *(("--versionCompatible",) if self.options.version_compatible else ()),
+            *self._profiles(),
+        )
+
+    def command(self, trtexec: Path, *, plan: Path, timing_cache: Path) -> list[str]:
+        """The whole command line; the engine is built and not timed."""
+        return [
+            str(trtexec),
+            f"--onnx={self.graph}",
+            f"--saveEngine={plan}",
+            *self.flags(),
+            f"--timingCacheFile={timing_cache}",
+            "--skipInference",
+        ]
+
+    def _workspace(self) -> Iterator[str]:
+        """In MiB, without a suffix: TensorRT 8.6 reads nothing but a number."""
+        if self.options.workspace_mib:
+            yield f"--memPoolSize=workspace:{self.options.workspace_mib}"
+
+    def _profiles(self) -> Iterator[str]:
+        """One profile needs no number, and before TensorRT 10 cannot have one."""
+        if len(self.profiles) > 1 and self.version < EXPLICIT_PROFILES:
+            raise EngineError(
+                f"trtexec of TensorRT {_dotted(self.version)} builds one profile",
+                remedy="keep one of `tensorrt.profiles`, or choose a later Triton release",
+            )
+        for number, profile in enumerate(self.profiles):
+            if len(self.profiles) > 1:
+                yield f"--profile={number}"
+            for name, shapes in (("min", profile.least), ("opt", profile.best), ("max", profile.most)):
+                yield f"--{name}Shapes=" + ",".join(_shape(*item) for item in sorted(shapes.items()))
+
+
+def version_of_banner(text: str) -> Version | None:
+    """The version in `[TensorRT v8601]` or `[TensorRT v100900]`, which trtexec prints first."""
+    _, found, rest = text.partition("[TensorRT v")
+    digits = rest.partition("]")[0]
+    if not found or not digits.isdigit():
+        return None
+    number = int(digits)
+    # Two digits for the minor version, where there was one up to TensorRT 8.
+    if number >= 100_000:
+        return number // 10_000, number // 100 % 100, number % 100
+    return number // 1000, number // 100 % 10, number % 100
+
+
+def version_of_plan(text: str) -> str | None:
+    """The version in what `--getPlanVersionOnly` prints."""
+    _, found, rest = text.partition("Plan was created with TensorRT version ")
+    return rest.split()[0] if found else None
+
+
+def _shape(name: str, sizes: Sequence[int]) -> str:
+    if any(separator in name for separator in _SEPARATORS):
+        raise EngineError(
+            f"trtexec cannot be told the shape of an input called {name!r}",
+            remedy="save the graph with names of letters, digits, '.', '_' and ':'",
+        )
+    quoted = f"'{name}'" if ":" in name else name
+    return f"{quoted}:{'x'.join(map(str, sizes))}"
+
+
+def _dotted(version: Version) -> str:
+    return ".".join(map(str, version))

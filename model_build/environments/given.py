@@ -1,0 +1,109 @@
+"""An execution environment that was made elsewhere: an archive of conda-pack, checked and taken as it is.
+
+Triton unpacks it into a folder of its own and sources bin/activate there. Links are part of every such
+environment; they may lead to places inside it only.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shutil
+import tarfile
+import zlib
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from catalog.manifests import EnvironmentReport
+from model_build.archive import sha256_of
+from model_build.environments.packing import PYTHONS
+from model_build.errors import EnvironmentBuildError
+
+LIMIT_BYTES = 20 << 30
+LIMIT_MEMBERS = 500_000
+NEEDED = ("bin/activate", "bin/python", "bin/conda-unpack")
+RECIPE = "make the archive with `conda-pack --name <environment> --output <file>.tar.gz`"
+_PACKAGE = re.compile(r"conda-meta/(?P<name>.+)-(?P<version>[^-]+)-[^-]+\.json")
+_PYTHON = re.compile(r"bin/python(?P<version>3\.\d+)")
+
+
+@dataclass
+class _Contents:
+    """What was found while reading the archive once."""
+
+    names: set[str] = field(default_factory=set)
+    packages: set[str] = field(default_factory=set)
+    pythons: set[str] = field(default_factory=set)
+    unpacked_bytes: int = 0
+
+
+def accept_environment(given: Path, *, file: Path, pythons: Collection[str] = PYTHONS) -> EnvironmentReport:
+    """Check an archive of conda-pack and copy it to `file`, in the model's own folder of the repository.
+
+    `pythons` (3.10) are those of the images that could run it.
+    """
+    contents = _read(given)
+    missing = [name for name in NEEDED if name not in contents.names]
+    if missing:
+        raise EnvironmentBuildError(
+            f"{given} is no archive of conda-pack: it holds no {' and no '.join(missing)}", remedy=RECIPE
+        )
+    fitting = sorted(contents.pythons & set(pythons))
+    if len(contents.pythons) != 1 or not fitting:
+        raise EnvironmentBuildError(
+            f"{given} has Python {' and '.join(sorted(contents.pythons)) or 'nowhere'}, and Triton's images "
+            f"have {', '.join(pythons)}",
+            remedy="make the environment with the Python of the release that will serve it",
+        )
+    shutil.copyfile(given, file)
+    return EnvironmentReport(
+        path=f"{file.parent.name}/{file.name}",
+        sha256=sha256_of(file),
+        size_bytes=file.stat().st_size,
+        unpacked_bytes=contents.unpacked_bytes,
+        packages=tuple(sorted(contents.packages)),
+        pythons=("py" + fitting[0].replace(".", ""),),
+    )
+
+
+def _read(given: Path) -> _Contents:
+    contents = _Contents()
+    try:
+        with tarfile.open(given, mode="r|gz") as tar:
+            for member in tar:
+                _take(given, member, contents)
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise EnvironmentBuildError(f"{given} cannot be read: {error}", remedy=RECIPE) from error
+    return contents
+
+
+def _take(given: Path, member: tarfile.TarInfo, contents: _Contents) -> None:
+    name = posixpath.normpath(member.name)
+    if name.startswith(("/", "../")) or name == "..":
+        raise EnvironmentBuildError(f"{given} holds {member.name!r}, which lies outside of it", remedy=RECIPE)
+    if member.issym() or member.islnk():
+        _check_link(given, name, member)
+    elif not (member.isreg() or member.isdir()):
+        raise EnvironmentBuildError(f"{given}: {name} is neither a file nor a folder nor a link")
+    contents.names.add(name)
+    contents.unpacked_bytes += member.size
+    if contents.unpacked_bytes > LIMIT_BYTES or len(contents.names) > LIMIT_MEMBERS:
+        raise EnvironmentBuildError(
+            f"{given} unpacks to more than {LIMIT_BYTES >> 30} GiB or {LIMIT_MEMBERS} files"
+        )
+    if found := _PACKAGE.fullmatch(name):
+        contents.packages.add(f"{found['name']}=={found['version']}")
+    if found := _PYTHON.fullmatch(name):
+        contents.pythons.add(found["version"])
+
+
+def _check_link(given: Path, name: str, member: tarfile.TarInfo) -> None:
+    """A symbolic link leads on from its own folder, a hard one from the top of the archive."""
+    start = posixpath.dirname(name) if member.issym() else ""
+    target = posixpath.normpath(posixpath.join(start, member.linkname))
+    if target.startswith(("/", "../")) or target == "..":
+        raise EnvironmentBuildError(
+            f"{given}: the link {name} leads to {member.linkname}, outside of the archive",
+            remedy="an environment has to bring all that it needs; " + RECIPE,
+        )

@@ -1,0 +1,239 @@
+"""The wheels of an execution environment: pinned requirements, resolved with what they depend on.
+
+pip resolves for another Python than the one it runs on, all but one thing: it evaluates the markers of
+dependencies (`python_version < "3.11"`) for its own. So the closure is checked here, and pip is asked again
+for what it left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.markers import Marker, default_environment
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from model_build.errors import EnvironmentBuildError
+from model_build.locking import only_one
+
+NEWEST_GLIBC = 35
+"""Triton's images are Ubuntu 22.04 (glibc 2.35) and newer."""
+PLATFORMS = (
+    *(f"manylinux_2_{minor}_x86_64" for minor in range(NEWEST_GLIBC, 4, -1)),
+    *("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64"),
+)
+NUMPY = "numpy"
+NUMPY_OF_IMAGES = "numpy<2"
+"""What packages are resolved to work with, where the image's own NumPy is used."""
+NUMPY_1_UNTIL = 12
+"""The last minor version of Python 3 that NumPy 1 has wheels for."""
+REMEDY = "write <name>==<version>, with --hash=sha256:… behind it where you want the file itself pinned"
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """One line of a requirements file."""
+
+    requirement: Requirement
+    hashes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The distribution, in the one spelling that can be compared."""
+        return canonicalize_name(self.requirement.name)
+
+    def __str__(self) -> str:
+        return " ".join([str(self.requirement), *(f"--hash={value}" for value in self.hashes)])
+
+    def without_marker(self) -> str:
+        """The line for pip, which would read the marker for the wrong Python."""
+        extras = f"[{','.join(sorted(self.requirement.extras))}]" if self.requirement.extras else ""
+        line = f"{self.requirement.name}{extras}{self.requirement.specifier}"
+        return " ".join([line, *(f"--hash={value}" for value in self.hashes)])
+
+
+def read_requirements(text: str) -> tuple[str, ...]:
+    """The requirements in a file of pip's form, one a line; others raise EnvironmentBuildError."""
+    lines = (line.partition(" #")[0].strip() for line in text.replace("\\\n", " ").splitlines())
+    return tuple(str(parse_pinned(line)) for line in lines if line and not line.startswith("#"))
+
+
+def parse_pinned(line: str) -> Pinned:
+    """One requirement at an exact version, with hashes or without."""
+    text, *hashes = (part.strip() for part in line.split("--hash="))
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement:
+        raise EnvironmentBuildError(
+            f"{line!r} is not a requirement at an exact version", remedy=REMEDY
+        ) from None
+    specifiers = list(requirement.specifier)
+    exact = len(specifiers) == 1 and specifiers[0].operator in ("==", "===")
+    if requirement.url or not exact or "*" in specifiers[0].version:
+        raise EnvironmentBuildError(f"{line!r} names no exact version", remedy=REMEDY)
+    return Pinned(requirement, tuple(hashes))
+
+
+def fetch_wheels(
+    requirements: Sequence[str], *, python: str, cache_dir: Path, dependencies: bool
+) -> tuple[Path, ...]:
+    """The wheels for one Python (3.10), from the cache if they were fetched before.
+
+    NumPy is not among them unless it is required by name. Without `dependencies` only the requirements' own.
+    """
+    pinned = [parse_pinned(line) for line in requirements]
+    lines = sorted(map(str, pinned))
+    key = hashlib.sha256("\n".join([python, *PLATFORMS, str(dependencies), *lines]).encode())
+    target = cache_dir / key.hexdigest()[:16]
+    with only_one(cache_dir / f".{target.name}.lock"):
+        if not target.is_dir():
+            folder = cache_dir / f".{target.name}.new"
+            shutil.rmtree(folder, ignore_errors=True)
+            _Resolution(pinned, python, folder, dependencies).run()
+            folder.rename(target)
+    return tuple(sorted(target.glob("*.whl")))
+
+
+def wheel_name(wheel: Path) -> str:
+    """name==version of a wheel."""
+    name, version, _, _ = parse_wheel_filename(wheel.name)
+    return f"{name}=={version}"
+
+
+def bound_python(wheel_file: str) -> str | None:
+    """The one Python that a wheel runs on, or None if it is pure or uses the stable interface."""
+    tags = parse_wheel_filename(wheel_file)[3]
+    if any(tag.abi in ("abi3", "none") for tag in tags):
+        return None
+    return sorted(tag.interpreter for tag in tags)[0].replace("cp", "py")
+
+
+class _Resolution:
+    """The wheels for one Python, in one folder."""
+
+    def __init__(self, pinned: Sequence[Pinned], python: str, folder: Path, dependencies: bool) -> None:
+        self._python = python
+        self._folder = folder
+        self._dependencies = dependencies
+        self._environment = _marker_environment(python)
+        self._roots = [item for item in pinned if self._applies(item.requirement.marker, frozenset())]
+        self._hashed = any(item.hashes for item in pinned)
+        self._brings_numpy = any(item.name == NUMPY for item in self._roots)
+
+    def run(self) -> None:
+        """Ask pip until nothing is missing; then drop what nothing needs on this Python."""
+        lines = [item.without_marker() for item in self._roots]
+        self._download(lines)
+        if not self._dependencies:
+            return
+        while missing := self._missing():
+            if self._hashed:
+                raise EnvironmentBuildError(
+                    f"the requirements have hashes and lack {', '.join(missing)}, needed on Python "
+                    f"{self._python}",
+                    remedy="add them with their hashes, as `pip-compile --generate-hashes` does",
+                )
+            lines += missing
+            shutil.rmtree(self._folder)
+            self._download(lines)
+        needed = {name for name, _ in self._reached()}
+        for name, wheel in self._wheels().items():
+            if name not in needed or (name == NUMPY and not self._brings_numpy):
+                wheel.unlink()
+
+    def _wheels(self) -> dict[str, Path]:
+        return {
+            canonicalize_name(parse_wheel_filename(wheel.name)[0]): wheel
+            for wheel in self._folder.glob("*.whl")
+        }
+
+    def _missing(self) -> list[str]:
+        wheels = self._wheels()
+        wanted = self._reached()
+        return sorted({line for name, line in wanted if name not in wheels})
+
+    def _reached(self) -> set[tuple[str, str]]:
+        """All distributions that are needed on this Python, and the lines that ask for them."""
+        wheels = self._wheels()
+        queue = [(item.name, frozenset(item.requirement.extras), str(item)) for item in self._roots]
+        seen: set[tuple[str, frozenset[str], str]] = set()
+        while queue:
+            wanted = queue.pop()
+            if wanted in seen:
+                continue
+            seen.add(wanted)
+            name, extras, _ = wanted
+            if name in wheels:
+                queue.extend(self._needs(wheels[name], extras))
+        return {(name, line) for name, _, line in seen}
+
+    def _needs(self, wheel: Path, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str], str]]:
+        for line in _requires(wheel):
+            requirement = Requirement(line)
+            if self._applies(requirement.marker, extras):
+                requirement.marker = None
+                yield canonicalize_name(requirement.name), frozenset(requirement.extras), str(requirement)
+
+    def _applies(self, marker: Marker | None, extras: frozenset[str]) -> bool:
+        if marker is None:
+            return True
+        return any(marker.evaluate({**self._environment, "extra": extra}) for extra in (*extras, ""))
+
+    def _download(self, lines: Iterable[str]) -> None:
+        with tempfile.TemporaryDirectory(prefix="tritonstack-pip-") as temporary:
+            asked = Path(temporary) / "requirements.txt"
+            asked.write_text("\n".join(lines) + "\n")
+            command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+            command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={self._python}"]
+            command += [f"--platform={platform}" for platform in PLATFORMS]
+            command += [f"--dest={self._folder}", f"--requirement={asked}"]
+            if not self._dependencies:
+                command.append("--no-deps")
+            elif not self._hashed and not self._brings_numpy and _minor(self._python) <= NUMPY_1_UNTIL:
+                constraint = Path(temporary) / "constraint.txt"
+                constraint.write_text(f"{NUMPY_OF_IMAGES}\n")
+                command.append(f"--constraint={constraint}")
+            self._folder.mkdir()
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise EnvironmentBuildError(
+                f"the wheels of {', '.join(str(item.requirement) for item in self._roots)} for Python "
+                f"{self._python} cannot be fetched:\n{done.stderr.strip()[-2000:]}",
+                remedy="check that the package index can be reached and holds Linux x86-64 wheels of them; "
+                "`pythons` in model.yaml says for which Pythons they are fetched",
+            )
+
+
+def _minor(python: str) -> int:
+    return int(python.partition(".")[2])
+
+
+def _marker_environment(python: str) -> Mapping[str, str]:
+    return {
+        **{str(name): str(value) for name, value in default_environment().items()},
+        "implementation_name": "cpython",
+        "os_name": "posix",
+        "platform_machine": "x86_64",
+        "platform_python_implementation": "CPython",
+        "platform_system": "Linux",
+        "python_full_version": f"{python}.0",
+        "python_version": python,
+        "sys_platform": "linux",
+    }
+
+
+def _requires(wheel: Path) -> list[str]:
+    """What a wheel says it depends on."""
+    name, version = wheel.name.split("-")[:2]
+    with zipfile.ZipFile(wheel) as contents:
+        metadata = zipfile.Path(contents, f"{name}-{version}.dist-info/")
+        return importlib.metadata.PathDistribution(metadata).requires or []

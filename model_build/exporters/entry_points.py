@@ -1,0 +1,54 @@
+"""A function of the model's own, in a Python file beside model.yaml."""
+
+from __future__ import annotations
+
+import importlib.util
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from catalog.documents import closest
+from catalog.errors import TritonstackError
+from model_build.errors import ExportError
+
+Result = TypeVar("Result")
+
+MODULE_NAME = "tritonstack_entry"
+"""Always the same, because TorchScript writes down the modules that classes come from."""
+
+
+def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
+    """The function that `file.py:function` names; nothing of the file stays among imported modules."""
+    name, _, function = entry.partition(":")
+    file = folder / name
+    spec = importlib.util.spec_from_file_location(MODULE_NAME, file)
+    if spec is None or (loader := spec.loader) is None:
+        raise ExportError(f"{name} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    call_entry(lambda: loader.exec_module(module), file)
+    found = getattr(module, function, None)
+    if not callable(found):
+        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        nearest = closest(function, known)
+        raise ExportError(
+            f"{name} has no function {function!r}",
+            remedy=f"did you mean {nearest!r}?" if nearest else "add it, or correct its name",
+        )
+    function_found: Callable[..., Any] = found
+    return function_found
+
+
+def call_entry(action: Callable[[], Result], file: Path) -> Result:
+    """Run code of the model's own; what it raises is told with its line in that file."""
+    try:
+        return action()
+    except TritonstackError:
+        raise
+    except Exception as error:
+        # It may raise anything, and none of it is a fault of the build's.
+        lines = [
+            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)
+        ]
+        place = f"{file.name}:{lines[-1]}" if lines else file.name
+        raise ExportError(f"{place}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,32 @@
+"""feature-extraction: the vector of every token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from catalog.recipes import FeatureExtractionRecipe
+from model_build.exporters.heads.base import TextHead, at_tokens
+from model_build.exporters.heads.encoders import POOLER, encoder_class, encoder_of
+
+
+class FeatureExtraction(TextHead):
+    """The encoder as it is."""
+
+    task = "feature extraction"
+    told_of_tokens = ("attention_mask",)
+    outputs = ("last_hidden_state",)
+    unused_weights = POOLER
+
+    def __init__(self, encoder: torch.nn.Module, recipe: FeatureExtractionRecipe) -> None:
+        super().__init__(encoder_of(encoder), recipe)
+
+    @classmethod
+    def auto_class(cls, config: Any) -> Any:
+        """The class without an end."""
+        return encoder_class(config)
+
+    def finish(self, answer: Any, attention_mask: torch.Tensor) -> torch.Tensor:
+        """The last layer's vectors."""
+        return at_tokens(answer.last_hidden_state, attention_mask)

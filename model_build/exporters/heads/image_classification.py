@@ -1,0 +1,42 @@
+"""image-classification: a score of each image for every label."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import transformers
+
+from catalog.recipes import ImageClassificationRecipe
+from model_build.errors import ExportError
+from model_build.exporters.heads.base import Head
+from model_build.exporters.heads.scores import activation_of, labels_of, scores
+
+
+class ImageClassification(Head):
+    """A classifier of images, and its activation."""
+
+    task = "image classification"
+    outputs = ("scores",)
+
+    def __init__(self, encoder: torch.nn.Module, recipe: ImageClassificationRecipe) -> None:
+        super().__init__(encoder, recipe)
+        if "pixel_values" not in inspect.signature(encoder.forward).parameters:
+            raise ExportError(f"{type(encoder).__name__} takes no pixels of images")
+        self.activation = activation_of(self.config, recipe.activation)
+
+    @classmethod
+    def auto_class(cls, config: Any) -> Any:
+        """The class for an image's labels."""
+        return transformers.AutoModelForImageClassification
+
+    @property
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        """As config.json has them."""
+        return {"scores": labels_of(self.config)}
+
+    def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
+        """The scores of each image."""
+        return scores(self.encoder(pixel_values=pixel_values).logits, self.activation)

@@ -1,0 +1,38 @@
+"""text-classification: a score of each text for every label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import transformers
+
+from catalog.recipes import TextClassificationRecipe
+from model_build.exporters.heads.base import TextHead
+from model_build.exporters.heads.scores import activation_of, labels_of, scores
+
+
+class TextClassification(TextHead):
+    """A classifier of sequences, and its activation."""
+
+    task = "text classification"
+    outputs = ("scores",)
+
+    def __init__(self, encoder: torch.nn.Module, recipe: TextClassificationRecipe) -> None:
+        super().__init__(encoder, recipe)
+        self.activation = activation_of(self.config, recipe.activation)
+
+    @classmethod
+    def auto_class(cls, config: Any) -> Any:
+        """The class for a sequence's labels."""
+        return transformers.AutoModelForSequenceClassification
+
+    @property
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        """As config.json has them."""
+        return {"scores": labels_of(self.config)}
+
+    def finish(self, answer: Any, attention_mask: torch.Tensor) -> torch.Tensor:
+        """The scores of each row."""
+        return scores(answer.logits, self.activation)

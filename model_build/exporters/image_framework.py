@@ -1,0 +1,101 @@
+"""An image model with its image processor, as the framework runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import transformers
+from numpy.typing import NDArray
+from transformers.image_utils import load_image
+
+from catalog.recipes import ImageClassificationRecipe
+from model_build.errors import ExportError
+from model_build.exporters.framework import Framework
+from model_build.exporters.heads import head_of
+from model_build.exporters.image_preparation import preparation_of
+from model_build.exporters.loading import LOAD_ERRORS, brief, load_model, quiet
+from model_build.sources import FetchedSource
+
+Array = NDArray[Any]
+PIXELS = "pixel_values"
+
+
+class ImageFramework(Framework):
+    """What images are to the model, and what it makes of them."""
+
+    def __init__(
+        self, *, source: FetchedSource, recipe: ImageClassificationRecipe, trust_remote_code: bool
+    ) -> None:
+        head_class: Any = head_of(recipe)
+        with quiet():
+            model = load_model(source.folder, head_class, trust_remote_code=trust_remote_code)
+            self._processor = _load_processor(source, trust_remote_code=trust_remote_code)
+        self.preparation = preparation_of(self._processor) if recipe.input == "image" else None
+        shape = self._shape()
+        # A batch above 1, because the exporter takes a size of 1 for a constant.
+        example = {PIXELS: np.zeros((2, *shape), dtype=np.float32)}
+        super().__init__(head_class(model, recipe), example=example, axes={0: "batch"})
+        try:
+            self.answer(self.example)
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise ExportError(
+                f"the model cannot answer to pixels of the shape {list(shape)}: {brief(error)}",
+                remedy="check that config.json and preprocessor_config.json belong together",
+            ) from error
+
+    @property
+    def description(self) -> str:
+        """The size of its images."""
+        return f"images of {'x'.join(map(str, self.example[PIXELS].shape[1:]))}"
+
+    def pixels(self, images: Iterable[bytes]) -> dict[str, Array]:
+        """What the framework's own image processor makes of image files."""
+        opened = [load_image(PIL.Image.open(BytesIO(image))) for image in images]
+        found = self._processor(opened, return_tensors="np")[PIXELS]
+        return {PIXELS: np.ascontiguousarray(found, dtype=np.float32)}
+
+    def random_pixels(self, random: np.random.Generator, *, batch: int) -> dict[str, Array]:
+        """Noise of the size of images."""
+        shape = (batch, *self.example[PIXELS].shape[1:])
+        return {PIXELS: random.standard_normal(shape, dtype=np.float32)}
+
+    def other_example(self) -> dict[str, Array]:
+        """Another number of images."""
+        return self.random_pixels(np.random.default_rng(0), batch=3)
+
+    def _shape(self) -> tuple[int, ...]:
+        """Channels, height and width, which may not depend on the image."""
+        files = [encoded(np.zeros(size, np.uint8)) for size in ((90, 120, 3), (200, 80, 3))]
+        wide, tall = (self.pixels([file])[PIXELS].shape[1:] for file in files)
+        if wide != tall:
+            raise ExportError(
+                f"the model's image processor makes {list(wide)} of one image and {list(tall)} of another, "
+                "and a batch needs one size",
+                remedy="set `size` or `do_center_crop` in the model's preprocessor_config.json",
+            )
+        return tuple(wide)
+
+
+def encoded(pixels: Array) -> bytes:
+    """Rows, columns and colours as an image file."""
+    file = BytesIO()
+    PIL.Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def _load_processor(source: FetchedSource, *, trust_remote_code: bool) -> Any:
+    try:
+        # The backend that needs Pillow only: it is what the served step has, too.
+        auto_class: Any = transformers.AutoImageProcessor
+        return auto_class.from_pretrained(
+            source.folder, local_files_only=True, trust_remote_code=trust_remote_code, backend="pil"
+        )
+    except LOAD_ERRORS as error:
+        raise ExportError(
+            f"transformers cannot load the image processor: {brief(error)}",
+            remedy="the source needs preprocessor_config.json",
+        ) from error

@@ -1,0 +1,189 @@
+"""A text model with its tokenizer, as the framework runs them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from catalog.recipes import TextRecipe
+from model_build.errors import ExportError
+from model_build.exporters.framework import Framework, arrays_of
+from model_build.exporters.heads import head_of
+from model_build.exporters.loading import brief, load_model, load_tokenizer, quiet
+from model_build.exporters.spans import best_answer
+from model_build.sources import FetchedSource
+
+Array = NDArray[Any]
+Sample = str | tuple[str, str]
+"""A text; or a question and the context that holds its answer."""
+
+EXAMPLE_LENGTH = 7
+RUN_ERRORS = (IndexError, RuntimeError, ValueError, TypeError, AttributeError)
+
+
+class TextFramework(Framework):
+    """What texts are to the model, and what it makes of them."""
+
+    def __init__(self, *, source: FetchedSource, recipe: TextRecipe, trust_remote_code: bool) -> None:
+        self._head_class: Any = head_of(recipe)
+        self._head_class.check_source(source.folder, recipe)
+        with quiet():
+            model = load_model(source.folder, self._head_class, trust_remote_code=trust_remote_code)
+            self._tokenizer = load_tokenizer(source.folder, trust_remote_code=trust_remote_code)
+        self._max_length = recipe.max_length
+        self._pairs = recipe.takes == "questions"
+        self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
+        if getattr(model.config, "pad_token_id", None) is None:
+            # Classifiers that read from left to right look for the last token that is none of these.
+            model.config.pad_token_id = self._tokenizer.pad_token_id
+        head = self._head_class(model, recipe)
+        names = ["input_ids", "attention_mask"]
+        if head.takes_token_types and self._tells_types():
+            names.append("token_type_ids")
+        self._names = tuple(names)
+        # Sizes above 1, because the exporter takes a size of 1 for a constant.
+        example = self.random_tokens(np.random.default_rng(0), batch=2, length=EXAMPLE_LENGTH)
+        super().__init__(head, example=example, axes={0: "batch", 1: "sequence"})
+        self._check_lengths()
+
+    @property
+    def description(self) -> str:
+        """How large its vocabulary is."""
+        return f"vocabulary of {self._vocabulary}"
+
+    @property
+    def told_of_tokens(self) -> tuple[str, ...]:
+        """What callers who send texts are told of their tokens."""
+        told: tuple[str, ...] = self._head_class.told_of_tokens
+        return told
+
+    @property
+    def takes_nothing(self) -> bool:
+        """Whether an empty text has tokens, special ones, so that there is something to answer."""
+        return bool(self._tokenizer("")["input_ids"])
+
+    def best_answers(self, samples: Sequence[Sample], *, max_answer_tokens: int) -> dict[str, Array]:
+        """The framework's answers to questions, a row for each."""
+        tokens = self.tokenize(samples, extra=("offsets",))
+        numbers = self.answer({name: tokens[name] for name in self.inputs})
+        found = [
+            best_answer(
+                sample[1],
+                starts=numbers["start_logits"][row],
+                ends=numbers["end_logits"][row],
+                offsets=tokens["offsets"][row],
+                max_answer_tokens=max_answer_tokens,
+            )
+            for row, sample in enumerate(samples)
+        ]
+        types = {"answer": np.object_, "score": np.float32, "start": np.int64, "end": np.int64}
+        return {
+            name: np.array([[answer[column]] for answer in found], dtype=kind)
+            for column, (name, kind) in enumerate(types.items())
+        }
+
+    def tokenize(self, samples: Sequence[Sample], extra: Iterable[str] = ()) -> dict[str, Array]:
+        """The graph's inputs for samples, filled up to one length, as the framework's tokenizer makes them.
+
+        `extra` are tensors beside them, such as offsets: where each token stands in its text, or in the
+        context if there is one; (0, 0) for what stands nowhere there.
+        """
+        texts, pairs = _columns(samples)
+        tokens = self._tokenizer(
+            texts,
+            pairs,
+            padding=True,
+            truncation="only_second" if pairs else True,
+            max_length=self._max_length,
+            return_token_type_ids=True,
+            return_offsets_mapping=True,
+            return_tensors="np",
+        )
+        found = arrays_of(tokens) | {"offsets": arrays_of(tokens)["offset_mapping"]}
+        if pairs:
+            sequences = [tokens.sequence_ids(row) for row in range(len(texts))]
+            is_context = np.array([[place == 1 for place in row] for row in sequences])
+            found["offsets"] = found["offsets"] * is_context[..., None]
+        return {name: found[name] for name in (*self._names, *extra)}
+
+    def random_tokens(self, random: np.random.Generator, *, batch: int, length: int) -> dict[str, Array]:
+        """Rows of tokens that no text gave, each shorter than the one before, between the special tokens that
+        texts stand between."""
+        ordinary = np.setdiff1d(np.arange(self._vocabulary), self._tokenizer.all_special_ids)
+        before, after = self._frame()
+        length = max(min(length, self._max_length), len(before) + len(after), 1)
+        used = np.maximum(len(before) + len(after), np.maximum(1, length - np.arange(batch) * 3))
+        ids = np.full((batch, length), self._tokenizer.pad_token_id, np.int64)
+        for row, end in enumerate(used):
+            body = random.choice(ordinary, end - len(before) - len(after))
+            ids[row, :end] = [*before, *body, *after]
+        mask = (np.arange(length) < used[:, None]).astype(np.int64)
+        types = (np.arange(length) >= used[:, None] // 2).astype(np.int64) * mask
+        found = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+        return {name: found[name] for name in self._names}
+
+    def other_example(self) -> dict[str, Array]:
+        """Other numbers of texts and tokens."""
+        return self.random_tokens(np.random.default_rng(0), batch=3, length=EXAMPLE_LENGTH + 4)
+
+    def served_tokenizer(self) -> str:
+        """The tokenizer as one JSON text in which padding and truncation are spelt out."""
+        tokenizer = Tokenizer.from_str(self._tokenizer.backend_tokenizer.to_str())
+        tokenizer.enable_truncation(
+            max_length=self._max_length,
+            strategy="only_second" if self._pairs else "longest_first",
+            direction=self._tokenizer.truncation_side,
+        )
+        tokenizer.enable_padding(
+            direction="right",
+            pad_id=self._tokenizer.pad_token_id,
+            pad_token=self._tokenizer.pad_token,
+            pad_type_id=self._tokenizer.pad_token_type_id,
+        )
+        return str(tokenizer.to_str(pretty=False))
+
+    def _frame(self) -> tuple[list[int], list[int]]:
+        """The special tokens before and after a text."""
+        special, text = self._tokenizer("")["input_ids"], self._tokenizer("a")["input_ids"]
+        before = sum(
+            1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(special, text, strict=False))
+        )
+        return special[:before], special[before:]
+
+    def _tells_types(self) -> bool:
+        """Whether the tokenizer tells tokens apart by types: only then has the graph to be given them."""
+        sample: Sample = ("a", "a") if self._pairs else "a"
+        texts, pairs = _columns([sample])
+        given = "token_type_ids" in self._tokenizer.model_input_names
+        types = self._tokenizer(texts, pairs, return_token_type_ids=True)["token_type_ids"]
+        return given and any(any(row) for row in types)
+
+    def _check_lengths(self) -> None:
+        """Run the shortest and the longest text there may be: architectures count positions in many ways."""
+        random = np.random.default_rng(0)
+        try:
+            self.answer(self.random_tokens(random, batch=1, length=1))
+        except RUN_ERRORS as error:
+            raise ExportError(f"the model cannot answer: {brief(error)}") from error
+        try:
+            self.answer(self.random_tokens(random, batch=1, length=self._max_length))
+        except RUN_ERRORS as error:
+            positions = getattr(self.head.config, "max_position_embeddings", "an unknown number of")
+            raise ExportError(
+                f"the model cannot take texts of {self._max_length} tokens ({brief(error)}); "
+                f"it has {positions} positions",
+                remedy="lower `recipe.max_length` in model.yaml",
+            ) from error
+
+
+def _columns(samples: Sequence[Sample]) -> tuple[list[str], list[str] | None]:
+    """Texts and None, or questions and contexts: the two forms that a tokenizer takes."""
+    pairs = [sample for sample in samples if isinstance(sample, tuple)]
+    if pairs:
+        return [question for question, _ in pairs], [context for _, context in pairs]
+    return [sample for sample in samples if isinstance(sample, str)], None

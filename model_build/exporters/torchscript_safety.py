@@ -1,0 +1,67 @@
+"""What a file is that should be TorchScript, and what its program would do, before PyTorch loads it.
+
+A TorchScript file is a zip archive of a program in a language of its own, and of tensors. PyTorch reads its
+pickles with a reader that knows tensors and the classes of that program and calls nothing else, so loading
+one is not the arbitrary code that loading a pickle is. But the program runs, some of it while it is loaded,
+and three of its operators reach for files or other machines; a program that uses them is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from model_build.errors import ExportError, UnsafeWeightsError
+
+_REACHING = re.compile(
+    r"\b(?:torch\.(?:save|from_file)|rpc_(?:sync|async|remote)|ops\.(?!prim\b|aten\b)\w+\.\w+)\b"
+)
+_KNOWN_OPERATORS = re.compile(
+    r"ops\.(?:quantized|quantization|_quantized|prepacked|mkldnn_prepacked|sparse|torchvision|image)\."
+)
+PICKLE_MAGIC = b"\x80"
+_USE_ENTRY = (
+    "write `entry: <file>.py:<function>` that builds the module and loads its weights from safetensors; "
+    "or save it with torch.jit.trace(...).save(file)"
+)
+
+
+def check_torchscript(file: Path) -> None:
+    """Raise ExportError if a file is no TorchScript, UnsafeWeightsError if its program reaches outside."""
+    if not zipfile.is_zipfile(file):
+        raise _not_torchscript(file)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+            if not any(name.endswith("/constants.pkl") for name in names):
+                raise _not_torchscript(file)
+            reaching = sorted(set(_reaching(archive, names)))
+    except zipfile.BadZipFile as error:
+        raise ExportError(f"{file.name} is damaged: {error}", remedy="fetch or copy it again") from error
+    if reaching:
+        raise UnsafeWeightsError(
+            f"the program in {file.name} uses {', '.join(reaching)}, which reaches beyond its tensors",
+            remedy="save the module without, or name a source that you trust through `entry`",
+        )
+
+
+def _reaching(archive: zipfile.ZipFile, names: list[str]) -> Iterator[str]:
+    for name in names:
+        if "/code/" in name and name.endswith(".py"):
+            for found in _REACHING.findall(archive.read(name).decode("utf-8", errors="replace")):
+                if not _KNOWN_OPERATORS.match(found):
+                    yield found
+
+
+def _not_torchscript(file: Path) -> ExportError:
+    with file.open("rb") as stream:
+        begin = stream.read(4)
+    is_pickle = zipfile.is_zipfile(file) or begin[:1] == PICKLE_MAGIC
+    what = (
+        "a pickle of weights or of a module (torch.save)" if is_pickle else "nothing that torch.jit has saved"
+    )
+    return ExportError(
+        f"{file.name} is {what}, not TorchScript, and `trust` makes it none", remedy=_USE_ENTRY
+    )

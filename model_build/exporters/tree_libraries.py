@@ -1,0 +1,234 @@
+"""Trees as XGBoost, LightGBM, scikit-learn and treelite save them: what a file is, and what its library says.
+
+Triton's FIL backend reads trees through treelite, whose releases read only the JSON of the XGBoost that was
+current then: what XGBoost 3.1 and later write, FIL of 25.09 and before does not understand. treelite's own
+checkpoint is read by every FIL since 24.03, whichever 4.x wrote it. So XGBoost and scikit-learn models become
+checkpoints, and LightGBM's text, whose form has not changed, stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import treelite
+from numpy.typing import NDArray
+
+from model_build.errors import ExportError, UnsafeWeightsError
+
+Array = NDArray[Any]
+Library = Literal["xgboost", "lightgbm", "scikit-learn", "treelite"]
+
+CHECKPOINT, LIGHTGBM_FILE = "checkpoint.tl", "model.txt"
+CLASSIFIERS = {0: "binary", 2: "multi-class"}
+"""treelite's numbers for tasks whose answer is a class."""
+READABLE_CHECKPOINTS = (4, (3, 9))
+_UBJSON = (b"{L", b"{l", b"{I", b"{i", b"{U")
+_PICKLES = (b"\x80", b"x\x9c", b"x\x01", b"x\xda", b"\x1f\x8b", b"BZ")
+"""A pickle, and the compressed ones that joblib writes."""
+
+
+@dataclass(frozen=True)
+class Trees:
+    """A loaded model: the trees as treelite has them, and the answers of the library that grew them."""
+
+    library: Library
+    model: Any
+    scores: Callable[[Array], Array]
+    """Rows to a score a class, one for a binary classifier, or to one value."""
+    classes: tuple[str, ...] = ()
+    """What a classifier calls its classes, where its file says so."""
+    text: Path | None = None
+    """LightGBM's file, which is served as it is."""
+
+    @property
+    def features(self) -> int:
+        """Numbers a row has."""
+        return int(self.model.num_feature)
+
+    @property
+    def class_count(self) -> int:
+        """Scores a row gets."""
+        return int(self._field("num_class")[0])
+
+    @property
+    def task(self) -> str | None:
+        """binary or multi-class, for a classifier."""
+        return CLASSIFIERS.get(int(self._field("task_type")[0]))
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether FIL makes of the scores what the library does: there it knows but two ways."""
+        return str(self._field("postprocessor")) in ("sigmoid", "softmax", "identity_multiclass")
+
+    def save(self, folder: Path) -> str:
+        """Write the file that FIL reads, and give the name of its form."""
+        folder.mkdir(parents=True)
+        if self.text is not None:
+            (folder / LIGHTGBM_FILE).write_bytes(self.text.read_bytes())
+            return "lightgbm"
+        self.model.serialize(folder / CHECKPOINT)
+        return "treelite_checkpoint"
+
+    def _field(self, name: str) -> Any:
+        return self.model.get_header_accessor().get_field(name)
+
+
+def library_of(file: Path) -> Library:
+    """What saved a file, by its first bytes."""
+    with file.open("rb") as stream:
+        begin = stream.read(16)
+    if begin.startswith(_UBJSON) or begin.lstrip().startswith(b'{"'):
+        return "xgboost"
+    if begin.startswith(b"tree"):
+        return "lightgbm"
+    if begin[1:4] == bytes(3) and begin[0] in range(1, 10):
+        return "treelite"
+    if begin.startswith(_PICKLES):
+        return "scikit-learn"
+    raise ExportError(
+        f"{file.name} is no model of trees that is known",
+        remedy="save XGBoost's as .json or .ubj, LightGBM's as .txt, scikit-learn's with joblib or pickle",
+    )
+
+
+def load_trees(file: Path, library: Library, *, trusted: bool) -> Trees:
+    """Load a file of a library; a pickle only where it is `trusted`."""
+    if library == "scikit-learn" and not trusted:
+        raise UnsafeWeightsError(
+            f"{file.name} is a pickle, which can run any code when loaded",
+            remedy="write `trust: {pickle: <why this one is all right>}`; or where you can afford to lose "
+            "something, save it once with treelite.sklearn.import_model(model).serialize(file)",
+        )
+    loaders: dict[Library, Callable[[Path], Trees]] = {
+        "xgboost": _load_xgboost,
+        "lightgbm": _load_lightgbm,
+        "scikit-learn": _load_sklearn,
+        "treelite": _load_checkpoint,
+    }
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trees = loaders[library](file)
+    except treelite.TreeliteError as error:
+        raise ExportError(
+            f"treelite cannot read {file.name} as {library}: {error}",
+            remedy="FIL runs gradient-boosted trees, random forests, extra trees and isolation forests",
+        ) from error
+    if int(trees._field("num_target")[0]) != 1:
+        raise ExportError(f"{file.name} has several targets, and FIL runs models of one only")
+    return trees
+
+
+def _load_xgboost(file: Path) -> Trees:
+    import xgboost  # noqa: PLC0415 - each library is needed for its own models only
+
+    with file.open("rb") as stream:
+        choice = "ubjson" if stream.read(2) in _UBJSON else "json"
+    booster = xgboost.Booster()
+    try:
+        booster.load_model(str(file))
+    except (xgboost.core.XGBoostError, ValueError) as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise ExportError(f"XGBoost cannot load {file.name}: {reason}") from error
+    model = treelite.frontend.load_xgboost_model(file, format_choice=choice)
+    objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
+
+    def scores(rows: Array) -> Array:
+        matrix = xgboost.DMatrix(
+            rows,
+            feature_names=booster.feature_names,
+            feature_types=booster.feature_types,
+            enable_categorical=True,
+        )
+        if objective == "multi:softmax":
+            return _softmax(booster.predict(matrix, output_margin=True))
+        return _as_columns(booster.predict(matrix))
+
+    return Trees("xgboost", model, scores)
+
+
+def _load_lightgbm(file: Path) -> Trees:
+    import lightgbm  # noqa: PLC0415 - as above
+
+    try:
+        booster = lightgbm.Booster(model_file=str(file), params={"verbose": -1})
+    except lightgbm.basic.LightGBMError as error:
+        raise ExportError(f"LightGBM cannot load {file.name}: {error}") from error
+    model = treelite.frontend.load_lightgbm_model(file)
+    return Trees("lightgbm", model, lambda rows: _as_columns(booster.predict(rows)), text=file)
+
+
+def _load_sklearn(file: Path) -> Trees:
+    import joblib  # noqa: PLC0415 - as above
+    from sklearn.exceptions import InconsistentVersionWarning  # noqa: PLC0415
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", InconsistentVersionWarning)
+            # Reads plain pickles too.
+            estimator = joblib.load(file)
+    except InconsistentVersionWarning as error:
+        raise ExportError(
+            f"{file.name} was saved by scikit-learn {error.original_sklearn_version}, and here is "
+            f"{error.current_sklearn_version}: its trees may come out wrong",
+            remedy="save it again with this version, or convert it with treelite where it was trained",
+        ) from error
+    except (pickle.UnpicklingError, EOFError, ImportError, AttributeError, ValueError, KeyError) as error:
+        raise ExportError(f"{file.name} cannot be unpickled: {error}") from error
+    if not type(estimator).__module__.startswith("sklearn."):
+        raise ExportError(
+            f"{file.name} holds a {type(estimator).__module__}.{type(estimator).__name__}, "
+            "not a model of scikit-learn's",
+            remedy="save a model of XGBoost or LightGBM with its own save_model",
+        )
+    model = treelite.sklearn.import_model(estimator)
+    classes = tuple(str(item) for item in getattr(estimator, "classes_", ()))
+    return Trees("scikit-learn", model, _sklearn_scores(estimator, len(classes)), classes)
+
+
+def _sklearn_scores(estimator: Any, classes: int) -> Callable[[Array], Array]:
+    def scores(rows: Array) -> Array:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about names of columns
+            if classes:
+                return np.asarray(estimator.predict_proba(rows))
+            if hasattr(estimator, "score_samples"):
+                return _as_columns(-estimator.score_samples(rows))
+            return _as_columns(estimator.predict(rows))
+
+    return scores
+
+
+def _load_checkpoint(file: Path) -> Trees:
+    with file.open("rb") as stream:
+        header = stream.read(8)
+    major, minor = (int.from_bytes(header[place : place + 4], "little") for place in (0, 4))
+    if major != READABLE_CHECKPOINTS[0] and (major, minor) != READABLE_CHECKPOINTS[1]:
+        raise ExportError(
+            f"{file.name} was written by treelite {major}.{minor}, and FIL reads those of 3.9 and 4",
+            remedy="write it again with treelite 4",
+        )
+    model = treelite.Model.deserialize(file)
+
+    def scores(rows: Array) -> Array:
+        answers = treelite.gtil.predict(model, rows.astype(model.input_type))
+        return _as_columns(answers.reshape(len(rows), -1))
+
+    return Trees("treelite", model, scores)
+
+
+def _as_columns(answers: Any) -> Array:
+    array = np.asarray(answers)
+    return array[:, np.newaxis] if array.ndim == 1 else array
+
+
+def _softmax(margins: Array) -> Array:
+    powers = np.exp(margins - margins.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))

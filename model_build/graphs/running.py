@@ -1,0 +1,117 @@
+"""Graphs in ONNX Runtime: what they answer, and how long they take."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model_build.cases import Case
+from model_build.errors import ExportError
+from model_build.parity import Comparison, compare
+
+Array = NDArray[Any]
+Inputs = Mapping[str, Array]
+Providers = Sequence[str | tuple[str, Mapping[str, str]]]
+
+ON_PROCESSOR: Providers = ("CPUExecutionProvider",)
+THREADS_TIMED = 1
+"""Copies of a model with one thread each serve more than one copy with several, and are less disturbed."""
+ROUNDS = (7, 41)
+SECONDS_A_SHAPE = 2.0
+"""How often a graph is timed: the slower, the less often, within these bounds."""
+
+
+class Session:
+    """A graph that is loaded."""
+
+    def __init__(self, file: Path, *, providers: Providers = ON_PROCESSOR, threads: int = 0) -> None:
+        import onnxruntime  # noqa: PLC0415 - takes time, and a build that finds its artifact needs it not
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        self._faults = _faults()
+        try:
+            self._session = onnxruntime.InferenceSession(str(file), options, providers=list(providers))
+        except self._faults as error:
+            raise ExportError(f"ONNX Runtime cannot load the graph: {error}") from error
+
+    def answer(self, inputs: Inputs, names: Sequence[str] = ()) -> Mapping[str, Array]:
+        """The outputs, all if none is named."""
+        wanted = list(names) or [output.name for output in self._session.get_outputs()]
+        try:
+            return dict(zip(wanted, self._session.run(wanted, dict(inputs)), strict=True))
+        except self._faults as error:
+            raise ExportError(f"ONNX Runtime cannot run the graph: {error}") from error
+
+
+def compare_graph(session: Session, cases: Sequence[Case]) -> list[Comparison]:
+    """Every output of every case against the framework's."""
+    comparisons = []
+    for case in cases:
+        actual = session.answer(case.inputs, list(case.expected))
+        comparisons += [
+            compare(case.name, name, actual=actual[name], expected=expected)
+            for name, expected in case.expected.items()
+        ]
+    return comparisons
+
+
+def typical_requests(cases: Sequence[Case], *, max_batch: int) -> dict[str, Inputs]:
+    """What graphs are timed with, by shape: the shortest and the longest typical case, alone and as a batch.
+
+    Without a batch dimension (`max_batch` 0), the cases as they are.
+    """
+    typical = sorted((case for case in cases if case.typical), key=_elements) or list(cases)
+    requests = {}
+    for case in dict.fromkeys((0, -1)):
+        inputs = typical[case].inputs
+        for batch in sorted({1, max_batch}) if max_batch else (None,):
+            sized = inputs if batch is None else {name: _rows(array, batch) for name, array in inputs.items()}
+            requests["x".join(map(str, next(iter(sized.values())).shape))] = sized
+    return requests
+
+
+def time_graphs(files: Mapping[str, Session], requests: Mapping[str, Inputs]) -> dict[str, dict[str, float]]:
+    """Median milliseconds of a run by graph and shape; the graphs take turns, so that noise hits all."""
+    times: dict[str, dict[str, float]] = {name: {} for name in files}
+    for shape, inputs in requests.items():
+        slowest = max(_once(session, inputs) for session in files.values())
+        rounds = int(min(max(SECONDS_A_SHAPE / slowest / len(files), ROUNDS[0]), ROUNDS[1]))
+        taken: dict[str, list[float]] = {name: [] for name in files}
+        for _ in range(rounds):
+            for name, session in files.items():
+                taken[name].append(_once(session, inputs))
+        for name, seconds in taken.items():
+            times[name][shape] = round(statistics.median(seconds) * 1000, 3)
+    return times
+
+
+def _once(session: Session, inputs: Inputs) -> float:
+    begin = time.perf_counter()
+    session.answer(inputs)
+    return time.perf_counter() - begin
+
+
+def _elements(case: Case) -> int:
+    return sum(array[:1].size for array in case.inputs.values())
+
+
+def _rows(array: Array, batch: int) -> Array:
+    return np.resize(array, (batch, *array.shape[1:]))
+
+
+def _faults() -> tuple[type[Exception], ...]:
+    """ONNX Runtime's errors, which have no class in common."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state  # noqa: PLC0415
+
+    names = (
+        "Fail InvalidArgument InvalidGraph InvalidProtobuf NoSuchFile NotImplemented RuntimeException EPFail"
+    )
+    return (*(getattr(state, name) for name in names.split()), ValueError, RuntimeError)

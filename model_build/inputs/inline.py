@@ -1,0 +1,100 @@
+"""Values that stand in a YAML file as arrays, none of them silently made into another."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model_build.inputs.types import NUMPY_TYPES
+
+Array = NDArray[Any]
+
+
+class UnfitValuesError(ValueError):
+    """Values that are no array, or none of the type that they should be."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(f"{message}; {remedy}")
+        self.message, self.remedy = message, remedy
+
+
+def array_of(value: Any, datatype: str | None = None) -> Array:
+    """Nested lists as an array of one of Triton's types; by default of what most models take of that sort."""
+    leaves = list(_leaves(value))
+    shape = _shape(value)
+    wanted = datatype or _natural_type(leaves)
+    if shape is None:
+        raise UnfitValuesError(
+            "its lists have different lengths", "make each list as long as those beside it"
+        )
+    if wanted is None:
+        raise UnfitValuesError(
+            "its values are of several sorts", "write numbers, texts, or true and false, not a mixture"
+        )
+    if wanted not in NUMPY_TYPES:
+        raise UnfitValuesError(f"values of {wanted} cannot be written in a file", "choose another type")
+    for leaf in leaves:
+        if not _fits(leaf, wanted):
+            raise UnfitValuesError(f"{leaf!r} is not {_in_words(wanted)}", f"write {_in_words(wanted)}")
+    array = np.empty(shape, NUMPY_TYPES[wanted])
+    array.reshape(-1)[:] = leaves
+    return array
+
+
+def _natural_type(values: list[Any]) -> str | None:
+    """The type of values that nobody has named one for: what most models take of that sort."""
+    kinds = {type(value) for value in values}
+    for allowed, datatype in (
+        ({bool}, "BOOL"),
+        ({int}, "INT64"),
+        ({int, float}, "FP32"),
+        ({str}, "BYTES"),
+    ):
+        if kinds <= allowed:
+            return datatype
+    return None
+
+
+def _fits(value: Any, datatype: str) -> bool:
+    """Whether a value of a file can be one of a tensor of this type without becoming another."""
+    if datatype == "BYTES":
+        return isinstance(value, str)
+    if datatype == "BOOL":
+        return isinstance(value, bool)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    dtype = NUMPY_TYPES[datatype]
+    if dtype.kind == "f":
+        return bool(np.isinf(value) or abs(value) <= float(np.finfo(dtype).max))
+    return isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
+
+
+def _in_words(datatype: str) -> str:
+    """What values of a type are called in a file."""
+    if datatype == "BYTES":
+        return "text"
+    if datatype == "BOOL":
+        return "true or false"
+    kind = "a number" if datatype.startswith("FP") else "a whole number"
+    return f"{kind} that {datatype} can hold"
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        yield from itertools.chain.from_iterable(map(_leaves, value))
+    else:
+        yield value
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """The sizes of nested lists; None if they are ragged."""
+    if not isinstance(value, list):
+        return ()
+    inner = {_shape(item) for item in value}
+    if len(inner) > 1 or None in inner:
+        return None
+    return (len(value), *(inner.pop() or ())) if inner else (0,)

@@ -1,0 +1,273 @@
+"""`test_inputs` of tensors as arrays: inline lists, .npz files and random numbers, each row one request.
+
+Where the model says what it takes, every row has to be that; where it does not, the rows say it.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.documents import Document, FieldPath, closest
+from catalog.errors import FileProblem, InvalidFilesError
+from catalog.manifests import TensorSpec
+from catalog.model_inputs import RandomInputs, TestInput
+from catalog.models import ModelSpec, TensorNarrowing
+from model_build.cases import Case
+from model_build.inputs.inline import UnfitValuesError, array_of
+from model_build.inputs.types import NUMPY_TYPES, datatype_of, fits_shape
+
+Array = NDArray[Any]
+RANDOM_SEED = 20240917
+OUTPUTS = "outputs/"
+MOST_ROWS = 1024
+"""Every row is asked several times, of a real server."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One request of one row, without the batch dimension."""
+
+    name: str
+    path: FieldPath
+    """Where it stands in model.yaml."""
+    inputs: Mapping[str, Array]
+    outputs: Mapping[str, Array] = field(default_factory=dict)
+    """The right answers, if they are written beside it."""
+
+    def case(self, expected: Mapping[str, Array], *, batches: bool) -> Case:
+        """The row as a request; `expected` has the batch dimension already, if there is one."""
+        return Case(self.name, self.batch(self.inputs, batches=batches), {**expected, **self.right(batches)})
+
+    def right(self, batches: bool) -> dict[str, Array]:
+        """The right answers as a reply has them."""
+        return self.batch(self.outputs, batches=batches)
+
+    @staticmethod
+    def batch(arrays: Mapping[str, Array], *, batches: bool) -> dict[str, Array]:
+        """Arrays as a request of one row."""
+        return {name: array[np.newaxis] if batches else array for name, array in arrays.items()}
+
+
+def read_rows(
+    model: Document[ModelSpec],
+    inputs: Sequence[TensorSpec] | None = None,
+    outputs: Sequence[TensorSpec] | None = None,
+) -> list[Row]:
+    """All rows of a model's file; InvalidFilesError with every fault, each at its line."""
+    reader = _Reader(model, inputs, outputs)
+    rows = [row for index, item in enumerate(model.record.test_inputs) for row in reader.read(index, item)]
+    if reader.problems:
+        raise InvalidFilesError(reader.problems)
+    return rows
+
+
+class _Reader:
+    """Reads one test input after the other, and gathers what is wrong."""
+
+    def __init__(
+        self,
+        model: Document[ModelSpec],
+        inputs: Sequence[TensorSpec] | None,
+        outputs: Sequence[TensorSpec] | None,
+    ) -> None:
+        self._model = model
+        self._inputs, self._outputs = inputs, outputs
+        self.problems: list[FileProblem] = []
+
+    def read(self, index: int, item: TestInput) -> Iterator[Row]:
+        """The rows of one test input."""
+        path: FieldPath = ("test_inputs", index)
+        name = f"test input {index + 1}"
+        if item.inputs is not None:
+            given = self._inline((*path, "inputs"), item.inputs, self._inputs)
+            right = self._inline((*path, "outputs"), item.outputs or {}, self._outputs, all_of_them=False)
+            yield Row(name, path, given, right)
+        elif item.file is not None:
+            yield from self._file((*path, "file"), name, self._model.file.parent / item.file)
+        elif item.random is not None:
+            yield from self._random((*path, "random"), name, index, item.random)
+
+    def _inline(
+        self,
+        path: FieldPath,
+        values: Mapping[str, Any],
+        known: Sequence[TensorSpec] | None,
+        *,
+        all_of_them: bool = True,
+    ) -> dict[str, Array]:
+        self._check_names(path, list(values), known, all_of_them=all_of_them)
+        arrays = {}
+        for name, value in values.items():
+            spec = _find(known, name)
+            if known is not None and spec is None:
+                continue
+            asked = self._model.record.tensors.get(name, TensorNarrowing()).datatype
+            try:
+                array = array_of(value, spec.datatype if spec else asked)
+            except UnfitValuesError as error:
+                self._problem((*path, name), error.message, error.remedy)
+                continue
+            if self._has_shape((*path, name), name, array.shape, spec):
+                arrays[name] = array
+        return arrays
+
+    def _file(self, path: FieldPath, name: str, file: Path) -> Iterator[Row]:
+        arrays = self._load(path, file)
+        rows = {len(array) if array.ndim else 0 for array in arrays.values()}
+        given = {key: array for key, array in arrays.items() if not key.startswith(OUTPUTS)}
+        right = {key.removeprefix(OUTPUTS): array for key, array in arrays.items() if key not in given}
+        if not arrays:
+            return
+        if len(rows) > 1 or not 0 < min(rows) <= MOST_ROWS:
+            counts = ", ".join(f"{key}: {list(array.shape)}" for key, array in arrays.items())
+            self._problem(
+                path,
+                f"the first dimension of every array counts rows, and these are {counts}",
+                f"save arrays of as many rows each, at most {MOST_ROWS}",
+            )
+            return
+        self._check_names(path, list(given), self._inputs)
+        self._check_names(path, list(right), self._outputs, all_of_them=False)
+        fine = [
+            self._fits(path, key, array, _find(known, key))
+            for known, part in ((self._inputs, given), (self._outputs, right))
+            for key, array in part.items()
+            if known is None or _find(known, key)
+        ]
+        if all(fine):
+            for number in range(min(rows)):
+                yield Row(
+                    f"{name}, row {number + 1}",
+                    path,
+                    {key: array[number] for key, array in given.items()},
+                    {key: array[number] for key, array in right.items()},
+                )
+
+    def _load(self, path: FieldPath, file: Path) -> dict[str, Array]:
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = {key: _as_object(archive[key]) for key in archive.files}
+                if not arrays:
+                    raise ValueError("it holds none")
+                return arrays
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
+            self._problem(
+                path,
+                f"{file.name} cannot be read as named arrays: {error}",
+                "write it with numpy.savez(file, name=array); arrays of Python objects are not read",
+            )
+            return {}
+
+    def _fits(self, path: FieldPath, name: str, array: Array, spec: TensorSpec | None) -> bool:
+        datatype = datatype_of(array)
+        asked = self._model.record.tensors.get(name, TensorNarrowing()).datatype
+        wanted = spec.datatype if spec else asked or datatype
+        if datatype is None or datatype != wanted:
+            wanted_type = NUMPY_TYPES.get(wanted or "")
+            self._problem(
+                path,
+                f"{name} is {array.dtype}, and the model takes {wanted or 'no such type'}",
+                f"save it as {wanted_type}" if wanted_type else None,
+            )
+            return False
+        return self._has_shape(path, name, array.shape[1:], spec)
+
+    def _random(self, path: FieldPath, name: str, index: int, asked: RandomInputs) -> Iterator[Row]:
+        if self._inputs is None:
+            self._problem(
+                path,
+                "this model does not say which tensors it takes, so none can be made up",
+                "write `inputs: {...}` or `file: <file>.npz`",
+            )
+            return
+        self._check_names((*path, "sizes"), list(asked.sizes), self._inputs, all_of_them=False)
+        shapes = {spec.name: asked.sizes.get(spec.name, spec.shape) for spec in self._inputs}
+        before = len(self.problems)
+        for spec in self._inputs:
+            self._check_random(path, spec, shapes[spec.name])
+        if len(self.problems) > before:
+            return
+        random = np.random.default_rng((RANDOM_SEED, index))
+        for number in range(asked.rows):
+            arrays = {
+                spec.name: _random_array(random, spec.datatype, shapes[spec.name], asked.below)
+                for spec in self._inputs
+            }
+            yield Row(f"{name}, row {number + 1}", path, arrays)
+
+    def _check_random(self, path: FieldPath, spec: TensorSpec, shape: tuple[int, ...]) -> None:
+        if spec.datatype not in NUMPY_TYPES or spec.datatype == "BYTES":
+            self._problem(
+                path, f"{spec.name} takes {spec.datatype}, which is not made up", "write `inputs: {...}`"
+            )
+        elif -1 in shape:
+            self._problem(
+                path,
+                f"the sizes of {spec.name} vary: {list(spec.shape)}",
+                f"write `sizes: {{{spec.name}: [...]}}`",
+            )
+        else:
+            self._has_shape((*path, "sizes", spec.name), spec.name, shape, spec)
+
+    def _check_names(
+        self,
+        path: FieldPath,
+        names: Sequence[str],
+        known: Sequence[TensorSpec] | None,
+        *,
+        all_of_them: bool = True,
+    ) -> None:
+        if known is None:
+            return
+        there = [spec.name for spec in known]
+        for name in names:
+            if name not in there:
+                nearest = closest(name, there)
+                self._problem(
+                    (*path, name),
+                    f"the model has no such tensor; it has {', '.join(there)}",
+                    f"did you mean {nearest!r}?" if nearest else "remove it, or correct its name",
+                )
+        missing = [name for name in there if name not in names] if all_of_them else []
+        if missing:
+            self._problem(path, f"the model also takes {', '.join(missing)}", "write every tensor it takes")
+
+    def _has_shape(self, path: FieldPath, name: str, shape: tuple[int, ...], spec: TensorSpec | None) -> bool:
+        if spec is None or fits_shape(shape, spec.shape):
+            return True
+        self._problem(
+            path,
+            f"{name} has the sizes {list(shape)}, and the model takes {list(spec.shape)}",
+            "write it without the batch dimension"
+            if fits_shape(shape[1:], spec.shape)
+            else "correct one of both",
+        )
+        return False
+
+    def _problem(self, path: FieldPath, message: str, remedy: str | None) -> None:
+        self.problems.append(self._model.problem(path, message, remedy=remedy))
+
+
+def _find(known: Sequence[TensorSpec] | None, name: str) -> TensorSpec | None:
+    return next((spec for spec in known or () if spec.name == name), None)
+
+
+def _as_object(array: Array) -> Array:
+    """Texts of any length, as requests hold them."""
+    return array.astype(np.object_) if array.dtype.kind in "US" else array
+
+
+def _random_array(random: np.random.Generator, datatype: str, shape: tuple[int, ...], below: int) -> Array:
+    dtype = NUMPY_TYPES[datatype]
+    if dtype.kind == "f":
+        return random.standard_normal(shape).astype(dtype)
+    if datatype == "BOOL":
+        return random.integers(0, 2, shape).astype(dtype)
+    return random.integers(0, min(below, int(np.iinfo(dtype).max) + 1), shape).astype(dtype)

@@ -1,0 +1,45 @@
+"""Triton's datatypes and NumPy's, and which of a file's values fit which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+NUMPY_TYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
+    {
+        "BOOL": np.dtype(np.bool_),
+        **{f"INT{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
+        **{f"UINT{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
+        **{f"FP{bits}": np.dtype(f"float{bits}") for bits in (16, 32, 64)},
+        "BYTES": np.dtype(np.object_),
+    }
+)
+"""BF16 is missing: NumPy has no such type, so nothing in a file can be of it."""
+TRITON_TYPES: Mapping[np.dtype[Any], str] = MappingProxyType(
+    {dtype: name for name, dtype in NUMPY_TYPES.items()}
+)
+
+
+def datatype_of(array: Array) -> str | None:
+    """What Triton calls an array's type; None if it has no name for it."""
+    return "BYTES" if array.dtype.kind in "US" else TRITON_TYPES.get(array.dtype)
+
+
+def fits_shape(shape: tuple[int, ...], asked: tuple[int, ...]) -> bool:
+    """Whether an array's sizes are those of a tensor, -1 being any."""
+    return len(shape) == len(asked) and all(
+        want in (-1, have) for have, want in zip(shape, asked, strict=True)
+    )
+
+
+def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The sizes that all have, -1 where they differ; None if not all have as many dimensions."""
+    if len({len(shape) for shape in shapes}) != 1:
+        return None
+    return tuple(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*shapes, strict=True))

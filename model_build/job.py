@@ -1,0 +1,120 @@
+"""One build as a process of its own: in CodeBuild, in SageMaker Processing, or beside others on one machine.
+
+It tells what it does in lines of JSON, one event a line:
+
+    {"event": "step", "model": "minilm", "step": "export", "state": "done", "detail": "...", "seconds": 4.2}
+    {"event": "built", "model": "minilm", "digest": "...", "target": "cpu", "reused": false, ...}
+    {"event": "failed", "model": "minilm", "message": "...", "remedy": "...", "exit_code": 1}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from catalog import naming
+from catalog.errors import TritonstackError
+from catalog.loading import load_models
+from catalog.project import Project
+from model_build.aws_errors import explain
+from model_build.build import BuildFolders, BuildResult, build_model
+from model_build.errors import PublishError
+from model_build.progress import Progress
+from model_build.store import publish
+
+Tell = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOrder:
+    """What one job is to do."""
+
+    model: str
+    targets: Sequence[str]
+    """What the artifact may be built for, the most specific first."""
+    bucket: str | None = None
+    """Where it is published; it stays on this machine if not given."""
+    cache: str | None = None
+    """s3://bucket/prefix that builds on several machines share."""
+    job: str | None = None
+    """The name under which the bucket tells what came of this."""
+
+
+def run_order(project: Project, order: BuildOrder, tell: Tell) -> int:
+    """Carry it out; gives the exit code, and tells of what went wrong."""
+    try:
+        result = _build(project, order, tell)
+    except TritonstackError as error:
+        tell(
+            {
+                "event": "failed",
+                "model": order.model,
+                "message": error.message,
+                "remedy": error.remedy,
+                "exit_code": error.exit_code,
+            }
+        )
+        return error.exit_code
+    tell({"event": "built", "directory": str(result.artifact_dir), **_facts(result)})
+    return 0
+
+
+def _build(project: Project, order: BuildOrder, tell: Tell) -> BuildResult:
+    def hear(progress: Progress) -> None:
+        tell({"event": "step", "model": order.model, **asdict(progress)})
+
+    models = load_models(project, order.model)
+    result = build_model(
+        model=models[order.model],
+        members=models,
+        folders=replace(BuildFolders.of(project), shared_cache=order.cache),
+        targets=order.targets,
+        on_progress=hear,
+    )
+    if order.bucket is not None:
+        _publish(result, order, order.bucket, hear)
+    return result
+
+
+def _publish(result: BuildResult, order: BuildOrder, bucket: str, hear: Callable[[Progress], None]) -> None:
+    hear(Progress("publish", "started"))
+    client = boto3.client("s3")
+    published = publish(artifact_dir=result.artifact_dir, bucket=bucket, s3_client=client)
+    if order.job is not None:
+        _leave_record(client, bucket, order.job, result)
+    hear(Progress("publish", "done", published.archive_url))
+
+
+def _leave_record(client: Any, bucket: str, job: str, result: BuildResult) -> None:
+    """The last thing that a job does: whoever asks for the same build finds it."""
+    try:
+        client.put_object(
+            Bucket=bucket,
+            Key=naming.build_record_key(job),
+            Body=json.dumps(_facts(result)).encode(),
+            ContentType="application/json",
+        )
+    except (BotoCoreError, ClientError) as error:
+        raise explain(
+            error,
+            error_type=PublishError,
+            doing=f"telling of the build of {result.manifest.model}",
+            bucket=bucket,
+            missing_bucket_remedy="deploy the environment's foundation stack first; it makes the bucket",
+        ) from error
+
+
+def _facts(result: BuildResult) -> dict[str, Any]:
+    manifest = result.manifest
+    return {
+        "model": manifest.model,
+        "digest": manifest.digest,
+        "target": manifest.target,
+        "spec_hash": manifest.spec_hash,
+        "reused": result.reused,
+    }

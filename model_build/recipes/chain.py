@@ -1,0 +1,73 @@
+"""The right answers of a pipeline: its models' own verified artifacts, asked one after the other.
+
+Each artifact is served alone by the real server, and the tensors are carried from one to the next outside of
+Triton. A composed ensemble that answers the same is composed rightly; that each model answers as its
+framework does was proven when it was built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from endpoint_client import decode_reply, encode_request
+from model_build.cases import Case
+from model_build.errors import ServingError
+from model_build.recipes.pipeline import Pipeline
+from model_build.repository.flattening import MemberFolder
+from triton_runtime import TritonInstallation, TritonServer
+
+Array = NDArray[Any]
+READY_WITHIN_S = 300.0
+REQUEST_WITHIN_S = 120.0
+
+
+def chain_answers(
+    pipeline: Pipeline,
+    members: Mapping[str, MemberFolder],
+    requests: Sequence[tuple[str, Mapping[str, Array]]],
+    *,
+    installation: TritonInstallation,
+    work: Path,
+) -> list[Case]:
+    """The requests as cases, each with what the models answer one after the other."""
+    tensors = [dict(inputs) for _, inputs in requests]
+    for index, step in enumerate(pipeline.steps):
+        member = members[step.model]
+        with TritonServer.start(
+            installation=installation,
+            model_root=member.folder,
+            environment={
+                "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
+                "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": member.entry,
+            },
+            state_dir=work / f"step-{index + 1}",
+        ) as server:
+            server.wait_ready(timeout_s=READY_WITHIN_S)
+            for known in tensors:
+                answers = _ask(server, step.model, {own: known[name] for own, name in step.inputs.items()})
+                known.update({name: answers[own] for own, name in step.outputs.items()})
+    return [
+        Case(name, inputs, {tensor.name: known[tensor.name] for tensor in pipeline.outputs})
+        for (name, inputs), known in zip(requests, tensors, strict=True)
+    ]
+
+
+def _ask(server: TritonServer, model: str, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    request = encode_request(inputs)
+    reply = server.request(
+        "POST",
+        "/invocations",
+        body=request.body,
+        headers={"Content-Type": request.content_type},
+        timeout_s=REQUEST_WITHIN_S,
+    )
+    if reply.status != 200:
+        raise ServingError(
+            f"{model!r} answers {reply.status} to what the steps before it made: "
+            f"{reply.body.decode(errors='replace')[:500]}"
+        )
+    return decode_reply(reply.body, content_type=reply.headers["content-type"]).outputs

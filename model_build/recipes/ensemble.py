@@ -1,0 +1,256 @@
+"""ensemble: other models of this repository as one pipeline in one archive, proven against its own steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.accepting import Precision
+from catalog.documents import Document
+from catalog.errors import InvalidFilesError
+from catalog.manifests import ARCHIVE_NAME, EnvironmentReport, Manifest, ParityReport, TensorSpec
+from catalog.model_inputs import TestInput
+from catalog.models import ModelSpec
+from catalog.recipes import EnsembleRecipe
+from catalog.targets import Target, parse_target
+from model_build.archive import unpack
+from model_build.artifacts import read_manifest
+from model_build.errors import LayoutError
+from model_build.inputs.rows import read_rows
+from model_build.progress import Steps
+from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.chain import chain_answers
+from model_build.recipes.pipeline import Pipeline, Wiring
+from model_build.repository.flattening import (
+    MemberFolder,
+    copy_parts,
+    flat_steps,
+    needed_steps,
+    share_environments,
+)
+from model_build.repository.parts import EnsembleStep, add_ensemble
+
+Array = NDArray[Any]
+Requests = Sequence[tuple[str, Mapping[str, Array]]]
+COARSENESS: tuple[Precision, ...] = ("fp32", "fp16", "bf16", "int8")
+"""A pipeline answers as finely as the coarsest of its models."""
+SENT_AS: Mapping[str, tuple[str, ...]] = {
+    "texts": ("TEXT",),
+    "questions": ("QUESTION", "CONTEXT"),
+    "images": ("IMAGE",),
+}
+"""The tensors in which callers send what is no tensor."""
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A model of the pipeline, as it was built."""
+
+    manifest: Manifest
+    unpacked: MemberFolder
+
+
+class Ensemble:
+    """The recipe for one pipeline."""
+
+    tools = ()
+
+    def __init__(self, model: Document[ModelSpec], recipe: EnsembleRecipe) -> None:
+        self._model = model
+        self._spec = model.record
+        self._recipe = recipe
+
+    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
+        """Build the models of the steps, join them, and ask them one after the other."""
+        members = {name: self._member(name, workshop) for name in self._recipe.members}
+        pipeline = steps.run("compose", lambda: self._wire(members), _describe_pipeline)
+        requests = self._requests(pipeline)
+        folders = {name: member.unpacked for name, member in members.items()}
+        cases = steps.run(
+            "ask the steps",
+            lambda: chain_answers(
+                pipeline,
+                folders,
+                requests,
+                installation=workshop.installation,
+                work=workshop.folder / "chain",
+            ),
+            lambda asked: f"{len(asked)} cases",
+        )
+        repository = workshop.folder / "repository"
+        environments = steps.run(
+            "repository",
+            lambda: self._lay(repository, pipeline, folders),
+            lambda used: _describe_repository(repository, used),
+        )
+        manifests = [member.manifest for member in members.values()]
+        return LaidRepository(
+            folder=repository,
+            entry=self._spec.name,
+            target=_common_target(manifests),
+            inputs=pipeline.inputs,
+            outputs=pipeline.outputs,
+            parity=(_members_parity(manifests),),
+            cases=cases,
+            precision=max((_precision(manifest) for manifest in manifests), key=COARSENESS.index),
+            tensorrt=next((manifest.tensorrt for manifest in manifests if manifest.tensorrt), None),
+            environments=tuple(_environment_reports(members.values(), environments)),
+            max_batch=pipeline.max_batch,
+        )
+
+    def _member(self, name: str, workshop: Workshop) -> _Member:
+        artifact = workshop.build_member(name)
+        manifest = read_manifest(artifact)
+        folder = workshop.folder / "members" / name
+        unpack(artifact / ARCHIVE_NAME, folder, limit_bytes=manifest.unpacked_bytes)
+        return _Member(manifest, MemberFolder(name, manifest.entry_model, folder))
+
+    def _wire(self, members: Mapping[str, _Member]) -> Pipeline:
+        wiring = Wiring(
+            self._model, self._recipe, {name: member.manifest for name, member in members.items()}
+        )
+        pipeline = wiring.run()
+        if pipeline is None:
+            raise InvalidFilesError(wiring.problems)
+        return pipeline
+
+    def _requests(self, pipeline: Pipeline) -> Requests:
+        """The test inputs, each as a request of one row."""
+        kind = self._spec.test_inputs[0].kind or "tensors"
+        batches = pipeline.max_batch > 0
+        if kind == "tensors":
+            rows = read_rows(self._model, pipeline.inputs, pipeline.outputs)
+            return [(row.name, row.batch(row.inputs, batches=batches)) for row in rows]
+        self._check_sent_as(kind, pipeline.inputs)
+        return [
+            (f"test input {number}", {name: _one(value, batches) for name, value in self._sent(test_input)})
+            for number, test_input in enumerate(self._spec.test_inputs, start=1)
+        ]
+
+    def _check_sent_as(self, kind: str, inputs: Sequence[TensorSpec]) -> None:
+        wanted, found = set(SENT_AS[kind]), {tensor.name for tensor in inputs}
+        if wanted != found:
+            raise InvalidFilesError(
+                [
+                    self._model.problem(
+                        ("test_inputs", 0),
+                        f"the pipeline takes {', '.join(sorted(found))}, and {kind} are sent as "
+                        f"{' and '.join(sorted(wanted))}",
+                        remedy="write `inputs: {...}` with every tensor, or map the step's inputs",
+                    )
+                ]
+            )
+
+    def _sent(self, test_input: TestInput) -> list[tuple[str, str | bytes]]:
+        if test_input.text is not None:
+            return [("TEXT", test_input.text)]
+        if test_input.image is not None:
+            return [("IMAGE", (self._model.file.parent / test_input.image).read_bytes())]
+        return [("QUESTION", test_input.question or ""), ("CONTEXT", test_input.context or "")]
+
+    def _lay(
+        self, repository: Path, pipeline: Pipeline, folders: Mapping[str, MemberFolder]
+    ) -> dict[str, str]:
+        flat: list[EnsembleStep] = []
+        for index, step in enumerate(pipeline.steps):
+            flat += flat_steps(folders[step.model], index, step.inputs, step.outputs)
+        needed = needed_steps(flat, [tensor.name for tensor in pipeline.outputs])
+        self._check_names(folders.values())
+        repository.mkdir()
+        for member in folders.values():
+            copy_parts(member, repository, {step.model for step in needed})
+        environments = share_environments(repository)
+        add_ensemble(
+            repository,
+            name=self._spec.name,
+            inputs=pipeline.inputs,
+            outputs=pipeline.outputs,
+            steps=needed,
+            max_batch=pipeline.max_batch,
+            response_cache=self._spec.triton.response_cache,
+        )
+        return environments
+
+    def _check_names(self, members: Iterable[MemberFolder]) -> None:
+        """Two parts with one name would become one."""
+        taken = {self._spec.name: "the ensemble itself"}
+        problems = []
+        for member in members:
+            for part in sorted(entry.name for entry in member.folder.iterdir() if entry.is_dir()):
+                name = member.part_name(part)
+                if part == member.entry and member.config.ensemble_scheduling.step:
+                    continue  # it dissolves into its steps
+                if taken.setdefault(name, f"a part of {member.name!r}") != f"a part of {member.name!r}":
+                    problems.append(
+                        self._model.problem(
+                            ("recipe", "steps"),
+                            f"a part of {member.name!r} would be named {name!r}, as is {taken[name]}",
+                            remedy="rename one of the models",
+                        )
+                    )
+        if problems:
+            raise InvalidFilesError(problems)
+
+
+def _one(value: str | bytes, batches: bool) -> Array:
+    array = np.array([value], dtype=np.object_)
+    return array[None] if batches else array
+
+
+def _precision(manifest: Manifest) -> Precision:
+    return next(known for known in COARSENESS if known == manifest.precision)
+
+
+def _common_target(manifests: Sequence[Manifest]) -> Target:
+    """What all of them run on: bound to a Python if one of them is."""
+    targets = [parse_target(manifest.target) for manifest in manifests]
+    pythons = {target.python for target in targets if target.python}
+    hardware = {target.hardware for target in targets}
+    if len(pythons) > 1 or len(hardware) > 1:
+        found = ", ".join(f"{manifest.model}: {manifest.target}" for manifest in manifests)
+        raise LayoutError(f"the models of the steps run on different machines ({found})")
+    return Target(hardware.pop(), pythons.pop() if pythons else None)
+
+
+def _members_parity(manifests: Sequence[Manifest]) -> ParityReport:
+    """The proofs of the models themselves, the worst of each: what the composition adds is checked served."""
+    reports = [report for manifest in manifests for report in manifest.parity if report.stage == "served"]
+    relative = [report.max_relative_error for report in reports if report.max_relative_error is not None]
+    top1 = [report.min_top1_agreement for report in reports if report.min_top1_agreement is not None]
+    return ParityReport(
+        stage="graph",
+        cases=sum(report.cases for report in reports),
+        min_cosine=min(report.min_cosine for report in reports),
+        max_absolute_error=max(report.max_absolute_error for report in reports),
+        max_relative_error=max(relative, default=None),
+        min_top1_agreement=min(top1, default=None),
+    )
+
+
+def _environment_reports(members: Iterable[_Member], used: Mapping[str, str]) -> list[EnvironmentReport]:
+    """The environments that are still there, under their new paths."""
+    reports = []
+    for member in members:
+        for report in member.manifest.environments:
+            part, _, file = report.path.partition("/")
+            name = member.unpacked.part_name(part)
+            if used.get(name) == name:
+                reports.append(report.model_copy(update={"path": f"{name}/{file}"}))
+    return reports
+
+
+def _describe_pipeline(pipeline: Pipeline) -> str:
+    takes = ", ".join(tensor.name for tensor in pipeline.inputs)
+    gives = ", ".join(tensor.name for tensor in pipeline.outputs)
+    return f"{takes} -> {' -> '.join(step.model for step in pipeline.steps)} -> {gives}"
+
+
+def _describe_repository(repository: Path, used: Mapping[str, str]) -> str:
+    shared = sum(name != kept for name, kept in used.items())
+    parts = ", ".join(sorted(entry.name for entry in repository.iterdir()))
+    return f"{parts}; {shared} environments shared" if shared else parts

@@ -1,0 +1,74 @@
+"""What recipes for given models have in common once the model runs: the repository, and a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.manifests import TensorSpec
+from catalog.targets import Target
+from model_build.cases import Case
+from model_build.graphs.records import SettledGraph
+from model_build.progress import Steps
+from model_build.recipes.base import LaidRepository, Workshop
+from model_build.repository.parts import Around, add_graph_model
+
+Array = NDArray[Any]
+
+
+def lay_graph(
+    settled: SettledGraph, cases: Sequence[Case], workshop: Workshop, steps: Steps
+) -> LaidRepository:
+    """The repository of a model that is one graph."""
+    spec = workshop.model.record
+    asked = served_cases(cases, (*settled.inputs, *settled.outputs))
+    repository = workshop.folder / "repository"
+    steps.run(
+        "repository",
+        lambda: add_graph_model(
+            repository,
+            name=spec.name,
+            graph=settled,
+            batching=spec.batching,
+            triton=spec.triton,
+            target=workshop.target,
+            around=Around(model=workshop.model, example=asked[0].inputs),
+        ),
+        lambda _: f"{spec.name}, backend {settled.backend}",
+    )
+    return LaidRepository(
+        folder=repository,
+        entry=spec.name,
+        target=Target(workshop.target.hardware),
+        inputs=served_tensors(settled.inputs),
+        outputs=served_tensors(settled.outputs),
+        parity=(settled.parity,),
+        cases=asked,
+        precision=settled.precision,
+        tensorrt=settled.tensorrt,
+        candidates=settled.candidates,
+    )
+
+
+def served_tensors(tensors: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+    """Tensors as callers see them: Triton knows none without sizes, so one value a row has the size 1."""
+    return tuple(spec.model_copy(update={"shape": spec.shape or (1,)}) for spec in tensors)
+
+
+def served_cases(cases: Sequence[Case], tensors: Sequence[TensorSpec]) -> list[Case]:
+    """Cases of a graph as its callers ask and are answered."""
+    single = {spec.name for spec in tensors if not spec.shape}
+
+    def served(arrays: Mapping[str, Array]) -> dict[str, Array]:
+        return {name: array[..., np.newaxis] if name in single else array for name, array in arrays.items()}
+
+    return [replace(case, inputs=served(case.inputs), expected=served(case.expected)) for case in cases]
+
+
+def describe_cases(cases: Sequence[Case]) -> str:
+    """How many requests there are."""
+    return f"{len(cases)} test inputs" if len(cases) > 1 else "1 test input"

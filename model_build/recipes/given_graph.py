@@ -1,0 +1,187 @@
+"""An ONNX graph that somebody else wrote: copied with its data, checked, and asked what it takes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx.external_data_helper import uses_external_data
+
+from catalog.documents import Document
+from catalog.errors import FileProblem, InvalidFilesError
+from catalog.manifests import TensorSpec
+from catalog.models import ModelSpec
+from model_build.archive import is_safe_name
+from model_build.errors import ExportError
+
+GRAPH_NAME = "model.onnx"
+KNOWN_DOMAINS = frozenset(
+    {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.training", "com.microsoft"}
+)
+"""Operators that ONNX Runtime has in Triton's images; which of them a version lacks it says itself."""
+
+_TYPES = {
+    onnx.TensorProto.FLOAT: "FP32",
+    onnx.TensorProto.DOUBLE: "FP64",
+    onnx.TensorProto.FLOAT16: "FP16",
+    onnx.TensorProto.BFLOAT16: "BF16",
+    onnx.TensorProto.BOOL: "BOOL",
+    onnx.TensorProto.STRING: "BYTES",
+    **{getattr(onnx.TensorProto, f"INT{bits}"): f"INT{bits}" for bits in (8, 16, 32, 64)},
+    **{getattr(onnx.TensorProto, f"UINT{bits}"): f"UINT{bits}" for bits in (8, 16, 32, 64)},
+}
+
+
+def copy_graph(source: Path, name: str, folder: Path) -> Path:
+    """The graph as model.onnx in `folder`, and beside it the files that it keeps its weights in."""
+    original = source / name
+    graph = _load(original)
+    data = sorted(set(_external_files(graph)))
+    for item in data:
+        if not is_safe_name(item):
+            raise ExportError(
+                f"{name} keeps weights in {item!r}, which is no safe file name beside it",
+                remedy="save the graph again with its data in one file beside it",
+            )
+        if not (original.parent / item).is_file():
+            raise ExportError(
+                f"{name} keeps weights in {item}, which is not there",
+                remedy="put it beside the graph; data files that are fetched are called <graph>.data, "
+                "<graph>_data, *.data or *.weights",
+            )
+    folder.mkdir(parents=True)
+    shutil.copyfile(original, folder / GRAPH_NAME)
+    for item in data:
+        (folder / item).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(original.parent / item, folder / item)
+    _check(folder / GRAPH_NAME, graph, name)
+    return folder / GRAPH_NAME
+
+
+def read_tensors(
+    model: Document[ModelSpec], file: Path, *, batches: bool
+) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    """Inputs and outputs, without the batch dimension if there is one."""
+    graph = _load(file).graph
+    # Older graphs list their weights as inputs with a default.
+    weights = {tensor.name for tensor in graph.initializer}
+    sizes = [
+        (value.name, _shape(value)) for value in (*graph.input, *graph.output) if value.name not in weights
+    ]
+    if batches:
+        problems = list(_unbatched(model, sizes))
+        if problems:
+            raise InvalidFilesError(problems)
+    begin = 1 if batches else 0
+    inputs = tuple(_spec(value, begin) for value in graph.input if value.name not in weights)
+    return inputs, tuple(_spec(value, begin) for value in graph.output)
+
+
+def start_session(file: Path) -> Any:
+    """The graph in ONNX Runtime, on the processor."""
+    import onnxruntime  # noqa: PLC0415 - takes time to import, and a build that finds its artifact needs it not
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    except _session_errors() as error:
+        raise ExportError(
+            f"ONNX Runtime cannot load the graph: {str(error).splitlines()[0]}",
+            remedy="write it for operators that ONNX Runtime has; see its list of supported operators",
+        ) from error
+
+
+def _session_errors() -> tuple[type[Exception], ...]:
+    """The runtime's errors share no base of their own."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state  # noqa: PLC0415 - as above
+
+    kinds = (getattr(state, name) for name in dir(state))
+    return tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception))
+
+
+def _load(file: Path) -> onnx.ModelProto:
+    try:
+        return onnx.load(str(file), load_external_data=False)
+    except DecodeError as error:
+        raise ExportError(
+            f"{file.name} is no ONNX graph: {error}", remedy="name the .onnx file that an exporter wrote"
+        ) from error
+
+
+def _external_files(model: onnx.ModelProto) -> Iterator[str]:
+    for tensor in _tensors_of(model.graph):
+        if uses_external_data(tensor):
+            yield next(entry.value for entry in tensor.external_data if entry.key == "location")
+
+
+def _tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for inner in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from _tensors_of(inner)
+
+
+def _check(file: Path, model: onnx.ModelProto, name: str) -> None:
+    own = {function.domain for function in model.functions}
+    foreign = sorted(
+        {
+            f"{node.domain}:{node.op_type}"
+            for node in model.graph.node
+            if node.domain not in KNOWN_DOMAINS | own
+        }
+    )
+    if foreign:
+        raise ExportError(
+            f"{name} uses operators that Triton's ONNX Runtime does not have: {', '.join(foreign[:5])}",
+            remedy="export it with standard operators, or serve it with a recipe of kind python",
+        )
+    try:
+        onnx.checker.check_model(str(file))
+    except onnx.checker.ValidationError as error:
+        raise ExportError(f"{name} is not valid: {str(error).strip()}") from error
+
+
+def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
+    if not value.type.HasField("tensor_type"):
+        kind = str(value.type.WhichOneof("value")).removesuffix("_type")
+        raise ExportError(
+            f"the graph's {value.name} is a {kind}, and Triton serves tensors only",
+            remedy="export it without (for scikit-learn: options={'zipmap': False})",
+        )
+    if not value.type.tensor_type.HasField("shape"):
+        raise ExportError(
+            f"the graph does not say how many dimensions {value.name} has",
+            remedy="run onnx.shape_inference over it, or export it with shapes",
+        )
+    return tuple(
+        size.dim_value if size.HasField("dim_value") else -1 for size in value.type.tensor_type.shape.dim
+    )
+
+
+def _unbatched(
+    model: Document[ModelSpec], sizes: Sequence[tuple[str, tuple[int, ...]]]
+) -> Iterator[FileProblem]:
+    fixed = [f"{name} {list(shape)}" for name, shape in sizes if shape[:1] != (-1,)]
+    if fixed:
+        yield model.problem(
+            ("batching", "max_batch"),
+            f"not every tensor of the graph begins with a size that varies: {', '.join(fixed)}",
+            remedy="write `batching: {max_batch: 0}`, or export the graph with a batch dimension",
+        )
+
+
+def _spec(value: onnx.ValueInfoProto, begin: int) -> TensorSpec:
+    datatype = _TYPES.get(value.type.tensor_type.elem_type)
+    if datatype is None:
+        name = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
+        raise ExportError(f"the graph's {value.name} is {name}, which Triton does not serve")
+    return TensorSpec(name=value.name, datatype=datatype, shape=_shape(value)[begin:])

@@ -1,0 +1,149 @@
+"""The road of every Hugging Face recipe: load, export, compare, and lay the repository.
+
+What a model is for decides what follows it (exporters/heads); what callers send decides which parts lie
+around it (text_layouts, image_layouts); what happens in between is here, once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from catalog.documents import Document
+from catalog.errors import InvalidFilesError
+from catalog.manifests import EnvironmentReport
+from catalog.models import ModelSpec
+from catalog.recipes import HuggingFaceRecipe, ImageClassificationRecipe, TextRecipe
+from catalog.targets import Target
+from model_build.answers import compare_answers
+from model_build.cases import Case
+from model_build.environments.packing import target_python
+from model_build.graphs.records import ExportedGraph, SettledGraph
+from model_build.graphs.settle import settle_graph
+from model_build.inputs.narrowing import narrow_tensors
+from model_build.parity import describe_parity
+from model_build.progress import Steps
+from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.image_layouts import image_layout
+from model_build.recipes.layouts import Layout, in_types_of
+from model_build.recipes.text_layouts import text_layout
+
+if TYPE_CHECKING:
+    from model_build.exporters.framework import Framework
+
+TOOLS = ("torch", "transformers", "onnx", "onnx-ir", "onnxscript", "onnxruntime")
+
+
+class HuggingFace:
+    """A recipe of this kind, for one model."""
+
+    def __init__(self, model: Document[ModelSpec], recipe: HuggingFaceRecipe) -> None:
+        self._model = model
+        self._spec = model.record
+        self._recipe = recipe
+        self._layout = _layout_for(model, recipe)
+        if faults := list(self._layout.faults()):
+            raise InvalidFilesError(faults)
+        self.tools = (*TOOLS, *self._layout.tools)
+
+    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
+        """Load the framework, export, compare, and lay the repository."""
+        layout = self._layout
+        framework = steps.run("load", lambda: layout.load(workshop), lambda loaded: loaded.description)
+        settled = self._settle(framework, workshop, steps)
+        inputs, outputs = layout.inputs(settled), layout.outputs(settled, framework)
+        repository = workshop.folder / "repository"
+        parts = ", ".join((self._spec.name, *layout.parts))
+        environments = steps.run(
+            "repository",
+            lambda: layout.lay(repository, settled, framework, workshop),
+            lambda laid: f"{parts}; runs on {_bound(laid, workshop) or 'any Python'}",
+        )
+        return LaidRepository(
+            folder=repository,
+            entry=self._spec.name,
+            target=Target(workshop.target.hardware, _bound(environments, workshop)),
+            inputs=inputs,
+            outputs=outputs,
+            parity=(settled.parity,),
+            cases=[
+                dataclasses.replace(case, inputs=in_types_of(case.inputs, inputs))
+                for case in layout.cases(framework)
+            ],
+            precision=settled.precision,
+            tensorrt=settled.tensorrt,
+            candidates=settled.candidates,
+            environments=environments,
+        )
+
+    def _settle(self, framework: Framework, workshop: Workshop, steps: Steps) -> SettledGraph:
+        """What Triton will run, compared with the framework, with what model.yaml says of its tensors."""
+        cases = list(self._layout.graph_cases(framework))
+        folder = workshop.folder / "graph"
+        if self._recipe.format == "torchscript":
+            return self._narrowed(self._settle_script(framework, cases, folder, steps), framework)
+        graph = steps.run("export", lambda: framework.export(folder), _describe_graph)
+        settled = settle_graph(graph, cases=cases, spec=self._spec, workshop=workshop, steps=steps)
+        return self._narrowed(settled, framework)
+
+    def _settle_script(
+        self, framework: Framework, cases: Sequence[Case], folder: Path, steps: Steps
+    ) -> SettledGraph:
+        from model_build.exporters.torchscript import load_torchscript  # noqa: PLC0415 - imports torch
+
+        file = steps.run(
+            "export", lambda: framework.trace(folder), lambda file: _describe("TorchScript", file.parent)
+        )
+        # Triton's backend finds inputs by the names that forward has, and takes outputs in their order.
+        script = load_torchscript(file, outputs=framework.head.outputs)
+        parity = steps.run(
+            "compare graph",
+            lambda: compare_answers(
+                script.answer, cases, self._spec.accept, max_batch=self._spec.batching.max_batch
+            ),
+            describe_parity,
+        )
+        inputs, outputs = framework.tensors()
+        return SettledGraph(
+            folder=folder,
+            backend="pytorch",
+            precision="fp32",
+            inputs=inputs,
+            outputs=outputs,
+            parity=parity,
+        )
+
+    def _narrowed(self, settled: SettledGraph, framework: Framework) -> SettledGraph:
+        """With the labels of model.yaml instead of the model's own; names that match nothing are refused."""
+        beside = [
+            output for output in self._layout.outputs(settled, framework) if output not in settled.outputs
+        ]
+        inputs, outputs = narrow_tensors(self._model, settled.inputs, [*settled.outputs, *beside])
+        return dataclasses.replace(settled, inputs=inputs, outputs=outputs[: len(settled.outputs)])
+
+
+def _layout_for(model: Document[ModelSpec], recipe: HuggingFaceRecipe) -> Layout[Any]:
+    match recipe:
+        case TextRecipe():
+            return text_layout(model, recipe)
+        case ImageClassificationRecipe():
+            return image_layout(model, recipe)
+        case _:
+            raise TypeError(f"{type(recipe).__name__} is no recipe for models that transformers loads")
+
+
+def _describe_graph(graph: ExportedGraph) -> str:
+    return _describe("ONNX", graph.file.parent)
+
+
+def _describe(format_name: str, folder: Path) -> str:
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    return f"{format_name}, {size / 1e6:.1f} MB"
+
+
+def _bound(environments: Sequence[EnvironmentReport], workshop: Workshop) -> str | None:
+    """The one Python that the artifact runs on, or None for any."""
+    found = (target_python(environment, workshop.target.python) for environment in environments)
+    return next((python for python in found if python is not None), None)

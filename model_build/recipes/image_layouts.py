@@ -1,0 +1,175 @@
+"""The repositories that an image model can become.
+
+images in:  an ensemble of a step that prepares image files, and the graph
+pixels in:  the graph alone, under the model's own name
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.documents import Document
+from catalog.errors import FileProblem, InvalidFilesError
+from catalog.manifests import EnvironmentReport, TensorSpec
+from catalog.models import ModelSpec
+from catalog.recipes import ImageClassificationRecipe
+from model_build import served
+from model_build.cases import Case
+from model_build.environments.packing import build_environment, installed_requirement
+from model_build.graphs.records import SettledGraph
+from model_build.recipes.base import Workshop
+from model_build.recipes.layouts import ENCODER, Layout, random_numbers, rows_of, same_names
+from model_build.repository.parts import EnsembleStep, add_ensemble, add_python_model, environment_file
+
+if TYPE_CHECKING:
+    from model_build.exporters.image_framework import ImageFramework
+
+Array = NDArray[Any]
+PREPARER = "preparer"
+PREPARER_CODE = Path(served.__file__).parent / "image_pixels.py"
+IMAGE = TensorSpec(name="IMAGE", datatype="BYTES", shape=(1,))
+ODD_SIZES = ((37, 91, 3), (120, 50, 3))
+"""Images that are wider, higher, smaller or larger than what the model takes."""
+
+
+def image_layout(model: Document[ModelSpec], recipe: ImageClassificationRecipe) -> Layout[ImageFramework]:
+    """The layout that a model's file asks for."""
+    return PixelsIn(model, recipe) if recipe.input == "pixels" else ImagesIn(model, recipe)
+
+
+class ImageLayout(Layout["ImageFramework"]):
+    """What the layouts of image models have in common."""
+
+    tools = ("pillow",)
+
+    def __init__(self, model: Document[ModelSpec], recipe: ImageClassificationRecipe) -> None:
+        super().__init__(model)
+        self._recipe = recipe
+
+    def load(self, workshop: Workshop) -> ImageFramework:
+        """Model and image processor."""
+        # torch takes seconds to import, and a build that finds its artifact does not need it.
+        from model_build.exporters.image_framework import ImageFramework  # noqa: PLC0415
+
+        return ImageFramework(
+            source=workshop.source, recipe=self._recipe, trust_remote_code=self._trusts_code
+        )
+
+    def example(self, framework: ImageFramework) -> Mapping[str, Array]:
+        """The pixels of the first test image."""
+        return framework.pixels(self._images()[:1])
+
+    def graph_cases(self, framework: ImageFramework) -> Iterator[Case]:
+        """Random pixels in batches of several sizes, and the test inputs."""
+        random, max_batch = random_numbers(), self._spec.batching.max_batch
+        for batch in sorted({1, min(3, max_batch), max_batch}):
+            pixels = framework.random_pixels(random, batch=batch)
+            yield Case(f"random pixels x{batch}", pixels, framework.answer(pixels), typical=False)
+        for number, image in enumerate(self._images(), start=1):
+            pixels = framework.pixels([image])
+            yield Case(f"test input {number}", pixels, framework.answer(pixels))
+
+    def _images(self) -> list[bytes]:
+        """The test inputs' files."""
+        names = [test_input.image or "" for test_input in self._spec.test_inputs]
+        files = [self._model.file.parent / name for name in names]
+        problems = [
+            self._model.problem(
+                ("test_inputs", index, "image"),
+                f"there is no file {names[index]} beside model.yaml",
+                remedy="put it there, or correct its name",
+            )
+            for index, file in enumerate(files)
+            if not file.is_file()
+        ]
+        if problems:
+            raise InvalidFilesError(problems)
+        return [file.read_bytes() for file in files]
+
+    def faults(self) -> Iterator[FileProblem]:
+        """What the model's file asks for and cannot be; test images are looked for at once."""
+        yield from super().faults()
+        try:
+            self._images()
+        except InvalidFilesError as error:
+            yield from error.problems
+
+
+class PixelsIn(ImageLayout):
+    """The graph alone, which runs on every Python because it needs none."""
+
+    def cases(self, framework: ImageFramework) -> Iterator[Case]:
+        """The pixels of each test image, and noise."""
+        yield from (case for case in self.graph_cases(framework) if case.typical)
+        pixels = framework.random_pixels(random_numbers(), batch=3)
+        yield from rows_of(Case("random pixels", pixels, framework.answer(pixels), typical=False))
+
+
+class ImagesIn(ImageLayout):
+    """An ensemble: decoding and scaling in Python, the graph behind it."""
+
+    parts: ClassVar[tuple[str, ...]] = (PREPARER, ENCODER)
+
+    def inputs(self, graph: SettledGraph) -> tuple[TensorSpec, ...]:
+        """Image files, whatever the graph takes."""
+        del graph
+        return (IMAGE,)
+
+    def lay(
+        self, repository: Path, graph: SettledGraph, framework: ImageFramework, workshop: Workshop
+    ) -> tuple[EnvironmentReport, ...]:
+        """Three folders; Pillow comes for every Python."""
+        version = add_python_model(
+            repository,
+            name=PREPARER,
+            code=PREPARER_CODE,
+            inputs=(IMAGE,),
+            outputs=graph.inputs,
+            batching=self._spec.batching,
+        )
+        (version / "preparation.json").write_text(json.dumps(framework.preparation, sort_keys=True) + "\n")
+        environment = build_environment(
+            [installed_requirement("pillow")],
+            file=environment_file(repository, PREPARER),
+            cache_dir=workshop.cache_dir,
+        )
+        self._add_graph(repository, ENCODER, graph, framework, workshop)
+        add_ensemble(
+            repository,
+            name=self._spec.name,
+            inputs=(IMAGE,),
+            outputs=graph.outputs,
+            steps=[
+                EnsembleStep(PREPARER, same_names((IMAGE,)), same_names(graph.inputs)),
+                EnsembleStep(ENCODER, same_names(graph.inputs), same_names(graph.outputs)),
+            ],
+            max_batch=self._spec.batching.max_batch,
+            response_cache=self._spec.triton.response_cache,
+        )
+        return (environment,)
+
+    def cases(self, framework: ImageFramework) -> Iterator[Case]:
+        """Each test image alone, all in one request, and images of odd sizes."""
+        # Pillow takes time to import, and a build that finds its artifact does not need it.
+        from model_build.exporters.image_framework import encoded  # noqa: PLC0415
+
+        images = self._images()
+        for number, image in enumerate(images, start=1):
+            yield _case(f"test input {number}", framework, [image])
+        together = images[: self._spec.batching.max_batch]
+        if len(together) > 1:
+            yield _case("test inputs in one request", framework, together, typical=False)
+        for size in ODD_SIZES:
+            noise = random_numbers().integers(0, 256, size, dtype=np.uint8)
+            yield _case(f"noise of {size[0]}x{size[1]}", framework, [encoded(noise)], typical=False)
+
+
+def _case(name: str, framework: ImageFramework, images: Sequence[bytes], *, typical: bool = True) -> Case:
+    inputs = {IMAGE.name: np.array([[image] for image in images], dtype=np.object_)}
+    return Case(name, inputs, framework.answer(framework.pixels(images)), typical=typical)

@@ -1,0 +1,257 @@
+"""How the tensors of a pipeline's models meet: which goes where, and what does not fit.
+
+Nothing here is built or run; a model is known by what its manifest says of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from catalog.documents import Document, FieldPath, closest
+from catalog.errors import FileProblem
+from catalog.manifests import Manifest, TensorSpec
+from catalog.models import ModelSpec
+from catalog.recipes import EnsembleRecipe
+
+Side = Literal["inputs", "outputs"]
+
+
+@dataclass(frozen=True)
+class WiredStep:
+    """A step; the mappings go from the model's own tensor names to the pipeline's."""
+
+    model: str
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    """Those that somebody takes; the others are not asked for."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipeline whose tensors all meet."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    steps: tuple[WiredStep, ...]
+    max_batch: int
+
+
+@dataclass
+class _Tensor:
+    """A tensor of the pipeline, and the step that first said what it is."""
+
+    spec: TensorSpec
+    step: int
+    made: bool
+    takers: list[int] = field(default_factory=list)
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, in words."""
+        return f"step {self.step + 1} makes it" if self.made else f"step {self.step + 1} takes it"
+
+
+class Wiring:
+    """Follows the tensors through the steps once, and gathers what does not fit."""
+
+    def __init__(
+        self, document: Document[ModelSpec], recipe: EnsembleRecipe, members: Mapping[str, Manifest]
+    ) -> None:
+        self._document = document
+        self._steps = recipe.steps
+        self._wanted = recipe.outputs
+        self._members = members
+        self._tensors: dict[str, _Tensor] = {}
+        self.problems: list[FileProblem] = []
+
+    def run(self) -> Pipeline | None:
+        """The pipeline, or None if there are problems."""
+        for index in range(len(self._steps)):
+            self._names_that_are_none(index)
+            self._take(index)
+            self._make(index)
+        self._near_misses()
+        outputs = self._outputs()
+        max_batch = self._max_batch()
+        steps = tuple(self._wired(index, outputs) for index in range(len(self._steps)))
+        if self.problems:
+            return None
+        return Pipeline(
+            inputs=tuple(tensor.spec for tensor in self._tensors.values() if not tensor.made),
+            outputs=tuple(self._tensors[name].spec for name in outputs),
+            steps=steps,
+            max_batch=max_batch,
+        )
+
+    def _manifest(self, index: int) -> Manifest:
+        return self._members[self._steps[index].model]
+
+    def _renamed(self, index: int, side: Side) -> Iterator[tuple[FieldPath, TensorSpec]]:
+        """A step's tensors under their names in the pipeline, and where these stand."""
+        names: Mapping[str, str] = getattr(self._steps[index], side)
+        for tensor in getattr(self._manifest(index), side):
+            place = ("recipe", "steps", index, *((side, tensor.name) if tensor.name in names else ()))
+            yield place, tensor.model_copy(update={"name": names.get(tensor.name, tensor.name)})
+
+    def _names_that_are_none(self, index: int) -> None:
+        step = self._steps[index]
+        sides: tuple[Side, ...] = ("inputs", "outputs")
+        for side in sides:
+            known = [tensor.name for tensor in getattr(self._manifest(index), side)]
+            for name in getattr(step, side):
+                if name not in known:
+                    self._refuse(
+                        ("recipe", "steps", index, side, name),
+                        f"{step.model!r} has no {side[:-1]} {name!r}",
+                        _nearest(name, known),
+                    )
+
+    def _take(self, index: int) -> None:
+        for place, tensor in self._renamed(index, "inputs"):
+            known = self._tensors.get(tensor.name)
+            if known is None:
+                self._tensors[tensor.name] = _Tensor(tensor, index, made=False, takers=[index])
+                continue
+            known.takers.append(index)
+            if mismatch := _mismatch(known.spec, tensor):
+                self._refuse(
+                    place,
+                    f"{self._steps[index].model!r} takes {tensor.name!r} as {_shown(tensor)}, and it is "
+                    f"{_shown(known.spec)} ({known.origin}): {mismatch}",
+                    "map another tensor to this input, or put a step between the two",
+                )
+            elif not known.made:
+                known.spec = _narrowed(known.spec, tensor)
+
+    def _make(self, index: int) -> None:
+        for place, tensor in self._renamed(index, "outputs"):
+            known = self._tensors.get(tensor.name)
+            if known is None:
+                self._tensors[tensor.name] = _Tensor(tensor, index, made=True)
+            elif known.made or known.step == index:
+                self._refuse(
+                    place,
+                    f"{self._steps[index].model!r} makes {tensor.name!r}, and there is one already "
+                    f"({known.origin})",
+                    f"give this one another name: `outputs: {{...: other-{tensor.name}}}`",
+                )
+            else:
+                self._refuse(
+                    place,
+                    f"{self._steps[index].model!r} makes {tensor.name!r} after {known.origin}",
+                    "put this step first, or give one of the two another name",
+                )
+
+    def _near_misses(self) -> None:
+        """An input that nothing makes beside an output that nobody takes, of nearly the same name."""
+        unused = {
+            name: tensor
+            for name, tensor in self._tensors.items()
+            if tensor.made and not tensor.takers and name not in self._wanted
+        }
+        for name, tensor in self._tensors.items():
+            if tensor.made or tensor.step == 0:
+                continue
+            earlier = [other for other in unused if unused[other].step < tensor.step]
+            near = closest(name, earlier)
+            if near is not None and not _mismatch(unused[near].spec, tensor.spec):
+                self._refuse(
+                    ("recipe", "steps", tensor.step),
+                    f"no step makes {name!r}, which {self._steps[tensor.step].model!r} takes",
+                    f"did you mean '{near}'? Map it: `inputs: {{...: {near}}}`; if callers send {name!r}, "
+                    f"name '{near}' in `recipe.outputs`",
+                )
+
+    def _outputs(self) -> tuple[str, ...]:
+        made = {name: tensor for name, tensor in self._tensors.items() if tensor.made}
+        for index, name in enumerate(self._wanted):
+            if name not in made:
+                self._refuse(
+                    ("recipe", "outputs", index), f"no step makes {name!r}", _nearest(name, list(made))
+                )
+        return self._wanted or tuple(name for name, tensor in made.items() if not tensor.takers)
+
+    def _max_batch(self) -> int:
+        sizes = [self._manifest(index).max_batch for index in range(len(self._steps))]
+        batched = [size for size in sizes if size > 0]
+        if not batched:
+            smallest = 0
+        else:
+            smallest = min(batched)
+            for index, size in enumerate(sizes):
+                if size == 0:
+                    self._refuse(
+                        ("recipe", "steps", index, "model"),
+                        f"{self._steps[index].model!r} has no batch dimension, and other steps have one",
+                        "build it with one, or all the others without",
+                    )
+        return self._asked_batch(smallest, sizes)
+
+    def _asked_batch(self, smallest: int, sizes: Sequence[int]) -> int:
+        place, batching = ("batching", "max_batch"), self._document.record.batching
+        if place not in self._document.lines or batching.max_batch == smallest:
+            return smallest
+        if batching.max_batch > smallest or batching.max_batch == 0:
+            model = self._steps[sizes.index(smallest)].model if smallest in sizes else ""
+            self._refuse(
+                place,
+                f"{model!r} takes {smallest} at most" if smallest else f"{model!r} has no batch dimension",
+                f"write {smallest}, or remove it",
+            )
+        return batching.max_batch
+
+    def _wired(self, index: int, outputs: Sequence[str]) -> WiredStep:
+        step = self._steps[index]
+        taken = {
+            own.name: tensor.name
+            for own, (_, tensor) in zip(
+                self._manifest(index).inputs, self._renamed(index, "inputs"), strict=True
+            )
+        }
+        made = {
+            own.name: tensor.name
+            for own, (_, tensor) in zip(
+                self._manifest(index).outputs, self._renamed(index, "outputs"), strict=True
+            )
+            if tensor.name in outputs or self._tensors[tensor.name].takers
+        }
+        if not made and not self.problems:
+            self._refuse(
+                ("recipe", "steps", index),
+                f"nothing takes what {step.model!r} makes",
+                "remove this step, or name one of its outputs in `recipe.outputs`",
+            )
+        return WiredStep(step.model, taken, made)
+
+    def _refuse(self, place: FieldPath, message: str, remedy: str) -> None:
+        self.problems.append(self._document.problem(place, message, remedy=remedy))
+
+
+def _mismatch(there: TensorSpec, wanted: TensorSpec) -> str | None:
+    """Why one tensor cannot be the other; a size of -1 goes with any."""
+    if there.datatype != wanted.datatype:
+        return "another type"
+    if len(there.shape) != len(wanted.shape):
+        return "another number of dimensions"
+    if any(-1 not in sizes and sizes[0] != sizes[1] for sizes in zip(there.shape, wanted.shape, strict=True)):
+        return "other sizes"
+    return None
+
+
+def _narrowed(first: TensorSpec, second: TensorSpec) -> TensorSpec:
+    """What two steps that take the same input ask of it together."""
+    shape = tuple(
+        other if size == -1 else size for size, other in zip(first.shape, second.shape, strict=True)
+    )
+    return first.model_copy(update={"shape": shape})
+
+
+def _shown(tensor: TensorSpec) -> str:
+    return f"{tensor.datatype} {list(tensor.shape)}"
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    suggestion = closest(name, known)
+    return f"did you mean '{suggestion}'?" if suggestion else f"there are: {', '.join(known)}"

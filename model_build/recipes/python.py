@@ -1,0 +1,235 @@
+"""python: a model of your own for Triton's Python backend, with the packages that it imports."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from catalog.documents import Document
+from catalog.errors import FileProblem, InvalidFilesError
+from catalog.manifests import EnvironmentReport, TensorSpec
+from catalog.models import ModelSpec
+from catalog.recipes import PythonRecipe
+from catalog.targets import Target
+from model_build.archive import is_safe_name
+from model_build.cases import Case
+from model_build.environments.given import accept_environment
+from model_build.environments.packing import build_environment, target_python
+from model_build.environments.wheels import read_requirements
+from model_build.errors import EnvironmentBuildError, SourceError
+from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
+from model_build.inputs.rows import Row, read_rows
+from model_build.progress import Steps
+from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.given import describe_cases, served_cases, served_tensors
+from model_build.repository.config import datatype_name
+from model_build.repository.existing import read_existing
+from model_build.repository.parts import Around, add_python_model, environment_file
+from model_build.running_reference import ask_reference
+from model_build.sources import wanted_files
+
+Array = NDArray[Any]
+Tensors = tuple[TensorSpec, ...]
+CLASS, METHOD = "TritonPythonModel", "execute"
+
+
+class PythonModel:
+    """The recipe for one model."""
+
+    tools = ()
+
+    def __init__(self, model: Document[ModelSpec], recipe: PythonRecipe) -> None:
+        self._model = model
+        self._recipe = recipe
+        self._folder = model.file.parent
+        self._batches = model.record.batching.max_batch > 0
+        problems = [*self._code_faults(), *self._answer_faults()]
+        if problems:
+            raise InvalidFilesError(problems)
+        self._requirements = self._read_requirements()
+
+    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
+        """Gather the right answers, lay the model, and pack what it imports."""
+        inputs, outputs = self._told_by_config()
+        rows = read_rows(self._model, inputs, outputs)
+        cases = steps.run("answer", lambda: self._cases(rows), describe_cases)
+        if inputs is None or outputs is None:
+            inputs, outputs = self._told_by_rows(rows, cases)
+        inputs, outputs = narrow_tensors(self._model, inputs, outputs)
+        repository = workshop.folder / "repository"
+        cases = served_cases(cases, (*inputs, *outputs))
+        laid = (inputs, outputs, cases[0])
+        steps.run("repository", lambda: self._lay(repository, laid, workshop), lambda _: self._name)
+        report = steps.run("environment", lambda: self._environment(repository, workshop), _describe)
+        python = target_python(report, workshop.target.python) if report else None
+        return LaidRepository(
+            folder=repository,
+            entry=self._name,
+            target=Target(workshop.target.hardware, python),
+            inputs=served_tensors(inputs),
+            outputs=served_tensors(outputs),
+            parity=(),
+            cases=cases,
+            environments=(report,) if report else (),
+        )
+
+    @property
+    def _name(self) -> str:
+        return self._model.record.name
+
+    def _lay(self, repository: Path, laid: tuple[Tensors, Tensors, Case], workshop: Workshop) -> None:
+        spec = self._model.record
+        has_environment = bool(self._requirements or self._recipe.environment)
+        version = add_python_model(
+            repository,
+            name=spec.name,
+            code=self._folder / self._recipe.code,
+            inputs=laid[0],
+            outputs=laid[1],
+            batching=spec.batching,
+            triton=spec.triton,
+            target=workshop.target,
+            around=Around(model=self._model, example=laid[2].inputs, environment=has_environment),
+        )
+        if spec.source is None:
+            return
+        source = workshop.source.folder
+        for name in wanted_files(spec).among(source):
+            if not is_safe_name(name) or (version / name).exists():
+                raise SourceError(
+                    f"{spec.source}: {name} cannot lie beside model.py",
+                    remedy="use letters, digits, '.', '_', '-' and '/' only, and no name twice",
+                )
+            (version / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / name, version / name)
+
+    def _environment(self, repository: Path, workshop: Workshop) -> EnvironmentReport | None:
+        file = environment_file(repository, self._name)
+        if self._recipe.environment:
+            return accept_environment(self._folder / self._recipe.environment, file=file)
+        if not self._requirements:
+            return None
+        return build_environment(
+            self._requirements, file=file, cache_dir=workshop.cache_dir, pythons=self._recipe.pythons
+        )
+
+    def _read_requirements(self) -> tuple[str, ...]:
+        name = self._recipe.requirements
+        if name is None:
+            return ()
+        try:
+            return read_requirements((self._folder / name).read_text(encoding="utf-8"))
+        except EnvironmentBuildError as error:
+            problem = FileProblem(self._folder / name, None, "", error.message, error.remedy)
+            raise InvalidFilesError([problem]) from error
+
+    def _told_by_config(self) -> tuple[Tensors | None, Tensors | None]:
+        """The tensors of a config.pbtxt that the author has written, if there is one that has any."""
+        existing = read_existing(self._model)
+        if existing is None or not (existing.message.input and existing.message.output):
+            return None, None
+        return _tensors(existing.message.input), _tensors(existing.message.output)
+
+    def _told_by_rows(self, rows: Sequence[Row], cases: Sequence[Case]) -> tuple[Tensors, Tensors]:
+        answered = [
+            Row(
+                row.name,
+                row.path,
+                row.inputs,
+                {name: array[0] if self._batches else array for name, array in case.expected.items()},
+            )
+            for row, case in zip(rows, cases, strict=True)
+        ]
+        return tensors_of_rows(self._model, rows), tensors_of_rows(self._model, answered, of_outputs=True)
+
+    def _cases(self, rows: Sequence[Row]) -> list[Case]:
+        answers: list[dict[str, Array]] = [{} for _ in rows]
+        if self._recipe.reference is not None:
+            requests = [row.batch(row.inputs, batches=self._batches) for row in rows]
+            answers = ask_reference(self._folder, self._recipe.reference, requests)
+        cases = [row.case(answer, batches=self._batches) for row, answer in zip(rows, answers, strict=True)]
+        problems = [
+            self._model.problem(
+                row.path, "nothing says what the right answer is", remedy="write `outputs: {...}` beside it"
+            )
+            for row, case in zip(rows, cases, strict=True)
+            if not case.expected
+        ]
+        problems += self._batch_faults(rows, cases)
+        if problems:
+            raise InvalidFilesError(dict.fromkeys(problems))
+        return cases
+
+    def _batch_faults(self, rows: Sequence[Row], cases: Sequence[Case]) -> Iterator[FileProblem]:
+        for row, case in zip(rows, cases, strict=True):
+            for name, array in case.expected.items():
+                if self._batches and array.shape[:1] != (1,):
+                    yield self._model.problem(
+                        row.path,
+                        f"the reference answers {name} of {list(array.shape)} to one row",
+                        remedy="answer row by row, or write `batching: {max_batch: 0}`",
+                    )
+
+    def _code_faults(self) -> Iterator[FileProblem]:
+        file = self._folder / self._recipe.code
+        if not file.is_file():
+            yield self._model.problem(
+                ("recipe", "code"), f"there is no file {self._recipe.code} beside it", remedy="add it"
+            )
+            return
+        try:
+            tree = ast.parse(file.read_bytes(), filename=str(file))
+        except SyntaxError as error:
+            yield FileProblem(file, error.lineno, "", f"this is not Python: {error.msg}", "correct it")
+            return
+        models = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == CLASS]
+        inherits = any(model.bases for model in models)
+        methods = {
+            node.name
+            for model in models
+            for node in model.body
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+        if METHOD not in methods and not inherits:
+            yield FileProblem(
+                file,
+                None,
+                "",
+                f"it has no class {CLASS} with a method {METHOD}",
+                "Triton looks for these names",
+            )
+
+    def _answer_faults(self) -> Iterator[FileProblem]:
+        """Somebody has to say what is right: there is no framework to ask."""
+        if self._recipe.reference is not None:
+            file = self._folder / self._recipe.reference.partition(":")[0]
+            if not file.is_file():
+                yield self._model.problem(
+                    ("recipe", "reference"), f"there is no file {file.name} beside it", remedy="add it"
+                )
+            return
+        for index, item in enumerate(self._model.record.test_inputs):
+            if item.random is not None or (item.inputs is not None and item.outputs is None):
+                yield self._model.problem(
+                    ("test_inputs", index),
+                    "nothing says what the right answer is",
+                    remedy="write `outputs: {...}` beside it, or `reference: <file>.py:<function>` in recipe",
+                )
+
+
+def _tensors(entries: Any) -> Tensors:
+    return tuple(
+        TensorSpec(name=entry.name, datatype=datatype_name(entry.data_type), shape=tuple(entry.dims))
+        for entry in entries
+    )
+
+
+def _describe(report: EnvironmentReport | None) -> str:
+    if report is None:
+        return "none: it imports what the image has"
+    return f"{len(report.packages)} packages, {report.size_bytes / 1e6:.1f} MB"

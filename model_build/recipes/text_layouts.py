@@ -1,0 +1,282 @@
+"""The repositories that a text model can become.
+
+texts in:      an ensemble of a tokenizer and the graph
+questions in:  the same for pairs of texts, and a step that finds the best answer
+tokens in:     the graph alone, under the model's own name
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.documents import Document
+from catalog.manifests import EnvironmentReport, TensorSpec
+from catalog.models import ModelSpec
+from catalog.recipes import QuestionAnsweringRecipe, TextRecipe
+from model_build import served
+from model_build.cases import Case
+from model_build.environments.packing import build_environment, installed_requirement
+from model_build.graphs.records import SettledGraph
+from model_build.recipes.base import Workshop
+from model_build.recipes.layouts import ENCODER, Layout, random_numbers, rows_of, same_names
+from model_build.repository.parts import (
+    Around,
+    EnsembleStep,
+    add_ensemble,
+    add_python_model,
+    environment_file,
+)
+
+if TYPE_CHECKING:
+    from model_build.exporters.text_framework import Sample, TextFramework
+
+Array = NDArray[Any]
+SERVED = Path(served.__file__).parent
+TOKENIZER_CODE = SERVED / "text_tokenizer.py"
+PASSAGE_CODE = SERVED / "passage_tokenizer.py"
+ANSWER_CODE = SERVED / "answer_span.py"
+TOKENIZER, ANSWER = "tokenizer", "answer"
+
+TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
+QUESTION = TensorSpec(name="QUESTION", datatype="BYTES", shape=(1,))
+CONTEXT = TensorSpec(name="CONTEXT", datatype="BYTES", shape=(1,))
+IDS = TensorSpec(name="input_ids", datatype="INT64", shape=(-1,))
+OFFSETS = TensorSpec(name="offsets", datatype="INT64", shape=(-1, 2))
+MASK = TensorSpec(name="attention_mask", datatype="INT64", shape=(-1,))
+TOLD_OF_TOKENS = {tensor.name: tensor for tensor in (OFFSETS, MASK)}
+ANSWERS = (
+    TensorSpec(name="answer", datatype="BYTES", shape=(1,)),
+    TensorSpec(name="score", datatype="FP32", shape=(1,)),
+    TensorSpec(name="start", datatype="INT64", shape=(1,)),
+    TensorSpec(name="end", datatype="INT64", shape=(1,)),
+)
+
+
+def text_layout(model: Document[ModelSpec], recipe: TextRecipe) -> Layout[TextFramework]:
+    """The layout that a model's file asks for."""
+    if recipe.input == "tokens":
+        return TokensIn(model, recipe)
+    return (
+        QuestionsIn(model, recipe) if isinstance(recipe, QuestionAnsweringRecipe) else TextsIn(model, recipe)
+    )
+
+
+class TextLayout(Layout["TextFramework"]):
+    """What the layouts of text models have in common."""
+
+    tools = ("tokenizers",)
+
+    def __init__(self, model: Document[ModelSpec], recipe: TextRecipe) -> None:
+        super().__init__(model)
+        self._recipe = recipe
+
+    def load(self, workshop: Workshop) -> TextFramework:
+        """Model and tokenizer."""
+        # torch takes seconds to import, and a build that finds its artifact does not need it.
+        from model_build.exporters.text_framework import TextFramework  # noqa: PLC0415
+
+        return TextFramework(source=workshop.source, recipe=self._recipe, trust_remote_code=self._trusts_code)
+
+    def example(self, framework: TextFramework) -> Mapping[str, Array]:
+        """The tokens of the first test input."""
+        return framework.tokenize(self._samples[:1])
+
+    def graph_cases(self, framework: TextFramework) -> Iterator[Case]:
+        """Random tokens of all shapes, and the test inputs."""
+        random, max_batch = random_numbers(), self._spec.batching.max_batch
+        for batch, length in shapes_to_compare(max_batch, self._recipe.max_length):
+            tokens = framework.random_tokens(random, batch=batch, length=length)
+            name = f"random tokens {batch}x{length}"
+            yield Case(name, tokens, framework.answer(tokens), typical=False)
+        samples = self._samples
+        for begin in range(0, len(samples), max_batch):
+            yield _tokens_case("test inputs", framework, samples[begin : begin + max_batch])
+
+    @property
+    def _samples(self) -> list[Sample]:
+        """The test inputs as a tokenizer takes them."""
+        return [
+            test_input.text or (test_input.question or "", test_input.context or "")
+            for test_input in self._spec.test_inputs
+        ]
+
+    def _named_samples(self, framework: TextFramework) -> Iterator[tuple[str, Sample, bool]]:
+        """Each test input, the shortest there is and one that must be cut; and whether users send such."""
+        samples = self._samples
+        for number, sample in enumerate(samples, start=1):
+            yield f"test input {number}", sample, True
+        if framework.takes_nothing:
+            yield "an empty text", _with_text(samples[0], ""), False
+        texts = [sample if isinstance(sample, str) else sample[1] for sample in samples]
+        yield (
+            "a text to cut",
+            _with_text(samples[0], " ".join(texts * (self._recipe.max_length // 4 + 1))),
+            False,
+        )
+
+
+class TokensIn(TextLayout):
+    """The graph alone, which runs on every Python because it needs none."""
+
+    def cases(self, framework: TextFramework) -> Iterator[Case]:
+        """The tokens of each text alone, and those of all test inputs filled up to one length."""
+        for name, sample, typical in self._named_samples(framework):
+            yield _tokens_case(name, framework, [sample], typical=typical)
+        yield from rows_of(_tokens_case("test inputs, padded", framework, self._samples, typical=False))
+
+
+class TextsIn(TextLayout):
+    """An ensemble: the tokenizer in Python, the graph behind it."""
+
+    parts: ClassVar[tuple[str, ...]] = (TOKENIZER, ENCODER)
+    callers_send: ClassVar[tuple[TensorSpec, ...]] = (TEXT,)
+
+    def inputs(self, graph: SettledGraph) -> tuple[TensorSpec, ...]:
+        """Texts, whatever the graph takes."""
+        del graph
+        return self.callers_send
+
+    def outputs(self, graph: SettledGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
+        """What the graph gives, and what is to be known of its tokens."""
+        return (*graph.outputs, *_told(graph, framework))
+
+    def lay(
+        self, repository: Path, graph: SettledGraph, framework: TextFramework, workshop: Workshop
+    ) -> tuple[EnvironmentReport, ...]:
+        """A folder for each part."""
+        outputs = self.outputs(graph, framework)
+        steps = self._steps(graph, framework)
+        environment = self._add_tokenizer(repository, graph, framework, workshop)
+        self._add_graph(repository, ENCODER, graph, framework, workshop)
+        add_ensemble(
+            repository,
+            name=self._spec.name,
+            inputs=self.callers_send,
+            outputs=outputs,
+            steps=steps,
+            max_batch=self._spec.batching.max_batch,
+            response_cache=self._spec.triton.response_cache,
+        )
+        return (environment,)
+
+    def cases(self, framework: TextFramework) -> Iterator[Case]:
+        """Each text alone, and texts of different lengths in one request."""
+        for name, sample, typical in self._named_samples(framework):
+            yield self._case(name, framework, [sample], typical=typical)
+        together = self._samples[: self._spec.batching.max_batch]
+        if len(together) > 1:
+            yield self._case("test inputs in one request", framework, together, typical=False)
+
+    def _case(self, name: str, framework: TextFramework, samples: Sequence[Sample], *, typical: bool) -> Case:
+        told = framework.told_of_tokens
+        tokens = framework.tokenize(samples, extra=told)
+        expected = framework.answer({name: tokens[name] for name in framework.inputs})
+        inputs = {TEXT.name: np.array([[sample] for sample in samples], dtype=np.object_)}
+        return Case(name, inputs, expected | {name: tokens[name] for name in told}, typical=typical)
+
+    def _steps(self, graph: SettledGraph, framework: TextFramework) -> list[EnsembleStep]:
+        tokens = same_names(self._tokenizer_outputs(graph, framework))
+        return [
+            EnsembleStep(TOKENIZER, same_names(self.callers_send), tokens),
+            EnsembleStep(ENCODER, same_names(graph.inputs), same_names(graph.outputs)),
+        ]
+
+    def _tokenizer_outputs(self, graph: SettledGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
+        return tuple(dict.fromkeys((*graph.inputs, *_told(graph, framework))))
+
+    def _add_tokenizer(
+        self, repository: Path, graph: SettledGraph, framework: TextFramework, workshop: Workshop
+    ) -> EnvironmentReport:
+        outputs = self._tokenizer_outputs(graph, framework)
+        # Texts whose tokens nobody sees are padded together, and where tokens stand is not kept.
+        is_plain = not framework.told_of_tokens and set(outputs) <= {IDS, MASK}
+        version = add_python_model(
+            repository,
+            name=TOKENIZER,
+            code=TOKENIZER_CODE if is_plain else PASSAGE_CODE,
+            inputs=self.callers_send,
+            outputs=outputs,
+            batching=self._spec.batching,
+        )
+        (version / "tokenizer.json").write_text(framework.served_tokenizer(), encoding="utf-8")
+        return build_environment(
+            [installed_requirement("tokenizers")],
+            file=environment_file(repository, TOKENIZER),
+            cache_dir=workshop.cache_dir,
+            dependencies=False,  # they are for fetching tokenizers from the Hub
+        )
+
+
+class QuestionsIn(TextsIn):
+    """An ensemble whose last step looks for the answer among the graph's numbers."""
+
+    parts = (TOKENIZER, ENCODER, ANSWER)
+    callers_send = (QUESTION, CONTEXT)
+    _recipe: QuestionAnsweringRecipe
+
+    def outputs(self, graph: SettledGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
+        """The answer, and where it stands in the context."""
+        del graph, framework
+        return ANSWERS
+
+    def lay(
+        self, repository: Path, graph: SettledGraph, framework: TextFramework, workshop: Workshop
+    ) -> tuple[EnvironmentReport, ...]:
+        """The same parts, and the search for the answer."""
+        version = add_python_model(
+            repository,
+            name=ANSWER,
+            code=ANSWER_CODE,
+            inputs=(*graph.outputs, OFFSETS, CONTEXT),
+            outputs=ANSWERS,
+            batching=self._spec.batching,
+            around=Around(environment=False),
+        )
+        options = {"max_answer_tokens": self._recipe.max_answer_tokens}
+        (version / "answer.json").write_text(json.dumps(options) + "\n")
+        return super().lay(repository, graph, framework, workshop)
+
+    def _steps(self, graph: SettledGraph, framework: TextFramework) -> list[EnsembleStep]:
+        taken = same_names((*graph.outputs, OFFSETS, CONTEXT))
+        return [*super()._steps(graph, framework), EnsembleStep(ANSWER, taken, same_names(ANSWERS))]
+
+    def _tokenizer_outputs(self, graph: SettledGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
+        return (*graph.inputs, OFFSETS)
+
+    def _case(self, name: str, framework: TextFramework, samples: Sequence[Sample], *, typical: bool) -> Case:
+        inputs = {
+            tensor.name: np.array([[sample[column]] for sample in samples], dtype=np.object_)
+            for column, tensor in enumerate(self.callers_send)
+        }
+        answers = framework.best_answers(samples, max_answer_tokens=self._recipe.max_answer_tokens)
+        return Case(name, inputs, answers, typical=typical)
+
+
+def shapes_to_compare(max_batch: int, max_length: int) -> list[tuple[int, int]]:
+    """Batches and lengths at their bounds, odd ones between them; the largest is as large as needed only."""
+    shapes = [(1, 1), (1, 2), (2, 1), (3, 17), (1, max_length - 1), (2, max_length), (max_batch, 13)]
+    return sorted({(min(batch, max_batch), min(length, max_length)) for batch, length in shapes})
+
+
+def _tokens_case(
+    name: str, framework: TextFramework, samples: Sequence[Sample], *, typical: bool = True
+) -> Case:
+    tokens = framework.tokenize(samples)
+    return Case(name, tokens, framework.answer(tokens), typical=typical)
+
+
+def _told(graph: SettledGraph, framework: TextFramework) -> list[TensorSpec]:
+    """What callers are told of tokens; the graph may take some of it in a type of its own."""
+    known = TOLD_OF_TOKENS | {tensor.name: tensor for tensor in graph.inputs}
+    return [known[name] for name in framework.told_of_tokens]
+
+
+def _with_text(sample: Sample, text: str) -> Sample:
+    """Another text; of a question with its context, another context."""
+    return text if isinstance(sample, str) else (sample[0], text)

@@ -1,0 +1,194 @@
+"""torchscript: a module that torch.jit has saved, or one that a function beside model.yaml makes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from catalog.documents import Document, closest
+from catalog.errors import FileProblem, InvalidFilesError
+from catalog.manifests import TensorSpec
+from catalog.models import ModelSpec
+from catalog.recipes import TorchScriptRecipe
+from model_build.answers import Answer, compare_answers
+from model_build.cases import Case, join_cases
+from model_build.graphs.records import SettledGraph
+from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
+from model_build.inputs.rows import Row, read_rows
+from model_build.parity import describe_parity
+from model_build.progress import Steps
+from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.given import describe_cases, lay_graph
+
+if TYPE_CHECKING:
+    from model_build.exporters.torchscript import TracedModule
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The module that will be served, and the answers it is compared with."""
+
+    served: TracedModule
+    original: Answer
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A module before it is known what it will be asked."""
+
+    arguments: tuple[str, ...] | None
+    make: Callable[[Mapping[str, Array]], _Made]
+
+
+class TorchScript:
+    """The recipe for one model."""
+
+    tools = ("torch",)
+
+    def __init__(self, model: Document[ModelSpec], recipe: TorchScriptRecipe) -> None:
+        self._model = model
+        self._recipe = recipe
+        self._max_batch = model.record.batching.max_batch
+
+    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
+        """Load or trace the module, compare it with itself and the original, and lay the repository."""
+        source = workshop.source.folder
+        folder = workshop.folder / "graph"
+        load = self._load_file if self._recipe.file is not None else self._load_entry
+        loaded = steps.run("load", lambda: load(source, folder), _describe_arguments)
+        rows = self._rows(loaded.arguments)
+        made = steps.run("make module", lambda: loaded.make(self._example(rows)), _describe_module)
+        cases = steps.run("answer", lambda: self._cases(rows, made.original), describe_cases)
+        inputs, outputs = self._tensors(rows, cases, made.served.inputs)
+        accept = self._model.record.accept
+        parity = steps.run(
+            "compare graph",
+            lambda: compare_answers(made.served.answer, cases, accept, max_batch=self._max_batch),
+            describe_parity,
+        )
+        settled = SettledGraph(
+            folder=folder,
+            backend="pytorch",
+            precision="fp32",
+            inputs=inputs,
+            outputs=outputs,
+            parity=parity,
+            batches=self._max_batch > 0,
+        )
+        return lay_graph(settled, cases, workshop, steps)
+
+    def _load_file(self, source: Path, folder: Path) -> _Loaded:
+        # torch takes seconds to import, and a build that finds its artifact does not need it.
+        from model_build.exporters.torchscript import FILE_NAME, load_torchscript  # noqa: PLC0415
+        from model_build.exporters.torchscript_safety import check_torchscript  # noqa: PLC0415
+
+        file = source / str(self._recipe.file)
+        check_torchscript(file)
+        folder.mkdir(parents=True)
+        shutil.copyfile(file, folder / FILE_NAME)
+        module = load_torchscript(folder / FILE_NAME)
+        return _Loaded(module.inputs, lambda _: _Made(module, module.answer))
+
+    def _load_entry(self, source: Path, folder: Path) -> _Loaded:
+        from model_build.exporters import torchscript  # noqa: PLC0415 - as above
+        from model_build.exporters.entry_points import call_entry, load_entry  # noqa: PLC0415
+
+        home, entry = self._model.file.parent, str(self._recipe.entry)
+        function = load_entry(home, entry)
+        file = home / entry.partition(":")[0]
+        module = call_entry(lambda: torchscript.make_module(function, source), file)
+
+        def make(example: Mapping[str, Array]) -> _Made:
+            named = call_entry(lambda: torchscript.name_tensors(module, example), file)
+            traced = torchscript.trace_module(named, example)
+            saved = torchscript.save_torchscript(traced, folder)
+            return _Made(torchscript.load_torchscript(saved, outputs=traced.outputs), named.answer)
+
+        return _Loaded(torchscript.known_arguments(module), make)
+
+    def _rows(self, arguments: Sequence[str] | None) -> list[Row]:
+        """The test inputs; where model.yaml describes every tensor of forward, they can be random numbers."""
+        said = self._model.record.tensors
+        whole = [
+            TensorSpec(name=name, datatype=item.datatype, shape=item.shape)
+            for name, item in said.items()
+            if item.datatype is not None and item.shape is not None and name in (arguments or ())
+        ]
+        is_told = bool(whole) and len(whole) == len(arguments or ())
+        rows = read_rows(self._model, whole if is_told else None)
+        problems = [fault for row in rows for fault in self._name_faults(row, arguments or tuple(row.inputs))]
+        if problems:
+            raise InvalidFilesError(dict.fromkeys(problems))
+        return rows
+
+    def _example(self, rows: Sequence[Row]) -> dict[str, Array]:
+        """What the module is traced with: two rows, because a size of one may be taken for a constant."""
+        batches = self._max_batch > 0
+        first = Case("", rows[0].batch(rows[0].inputs, batches=batches), {})
+        return dict(join_cases([first, first]).inputs if batches else first.inputs)
+
+    def _cases(self, rows: Sequence[Row], original: Answer) -> list[Case]:
+        batches = self._max_batch > 0
+        return [row.case(original(row.batch(row.inputs, batches=batches)), batches=batches) for row in rows]
+
+    def _tensors(
+        self, rows: Sequence[Row], cases: Sequence[Case], order: Sequence[str]
+    ) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+        inputs = {spec.name: spec for spec in tensors_of_rows(self._model, rows)}
+        answered = [
+            Row(row.name, row.path, row.inputs, self._unbatched(case))
+            for row, case in zip(rows, cases, strict=True)
+        ]
+        outputs = tensors_of_rows(self._model, answered, of_outputs=True)
+        return narrow_tensors(self._model, [inputs[name] for name in order], outputs)
+
+    def _unbatched(self, case: Case) -> Mapping[str, Array]:
+        if self._max_batch == 0:
+            return case.expected
+        for name, array in case.expected.items():
+            if array.shape[:1] != (1,):
+                raise InvalidFilesError(
+                    [
+                        self._model.problem(
+                            ("batching", "max_batch"),
+                            f"for one row {name} is {list(array.shape)}, which is no batch of one",
+                            remedy="write `batching: {max_batch: 0}`, or let the module answer row by row",
+                        )
+                    ]
+                )
+        return {name: array[0] for name, array in case.expected.items()}
+
+    def _name_faults(self, row: Row, arguments: Sequence[str]) -> list[FileProblem]:
+        faults = []
+        takes = f"the module's forward takes {', '.join(arguments)}"
+        for name in row.inputs:
+            if name not in arguments:
+                nearest = closest(name, arguments)
+                faults.append(
+                    self._model.problem(
+                        (*row.path, "inputs", name),
+                        takes,
+                        remedy=f"did you mean {nearest!r}?" if nearest else "correct the name",
+                    )
+                )
+        missing = [name for name in arguments if name not in row.inputs]
+        if missing:
+            faults.append(
+                self._model.problem(row.path, f"{', '.join(missing)} is missing; {takes}", remedy="add it")
+            )
+        return faults
+
+
+def _describe_arguments(loaded: _Loaded) -> str:
+    return f"forward takes {', '.join(loaded.arguments or ('any name',))}"
+
+
+def _describe_module(made: _Made) -> str:
+    return f"{', '.join(made.served.inputs)} -> {', '.join(made.served.outputs) or 'as it answers'}"

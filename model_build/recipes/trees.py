@@ -1,0 +1,209 @@
+"""trees: models of XGBoost, LightGBM and scikit-learn for Triton's FIL backend, which runs on CPU and GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.documents import Document
+from catalog.errors import InvalidFilesError, UsageError
+from catalog.manifests import TensorSpec
+from catalog.models import ModelSpec
+from catalog.recipes import TreesRecipe
+from catalog.targets import Target, release_of
+from model_build.answers import compare_answers
+from model_build.cases import Case
+from model_build.graphs.records import SettledGraph
+from model_build.inputs.narrowing import narrow_tensors
+from model_build.inputs.rows import read_rows
+from model_build.parity import describe_parity
+from model_build.progress import Steps
+from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.given import describe_cases, lay_graph
+
+if TYPE_CHECKING:
+    from model_build.exporters.tree_libraries import Trees
+
+Array = NDArray[Any]
+INPUT, OUTPUT = "input__0", "output__0"
+PICKLE_SUFFIXES = (".pkl", ".pickle", ".joblib")
+CHECKPOINTS_SINCE = "24.03"
+"""The release whose FIL reads checkpoints of treelite 4."""
+THRESHOLD = 0.5
+
+
+class TreesForFil:
+    """The recipe for one model."""
+
+    tools = ("treelite", "xgboost-cpu", "lightgbm", "scikit-learn")
+
+    def __init__(self, model: Document[ModelSpec], recipe: TreesRecipe) -> None:
+        self._model = model
+        self._recipe = recipe
+        spec = model.record
+        is_pickle = recipe.library == "scikit-learn" or recipe.file.endswith(PICKLE_SUFFIXES)
+        problems = []
+        if is_pickle and spec.trust.pickle is None:
+            problems.append(
+                model.problem(
+                    ("recipe", "file"),
+                    f"{recipe.file} is a pickle, which can run any code when loaded",
+                    remedy="write `trust: {pickle: <why this is all right>}`, or convert it with treelite",
+                )
+            )
+        if spec.batching.max_batch == 0:
+            problems.append(
+                model.problem(
+                    ("batching", "max_batch"),
+                    "the rows of a request are always a batch for the FIL backend",
+                    remedy="write the largest number of rows, such as 1024",
+                )
+            )
+        if problems:
+            raise InvalidFilesError(problems)
+
+    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
+        """Load the trees, ask their library, compare, and lay the repository."""
+        trees = steps.run("load", lambda: self._load(workshop), _describe)
+        answer = self._answer(trees)
+        inputs, outputs = self._tensors(trees, answer)
+        cases = steps.run("answer", lambda: self._cases(trees, answer, inputs, outputs), describe_cases)
+        folder = workshop.folder / "graph"
+        form = trees.save(folder)
+        _check_release(form, workshop.target)
+        parity = steps.run(
+            "compare graph",
+            lambda: compare_answers(
+                lambda request: {OUTPUT: _shaped(_run(trees, request[INPUT]), answer)},
+                cases,
+                self._model.record.accept,
+                max_batch=self._model.record.batching.max_batch,
+            ),
+            describe_parity,
+        )
+        settled = SettledGraph(
+            folder=folder,
+            backend="fil",
+            precision="fp32",
+            inputs=inputs,
+            outputs=outputs,
+            parity=parity,
+            parameters=_parameters(form, answer),
+        )
+        return lay_graph(settled, cases, workshop, steps)
+
+    def _load(self, workshop: Workshop) -> Trees:
+        # The libraries take time to import, and a build that finds its artifact does not need them.
+        from model_build.exporters.tree_libraries import library_of, load_trees  # noqa: PLC0415
+
+        file: Path = workshop.source.folder / self._recipe.file
+        found = library_of(file)
+        if self._recipe.library not in (None, found):
+            raise InvalidFilesError(
+                [
+                    self._model.problem(
+                        ("recipe", "library"),
+                        f"{file.name} is a model of {found}, not of {self._recipe.library}",
+                        remedy="remove this key, or correct it",
+                    )
+                ]
+            )
+        return load_trees(file, found, trusted=self._model.record.trust.pickle is not None)
+
+    def _answer(self, trees: Trees) -> str:
+        asked = self._recipe.answer
+        answer = asked or ("probabilities" if trees.task else "value")
+        fault = None
+        if answer in ("class", "probabilities") and trees.task is None:
+            fault = "this model is no classifier", "write `answer: value`"
+        elif answer == "probabilities" and not trees.gives_probabilities:
+            fault = (
+                "FIL does not give this objective's probabilities as its library does",
+                "write `answer: class`",
+            )
+        elif answer == "value" and trees.task == "multi-class":
+            fault = (
+                "this model tells several classes apart",
+                "write `answer: class` or `answer: probabilities`",
+            )
+        if fault is not None:
+            path = ("recipe", "answer") if asked else ("recipe",)
+            raise InvalidFilesError([self._model.problem(path, fault[0], remedy=fault[1])])
+        return answer
+
+    def _tensors(self, trees: Trees, answer: str) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+        width = max(2, trees.class_count) if answer == "probabilities" else 1
+        labels = trees.classes if answer == "probabilities" and len(trees.classes) == width else ()
+        return narrow_tensors(
+            self._model,
+            [TensorSpec(name=INPUT, datatype="FP32", shape=(trees.features,))],
+            [TensorSpec(name=OUTPUT, datatype="FP32", shape=(width,), labels=labels)],
+        )
+
+    def _cases(
+        self,
+        trees: Trees,
+        answer: str,
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+    ) -> list[Case]:
+        cases = []
+        for row in read_rows(self._model, inputs, outputs):
+            scores = trees.scores(row.batch(row.inputs, batches=True)[INPUT])
+            if trees.class_count == 1:
+                scores = scores[:, -1:]  # the second of two, for what the library gives as two
+            case = row.case({OUTPUT: _shaped(scores, answer)}, batches=True)
+            expected = case.expected[OUTPUT]
+            flat = expected if answer == "probabilities" else expected.reshape(len(expected))
+            cases.append(replace(case, expected={OUTPUT: flat}))
+        return cases
+
+
+def _run(trees: Trees, rows: Array) -> Array:
+    """What FIL computes of the trees."""
+    import treelite  # noqa: PLC0415 - as above
+
+    answers = treelite.gtil.predict(trees.model, rows.astype(trees.model.input_type))
+    return np.asarray(answers).reshape(len(rows), -1)
+
+
+def _shaped(scores: Array, answer: str) -> Array:
+    """Scores as FIL answers them: an output of one number a row has no dimension for it."""
+    if answer == "probabilities":
+        both = np.concatenate([1 - scores, scores], axis=1) if scores.shape[1] == 1 else scores
+        return both.astype(np.float32)
+    if answer == "class":
+        chosen = scores.argmax(axis=1) if scores.shape[1] > 1 else scores[:, 0] > THRESHOLD
+        return np.asarray(chosen).astype(np.float32)
+    return scores[:, 0].astype(np.float32)
+
+
+def _parameters(form: str, answer: str) -> Mapping[str, str]:
+    """What FIL has to be told. Releases before 25.09 know is_classifier by its older name."""
+    is_classifier = "false" if answer == "value" else "true"
+    parameters = {
+        "model_type": form,
+        "is_classifier": is_classifier,
+        "output_class": is_classifier,
+        "predict_proba": "true" if answer == "probabilities" else "false",
+    }
+    return parameters if answer == "value" else {**parameters, "threshold": str(THRESHOLD)}
+
+
+def _check_release(form: str, target: Target) -> None:
+    release = release_of(str(target))
+    if form == "treelite_checkpoint" and release is not None and release < CHECKPOINTS_SINCE:
+        raise UsageError(
+            f"FIL in Triton {release} cannot read the checkpoints of treelite 4",
+            remedy=f"choose Triton {CHECKPOINTS_SINCE} or later for the endpoint, or a model of LightGBM's",
+        )
+
+
+def _describe(trees: Trees) -> str:
+    kind = f"{trees.task} classifier" if trees.task else "values"
+    return f"{trees.library}, {trees.model.num_tree} trees, {trees.features} features, {kind}"

@@ -1,0 +1,154 @@
+"""vllm: a language model for Triton's vLLM backend: its weights, and the arguments of vLLM's engine.
+
+The backend answers a request in parts (a decoupled model), which SageMaker's front end refuses until it is
+told otherwise: from release 25.03 on, SAGEMAKER_TRITON_INFERENCE_TYPE=generate makes it ask for one answer.
+vLLM is told an absolute path, so such an artifact is for endpoints of one model, whose path is known.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catalog.documents import Document, closest
+from catalog.errors import FileProblem, InvalidFilesError, UsageError
+from catalog.manifests import TensorSpec
+from catalog.models import ModelSpec
+from catalog.recipes import VllmRecipe
+from catalog.targets import Target, release_of
+from model_build.archive import is_safe_name
+from model_build.cases import Case
+from model_build.errors import SourceError
+from model_build.progress import Steps
+from model_build.recipes.base import LaidRepository, Workshop
+from model_build.repository.parts import Around, add_vllm_model
+from model_build.sources import wanted_files
+
+GENERATE_SINCE = "25.03"
+"""The release whose SageMaker front end can ask a model that answers in parts."""
+MODEL_ROOT = "/opt/ml/model"
+"""Where SageMaker lays the archive of an endpoint with one model."""
+FILLED_IN = ("model", "tokenizer", "revision", "tokenizer_revision", "code_revision", "download_dir")
+SAFE_FORMATS = ("auto", "safetensors")
+COMMON_ARGUMENTS = (
+    "block_size", "compilation_config", "cpu_offload_gb", "disable_custom_all_reduce", "disable_log_stats",
+    "disable_sliding_window", "distributed_executor_backend", "dtype", "enable_chunked_prefill",
+    "enable_lora", "enable_prefix_caching", "enable_sleep_mode", "enforce_eager", "generation_config",
+    "gpu_memory_utilization", "hf_overrides", "kv_cache_dtype", "limit_mm_per_prompt", "load_format",
+    "max_logprobs", "max_model_len", "max_num_batched_tokens", "max_num_seqs", "mm_processor_kwargs",
+    "model_impl", "num_gpu_blocks_override", "override_generation_config", "pipeline_parallel_size",
+    "quantization", "rope_scaling", "rope_theta", "scheduling_policy", "seed", "served_model_name",
+    "skip_tokenizer_init", "swap_space", "tensor_parallel_size", "tokenizer_mode", "trust_remote_code",
+)  # fmt: skip
+"""Arguments that engines of several years have; what is near one of them and not it, is misspelt."""
+_POSITIVE = (
+    "max_model_len",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "pipeline_parallel_size",
+    "tensor_parallel_size",
+)
+
+INPUTS = (TensorSpec(name="text_input", datatype="BYTES", shape=(1,)),)
+OUTPUTS = (TensorSpec(name="text_output", datatype="BYTES", shape=(-1,)),)
+
+
+class VllmModel:
+    """The recipe for one model."""
+
+    tools = ()
+
+    def __init__(self, model: Document[ModelSpec], recipe: VllmRecipe) -> None:
+        self._model = model
+        self._recipe = recipe
+        problems = list(_faults(model, recipe.engine))
+        if problems:
+            raise InvalidFilesError(problems)
+
+    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
+        """Lay the weights and the engine's arguments."""
+        repository = workshop.folder / "repository"
+        steps.run("repository", lambda: self._lay(repository, workshop), lambda size: f"{size / 1e9:.1f} GB")
+        return LaidRepository(
+            folder=repository,
+            entry=self._model.record.name,
+            target=Target(workshop.target.hardware),
+            inputs=INPUTS,
+            outputs=OUTPUTS,
+            parity=(),
+            cases=[
+                Case(text, {INPUTS[0].name: np.array([text], np.object_)}, {})
+                for text in self._model.record.test_texts
+            ],
+        )
+
+    def _lay(self, repository: Path, workshop: Workshop) -> int:
+        spec = self._model.record
+        engine = {"model": f"{MODEL_ROOT}/{spec.name}/1", **self._recipe.engine}
+        version = add_vllm_model(repository, name=spec.name, engine=engine, around=Around(model=self._model))
+        source = workshop.source.folder
+        names = wanted_files(spec).among(source)
+        for name in names:
+            if not is_safe_name(name) or (version / name).exists():
+                raise SourceError(f"{spec.source}: {name} cannot lie in a Triton repository")
+            (version / name).parent.mkdir(parents=True, exist_ok=True)
+            _place((source / name).resolve(), version / name)
+        return sum((version / name).stat().st_size for name in names)
+
+
+def require_generate(targets: Sequence[Target]) -> None:
+    """Raise UsageError where no release that is built for can serve such a model; asked before a fetch."""
+    releases = [release for target in targets if (release := release_of(str(target)))]
+    old = [release for release in releases if release < GENERATE_SINCE]
+    if old and len(old) == len(releases):
+        raise UsageError(
+            f"SageMaker's front end of Triton {max(old)} refuses models that answer in parts, as vLLM's do",
+            remedy=f"choose Triton {GENERATE_SINCE} or later, with SAGEMAKER_TRITON_INFERENCE_TYPE=generate",
+        )
+
+
+def _faults(model: Document[ModelSpec], engine: Mapping[str, Any]) -> Iterator[FileProblem]:
+    for key, value in engine.items():
+        fault = _fault(model.record, key, value)
+        if fault is not None:
+            yield model.problem(("recipe", "engine", key), fault[0], remedy=fault[1])
+
+
+def _fault(spec: ModelSpec, key: str, value: Any) -> tuple[str, str] | None:
+    if key in FILLED_IN:
+        return "the build fills this in: the weights come from `source`", "remove it"
+    if key == "trust_remote_code" and value and spec.trust.remote_code is None:
+        return "code of the model's repository is not trusted", "write `trust: {remote_code: <why>}` too"
+    if key == "load_format" and value not in SAFE_FORMATS and spec.trust.pickle is None:
+        return f"{value!r} may be a pickle, and only safetensors are fetched", "write `load_format: auto`"
+    if key == "enable_lora" and value:
+        return "adapters need a file of their own beside the weights, which is not laid", "remove it"
+    return _value_fault(key, value)
+
+
+def _value_fault(key: str, value: Any) -> tuple[str, str] | None:
+    if key == "gpu_memory_utilization" and not (_is_number(value) and 0 < value <= 1):
+        return f"{value!r} is no share of the memory", "write a number above 0, at most 1"
+    if key in _POSITIVE and not (_is_number(value) and value == int(value) and value >= 1):
+        return f"{value!r} is no count", "write a whole number, at least 1"
+    nearest = closest(key, COMMON_ARGUMENTS)
+    if key not in COMMON_ARGUMENTS and (nearest is not None or "-" in key):
+        return "vLLM's engine has no such argument", f"did you mean '{nearest or key.replace('-', '_')}'?"
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _place(original: Path, copy: Path) -> None:
+    """Weights of many gigabytes are not written twice where the disk is the same."""
+    try:
+        os.link(original, copy)
+    except OSError:
+        shutil.copyfile(original, copy)

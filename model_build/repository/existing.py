@@ -1,0 +1,154 @@
+"""A config.pbtxt that people have written: read, held against the graph and model.yaml, and completed.
+
+Their text stays as it is, byte for byte. What is missing and has to be there stands below it, and what
+contradicts the graph or model.yaml is named with both places.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import text_format
+
+from catalog.documents import Document, FieldPath
+from catalog.errors import FileProblem, InvalidFilesError
+from catalog.models import ModelSpec
+from catalog.yaml_reading import field_text
+from model_build.repository.config import model_config_schema, parse_config
+from model_build.repository.locating import FieldPlace, field_lines, line_of
+
+ADDED = "\n# Added by the build, because the model needs it and nothing above says it.\n"
+
+CHOICES: tuple[tuple[FieldPath, tuple[str, ...]], ...] = (
+    (("batching", "queue_delay_us"), ("dynamic_batching", "max_queue_delay_microseconds")),
+    (("batching", "preferred_sizes"), ("dynamic_batching", "preferred_batch_size")),
+    (("batching", "keep_order"), ("dynamic_batching", "preserve_ordering")),
+    (("batching", "priorities", "levels"), ("dynamic_batching", "priority_levels")),
+    (("batching", "priorities", "default"), ("dynamic_batching", "default_priority_level")),
+    (("batching", "queue"), ("dynamic_batching", "default_queue_policy")),
+    (("batching", "dynamic"), ("dynamic_batching",)),
+    (("triton", "instances"), ("instance_group",)),
+    (("triton", "sequences"), ("sequence_batching",)),
+    (("triton", "response_cache"), ("response_cache", "enable")),
+    (("triton", "warm_up"), ("model_warmup",)),
+    (("triton", "versions"), ("version_policy",)),
+    (("triton", "optimization", "graph_level"), ("optimization", "graph", "level")),
+    (("triton", "optimization", "cuda_graphs"), ("optimization", "cuda", "graphs")),
+    (("triton", "optimization", "pinned_memory"), ("optimization", "input_pinned_memory")),
+    (("triton", "optimization", "pinned_memory"), ("optimization", "output_pinned_memory")),
+)
+"""What both files can say: the field of model.yaml, and that of config.pbtxt."""
+_NEEDED = (
+    "name",
+    "max_batch_size",
+    "default_model_filename",
+    "cc_model_filenames",
+    "model_transaction_policy",
+)
+"""Fields that follow from the model, and not from anybody's choice."""
+
+
+@dataclass(frozen=True)
+class ExistingConfig:
+    """The author's text and what it says."""
+
+    model: Document[ModelSpec]
+    file: Path
+    text: str
+    message: Any
+    lines: Mapping[FieldPlace, int]
+
+    @property
+    def said(self) -> set[str]:
+        """The fields that stand in it, even with the value that they have anyway."""
+        return {str(place[0]) for place in self.lines}
+
+    def problem(self, message: str, remedy: str, *place: str | int) -> FileProblem:
+        """A fault at a field of the text."""
+        field = field_text(tuple(part for part in place if isinstance(part, str)))
+        return FileProblem(self.file, line_of(self.lines, *place), field, message, remedy)
+
+
+def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
+    """The config.pbtxt that a model's file names, or None; InvalidFilesError where it is none."""
+    name = model.record.triton.config
+    if name is None:
+        return None
+    file = model.file.parent / name
+    try:
+        text = file.read_bytes().decode("utf-8")
+        return ExistingConfig(model, file, text, parse_config(text), field_lines(text))
+    except FileNotFoundError:
+        problem = model.problem(
+            ("triton", "config"), f"there is no file {name} beside it", remedy="add it, or correct its name"
+        )
+    except UnicodeDecodeError as error:
+        problem = FileProblem(file, None, "", f"byte {error.start} is not UTF-8", "save it as UTF-8")
+    except text_format.ParseError as error:
+        column = f"column {error.GetColumn()}: " if error.GetColumn() else ""
+        problem = FileProblem(file, error.GetLine(), "", f"{column}{_without_place(error)}", _hint(error))
+    raise InvalidFilesError([problem]) from None
+
+
+def complete_existing(existing: ExistingConfig, wanted: Any) -> str:
+    """The author's text, and below it what is missing."""
+    missing = _missing(existing, wanted)
+    if not missing.ListFields():
+        return existing.text
+    return existing.text.rstrip("\n") + "\n" + ADDED + text_format.MessageToString(missing)
+
+
+def _missing(existing: ExistingConfig, wanted: Any) -> Any:
+    theirs, missing = existing.message, model_config_schema().ModelConfig()
+    said = existing.said
+    if not said & {"backend", "platform"}:
+        missing.backend, missing.platform = wanted.backend, wanted.platform
+    asked = {place[0] for path, place in CHOICES if is_written(existing.model, path)}
+    for field, value in wanted.ListFields():
+        if field.name in said or field.name not in (*_NEEDED, *asked, *_follows(wanted)):
+            continue
+        if field.is_repeated or field.message_type is not None:
+            getattr(missing, field.name).MergeFrom(value)
+        else:
+            setattr(missing, field.name, value)
+    for key in sorted(set(wanted.parameters) - set(theirs.parameters)):
+        missing.parameters[key].CopyFrom(wanted.parameters[key])
+    for name in ("input", "output"):
+        known = {tensor.name for tensor in getattr(theirs, name)} | _filled_in(theirs)
+        getattr(missing, name).extend(tensor for tensor in getattr(wanted, name) if tensor.name not in known)
+    return missing
+
+
+def _follows(wanted: Any) -> tuple[str, ...]:
+    """Fields that follow from the graph where it was made for something special."""
+    return ("optimization",) if wanted.optimization.HasField("execution_accelerators") else ()
+
+
+def _filled_in(config: Any) -> set[str]:
+    """Inputs of the graph that Triton makes itself."""
+    return {
+        *(control.name for control in config.sequence_batching.control_input),
+        *(state.input_name for state in config.sequence_batching.state),
+        *(state.output_name for state in config.sequence_batching.state),
+        *(name for batch_input in config.batch_input for name in batch_input.target_name),
+    }
+
+
+def is_written(model: Document[ModelSpec], path: FieldPath) -> bool:
+    """Whether a model's file says something itself, rather than leave it at its default."""
+    return path in model.lines
+
+
+def _without_place(error: text_format.ParseError) -> str:
+    """protobuf's words without the place and the whole line, which stand elsewhere or in the file."""
+    return re.sub(r"^'.*': ", "", str(error).split(" : ", 1)[-1].strip(), flags=re.DOTALL)
+
+
+def _hint(error: text_format.ParseError) -> str:
+    if "no field named" in str(error):
+        return "the fields are those of Triton's model_config.proto"
+    return "write it as protobuf's text format asks"

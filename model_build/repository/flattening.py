@@ -1,0 +1,129 @@
+"""The models of other artifacts in one repository: what becomes of their names, steps and packages.
+
+Multi-model hosting finds an archive's one ensemble by its text, so an ensemble within an ensemble cannot be:
+its parts are taken out, named <model>-<part>, and its steps become steps of the whole.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import text_format
+
+from model_build.archive import sha256_of
+from model_build.environments.packing import ARCHIVE_NAME, PARAMETER, PARAMETER_VALUE
+from model_build.repository.config import CONFIG_NAME, parse_config, read_config, write_config
+from model_build.repository.parts import EnsembleStep
+
+
+@dataclass(frozen=True)
+class MemberFolder:
+    """An artifact that was unpacked."""
+
+    name: str
+    entry: str
+    folder: Path
+
+    @property
+    def config(self) -> Any:
+        """The configuration of the model that its callers ask."""
+        return read_config(self.folder / self.entry / CONFIG_NAME)
+
+    def part_name(self, part: str) -> str:
+        """What one of its models is called in the whole."""
+        return self.name if part == self.entry else f"{self.name}-{part}"
+
+
+def flat_steps(
+    member: MemberFolder, index: int, inputs: Mapping[str, str], outputs: Mapping[str, str]
+) -> Iterator[EnsembleStep]:
+    """The steps that one use of a member comes to; tensors between its own parts get names of their own."""
+    config = member.config
+    if not config.ensemble_scheduling.step:
+        yield EnsembleStep(member.name, dict(inputs), dict(outputs))
+        return
+    outer = {**inputs, **outputs}
+
+    def renamed(tensor: str) -> str:
+        return outer.get(tensor, f"step{index + 1}-{tensor}")
+
+    for step in config.ensemble_scheduling.step:
+        yield EnsembleStep(
+            member.part_name(step.model_name),
+            {own: renamed(tensor) for own, tensor in sorted(step.input_map.items())},
+            {own: renamed(tensor) for own, tensor in sorted(step.output_map.items())},
+        )
+
+
+def needed_steps(steps: Sequence[EnsembleStep], outputs: Collection[str]) -> list[EnsembleStep]:
+    """The steps without what nobody takes: Triton refuses an ensemble that makes a tensor for nothing."""
+    needed, wanted = [], set(outputs)
+    for step in reversed(steps):
+        made = {own: tensor for own, tensor in step.outputs.items() if tensor in wanted}
+        if made:
+            needed.append(EnsembleStep(step.model, step.inputs, made))
+            wanted |= set(step.inputs.values())
+    return needed[::-1]
+
+
+def copy_parts(member: MemberFolder, repository: Path, needed: Collection[str]) -> None:
+    """Copy the models that are needed, each under its name in the whole."""
+    for part in sorted(entry for entry in member.folder.iterdir() if entry.is_dir()):
+        name = member.part_name(part.name)
+        if name in needed and not (repository / name).exists():
+            shutil.copytree(part, repository / name)
+            _rename(repository / name)
+
+
+def share_environments(repository: Path) -> dict[str, str]:
+    """Keep one of several archives of packages that are the same; the model of each, and whose it uses.
+
+    Triton unpacks an archive once however many models name it, so they also start faster. Its documents
+    leave open what lies outside of a model's folder only for repositories that are not on a disk; on
+    SageMaker they always are, and the check by serving shows that it loads.
+    """
+    first: dict[str, str] = {}
+    used: dict[str, str] = {}
+    for file in sorted(repository.glob(f"*/{ARCHIVE_NAME}")):
+        name = file.parent.name
+        kept = used[name] = first.setdefault(sha256_of(file), name)
+        if kept != name:
+            config = file.parent / CONFIG_NAME
+            if read_config(config).parameters[PARAMETER].string_value != PARAMETER_VALUE:
+                used[name] = name  # it names another file, and this one is its own affair
+                continue
+            shared = f"$$TRITON_MODEL_DIRECTORY/../{kept}/{ARCHIVE_NAME}"
+            config.write_text(
+                config.read_text(encoding="utf-8").replace(PARAMETER_VALUE, shared), encoding="utf-8"
+            )
+            file.unlink()
+    return used
+
+
+def _rename(folder: Path) -> None:
+    """Give a configuration its folder's name, and leave the rest of its text alone if that can be."""
+    file = folder / CONFIG_NAME
+    text = file.read_bytes().decode("utf-8")
+    config = parse_config(text)
+    if config.name in ("", folder.name):
+        return
+    changed = re.sub(
+        rf'^(name\s*:\s*)"{re.escape(config.name)}"', rf'\g<1>"{folder.name}"', text, count=1, flags=re.M
+    )
+    config.name = folder.name
+    if _says(changed, config):
+        file.write_bytes(changed.encode("utf-8"))
+    else:
+        write_config(config, folder)
+
+
+def _says(text: str, config: Any) -> bool:
+    try:
+        return bool(parse_config(text) == config)
+    except text_format.ParseError:
+        return False

@@ -1,0 +1,79 @@
+"""Where the copies of a model run, and what they may do there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from catalog.documents import Fault
+from catalog.targets import Target
+from catalog.triton_options import InstanceGroup, TritonOptions
+from model_build.repository.config import model_config_schema
+
+PROCESSOR = "cpu"
+
+
+def place_instances(config: Any, triton: TritonOptions, *, gpu: bool) -> None:
+    """The copies of a model; one, on the GPU if the model is built for one, where nothing is said."""
+    kinds = model_config_schema().ModelInstanceGroup
+    for group in triton.instances or (InstanceGroup(),):
+        on_gpu = gpu and group.device != PROCESSOR
+        config.instance_group.add(
+            count=group.count,
+            kind=kinds.KIND_GPU if on_gpu else kinds.KIND_CPU,
+            gpus=group.gpus,
+            profile=group.profiles,
+        )
+
+
+def instance_faults(triton: TritonOptions, target: Target, profiles: int | None = None) -> Iterator[Fault]:
+    """Groups that ask for what the target or the engine does not have; `profiles` is how many that has."""
+    for index, group in enumerate(triton.instances):
+        place = ("triton", "instances", index)
+        if target.hardware == PROCESSOR and (group.gpus or group.device == "gpu"):
+            yield Fault(
+                (*place, "gpus" if group.gpus else "device"),
+                "it is built for a processor here, and asks for a GPU",
+                "remove it, or serve the model on an instance type with a GPU",
+            )
+        if profiles is not None:
+            for number, name in enumerate(group.profiles):
+                if int(name) >= profiles:
+                    yield Fault(
+                        (*place, "profiles", number),
+                        f"the engine has {profiles} profiles, counted from 0",
+                        "name one of these",
+                    )
+
+
+def optimize(config: Any, triton: TritonOptions, accelerator: str | None) -> None:
+    """What the backend may do with a graph; nothing is written where nothing is asked.
+
+    `accelerator` is what ONNX Runtime hands the graph to on processors.
+    """
+    asked, optimization = triton.optimization, config.optimization
+    if asked.graph_level is not None:
+        optimization.graph.SetInParent()
+        optimization.graph.level = asked.graph_level
+    if asked.cuda_graphs:
+        optimization.cuda.graphs = True
+    if asked.pinned_memory is not None:
+        for pinned in (optimization.input_pinned_memory, optimization.output_pinned_memory):
+            pinned.SetInParent()
+            pinned.enable = asked.pinned_memory
+    if accelerator is not None:
+        optimization.execution_accelerators.cpu_execution_accelerator.add(name=accelerator)
+
+
+def choose_versions(config: Any, triton: TritonOptions) -> None:
+    """Which versions are served; Triton's default, the newest, is not written."""
+    versions = triton.versions
+    if versions is None:
+        return
+    policy = config.version_policy
+    if versions.all:
+        policy.all.SetInParent()
+    elif versions.specific:
+        policy.specific.versions.extend(sorted(set(versions.specific)))
+    else:
+        policy.latest.num_versions = versions.latest or 1

@@ -1,0 +1,104 @@
+"""Where each field of a config.pbtxt stands in its text, so that a fault can name the line.
+
+protobuf reads the text and says where it cannot; of what it has read it keeps no places. This follows the
+grammar of protobuf's text format (names, values, `{}` and `<>` blocks, `[]` lists) and does not judge it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+FieldPlace = tuple[str | int, ...]
+"""A field, with the number of each item of a repeated one: ("input", 0, "dims", 1)."""
+
+_TOKEN = re.compile(
+    r"""\#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[{}<>\[\],;:]|[^\s{}<>\[\],;:\#"']+""", re.VERBOSE
+)
+_OPENING, _CLOSING = ("{", "<"), ("}", ">")
+
+
+@dataclass(frozen=True)
+class _Token:
+    text: str
+    line: int
+
+
+def field_lines(text: str) -> Mapping[FieldPlace, int]:
+    """The line of every field in a text that protobuf can read."""
+    tokens = [
+        _Token(match.group(), text.count("\n", 0, match.start()) + 1)
+        for match in _TOKEN.finditer(text)
+        if not match.group().startswith("#")
+    ]
+    locator = _Locator(tokens)
+    locator.block(())
+    return locator.lines
+
+
+class _Locator:
+    """Walks over the tokens once."""
+
+    def __init__(self, tokens: list[_Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+        self.lines: dict[FieldPlace, int] = {}
+
+    def block(self, place: FieldPlace) -> None:
+        """The fields up to the end of a block."""
+        seen: dict[str, int] = {}
+        while (token := self._peek()) is not None and token.text not in _CLOSING:
+            self._at += 1
+            if token.text in (",", ";"):
+                continue
+            self._skip(":")
+            self._values((*place, token.text), token, seen)
+        self._at += 1
+
+    def _values(self, place: FieldPlace, name: _Token, seen: dict[str, int]) -> None:
+        self.lines.setdefault(place, name.line)
+        if not self._skip("["):
+            self._value(place, name, seen)
+            return
+        while (token := self._peek()) is not None and token.text != "]":
+            if not self._skip(","):
+                self._value(place, token, seen)
+        self._at += 1
+
+    def _value(self, place: FieldPlace, shown: _Token, seen: dict[str, int]) -> None:
+        number = seen.get(shown_name := str(place[-1]), 0)
+        seen[shown_name] = number + 1
+        self.lines[(*place, number)] = shown.line
+        token = self._tokens[self._at]
+        self._at += 1
+        if token.text in _OPENING:
+            self.block((*place, number))
+            return
+        # Texts that stand one behind the other are one text.
+        while token.text[0] in "\"'" and (after := self._peek()) is not None and after.text[0] in "\"'":
+            self._at += 1
+
+    def _peek(self) -> _Token | None:
+        return self._tokens[self._at] if self._at < len(self._tokens) else None
+
+    def _skip(self, text: str) -> bool:
+        token = self._peek()
+        if token is None or token.text != text:
+            return False
+        self._at += 1
+        return True
+
+
+def line_of(lines: Mapping[FieldPlace, int], *place: str | int) -> int | None:
+    """The line of a field, or of the nearest thing around it; without a number, the first of several."""
+    full: list[str | int] = []
+    for part in place:
+        if isinstance(part, str) and full and isinstance(full[-1], str):
+            full.append(0)
+        full.append(part)
+    place = tuple(full)
+    for length in range(len(place), 0, -1):
+        if place[:length] in lines:
+            return lines[place[:length]]
+    return None

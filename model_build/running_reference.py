@@ -1,0 +1,103 @@
+"""Right answers from a function of the model's own, asked in a process of its own.
+
+What that function imports stays out of the build. Run as a program, this file is the other end: it gets
+requests as an .npz file, calls the function for each, and writes its answers into another one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Arrays = Mapping[str, Array]
+WITHIN_S = 1800.0
+FAILED = 3
+"""How the other end exits when the function itself failed; its last line says why."""
+_SEPARATOR = "/"
+
+
+def ask_reference(folder: Path, entry: str, requests: Sequence[Arrays]) -> list[dict[str, Array]]:
+    """The answers of `file.py:function` in `folder` to each request, as named arrays."""
+    from model_build.errors import ExportError  # noqa: PLC0415 - the other end needs NumPy alone
+
+    file, _, function = entry.partition(":")
+    with tempfile.TemporaryDirectory(prefix="tritonstack-reference-") as temporary:
+        asked, answered = Path(temporary) / "asked.npz", Path(temporary) / "answered.npz"
+        _save(asked, requests)
+        command = [sys.executable, __file__, str(folder / file), function, str(asked), str(answered)]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=WITHIN_S, cwd=folder
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ExportError(f"{entry} has not answered within {WITHIN_S / 60:.0f} minutes") from error
+        if done.returncode != 0:
+            lines = done.stderr.strip().splitlines() or [f"it ended with exit code {done.returncode}"]
+            told = lines[-1] if done.returncode == FAILED else "\n".join(lines[-20:])
+            raise ExportError(
+                f"{entry} cannot answer: {told}",
+                remedy="it gets named arrays as a request has them, and returns a dictionary of answers",
+            )
+        return _load(answered)
+
+
+def _save(file: Path, parts: Sequence[Arrays]) -> None:
+    """Text is saved as such, and never as Python objects, which would have to be unpickled."""
+    arrays = {
+        f"{number}{_SEPARATOR}{name}": array.astype(np.str_) if array.dtype == np.object_ else array
+        for number, part in enumerate(parts)
+        for name, array in part.items()
+    }
+    np.savez(file, allow_pickle=False, **{"count": np.array(len(parts)), **arrays})
+
+
+def _load(file: Path) -> list[dict[str, Array]]:
+    with np.load(file, allow_pickle=False) as saved:
+        parts: list[dict[str, Array]] = [{} for _ in range(int(saved["count"]))]
+        for key in saved.files:
+            number, separator, name = key.partition(_SEPARATOR)
+            if separator:
+                array = saved[key]
+                parts[int(number)][name] = array.astype(np.object_) if array.dtype.kind in "US" else array
+    return parts
+
+
+def _main(file: str, function: str, asked: str, answered: str) -> int:
+    """The other end."""
+    spec = importlib.util.spec_from_file_location("tritonstack_reference", file)
+    if spec is None or spec.loader is None:
+        return FAILED
+    module = importlib.util.module_from_spec(spec)
+    sys.path[0] = str(Path(file).parent)
+    try:
+        spec.loader.exec_module(module)
+        answers = [_checked(getattr(module, function)(request)) for request in _load(Path(asked))]
+    except Exception as error:
+        lines = [
+            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file
+        ]
+        place = f"{Path(file).name}:{lines[-1]}: " if lines else ""
+        print(f"{place}{type(error).__name__}: {error}".replace("\n", " "), file=sys.stderr)
+        return FAILED
+    _save(Path(answered), answers)
+    return 0
+
+
+def _checked(answer: Any) -> dict[str, Array]:
+    if not isinstance(answer, Mapping):
+        raise TypeError(f"it returned a {type(answer).__name__}, not a dictionary of named arrays")
+    return {str(name): np.asarray(array) for name, array in answer.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(_main(*sys.argv[1:]))

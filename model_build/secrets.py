@@ -1,0 +1,47 @@
+"""Keeps secrets out of what people are shown: errors, progress, and the output of child processes.
+
+Every ModelBuildError passes through `redact`, so whoever quotes a program's output need not think of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+HIDDEN = "***"
+SHORTEST = 8
+"""Values shorter than this are no secrets, and would make holes in plain words."""
+
+_SECRET_NAMES = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|ACCESS_KEY|API_KEY|CREDENTIAL", re.IGNORECASE)
+_PATTERNS = (
+    # user:password@ in an address, such as that of a package index
+    (re.compile(r"(?<=://)[^/\s@'\"]+@"), f"{HIDDEN}@"),
+    # what signs an address
+    (
+        re.compile(
+            r"((?:X-Amz-(?:Signature|Credential|Security-Token)|AWSAccessKeyId|Signature|token|access_token)=)"
+            r"[^&\s'\"]+",
+            re.IGNORECASE,
+        ),
+        rf"\1{HIDDEN}",
+    ),
+    (re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?(?:bearer|basic)\s+)[^\s'\"]+", re.I), rf"\1{HIDDEN}"),
+    (re.compile(r"\bhf_[A-Za-z0-9]{16,}\b"), HIDDEN),
+    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), HIDDEN),
+)
+
+
+def redact(text: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The text without the values of this process's secrets, and without what looks like one."""
+    for name, value in environment.items():
+        if len(value) >= SHORTEST and _SECRET_NAMES.search(name) and not _is_path(value):
+            text = text.replace(value, HIDDEN)
+    for pattern, replacement in _PATTERNS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def _is_path(value: str) -> bool:
+    """AWS_SHARED_CREDENTIALS_FILE and its like name a file, which is no secret."""
+    return value.startswith(("/", "~", "."))

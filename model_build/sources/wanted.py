@@ -1,0 +1,106 @@
+"""Which files of a source a model needs: only these are listed, fetched, hashed and read."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from catalog.models import ModelSpec
+from catalog.recipes import (
+    HuggingFaceRecipe,
+    OnnxRecipe,
+    PythonRecipe,
+    TorchScriptRecipe,
+    TreesRecipe,
+    VllmRecipe,
+)
+
+SAFE_WEIGHTS = "*.safetensors"
+PICKLED_WEIGHTS = "pytorch_model*.bin"
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.joblib")
+CODE = "*.py"
+
+
+@dataclass(frozen=True)
+class WantedFiles:
+    """Patterns of names. One without a slash is compared with a file's name, in whatever folder."""
+
+    patterns: tuple[str, ...]
+    weights: tuple[str, ...]
+    """Of those the ones that hold the model; the first that is there counts, and one has to be."""
+    refused: tuple[str, ...] = ()
+    """Files that are not wanted, whatever else says so."""
+    exact: bool = False
+    """Whether `weights` begins with the name of one file rather than a pattern."""
+
+    def holds(self, name: str) -> bool:
+        """Whether a file of this name is wanted; names are relative to the source."""
+        return _matches(name, self.patterns, whole=self.exact) and not _matches(name, self.refused)
+
+    def has_weights(self, names: Iterable[str]) -> bool:
+        """Whether any of these files holds the model."""
+        return any(_matches(name, self.weights, whole=self.exact) for name in names if self.holds(name))
+
+    def among(self, folder: Path) -> list[str]:
+        """The wanted files below a folder, in order."""
+        names = (file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+        return sorted(name for name in names if self.holds(name))
+
+    def weights_among(self, folder: Path) -> list[Path]:
+        """The files that hold the model, in order."""
+        names = self.among(folder)
+        for pattern in self.weights:
+            if any(_matches(name, (pattern,), whole=self.exact) for name in names):
+                # What lies beside an exact file is what it cannot do without, such as a graph's data.
+                found = names if self.exact else [name for name in names if _matches(name, (pattern,))]
+                return [folder / name for name in found]
+        return []
+
+
+TRANSFORMERS = WantedFiles(
+    (SAFE_WEIGHTS, "*.json", "*.txt", "*.model", "*.jinja"), (SAFE_WEIGHTS,), refused=(f"*/{SAFE_WEIGHTS}",)
+)
+"""Weights that cannot run code, configuration, vocabularies; weights in inner folders are other forms."""
+DATA = WantedFiles(("*",), ("*",), refused=(*PICKLES, CODE))
+"""Whatever a program of one's own may read."""
+
+
+def wanted_files(spec: ModelSpec) -> WantedFiles:
+    """What a model's recipe reads of its source."""
+    match spec.recipe:
+        case HuggingFaceRecipe() | VllmRecipe():
+            return _for_transformers(spec)
+        case OnnxRecipe(file=file):
+            folder, _, name = file.rpartition("/")
+            stem = name.removesuffix(".onnx")
+            # A graph names the files of its weights itself; exporters call them one of these.
+            beside = (f"{stem}.*data*", f"{stem}_data*", "*.data", "*_data", "*.weight", "*.weights")
+            return _exactly(file, *(f"{folder}/{pattern}" if folder else pattern for pattern in beside))
+        case TreesRecipe(file=file) | TorchScriptRecipe(file=str(file)):
+            return _exactly(file)
+        case TorchScriptRecipe() | PythonRecipe():
+            return DATA if spec.trust.pickle is None else WantedFiles(("*",), ("*",), refused=(CODE,))
+        case _:
+            return TRANSFORMERS
+
+
+def _matches(name: str, patterns: Iterable[str], *, whole: bool = False) -> bool:
+    last = name.rpartition("/")[2]
+    return any(
+        fnmatch.fnmatchcase(name if whole or "/" in pattern else last, pattern) for pattern in patterns
+    )
+
+
+def _exactly(file: str, *beside: str) -> WantedFiles:
+    return WantedFiles((file, *beside), (file,), exact=True)
+
+
+def _for_transformers(spec: ModelSpec) -> WantedFiles:
+    patterns, weights = TRANSFORMERS.patterns, TRANSFORMERS.weights
+    if spec.trust.remote_code is not None:
+        patterns += (CODE,)
+    if spec.trust.pickle is not None:
+        patterns, weights = (*patterns, PICKLED_WEIGHTS), (*weights, PICKLED_WEIGHTS)
+    return WantedFiles(patterns, weights, TRANSFORMERS.refused)

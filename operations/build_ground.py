@@ -1,0 +1,54 @@
+"""What an environment's build stack has made in its account, as the stack itself tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from botocore.exceptions import ClientError
+
+from catalog import naming
+from catalog.errors import TritonstackError
+from operations.aws import Cloud
+
+
+class BuildStackError(TritonstackError):
+    """What builds models in the account is not there, or is not what was asked for."""
+
+
+@dataclass(frozen=True)
+class BuildGround:
+    """What a job is started with."""
+
+    base: str
+    bucket: str
+    """Where artifacts lie."""
+    source: str
+    """bucket/key of the repository's files that the stack was deployed with."""
+    images: Mapping[str, str]
+    """The builder's image for machines of each kind, cpu and gpu."""
+    processing_role: str | None = None
+    token_secret: str | None = None
+    timeout_minutes: int = 120
+    tags: Mapping[str, str] | None = None
+
+    def image(self, hardware: str) -> str:
+        """The builder's image for a kind of machine."""
+        kind = "cpu" if hardware == "cpu" else "gpu"
+        if kind not in self.images:
+            raise BuildStackError(
+                f"stack {naming.build_stack_name(self.base)} has no builder for {hardware}",
+                remedy="deploy it again: the environment's file asks for more than it was deployed from",
+            )
+        return self.images[kind]
+
+
+def stack_outputs(cloud: Cloud, stack: str) -> dict[str, str] | None:
+    """What a stack tells after a deploy, or None if it does not stand."""
+    try:
+        found = cloud.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
+    except ClientError as error:
+        if "does not exist" in str(error):
+            return None
+        raise
+    return {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}

@@ -1,0 +1,44 @@
+"""The builder's images in an environment's repository: what is not there yet, CodeBuild builds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from botocore.exceptions import ClientError
+
+from catalog.naming import image_project_name
+from operations.aws import Cloud, error_code
+from operations.build_ground import BuildGround
+from operations.build_jobs import JobState
+from operations.codebuild_jobs import CodeBuildJobs
+
+_ABSENT = ("ImageNotFoundException", "RepositoryNotFoundException")
+
+
+def missing_images(cloud: Cloud, ground: BuildGround) -> list[str]:
+    """Those that the repository lacks."""
+    return [uri for uri in ground.images.values() if not _is_there(cloud, uri)]
+
+
+def image_job(cloud: Cloud, ground: BuildGround) -> tuple[CodeBuildJobs, JobState, bool]:
+    """The build of the missing images that runs, or a new one; and whether it ran before."""
+    service = CodeBuildJobs(cloud, ground, image_project_name(ground.base))
+    facts = json.dumps([ground.source, *sorted(ground.images.values())])
+    job = hashlib.sha256(facts.encode()).hexdigest()[:16]
+    attempts = service.attempts(job)
+    running = next((attempt for attempt in attempts if attempt.status == "running"), None)
+    if running is not None:
+        return service, running, True
+    return service, service.start_with(job, len(attempts) + 1, {"JOB": job}), False
+
+
+def _is_there(cloud: Cloud, uri: str) -> bool:
+    repository, _, tag = uri.partition("/")[2].rpartition(":")
+    try:
+        cloud.client("ecr").describe_images(repositoryName=repository, imageIds=[{"imageTag": tag}])
+    except ClientError as error:
+        if error_code(error) in _ABSENT:
+            return False
+        raise
+    return True

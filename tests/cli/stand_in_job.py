@@ -1,0 +1,91 @@
+"""Stands in for `python -m model_build`: an artifact in no time, or what a model's name asks for.
+
+broken      ends with an error in words
+crashing    ends without a word, but for what Python says
+endless     runs until it is told to end, and says in a file that it was
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from catalog.loading import load_models
+from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME
+from catalog.model_hashes import model_hash
+from catalog.project import Project
+
+
+def manifest_of(project: Project, model: str, target: str, content: bytes) -> dict[str, Any]:
+    return {
+        "model": model,
+        "entry_model": model,
+        "digest": hashlib.sha256(content).hexdigest(),
+        "target": target,
+        "spec_hash": model_hash(model, load_models(project, model)),
+        "source": "",
+        "source_revision": "1",
+        "weights_sha256": "ef" * 32,
+        "precision": "fp32",
+        "inputs": [{"name": "x", "datatype": "FP32", "shape": [1]}],
+        "outputs": [{"name": "y", "datatype": "FP32", "shape": [1]}],
+        "archive_bytes": len(content),
+        "unpacked_bytes": 1,
+        "files": [],
+        "parity": [{"stage": "served", "cases": 1, "min_cosine": 1.0, "max_absolute_error": 0.0}],
+        "latency": [{"batch": 1, "requests": 1, "p50_ms": 1.0, "p99_ms": 1.0}],
+        "served_by": {"kind": "container", "triton": "2.57.0", "python": "3.12"},
+        "tools": {},
+    }
+
+
+def keep(project: Project, model: str, target: str) -> Path:
+    """An artifact in the project's own store."""
+    content = f"{model} for {target}".encode()
+    manifest = manifest_of(project, model, target, content)
+    folder = project.artifacts_dir / "models" / model / manifest["digest"]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ARCHIVE_NAME).write_bytes(content)
+    (folder / MANIFEST_NAME).write_text(json.dumps(manifest))
+    return folder
+
+
+def main(root: str, model: str, targets: str) -> int:
+    project = Project(Path(root))
+
+    def tell(**event: Any) -> None:
+        print(json.dumps({"model": model, **event}), flush=True)
+
+    with (project.root / "started.txt").open("a") as stream:
+        stream.write(f"{model}\n")
+    tell(event="step", step="source", state="started", detail="", seconds=0.0)
+    if model == "broken":
+        tell(event="failed", message="the graph answers otherwise", remedy="mend it", exit_code=1)
+        return 1
+    if model == "crashing":
+        raise MemoryError("no room")
+    if model == "endless":
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:
+            (project.root / "ended.txt").write_text("told to")
+            return 1
+    folder = keep(project, model, targets.rsplit(maxsplit=1)[-1])
+    tell(
+        event="built",
+        digest=folder.name,
+        target=targets.rsplit(maxsplit=1)[-1],
+        reused=False,
+        directory=str(folder),
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,216 @@
+"""`tritonstack build`: what it finds missing, what it builds here, and what is left when it is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.build_plans import NeededArtifact
+from catalog.locks import load_lock, write_lock
+from catalog.manifests import ARCHIVE_NAME
+from catalog.project import Project
+from cli import build_here
+from cli.context import Context
+from tests.cli.test_messages import outcome
+from tests.projects import MODEL, edit
+
+STAND_IN = Path(__file__).parent / "stand_in_job.py"
+
+
+def stand_in_command(state: Context, needed: NeededArtifact) -> list[str]:
+    return [sys.executable, str(STAND_IN), str(state.project.root), needed.model, " ".join(needed.targets)]
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_here, "_command", stand_in_command)
+
+
+def serve(project: Project, *models: str) -> None:
+    """Serve further models, each from an endpoint of its own."""
+    for name in models:
+        project.model_file(name).parent.mkdir()
+        project.model_file(name).write_text(MODEL.replace("name: minilm", f"name: {name}"))
+        with project.environment_file("dev").open("a") as stream:
+            stream.write(f"  for-{name}: {{kind: ensemble, model: {name}, instance_type: ml.c7i.xlarge}}\n")
+
+
+def build(capsys: pytest.CaptureFixture[str], project: Project, *arguments: str) -> tuple[int, str, str]:
+    return outcome(capsys, project, "build", "dev", *arguments)
+
+
+def started(project: Project) -> list[str]:
+    file = project.root / "started.txt"
+    return file.read_text().split() if file.exists() else []
+
+
+def explained(capsys: pytest.CaptureFixture[str], project: Project, *arguments: str) -> str:
+    code, out, _ = build(capsys, project, "--explain", *arguments)
+    assert code == 0
+    return out.strip()
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_lock_that_is_current_means_that_nothing_is_built(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert build(capsys, project, "--no-publish")[0] == 0
+    before = project.lock_file("dev").read_bytes()
+    code, out, err = build(capsys, project, "--no-publish")
+    assert (code, started(project)) == (0, ["minilm"])
+    assert "dev.lock.yaml is up to date" in err
+    assert out.startswith("minilm ")
+    assert project.lock_file("dev").read_bytes() == before
+
+
+@pytest.mark.usefixtures("stand_in")
+@pytest.mark.parametrize("damage", ["gone", "damaged"])
+def test_an_artifact_that_is_not_whole_on_this_machine_is_built_again(
+    project: Project, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    build(capsys, project, "--no-publish")
+    (archive,) = project.artifacts_dir.rglob(ARCHIVE_NAME)
+    if damage == "gone":
+        archive.unlink()
+    else:
+        archive.write_bytes(b"x")
+    assert "its artifact is not on this machine" in explained(capsys, project, "--local")
+    assert build(capsys, project, "--no-publish")[0] == 0
+    assert started(project) == ["minilm", "minilm"]
+
+
+def test_explain_before_anything_was_built(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    there = "in CodeBuild, project tritonstack-dev-build-cpu"
+    assert explained(capsys, project) == f"minilm for cpu: to build {there}: never built for cpu"
+    here = "minilm for cpu: to build on this machine: never built for cpu"
+    assert explained(capsys, project, "--local") == here
+    edit(project.environment_file("dev"), "endpoints:", "builds: {enabled: false}\nendpoints:")
+    assert explained(capsys, project) == here
+
+
+@pytest.mark.parametrize(
+    ("instance", "release", "where"),
+    [
+        ("ml.g5.xlarge", "25.04", "in CodeBuild, project tritonstack-dev-build-sm86"),
+        ("ml.g6.2xlarge", "25.04", "in a SageMaker Processing job on ml.g6.2xlarge"),
+    ],
+)
+def test_explain_says_which_machine_a_gpu_needs(
+    project: Project, capsys: pytest.CaptureFixture[str], instance: str, release: str, where: str
+) -> None:
+    edit(project.environment_file("dev"), "ml.c7i.xlarge", instance)
+    assert f"to build {where}: never built for sm8" in explained(capsys, project)
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_explain_names_what_has_changed(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = project.model_file("minilm")
+    build(capsys, project, "--no-publish")
+    assert explained(capsys, project, "--local").startswith("minilm for cpu: up to date, ")
+    edit(file, "description: Sentence embeddings.", "description: The same, in other words.")
+    assert "up to date" in explained(capsys, project, "--local")
+    edit(file, "A man is eating food.", "A man eats.")
+    assert explained(capsys, project, "--local").endswith("model.yaml has changed since")
+    monkeypatch.setattr("catalog.model_hashes.BUILDER_VERSION", 99)
+    words = explained(capsys, project, "--local")
+    assert "the builder makes other artifacts since" in words
+    assert "model.yaml has changed since" in words
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_explain_with_a_lock_that_does_not_say_what_it_was_built_from(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build(capsys, project, "--no-publish")
+    lock = load_lock(project.lock_file("dev")).record
+    old = lock.models["minilm"]["cpu"].model_copy(update={"built_from": None})
+    write_lock(project.lock_file("dev"), lock.model_copy(update={"models": {"minilm": {"cpu": old}}}))
+    assert "up to date" in explained(capsys, project, "--local")
+    edit(project.model_file("minilm"), "A man is eating food.", "A man eats.")
+    assert explained(capsys, project, "--local").endswith("model.yaml, or what it names, has changed since")
+
+
+def test_explain_for_machines(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    from cli.main import run
+
+    assert run(["--project", str(project.root), "--json", "build", "dev", "--explain"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["artifacts"]
+    assert (row["model"], row["build"], row["reason"]) == ("minilm", True, "never built for cpu")
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_one_that_fails_does_not_lose_the_others(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve(project, "broken", "crashing")
+    code, _, err = build(capsys, project, "--no-publish", "--jobs", "3")
+    assert code == 1
+    assert sorted(started(project)) == ["broken", "crashing", "minilm"]
+    assert set(load_lock(project.lock_file("dev")).record.models) == {"minilm"}
+    assert "broken for cpu: the graph answers otherwise" in err
+    assert "MemoryError: no room" in err
+    assert "help: mend it; to run it by hand:" in err
+    assert "✗ building broken for cpu" in err
+    assert "✓ building minilm for cpu" in err
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_only_the_models_that_are_named_are_built(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve(project, "other")
+    assert build(capsys, project, "other", "--no-publish")[0] == 0
+    assert started(project) == ["other"]
+
+
+def test_builds_at_once_have_room() -> None:
+    assert 1 <= build_here.most_at_once() <= (os.cpu_count() or 1)
+
+
+COMMAND_LINE = """
+import signal, sys
+from cli import build_here, main
+from tests.cli.test_build import stand_in_command
+build_here._command = stand_in_command
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main.run(sys.argv[1:]))
+"""
+
+
+def test_ctrl_c_ends_the_builds_here_and_locks_what_was_done(project: Project) -> None:
+    serve(project, "endless")
+    arguments = ["--project", str(project.root), "build", "dev", "--no-publish", "--jobs", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND_LINE, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert any("building minilm" in line for line in process.stdout)
+    wait_for(lambda: "endless" in started(project))
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 1, output
+    assert "stopped by you; what was not finished is not kept" in output
+    assert "Traceback" not in output
+    assert (project.root / "ended.txt").read_text() == "told to"
+    assert set(load_lock(project.lock_file("dev")).record.models) == {"minilm"}
+
+
+def wait_for(condition: Any) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.05)

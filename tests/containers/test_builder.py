@@ -1,0 +1,75 @@
+"""The builder's image: what it is made from, and the script that builds and pushes it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from catalog.project import find_project
+
+ROOT = find_project(Path(__file__).parent).root
+BUILDER = ROOT / "containers" / "builder"
+BASE = "763104351884.dkr.ecr.eu-west-1.amazonaws.com/sagemaker-tritonserver:25.04-py3"
+IMAGE = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/t-dev/builder:25.04-py3-0a1b2c"
+
+
+def pins(file: Path) -> set[str]:
+    return {line for line in file.read_text().splitlines() if "==" in line}
+
+
+def test_models_are_built_with_the_versions_that_are_tested_here() -> None:
+    ours = pins(BUILDER / "requirements.txt") | pins(BUILDER / "torch.txt")
+    assert ours <= pins(ROOT / "requirements-local.txt")
+    names = {pin.partition("==")[0] for pin in ours}
+    assert {"torch", "transformers", "onnxruntime", "treelite", "boto3", "pydantic"} <= names
+    assert not names & {"aws-cdk-lib", "moto"}
+
+
+def publish(folder: Path, *, there: bool = False, push: int = 0) -> tuple[int, list[str]]:
+    """Run the script with stand-ins for `aws` and `docker` that write down what they were asked."""
+    heard = folder / "heard.txt"
+    found = f'case "$*" in *describe-images*) exit {0 if there else 254} ;; esac'
+    pushed = f'case "$1" in push) exit {push} ;; login) cat >/dev/null ;; esac'
+    for name, script in (("aws", found), ("docker", pushed)):
+        file = folder / name
+        file.write_text(f'#!/bin/sh\necho "{name} $*" >>{heard}\n{script}\n')
+        file.chmod(0o755)
+    result = subprocess.run(
+        ["sh", str(BUILDER / "publish.sh"), BASE, IMAGE, "https://example.com/cpu"],
+        env={"PATH": f"{folder}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return result.returncode, heard.read_text().splitlines()
+
+
+def test_an_image_is_built_from_its_base_and_pushed(tmp_path: Path) -> None:
+    status, heard = publish(tmp_path)
+    assert status == 0
+    (build,) = [line for line in heard if line.startswith("docker build")]
+    assert build == (
+        f"docker build --build-arg BASE_IMAGE={BASE} --build-arg TORCH_INDEX=https://example.com/cpu "
+        f"--tag {IMAGE} {BUILDER}"
+    )
+    assert f"docker push {IMAGE}" in heard
+    looked = "aws ecr describe-images --repository-name t-dev/builder --image-ids imageTag=25.04-py3-0a1b2c"
+    assert heard[0] == looked
+
+
+def test_an_image_that_is_there_is_not_built_again(tmp_path: Path) -> None:
+    status, heard = publish(tmp_path, there=True)
+    assert (status, len(heard)) == (0, 1)
+
+
+def test_a_push_that_fails_is_a_failure(tmp_path: Path) -> None:
+    assert publish(tmp_path, push=1)[0] != 0
+
+
+@pytest.mark.parametrize("word", ["AWS_ACCESS_KEY", "AWS_SECRET", "HF_TOKEN", "ENTRYPOINT", "LABEL "])
+def test_the_image_holds_no_credentials_and_leaves_the_servers_own_alone(word: str) -> None:
+    assert word not in (BUILDER / "Dockerfile").read_text()

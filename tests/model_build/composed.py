@@ -1,0 +1,171 @@
+"""Artifacts of tiny models, made without their recipes, to compose pipelines of."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from catalog.documents import Document
+from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, ParityReport, ServedBy, TensorSpec
+from catalog.models import ModelSpec
+from catalog.targets import Target
+from catalog.triton_options import Batching, TritonOptions
+from model_build.archive import pack
+from model_build.graphs.records import SettledGraph
+from model_build.progress import Steps, ignore_progress
+from model_build.recipes.base import Workshop
+from model_build.repository.layout import check_layout
+from model_build.repository.parts import Around, add_graph_model, add_python_model
+from model_build.sources import FetchedSource
+from tests.model_build.repositories import PARITY
+from triton_runtime import TritonInstallation
+
+NO_HASH = "0" * 64
+
+
+def keep_artifact(
+    repository: Path,
+    folder: Path,
+    *,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    max_batch: int,
+    target: str = "cpu",
+) -> Path:
+    """Pack a repository as a build does; the folder of its artifact."""
+    entry = check_layout(repository)
+    folder.mkdir(parents=True)
+    packed = pack(repository, folder / ARCHIVE_NAME)
+    manifest = Manifest(
+        model=entry,
+        entry_model=entry,
+        digest=packed.digest,
+        target=target,
+        spec_hash=NO_HASH,
+        source="",
+        source_revision="",
+        weights_sha256=NO_HASH,
+        precision="fp32",
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        archive_bytes=packed.size_bytes,
+        unpacked_bytes=packed.unpacked_bytes,
+        files=packed.files,
+        parity=(ParityReport(stage="served", cases=3, min_cosine=1.0, max_absolute_error=0.0),),
+        latency=(),
+        served_by=ServedBy(kind="embedded", triton="2.51.0", python="3.11.0"),
+        max_batch=max_batch,
+        tools={},
+    )
+    (folder / MANIFEST_NAME).write_text(manifest.to_json())
+    return folder.rename(folder.with_name(packed.digest))
+
+
+def python_artifact(
+    root: Path,
+    name: str,
+    code: str,
+    *,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    max_batch: int = 4,
+    environment: Path | None = None,
+) -> Path:
+    """A model in Python, with the archive of its packages if it has one."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        (folder / "code.py").write_text(code)
+        add_python_model(
+            folder / "repository",
+            name=name,
+            code=folder / "code.py",
+            inputs=inputs,
+            outputs=outputs,
+            batching=Batching(max_batch=max_batch),
+            around=Around(environment=environment is not None),
+        )
+        if environment is not None:
+            (folder / "repository" / name / "env.tar.gz").write_bytes(environment.read_bytes())
+        return keep_artifact(
+            folder / "repository", root / name / "new", inputs=inputs, outputs=outputs, max_batch=max_batch
+        )
+
+
+def graph_artifact(
+    root: Path,
+    name: str,
+    graph: bytes,
+    *,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    max_batch: int = 4,
+) -> Path:
+    """A model of one ONNX graph."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        (folder / "graph").mkdir()
+        (folder / "graph/model.onnx").write_bytes(graph)
+        settled = SettledGraph(
+            folder=folder / "graph",
+            backend="onnxruntime",
+            precision="fp32",
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            parity=PARITY,
+            batches=max_batch > 0,
+        )
+        add_graph_model(
+            folder / "repository",
+            name=name,
+            graph=settled,
+            batching=Batching(max_batch=max_batch),
+            triton=TritonOptions(),
+            target=Target("cpu"),
+        )
+        return keep_artifact(
+            folder / "repository", root / name / "new", inputs=inputs, outputs=outputs, max_batch=max_batch
+        )
+
+
+def classifier_graph(weights: Sequence[Sequence[float]]) -> bytes:
+    """probabilities = softmax(embedding @ weights), as ONNX."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    rows, columns = len(weights), len(weights[0])
+    flat = [value for row in weights for value in row]
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["embedding", "weights"], ["raw"]),
+            helper.make_node("Softmax", ["raw"], ["probabilities"], axis=1),
+        ],
+        "classifier",
+        [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", rows])],
+        [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["batch", columns])],
+        [helper.make_tensor("weights", TensorProto.FLOAT, [rows, columns], flat)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.checker.check_model(model)
+    return bytes(model.SerializeToString())
+
+
+def workshop_for(
+    model: Document[ModelSpec], folder: Path, artifacts: Mapping[str, Path], installation: TritonInstallation
+) -> Workshop:
+    """A workshop in which the members have been built already."""
+    folder.mkdir(parents=True)
+    return Workshop(
+        model=model,
+        source=FetchedSource(model.file.parent, "", NO_HASH),
+        folder=folder,
+        cache_dir=folder,
+        target=Target("cpu"),
+        installation=installation,
+        build_member=lambda name: artifacts[name],
+    )
+
+
+def quiet_steps() -> Steps:
+    """Steps that tell nobody."""
+    return Steps(ignore_progress)

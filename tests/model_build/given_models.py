@@ -1,0 +1,188 @@
+"""Tiny models as people would give them, each with the model.yaml that builds it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catalog.documents import Document, load_document
+from catalog.models import ModelSpec
+
+FEATURES = 5
+ROWS = np.random.default_rng(5).random((200, FEATURES), dtype=np.float32)
+BINARY = (ROWS[:, 0] > 0.5).astype(int)
+CLASSES = (ROWS[:, 0] * 3).astype(int)
+VALUES = ROWS[:, 0] * 2
+
+ENTRY = """\
+import torch
+from safetensors.torch import load_file
+
+
+class Scorer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 2)
+
+    def forward(self, x, *, mask):
+        scores = self.layer(x) * mask
+        return {"scores": scores, "best": scores.argmax(dim=-1)}
+
+
+def make(folder):
+    module = Scorer()
+    module.load_state_dict(load_file(folder / "scorer.safetensors"))
+    return module
+"""
+PYTHON_MODEL = """\
+import numpy as np
+import triton_python_backend_utils as pb_utils
+{imports}
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self._answer(request) for request in requests]
+
+    def _answer(self, request):
+        x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
+        {body}
+        return pb_utils.InferenceResponse([pb_utils.Tensor("y", y.astype(np.float32))])
+"""
+
+
+def write_given(folder: Path, recipe: dict[str, Any], *, extra: str = "", **more: Any) -> Document[ModelSpec]:
+    """A model.yaml for a model whose files lie in `weights` beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "model.yaml"
+    facts: dict[str, Any] = {
+        "name": "tiny",
+        "description": "Tiny.",
+        "source": "file://weights",
+        "recipe": recipe,
+        "batching": {"max_batch": 4},
+        **more,
+    }
+    # JSON is YAML; a key a line, so that errors have lines to name.
+    text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in facts.items() if value is not None)
+    file.write_text(text + extra)
+    return load_document(file, ModelSpec)
+
+
+def save_onnx(file: Path, *, batch: int | str = "batch", external: bool = False, domain: str = "") -> Path:
+    """y = relu(x · w) and the places of the largest values."""
+    from onnx import TensorProto, helper, numpy_helper, save
+
+    weight = np.random.default_rng(3).standard_normal((3, 2)).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["p"]),
+            helper.make_node("Relu", ["p"], ["y"], domain=domain),
+            helper.make_node("ArgMax", ["y"], ["best"], axis=1, keepdims=0),
+        ],
+        "tiny",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3])],
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 2]),
+            helper.make_tensor_value_info("best", TensorProto.INT64, [batch]),
+        ],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    opsets = [helper.make_opsetid("", 17), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    location = f"{file.name}.data" if external else None
+    save(
+        model,
+        str(file),
+        save_as_external_data=external,
+        location=location,
+        size_threshold=0,
+    )
+    return file
+
+
+def save_scripted(file: Path) -> Path:
+    """A module that torch.jit has saved: what it does depends on how many rows there are."""
+    import torch
+
+    class Doubler(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(1)
+            self.layer = torch.nn.Linear(3, 2)
+
+        def forward(self, x: torch.Tensor, scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            y = self.layer(x) * scale
+            return y, y.sum(dim=1)
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scripted: Any = torch.jit.script(Doubler())
+        scripted.save(str(file))
+    return file
+
+
+def write_entry(folder: Path) -> None:
+    """A function that makes a module, and its weights as safetensors."""
+    from safetensors.numpy import save_file
+
+    random = np.random.default_rng(4)
+    (folder / "weights").mkdir(parents=True, exist_ok=True)
+    weights = {
+        "layer.weight": random.standard_normal((2, 3)).astype(np.float32),
+        "layer.bias": random.standard_normal(2).astype(np.float32),
+    }
+    save_file(weights, folder / "weights" / "scorer.safetensors")
+    (folder / "scorer.py").write_text(ENTRY)
+
+
+def save_xgboost(file: Path, objective: str = "binary:logistic") -> Path:
+    """Trees of XGBoost, in the form that the file's suffix says."""
+    import xgboost
+
+    targets = {"multi": CLASSES, "reg": VALUES}.get(objective.partition(":")[0], BINARY)
+    classes = {"num_class": 3} if objective.startswith("multi") else {}
+    booster = xgboost.train(
+        {"objective": objective, "max_depth": 3, "nthread": 1, **classes}, xgboost.DMatrix(ROWS, targets), 4
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    booster.save_model(str(file))
+    return file
+
+
+def save_lightgbm(file: Path, objective: str = "multiclass") -> Path:
+    """Trees of LightGBM as text."""
+    import lightgbm
+
+    targets = CLASSES if objective.startswith("multi") else VALUES
+    classes = {"num_class": 3} if objective.startswith("multi") else {}
+    settings = {"objective": objective, "verbose": -1, "min_data_in_leaf": 5, "num_threads": 1, **classes}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lightgbm.train(settings, lightgbm.Dataset(ROWS, targets), 4).save_model(str(file))
+    return file
+
+
+def save_sklearn(file: Path, kind: str = "RandomForestClassifier") -> Path:
+    """A pickled forest of scikit-learn's."""
+    import joblib
+    from sklearn import ensemble
+
+    settings = {"max_iter": 4} if kind.startswith("Hist") else {"n_estimators": 4, "max_depth": 3}
+    if kind in ("IsolationForest", "AdaBoostClassifier"):
+        settings = {"n_estimators": 4}
+    names = np.array(["low", "middle", "high"])[CLASSES]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    estimator = getattr(ensemble, kind)(random_state=0, **settings)
+    joblib.dump(estimator.fit(ROWS, names if kind.endswith("Classifier") else VALUES), file)
+    return file
+
+
+def save_rows(file: Path, rows: int = 5) -> Path:
+    """Rows for trees, as an .npz file."""
+    np.savez(file, input__0=ROWS[:rows])
+    return file

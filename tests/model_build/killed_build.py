@@ -1,0 +1,87 @@
+"""Builds the plain model in a process of its own, and kills it where the first argument says.
+
+python -m tests.model_build.killed_build STEP|POINT|nowhere MODEL ARTIFACTS CACHE SERVER
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from model_build import BuildFolders, Progress, archive, artifacts, build, build_model
+from model_build.environments import packing as environments
+from model_build.environments import wheels
+from tests.model_build.plain import PlainRecipe, write_plain_model
+from triton_runtime import TritonServer
+
+
+def die(*_: object, **__: object) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dying_at_call(number: int, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, up to that call of it."""
+    calls: list[int] = []
+
+    def counted(*values: Any, **named: Any) -> Any:
+        calls.append(1)
+        return die() if len(calls) == number else function(*values, **named)
+
+    return counted
+
+
+pack = archive.pack
+
+
+def half_an_archive(folder: Path, file: Path, **_: object) -> Any:
+    pack(folder, file, any_name=True)
+    os.truncate(file, file.stat().st_size // 2)
+    die()
+
+
+def wheels_not_yet_in_place(resolution: Any, lines: Any) -> Any:
+    download(resolution, lines)
+    die()
+
+
+download = wheels._Resolution._download
+# In the middle of steps, in the order in which a build comes there: which function to replace, and by what.
+POINTS: dict[str, tuple[object, str, Callable[..., Any]]] = {
+    "wheels fetched": (wheels._Resolution, "run", die),
+    "wheels not yet in place": (wheels._Resolution, "_download", wheels_not_yet_in_place),
+    "environment laid": (environments, "_lay", die),
+    "environment half packed": (environments.archive, "pack", half_an_archive),
+    "environment copied": (shutil, "copyfile", dying_at_call(2, shutil.copyfile)),
+    "archive half packed": (archive, "_add", dying_at_call(5, archive._add)),
+    "archive half unpacked": (tarfile.TarFile, "extract", dying_at_call(3, tarfile.TarFile.extract)),
+    "first server asked": (TritonServer, "request", die),
+    "second server started": (TritonServer, "start", dying_at_call(2, TritonServer.start)),
+    "archive kept, manifest not": (artifacts, "write_text_atomically", die),
+}
+EVERYWHERE = ("source", "repository", *POINTS, "pack", "serve", "keep")
+
+
+def main(where: str, model: str, *places: str) -> None:
+    """Build, and print the digest of what was built."""
+    if where in POINTS:
+        owner, name, replacement = POINTS[where]
+        setattr(owner, name, replacement)
+    build.recipe_for = lambda _: PlainRecipe()  # type: ignore[assignment,return-value]
+
+    def kill(progress: Progress) -> None:
+        if progress.step == where and progress.state == "started":
+            die()
+
+    folders = BuildFolders(*map(Path, places))
+    result = build_model(model=write_plain_model(Path(model)), folders=folders, on_progress=kill)
+    print(result.manifest.digest)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,67 @@
+"""Given models up to their repositories, without a server that checks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from catalog.documents import Document
+from catalog.errors import TritonstackError
+from catalog.models import ModelSpec
+from catalog.targets import parse_target
+from model_build.progress import Steps, ignore_progress
+from model_build.recipes import recipe_for
+from model_build.recipes.base import LaidRepository, Workshop
+from model_build.sources import FetchedSource, fetch_source, wanted_files
+from model_build.sources.base import hash_files
+from triton_runtime import TritonInstallation
+
+SERVER = TritonInstallation(
+    kind="embedded",
+    root=Path("/nowhere"),
+    executable=Path("/nowhere/tritonserver"),
+    version="2.51.0",
+    release="24.10",
+    backends=("onnxruntime", "python"),
+    backend_directory=Path("/nowhere"),
+    cache_directory=Path("/nowhere"),
+)
+
+
+def lay(model: Document[ModelSpec], folder: Path, target: str = "cpu") -> LaidRepository:
+    """What the recipe of a model lays, without a server that checks it."""
+    recipe = recipe_for(model)
+    spec = model.record
+    source = FetchedSource(model.file.parent, "beside model.yaml", hash_files([]))
+    if spec.source is not None:
+        source = fetch_source(
+            spec.source, model_folder=model.file.parent, cache_dir=folder, wanted=wanted_files(spec)
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    workshop = Workshop(
+        model=model,
+        source=source,
+        folder=folder,
+        cache_dir=folder / "cache",
+        target=parse_target(target),
+        installation=SERVER,
+        build_member=Path,
+    )
+    return recipe.lay_repository(workshop, Steps(ignore_progress))
+
+
+def tensors(laid: LaidRepository) -> list[tuple[str, str, tuple[int, ...]]]:
+    return [(spec.name, spec.datatype, spec.shape) for spec in (*laid.inputs, *laid.outputs)]
+
+
+def refusal(model: Callable[[], Document[ModelSpec]], folder: Path) -> str:
+    with pytest.raises(TritonstackError) as caught:
+        lay(model(), folder / "work")
+    return str(caught.value)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}

@@ -1,0 +1,88 @@
+"""Repositories of tiny models, for tests of what is written into them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from catalog.documents import Document, load_document
+from catalog.manifests import ParityReport, TensorSpec
+from catalog.models import ModelSpec
+from catalog.targets import parse_target
+from model_build.graphs.records import SettledGraph
+from model_build.repository.config import read_config
+from model_build.repository.parts import Around, add_graph_model, add_python_model
+
+IDS = TensorSpec(name="ids", datatype="INT64", shape=(-1,))
+MASK = TensorSpec(name="mask", datatype="INT64", shape=(-1,))
+SCORES = TensorSpec(name="scores", datatype="FP32", shape=(2,), labels=("no", "yes"))
+PARITY = ParityReport(stage="graph", cases=1, min_cosine=1.0, max_absolute_error=0.0)
+
+
+def a_model(folder: Path, *, recipe: str = "{kind: onnx}", **blocks: Any) -> Document[ModelSpec]:
+    """A model.yaml with the given blocks; each stands in one line, below the recipe."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kind = yaml.safe_load(recipe)["kind"]
+    takes = {"text-embedding": "[a text]", "vllm": "[a text]"}.get(kind, "[{random: {}}]")
+    lines = ["name: scorer", "description: Scores.", "source: file://weights", f"recipe: {recipe}"]
+    if kind == "ensemble":
+        lines.remove("source: file://weights")
+    lines += [f"{name}: {value}" for name, value in blocks.items()]
+    file = folder / "model.yaml"
+    file.write_text("\n".join([*lines, f"test_inputs: {takes}"]) + "\n")
+    return load_document(file, ModelSpec)
+
+
+def a_graph(folder: Path, **changes: Any) -> SettledGraph:
+    """What settle_graph gives, with a file that no runtime could read."""
+    folder.mkdir(parents=True)
+    names = {"onnxruntime": "model.onnx", "tensorrt": "model.plan", "pytorch": "model.pt"}
+    facts: dict[str, Any] = {
+        "backend": "onnxruntime",
+        "precision": "fp32",
+        "inputs": (IDS, MASK),
+        "outputs": (SCORES,),
+        "parity": PARITY,
+        **changes,
+    }
+    (folder / names.get(facts["backend"], "model.bin")).write_bytes(b"graph")
+    return SettledGraph(folder=folder, **facts)
+
+
+def graph_config(
+    tmp_path: Path, *, target: str = "cpu", graph: dict[str, Any] | None = None, **blocks: Any
+) -> Any:
+    """The configuration of a graph model whose model.yaml has these blocks."""
+    model = a_model(tmp_path / "model", **blocks)
+    spec = model.record
+    add_graph_model(
+        tmp_path / "repository",
+        name=spec.name,
+        graph=a_graph(tmp_path / "graph", **(graph or {})),
+        batching=spec.batching,
+        triton=spec.triton,
+        target=parse_target(target),
+        around=Around(model=model),
+    )
+    return read_config(tmp_path / "repository" / spec.name / "config.pbtxt")
+
+
+def python_config(tmp_path: Path, inputs: tuple[TensorSpec, ...] = (IDS, MASK), **blocks: Any) -> Any:
+    """The configuration of a model in Python whose model.yaml has these blocks."""
+    model = a_model(tmp_path / "model", recipe="{kind: python}", **blocks)
+    code = tmp_path / "model.py"
+    code.write_text("")
+    add_python_model(
+        tmp_path / "repository",
+        name="scorer",
+        code=code,
+        inputs=inputs,
+        outputs=(SCORES,),
+        batching=model.record.batching,
+        triton=model.record.triton,
+        target=parse_target("cpu"),
+        around=Around(model=model),
+    )
+    return read_config(tmp_path / "repository/scorer/config.pbtxt")

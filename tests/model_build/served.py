@@ -1,0 +1,45 @@
+"""Python models as Triton calls them, with records in the place of Triton's own classes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+
+def load_served(
+    name: str,
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    data_type: str = "TYPE_INT64",
+) -> Any:
+    """The model of model_build/served/<name>.py, started in version 1 of a folder."""
+    backend = ModuleType("triton_python_backend_utils")
+    backend.__dict__.update(
+        Tensor=lambda name, array: SimpleNamespace(name=name, as_numpy=lambda: array),
+        TritonError=lambda message: message,
+        InferenceResponse=lambda tensors=(), error=None: SimpleNamespace(
+            error=error, outputs={tensor.name: tensor.as_numpy() for tensor in tensors}
+        ),
+        get_input_tensor_by_name=lambda request, name: request[name],
+    )
+    monkeypatch.setitem(sys.modules, backend.__name__, backend)
+    code = importlib.reload(importlib.import_module(f"model_build.served.{name}"))
+    served = code.TritonPythonModel()
+    config = {
+        "input": [{"name": tensor} for tensor in inputs],
+        "output": [{"name": tensor, "data_type": data_type} for tensor in outputs],
+    }
+    served.initialize(
+        {"model_repository": str(repository), "model_version": "1", "model_config": json.dumps(config)}
+    )
+    return served

@@ -1,0 +1,76 @@
+"""A machine that pretends to have a GPU, and the TensorRT of a Triton release."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from catalog.releases import RELEASES
+from model_build import serving_check
+from model_build.engines import machine
+
+STAND_IN = Path(__file__).with_name("stand_in_trtexec.py")
+PACKAGE_NUMBERS = {"10.4.0": 26}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where its trtexec lies."""
+
+    trtexec: Path
+
+    def commands(self) -> list[list[str]]:
+        """The command lines that trtexec was called with."""
+        return [
+            json.loads(line) for line in (self.trtexec.parent / "commands.jsonl").read_text().splitlines()
+        ]
+
+    def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def pretend_machine(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, release: str, capability: str
+) -> Machine:
+    folder.mkdir(parents=True, exist_ok=True)
+    trtexec = folder / "trtexec"
+    code = STAND_IN.read_text().split("\n", 1)[1]
+    trtexec.write_text(f"#!{sys.executable}\n{code}")
+    trtexec.chmod(0o755)
+    version = RELEASES[release].tensorrt
+    numbers = [int(number) for number in version.split(".")]
+    facts = {"version": [*numbers, PACKAGE_NUMBERS.get(version, 0)], "capability": capability}
+    (folder / "stand_in.json").write_text(json.dumps(facts))
+    gpu = folder / "nvidiactl"
+    gpu.touch()
+    monkeypatch.setattr(machine, "DEVICE", gpu)
+    monkeypatch.setattr(machine, "TRTEXEC", trtexec)
+    return Machine(trtexec)
+
+
+def pretend_server(home: Path, server: Path, monkeypatch: pytest.MonkeyPatch, *, capability: str) -> Path:
+    """The embedded server with a TensorRT backend, which serves models for a GPU on the processor."""
+    home.mkdir()
+    for part in server.iterdir():
+        if part.name != "backends":
+            (home / part.name).symlink_to(part.resolve())
+    shutil.copytree(server / "backends", home / "backends")
+    backend = home / "backends" / "tensorrt"
+    backend.mkdir()
+    shutil.copyfile(STAND_IN.with_name("stand_in_tensorrt.py"), backend / "model.py")
+    (backend / "capability").write_text(capability)
+    real = serving_check.unpack
+
+    def unpack_for_the_processor(archive: Path, folder: Path, **limits: int) -> None:
+        real(archive, folder, **limits)
+        for config in folder.glob("*/config.pbtxt"):
+            config.write_text(config.read_text().replace("KIND_GPU", "KIND_CPU"))
+
+    monkeypatch.setattr(serving_check, "unpack", unpack_for_the_processor)
+    return home

@@ -1,0 +1,48 @@
+"""Plays Triton's TensorRT backend: serves plans of the stand-in for trtexec, which hold their graph.
+
+Like the original it takes the file that cc_model_filenames has for the GPU's compute capability, which is
+said by the environment of the installation: `capability` beside this file.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+import triton_python_backend_utils as pb_utils
+
+MAGIC = b"stand-in plan\n"
+
+
+class TritonPythonModel:
+    """One instance of one engine."""
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        config = json.loads(args["model_config"])
+        capability = Path(__file__).with_name("capability").read_text()
+        files = config.get("cc_model_filenames", {})
+        name = files.get(capability) or config["default_model_filename"] or "model.plan"
+        plan = Path(args["model_repository"], args["model_version"], name).read_bytes()
+        facts, _, content = plan.removeprefix(MAGIC).partition(b"\n")
+        folder = tempfile.TemporaryDirectory()
+        for file, size in json.loads(facts)["files"]:
+            Path(folder.name, file).write_bytes(content[:size])
+            content = content[size:]
+        self._session = onnxruntime.InferenceSession(
+            Path(folder.name, "model.onnx"), providers=["CPUExecutionProvider"]
+        )
+        self._outputs = [output["name"] for output in config["output"]]
+
+    def execute(self, requests: Sequence[Any]) -> list[Any]:
+        """Answer the requests, each in its own run."""
+        return [self._answer(request) for request in requests]
+
+    def _answer(self, request: Any) -> Any:
+        inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
+        arrays = self._session.run(self._outputs, inputs)
+        pairs = zip(self._outputs, arrays, strict=True)
+        return pb_utils.InferenceResponse([pb_utils.Tensor(name, array) for name, array in pairs])

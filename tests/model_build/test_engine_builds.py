@@ -1,0 +1,79 @@
+"""From model.yaml to a served archive with an engine, on a machine that pretends to have a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from catalog.documents import Document, load_document
+from catalog.errors import UsageError
+from catalog.models import ModelSpec
+from model_build import BuildFolders, build_model
+from model_build.engines import machine
+from model_build.progress import Progress
+from tests.model_build.stand_in_machine import pretend_machine, pretend_server
+from tests.model_build.tiny import TEXTS
+
+TARGET = "sm86-24.09"
+
+
+def engine_model(folder: Path, source: Path, *, extra: str = "") -> Document[ModelSpec]:
+    folder.mkdir(parents=True)
+    texts = "".join(f"  - {text}\n" for text in TEXTS)
+    file = folder / "model.yaml"
+    file.write_text(
+        f"name: tiny\ndescription: Tiny.\nsource: file://{source}\n"
+        "recipe: {kind: text-embedding, input: tokens, max_length: 24, format: tensorrt}\n"
+        f"batching: {{max_batch: 4}}\ntest_inputs:\n{texts}{extra}"
+    )
+    return load_document(file, ModelSpec)
+
+
+def test_a_machine_without_tensorrt_is_told_before_anything_is_fetched(
+    tmp_path: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.6")
+    monkeypatch.setattr(machine, "TRTEXEC", tmp_path / "nothing")
+    told: list[Progress] = []
+    model = engine_model(tmp_path / "model", tmp_path / "no-source")
+    with pytest.raises(UsageError, match="this machine has no TensorRT"):
+        build_model(model=model, folders=folders, targets=[TARGET], on_progress=told.append)
+    assert told == []
+
+
+def test_a_machine_without_a_gpu_is_told_too(tmp_path: Path, folders: BuildFolders) -> None:
+    model = engine_model(tmp_path / "model", tmp_path / "no-source")
+    with pytest.raises(UsageError, match="this machine has no GPU"):
+        build_model(model=model, folders=folders, targets=[TARGET])
+
+
+@pytest.mark.e2e
+def test_an_engine_is_built_served_and_kept(
+    tmp_path: Path, tiny_folder: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = pretend_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.6")
+    home = pretend_server(tmp_path / "server", folders.server, monkeypatch, capability="8.6")
+    folders = replace(folders, server=home)
+    profiles = "[{batch: {opt: 2, max: 4}}, {}]"
+    extra = f"precision: fp16\naccept: {{cosine: 0.999}}\ntensorrt: {{profiles: {profiles}}}\n"
+    model = engine_model(tmp_path / "model", tiny_folder, extra=extra)
+    result = build_model(model=model, folders=folders, targets=[TARGET])
+    manifest = result.manifest
+    assert (manifest.target, manifest.precision, manifest.tensorrt) == (TARGET, "fp16", "10.4.0.26")
+    assert {entry.path for entry in manifest.files} == {"tiny/1/model.plan", "tiny/config.pbtxt"}
+    assert [report.stage for report in manifest.parity] == ["graph", "served"]
+    assert [tensor.datatype for tensor in manifest.inputs] == ["INT64", "INT64"]
+    command = here.commands()[0]
+    assert [word for word in command if "rofile" in word or "Shapes" in word] == [
+        "--profile=0",
+        "--minShapes=attention_mask:1x1,input_ids:1x1",
+        "--optShapes=attention_mask:2x12,input_ids:2x12",
+        "--maxShapes=attention_mask:4x24,input_ids:4x24",
+        "--profile=1",
+        "--minShapes=attention_mask:1x1,input_ids:1x1",
+        "--optShapes=attention_mask:4x12,input_ids:4x12",
+        "--maxShapes=attention_mask:4x24,input_ids:4x24",
+    ]
+    assert build_model(model=model, folders=folders, targets=[TARGET]).reused

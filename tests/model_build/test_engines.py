@@ -1,0 +1,392 @@
+"""TensorRT engines: the command line by version, what is refused, and what is kept between builds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import boto3
+import onnx
+import pytest
+from moto import mock_aws
+
+from catalog.documents import Document, load_document
+from catalog.errors import InvalidFilesError, UsageError
+from catalog.models import ModelSpec
+from catalog.releases import RELEASES
+from catalog.targets import parse_target
+from catalog.tensorrt import Profile, Range, Shapes, TensorRT
+from model_build.engines import machine
+from model_build.engines.build import EngineBuilder
+from model_build.engines.profiles import profile_shapes
+from model_build.engines.settle import settle_engines
+from model_build.engines.shared_files import SharedFiles
+from model_build.engines.trtexec import EngineOrder, ProfileShapes, version_of_banner
+from model_build.errors import EngineError
+from model_build.graphs.records import ExportedGraph, SettledGraph
+from model_build.progress import Progress, Steps
+from model_build.recipes.base import Workshop
+from model_build.sources import FetchedSource
+from tests.model_build.graphs_to_try import answered, lookup, perceptron
+from tests.model_build.stand_in_machine import Machine, pretend_machine
+
+SHAPES = ProfileShapes({"ids": [1, 1]}, {"ids": [4, 12]}, {"ids": [4, 24]})
+LONG = ProfileShapes({"ids": [1, 16]}, {"ids": [4, 20]}, {"ids": [4, 24]})
+
+
+def spec_text(extra: str) -> str:
+    return (
+        "name: tiny\ndescription: Tiny.\nsource: file://weights\n"
+        "recipe: {kind: onnx, format: tensorrt}\nbatching: {max_batch: 4}\ntest_inputs:\n  - random: {}\n"
+        + extra
+    )
+
+
+@pytest.fixture
+def machine_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return pretend_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.6")
+
+
+@pytest.fixture
+def settle(tmp_path: Path) -> Callable[..., SettledGraph]:
+    def run(
+        graph: ExportedGraph,
+        *,
+        target: str = "sm86-24.09",
+        extra: str = "",
+        shared: str | None = None,
+        cache: str = "cache",
+        told: list[Progress] | None = None,
+    ) -> SettledGraph:
+        file = tmp_path / "model.yaml"
+        file.write_text(spec_text(extra))
+        document: Document[ModelSpec] = load_document(file, ModelSpec)
+        workshop = Workshop(
+            model=document,
+            source=FetchedSource(tmp_path, "1", "0" * 64),
+            folder=tmp_path / "work",
+            cache_dir=tmp_path / cache,
+            target=parse_target(target),
+            installation=None,  # type: ignore[arg-type] # nothing is served here
+            build_member=lambda name: tmp_path / name,
+            shared_cache=shared,
+        )
+        events = told if told is not None else []
+        return settle_engines(
+            graph,
+            cases=answered(graph),
+            spec=document.record,
+            workshop=workshop,
+            steps=Steps(events.append),
+        )
+
+    return run
+
+
+VARYING = "tensorrt: {profiles: [{sequence: {opt: 8, max: 24}}]}\n"
+
+
+def order(version: tuple[int, ...], **more: Any) -> EngineOrder:
+    facts: dict[str, Any] = {
+        "graph": Path("/g/model.onnx"),
+        "version": version,
+        "precision": "fp16",
+        "options": TensorRT(),
+        "profiles": [SHAPES],
+    }
+    return EngineOrder(**(facts | more))
+
+
+@pytest.mark.parametrize("release", list(RELEASES))
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16", "int8"])
+@pytest.mark.parametrize("portability", ["exact", "same-capability", "ampere-plus"])
+def test_every_release_takes_the_flags_that_the_rules_let_through(
+    release: str, precision: str, portability: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from catalog.tensorrt_rules import tensorrt_faults
+
+    options = TensorRT.model_validate(
+        {"portability": portability, "workspace_mib": 512, "version_compatible": True, "builder_level": 4}
+    )
+    here = pretend_machine(tmp_path, monkeypatch, release=release, capability="8.6")
+    graph = tmp_path / "graph" / "model.onnx"
+    graph.parent.mkdir()
+    graph.write_bytes(b"graph")
+    wanted = order(RELEASES[release].tensorrt_version, graph=graph, precision=precision, options=options)
+    fits = not list(tensorrt_faults(options, precision, RELEASES[release]))  # type: ignore[arg-type]
+    done = here.run(wanted.command(here.trtexec, plan=tmp_path / "plan", timing_cache=tmp_path / "cache"))
+    assert (done.returncode == 0) is fits, done.stdout
+
+
+def test_the_command_line_of_one_profile() -> None:
+    options = TensorRT(workspace_mib=1024)
+    command = order((8, 6, 1), options=options, precision="fp32").command(
+        Path("/t/trtexec"), plan=Path("/p/model.plan"), timing_cache=Path("/c/timing")
+    )
+    assert command == [
+        "/t/trtexec",
+        "--onnx=/g/model.onnx",
+        "--saveEngine=/p/model.plan",
+        "--noTF32",
+        "--builderOptimizationLevel=3",
+        "--memPoolSize=workspace:1024",
+        "--minShapes=ids:1x1",
+        "--optShapes=ids:4x12",
+        "--maxShapes=ids:4x24",
+        "--timingCacheFile=/c/timing",
+        "--skipInference",
+    ]
+
+
+def test_several_profiles_are_numbered_and_need_tensorrt_10() -> None:
+    flags = order((10, 4, 0), profiles=[SHAPES, LONG]).flags()
+    assert flags[2:] == (
+        "--profile=0",
+        "--minShapes=ids:1x1",
+        "--optShapes=ids:4x12",
+        "--maxShapes=ids:4x24",
+        "--profile=1",
+        "--minShapes=ids:1x16",
+        "--optShapes=ids:4x20",
+        "--maxShapes=ids:4x24",
+    )
+    with pytest.raises(EngineError, match=r"trtexec of TensorRT 8\.6\.1 builds one profile"):
+        order((8, 6, 1), profiles=[SHAPES, LONG]).flags()
+
+
+def test_a_version_that_no_release_has_is_refused() -> None:
+    with pytest.raises(EngineError, match=r"TensorRT 11\.0\.0 is not known"):
+        order((11, 0, 0)).flags()
+
+
+def test_names_that_trtexec_would_misread() -> None:
+    odd = ProfileShapes({"a:0": [1]}, {"a:0": [1]}, {"a:0": [2]})
+    assert "--minShapes='a:0':1" in order((10, 4, 0), profiles=[odd]).flags()
+    with pytest.raises(EngineError, match="an input called 'a,b'"):
+        order((10, 4, 0), profiles=[ProfileShapes({"a,b": [1]}, {"a,b": [1]}, {"a,b": [1]})]).flags()
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("&&&& RUNNING TensorRT.trtexec [TensorRT v8601] # trtexec", (8, 6, 1)),
+        ("&&&& RUNNING TensorRT.trtexec [TensorRT v100001] # trtexec", (10, 0, 1)),
+        ("&&&& RUNNING TensorRT.trtexec [TensorRT v101303] [b9] # trtexec", (10, 13, 3)),
+        ("[I] Selected Device: NVIDIA A10G", None),
+    ],
+)
+def test_the_version_that_trtexec_says_it_has(line: str, version: tuple[int, ...] | None) -> None:
+    assert version_of_banner(line) == version
+
+
+def test_profiles_follow_from_the_model() -> None:
+    spec = text_spec()
+    ids = lookup_inputs()
+    (shapes,) = profile_shapes(spec, ids)
+    assert (shapes.least, shapes.best, shapes.most) == ({"ids": [1, 1]}, {"ids": [8, 12]}, {"ids": [8, 24]})
+    narrow = Profile(batch=Range(opt=2, max=4), sequence=Range(min=2, opt=3, max=5))
+    named = Profile(shapes={"ids": Shapes(min=(1, 4), opt=(2, 4), max=(2, 4))})
+    first, second = profile_shapes(with_profiles(spec, narrow, named), ids)
+    assert (first.least, first.most) == ({"ids": [1, 2]}, {"ids": [4, 5]})
+    assert (second.least, second.most) == ({"ids": [1, 4]}, {"ids": [2, 4]})
+
+
+@pytest.mark.parametrize(
+    ("profile", "message"),
+    [
+        (Profile(shapes={"other": Shapes(min=(1,), opt=(1,), max=(1,))}), "shapes of other"),
+        (Profile(shapes={"ids": Shapes(min=(1,), opt=(1,), max=(1,))}), "1 sizes that do not fit"),
+    ],
+)
+def test_profiles_that_do_not_fit(profile: Profile, message: str) -> None:
+    spec = text_spec()
+    with pytest.raises(EngineError, match=message):
+        profile_shapes(with_profiles(spec, profile), lookup_inputs())
+
+
+def test_an_engine_from_graph_to_folder(
+    tmp_path: Path, machine_here: Machine, settle: Callable[..., SettledGraph]
+) -> None:
+    told: list[Progress] = []
+    settled = settle(lookup(tmp_path / "graph"), extra=VARYING, told=told)
+    assert (settled.backend, settled.tensorrt, settled.precision) == ("tensorrt", "10.4.0.26", "fp32")
+    assert [file.name for file in settled.folder.iterdir()] == ["model.plan"]
+    assert (settled.profiles, settled.engines) == (1, {})
+    assert settled.inputs[0].datatype == "INT64"
+    (built, asked) = machine_here.commands()
+    assert "--maxShapes=ids:4x24" in built
+    assert asked[-1] == "--getPlanVersionOnly"
+    lines = [event.detail for event in told if event.state == "running"]
+    assert lines[0].startswith("&&&& RUNNING TensorRT.trtexec [TensorRT v100400]")
+
+
+def test_the_same_order_gives_the_same_engine_without_building_again(
+    tmp_path: Path, machine_here: Machine, settle: Callable[..., SettledGraph]
+) -> None:
+    first = settle(lookup(tmp_path / "a" / "graph"), extra=VARYING)
+    second = settle(lookup(tmp_path / "b" / "graph"), extra=VARYING)
+    assert (first.folder / "model.plan").read_bytes() == (second.folder / "model.plan").read_bytes()
+    assert second.tensorrt == "10.4.0.26"
+    assert sum(any(word.startswith("--onnx=") for word in words) for words in machine_here.commands()) == 1
+    settle(lookup(tmp_path / "c" / "graph"), extra=VARYING.replace("24", "20"))
+    assert sum(any(word.startswith("--onnx=") for word in words) for words in machine_here.commands()) == 2
+
+
+def test_integers_of_64_bits_become_32_before_tensorrt_10(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., SettledGraph]
+) -> None:
+    pretend_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
+    settled = settle(lookup(tmp_path / "graph"), target="sm86-24.03", extra=VARYING)
+    assert [tensor.datatype for tensor in (*settled.inputs, *settled.outputs)] == ["INT32", "FP32", "INT32"]
+    assert settled.tensorrt == "8.6.3"
+    model = onnx.load(tmp_path / "graph-int32" / "model.onnx")
+    assert [value.name for value in (*model.graph.input, *model.graph.output)] == ["ids", "states", "same"]
+
+
+def test_int8_is_spelt_out_in_the_graph(
+    tmp_path: Path, machine_here: Machine, settle: Callable[..., SettledGraph]
+) -> None:
+    settle(perceptron(tmp_path / "graph"), extra="precision: int8\n")
+    command = machine_here.commands()[0]
+    assert {"--int8", "--fp16"} <= set(command)
+    model = onnx.load(tmp_path / "graph-int8" / "model.onnx")
+    zeros = [t for t in model.graph.initializer if t.name.endswith("zero_point")]
+    assert {"QuantizeLinear", "DequantizeLinear"} <= {node.op_type for node in model.graph.node}
+    assert zeros
+    assert all(not onnx.numpy_helper.to_array(zero).any() for zero in zeros)
+
+
+def test_another_tensorrt_than_the_releases_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., SettledGraph]
+) -> None:
+    pretend_machine(tmp_path / "machine", monkeypatch, release="25.04", capability="8.6")
+    with pytest.raises(EngineError, match=r"is TensorRT 10\.9\.0, and Triton 24\.09 carries 10\.4\.0"):
+        settle(lookup(tmp_path / "graph"), extra=VARYING)
+
+
+def test_another_gpu_than_the_targets_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., SettledGraph]
+) -> None:
+    pretend_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.9")
+    with pytest.raises(EngineError, match=r"the GPU here has compute capability 8\.9, .* for 8\.6"):
+        settle(lookup(tmp_path / "graph"), extra=VARYING)
+
+
+def test_what_trtexec_refuses_is_shown_with_the_command(
+    tmp_path: Path, machine_here: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = lookup(tmp_path / "graph")
+    wrong = order((10, 4, 0), graph=graph.file, options=TensorRT(portability="same-capability"))
+    with pytest.raises(EngineError, match="Unknown hardwareCompatibilityLevel") as caught:
+        builder(machine_here, tmp_path).build(wrong, tmp_path / "plan")
+    assert f"{machine_here.trtexec} --onnx={graph.file}" in caught.value.message
+
+
+def test_what_a_release_cannot_do_is_told_with_its_line(
+    tmp_path: Path, machine_here: Machine, settle: Callable[..., SettledGraph]
+) -> None:
+    with pytest.raises(InvalidFilesError) as caught:
+        settle(lookup(tmp_path / "graph"), extra="tensorrt: {portability: same-capability}\n")
+    (problem,) = caught.value.problems
+    assert (problem.field, problem.line) == ("tensorrt.portability", 8)
+    assert "Triton 24.09 carries TensorRT 10.4.0" in problem.message
+
+
+def test_without_tensorrt_the_command_says_so_at_once() -> None:
+    with pytest.raises(UsageError, match="this machine has no TensorRT"):
+        machine.require_trtexec()
+
+
+def test_a_damaged_timing_cache_does_no_harm(tmp_path: Path, machine_here: Machine) -> None:
+    graph = lookup(tmp_path / "graph")
+    said: list[str] = []
+    make = builder(machine_here, tmp_path, said)
+    wanted = order((10, 4, 0), graph=graph.file)
+    make.build(wanted, tmp_path / "first")
+    assert any("A new timing cache" in line for line in said)
+    said.clear()
+    make.build(wanted, tmp_path / "second")
+    assert "[I] Loaded the timing cache" in said
+    (cache,) = (tmp_path / "files" / "timing").iterdir()
+    assert cache.name == "10.4.0-sm86-NVIDIA-A10G.cache"
+    cache.write_text("damaged")
+    said.clear()
+    make.build(wanted, tmp_path / "third")
+    assert "once more, without the timing cache" in said
+    assert cache.read_text() != "damaged"
+
+
+def test_engines_of_several_gpus_become_one_artifact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., SettledGraph]
+) -> None:
+    both = VARYING.replace("{profiles", '{capabilities: ["8.6", "8.9"], profiles')
+    with mock_aws():
+        boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="caches")
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        shared = "s3://caches/builds"
+        pretend_machine(tmp_path / "a10g", monkeypatch, release="24.09", capability="8.6")
+        with pytest.raises(EngineError, match=r"for 8\.9 are still to be built"):
+            settle(lookup(tmp_path / "a" / "graph"), extra=both, shared=shared, cache="one")
+        pretend_machine(tmp_path / "l4", monkeypatch, release="24.09", capability="8.9")
+        settled = settle(
+            lookup(tmp_path / "b" / "graph"), target="sm89-24.09", extra=both, shared=shared, cache="two"
+        )
+    assert settled.engines == {"8.6": "model-sm86.plan", "8.9": "model-sm89.plan"}
+    assert sorted(file.name for file in settled.folder.iterdir()) == sorted(settled.engines.values())
+
+
+def test_shared_files_that_cannot_be_had_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    said: list[str] = []
+    with mock_aws():
+        client = boto3.client("s3")
+        files = SharedFiles(tmp_path / "a", "s3://caches", said.append)
+        assert not files.fetch("x").exists()
+        (tmp_path / "a" / "x").write_text("mine")
+        files.share("x")
+        assert len(said) == 2
+        client.create_bucket(Bucket="caches")
+        files.share("x")
+        other = SharedFiles(tmp_path / "b", "s3://caches", said.append)
+        assert other.fetch("x").read_text() == "mine"
+        client.put_object(Bucket="caches", Key="x", Body=b"yours", Metadata={"sha256": "0"})
+        assert other.fetch("x").read_text() == "mine"
+        assert "its bytes are not those that were shared" in said[-1]
+    with pytest.raises(UsageError, match="'a/folder' is not a place"):
+        SharedFiles(tmp_path, "a/folder", said.append).fetch("x")
+
+
+def builder(here: Machine, tmp_path: Path, said: list[str] | None = None) -> EngineBuilder:
+    told = said if said is not None else []
+    return EngineBuilder(
+        trtexec=here.trtexec,
+        release=RELEASES["24.09"],
+        capability="8.6",
+        gpu="NVIDIA A10G",
+        files=SharedFiles(tmp_path / "files", None, told.append),
+        tell=told.append,
+    )
+
+
+def lookup_inputs() -> Any:
+    from catalog.manifests import TensorSpec
+
+    return (TensorSpec(name="ids", datatype="INT64", shape=(-1,)),)
+
+
+def text_spec() -> ModelSpec:
+    facts = {
+        "name": "tiny",
+        "description": "Tiny.",
+        "source": "file://weights",
+        "recipe": {"kind": "text-embedding", "format": "tensorrt", "max_length": 24},
+        "batching": {"max_batch": 8},
+        "test_inputs": ["a text"],
+    }
+    return ModelSpec.model_validate_json(json.dumps(facts))
+
+
+def with_profiles(spec: ModelSpec, *profiles: Profile) -> ModelSpec:
+    return spec.model_copy(update={"tensorrt": TensorRT(profiles=profiles)})

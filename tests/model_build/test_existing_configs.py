@@ -1,0 +1,243 @@
+"""config.pbtxt files that people wrote: kept as they are, completed, or refused with the place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.errors import InvalidFilesError
+from catalog.targets import parse_target
+from model_build.repository.config import parse_config
+from model_build.repository.locating import field_lines, line_of
+from model_build.repository.parts import Around, add_graph_model
+from tests.model_build.repositories import a_graph, a_model
+
+HEAD = 'name: "scorer"\nbackend: "onnxruntime"\nmax_batch_size: 32\n'
+TENSORS = """\
+input [
+  { name: "ids" data_type: TYPE_INT64 dims: [ -1 ] },
+  { name: "mask" data_type: TYPE_INT64 dims: [ -1 ] }
+]
+output [ { name: "scores" data_type: TYPE_FP32 dims: [ 2 ] } ]
+"""
+WHOLE = {
+    "as the documentation writes them": HEAD + TENSORS,
+    "comments everywhere": f"# ours\n{HEAD}  # the largest\n{TENSORS}# end",
+    "no line at the end": (HEAD + TENSORS).rstrip("\n"),
+    "lines of Windows": (HEAD + TENSORS).replace("\n", "\r\n"),
+    "the older name of the backend": TENSORS
+    + 'platform: "onnxruntime_onnx" name: "scorer" max_batch_size: 32',
+    "instances and batching": HEAD
+    + TENSORS
+    + "instance_group [ { count: 2 kind: KIND_CPU } ]\ndynamic_batching { preferred_batch_size: [ 4, 8 ] }\n",
+    "angle brackets and semicolons": HEAD.replace("\n", ";\n")
+    + TENSORS
+    + "dynamic_batching < max_queue_delay_microseconds: 100 >\n",
+    "parameters": HEAD
+    + TENSORS
+    + 'parameters { key: "intra_op_thread_count" value: { string_value: "1" } }\n'
+    + "parameters: { key: \"x\"\n value: { string_value: 'a' 'b' } }\n",
+    "an input a block": HEAD
+    + 'input { name: "mask" data_type: TYPE_INT64 dims: -1 }\n'
+    + 'input { name: "ids" data_type: TYPE_INT64 dims: -1 }\n'
+    + 'output { name: "scores" data_type: TYPE_FP32 dims: 2 }\n',
+    "sizes that are narrowed": HEAD + TENSORS.replace("[ -1 ]", "[ 16 ]"),
+    "warm-up of one's own": HEAD
+    + TENSORS
+    + 'model_warmup [ { name: "w" batch_size: 1 inputs { key: "ids" value { data_type: TYPE_INT64 '
+    + 'dims: 4 zero_data: true } } inputs { key: "mask" value { data_type: TYPE_INT64 dims: 4 '
+    + "random_data: true } } } ]\n",
+    "the rest": HEAD
+    + TENSORS
+    + "version_policy: { latest { num_versions: 1 } }\noptimization { graph { level: 1 } }\n"
+    + "response_cache { enable: true }\n",
+}
+
+
+def laid(tmp_path: Path, text: str, *, graph: dict[str, Any] | None = None, **blocks: str) -> str:
+    """The text that is written for a model with this config.pbtxt beside its model.yaml."""
+    folder = tmp_path / "model"
+    folder.mkdir(parents=True)
+    (folder / "config.pbtxt").write_bytes(text.encode())
+    triton = blocks.pop("triton", "config: config.pbtxt")
+    model = a_model(folder, triton=f"{{{triton}}}", **blocks)
+    add_graph_model(
+        tmp_path / "repository",
+        name="scorer",
+        graph=a_graph(tmp_path / "graph", **(graph or {})),
+        batching=model.record.batching,
+        triton=model.record.triton,
+        target=parse_target("cpu"),
+        around=Around(model=model),
+    )
+    return (tmp_path / "repository/scorer/config.pbtxt").read_bytes().decode()
+
+
+@pytest.mark.parametrize("text", WHOLE.values(), ids=WHOLE.keys())
+def test_what_is_whole_stays_as_it_is(tmp_path: Path, text: str) -> None:
+    assert laid(tmp_path, text) == text
+
+
+def test_what_is_missing_stands_below(tmp_path: Path) -> None:
+    text = '# ours\ninput { name: "mask" data_type: TYPE_INT64 dims: -1 }  # which count\n'
+    written = laid(tmp_path, text, batching="{max_batch: 8, queue_delay_us: 70}")
+    assert written.startswith(text + "\n# Added by the build")
+    config = parse_config(written)
+    assert (config.name, config.backend, config.max_batch_size) == ("scorer", "onnxruntime", 8)
+    assert [tensor.name for tensor in config.input] == ["mask", "ids"]
+    assert [tensor.name for tensor in config.output] == ["scores"]
+    assert config.dynamic_batching.max_queue_delay_microseconds == 70
+    assert not config.instance_group, "nobody asked for copies, and Triton has a default"
+
+
+def test_an_empty_file_is_completed(tmp_path: Path) -> None:
+    config = parse_config(laid(tmp_path, ""))
+    assert (config.name, len(config.input), config.max_batch_size) == ("scorer", 2, 32)
+    assert config.WhichOneof("scheduling_choice") is None
+
+
+def test_parameters_are_added_to_those_that_are_there(tmp_path: Path) -> None:
+    text = WHOLE["parameters"]
+    config = parse_config(
+        laid(
+            tmp_path,
+            text,
+            triton='config: config.pbtxt, parameters: {more: "1"}',
+            graph={"parameters": {"g": "2"}},
+        )
+    )
+    values = {key: value.string_value for key, value in config.parameters.items()}
+    assert values == {"intra_op_thread_count": "1", "x": "ab", "more": "1", "g": "2"}
+
+
+def test_what_the_graph_was_measured_with_is_added(tmp_path: Path) -> None:
+    config = parse_config(laid(tmp_path, HEAD + TENSORS, graph={"accelerator": "openvino"}))
+    assert config.optimization.execution_accelerators.cpu_execution_accelerator[0].name == "openvino"
+
+
+def test_several_gpus_are_added(tmp_path: Path) -> None:
+    config = parse_config(laid(tmp_path, HEAD + TENSORS, graph={"engines": {"8.6": "a.plan"}}))
+    assert dict(config.cc_model_filenames) == {"8.6": "a.plan"}
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ('name: "scorer"\nmax_batch: 3\n', "config.pbtxt:2", 'column 1: .*no field named "max_batch"'),
+        ('name "scorer"\n', "config.pbtxt:1", 'column 6: Expected ":"'),
+        (HEAD + TENSORS.replace("FP32", "FP99"), "config.pbtxt:8", "column 38: .*no value named TYPE_FP99"),
+        (HEAD + "dynamic_batching {\n", "config.pbtxt:4", 'column 18: Expected "}"'),
+        ('name: "a"\nname: "b"\n', "config.pbtxt:2", 'column 7: .*multiple "name" fields'),
+    ],
+)
+def test_what_is_no_configuration(tmp_path: Path, text: str, place: str, message: str) -> None:
+    with pytest.raises(InvalidFilesError, match=rf"{place}: {message}"):
+        laid(tmp_path, text)
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "config.pbtxt").write_bytes(b'name: "\xff"')
+    from model_build.repository.existing import read_existing
+
+    with pytest.raises(InvalidFilesError, match="byte 7 is not UTF-8"):
+        read_existing(a_model(tmp_path, triton="{config: config.pbtxt}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks", "place", "message"),
+    [
+        ('name: "other"\n', {}, 1, "name: the model is 'scorer' here, not 'other'"),
+        ('\nbackend: "pytorch"\n', {}, 2, "backend: the model is run by 'onnxruntime', not 'pytorch'"),
+        ('platform: "tensorrt_plan"\n', {}, 1, "platform: 'tensorrt_plan' is not the platform"),
+        ("max_batch_size: 8\n", {}, 1, "max_batch_size: it is 8 here, and without a word in model.yaml 32"),
+        (
+            "max_batch_size: 0\n",
+            {"batching": "{max_batch: 4}"},
+            1,
+            r"it is 0 here, and .*model.yaml:6 \(batching.max_batch\) 4",
+        ),
+        (
+            'input [\n { name: "idz" data_type: TYPE_INT64 dims: -1 } ]\n',
+            {},
+            2,
+            "input.name: the model has no input 'idz'\n.*did you mean 'ids'",
+        ),
+        (
+            'output {\n name: "scores"\n data_type: TYPE_FP64\n dims: 2 }\n',
+            {},
+            3,
+            "output.data_type: 'scores' is TYPE_FP32 in the model, not TYPE_FP64",
+        ),
+        (
+            'output {\n name: "scores"\n data_type: TYPE_FP32\n dims: -1 }\n',
+            {},
+            4,
+            r"output.dims: 'scores' has the sizes \[2\] in the model",
+        ),
+        (
+            "dynamic_batching {\n max_queue_delay_microseconds: 9 }\n",
+            {"batching": "{queue_delay_us: 5}"},
+            2,
+            r"max_queue_delay_microseconds: .*model.yaml:6 \(batching.queue_delay_us\) says otherwise",
+        ),
+        ("dynamic_batching {}\n", {"batching": "{dynamic: false}"}, 1, "model.yaml asks for another way"),
+        ("sequence_batching { direct {} }\n", {}, 1, "the build has to know of sequences"),
+        ("instance_group { kind: KIND_GPU }\n", {}, 1, "instance_group: .*these copies ask for a GPU"),
+        ("model_transaction_policy { decoupled: true }\n", {}, 1, "SageMaker's front end takes one answer"),
+        (
+            'output { name: "scores" data_type: TYPE_FP32 dims: 2 label_filename: "l.txt" }\n',
+            {},
+            1,
+            "label_filename: there is no file l.txt",
+        ),
+        (
+            'model_warmup { name: "w" batch_size: 1 inputs { key: "ids" value { data_type: TYPE_INT64 '
+            'dims: 1 input_data_file: "f" } } }\n',
+            {},
+            1,
+            "model_warmup: files of warm-up requests are made from the test inputs",
+        ),
+    ],
+)
+def test_contradictions_name_both_places(
+    tmp_path: Path, text: str, blocks: dict[str, str], place: int, message: str
+) -> None:
+    with pytest.raises(InvalidFilesError, match=rf"config.pbtxt:{place}: [\s\S]*{message}"):
+        laid(tmp_path, text, **blocks)
+
+
+def test_parameters_that_differ(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFilesError, match="gives intra_op_thread_count the value '2'"):
+        laid(
+            tmp_path,
+            WHOLE["parameters"],
+            triton='config: config.pbtxt, parameters: {intra_op_thread_count: "2"}',
+        )
+
+
+def test_optimization_without_the_accelerator(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFilesError, match="measured with the accelerator 'openvino'"):
+        laid(tmp_path, WHOLE["the rest"], graph={"accelerator": "openvino"})
+
+
+def test_all_contradictions_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFilesError) as caught:
+        laid(tmp_path, 'name: "x"\nbackend: "y"\nmax_batch_size: 1\n')
+    assert [problem.line for problem in caught.value.problems] == [1, 2, 3]
+
+
+def test_lines_of_fields() -> None:
+    text = (
+        '# a "comment" { with: brackets }\n'
+        "input [ {\n name: 'a' dims: [ 1,\n 2 ] },\n { name: \"b\" } ]\n"
+        "dynamic_batching {\n}\n"
+        'parameters { key: "k"\n value { string_value: "x"\n "y" } }'
+    )
+    lines = field_lines(text)
+    assert line_of(lines, "input", 0, "name") == 3
+    assert (line_of(lines, "input", 0, "dims", 1), line_of(lines, "input", 1, "name")) == (4, 5)
+    assert line_of(lines, "dynamic_batching", "max_queue_delay_microseconds") == 6
+    assert line_of(lines, "parameters", 0, "value") == 9
+    assert line_of(lines, "output") is None

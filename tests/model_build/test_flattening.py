@@ -1,0 +1,91 @@
+"""What becomes of an ensemble that is a step of another: its parts, their names, and what nobody takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catalog.manifests import TensorSpec
+from catalog.triton_options import Batching
+from model_build.repository.config import read_config
+from model_build.repository.flattening import (
+    MemberFolder,
+    copy_parts,
+    flat_steps,
+    needed_steps,
+    share_environments,
+)
+from model_build.repository.parts import EnsembleStep, add_ensemble, add_python_model, environment_file
+
+TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
+IDS = TensorSpec(name="ids", datatype="INT64", shape=(-1,))
+VECTOR = TensorSpec(name="vector", datatype="FP32", shape=(8,))
+NORM = TensorSpec(name="norm", datatype="FP32", shape=(1,))
+
+
+@pytest.fixture
+def inner(tmp_path: Path) -> MemberFolder:
+    """TEXT -> cut -> ids -> run -> vector, and norm from a part of its own."""
+    folder = tmp_path / "inner"
+    code = tmp_path / "code.py"
+    code.write_text("")
+    for name, takes, gives in (("cut", TEXT, IDS), ("run", IDS, VECTOR), ("length", IDS, NORM)):
+        add_python_model(
+            folder, name=name, code=code, inputs=[takes], outputs=[gives], batching=Batching(max_batch=4)
+        )
+    steps = [
+        EnsembleStep("cut", {"TEXT": "TEXT"}, {"ids": "ids"}),
+        EnsembleStep("run", {"ids": "ids"}, {"vector": "vector"}),
+        EnsembleStep("length", {"ids": "ids"}, {"norm": "norm"}),
+    ]
+    add_ensemble(folder, name="words", inputs=[TEXT], outputs=[VECTOR, NORM], steps=steps, max_batch=4)
+    return MemberFolder("words", "words", folder)
+
+
+def test_the_steps_of_an_ensemble_become_steps_of_the_whole(inner: MemberFolder) -> None:
+    flat = list(flat_steps(inner, 1, {"TEXT": "query"}, {"vector": "point"}))
+    assert flat == [
+        EnsembleStep("words-cut", {"TEXT": "query"}, {"ids": "step2-ids"}),
+        EnsembleStep("words-run", {"ids": "step2-ids"}, {"vector": "point"}),
+        EnsembleStep("words-length", {"ids": "step2-ids"}, {"norm": "step2-norm"}),
+    ]
+    assert [step.model for step in needed_steps(flat, ["point"])] == ["words-cut", "words-run"]
+
+
+def test_what_is_needed_of_what(inner: MemberFolder) -> None:
+    flat = list(flat_steps(inner, 0, {"TEXT": "TEXT"}, {"vector": "vector", "norm": "norm"}))
+    assert len(needed_steps(flat, ["vector", "norm"])) == 3
+    assert [step.model for step in needed_steps(flat, ["norm"])] == ["words-cut", "words-length"]
+
+
+def test_parts_get_names_that_nobody_else_has(inner: MemberFolder, tmp_path: Path) -> None:
+    config = inner.folder / "cut/config.pbtxt"
+    config.write_text("# written by hand\n" + config.read_text())
+    copy_parts(inner, tmp_path / "whole", {"words-cut", "words-run"})
+    assert sorted(entry.name for entry in (tmp_path / "whole").iterdir()) == ["words-cut", "words-run"]
+    copied = tmp_path / "whole/words-cut/config.pbtxt"
+    assert copied.read_text() == config.read_text().replace('name: "cut"', 'name: "words-cut"')
+    assert read_config(copied).input[0].name == "TEXT"
+
+
+def test_a_name_in_an_unusual_place_is_changed_as_well(inner: MemberFolder, tmp_path: Path) -> None:
+    config = inner.folder / "cut/config.pbtxt"
+    text = config.read_text().replace('name: "cut"\n', "")
+    config.write_text(text + "name\n:\n  'cut'\n")
+    copy_parts(inner, tmp_path / "whole", {"words-cut"})
+    renamed = read_config(tmp_path / "whole/words-cut/config.pbtxt")
+    assert (renamed.name, renamed.max_batch_size) == ("words-cut", 4)
+
+
+def test_packages_that_are_the_same_are_kept_once(inner: MemberFolder) -> None:
+    for name, content in (("cut", b"one"), ("length", b"other"), ("run", b"one")):
+        environment_file(inner.folder, name).write_bytes(content)
+    assert share_environments(inner.folder) == {"cut": "cut", "length": "length", "run": "cut"}
+    assert not environment_file(inner.folder, "run").exists()
+    paths = [
+        read_config(inner.folder / name / "config.pbtxt").parameters["EXECUTION_ENV_PATH"].string_value
+        for name in ("cut", "length", "run")
+    ]
+    own, shared = "$$TRITON_MODEL_DIRECTORY/env.tar.gz", "$$TRITON_MODEL_DIRECTORY/../cut/env.tar.gz"
+    assert paths == [own, own, shared]

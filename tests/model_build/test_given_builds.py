@@ -1,0 +1,124 @@
+"""Whole builds of given models, each served by a real Triton in both hosting modes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.documents import Document
+from catalog.errors import UsageError
+from catalog.models import ModelSpec
+from model_build import BuildFolders, Progress, build_model
+from model_build.archive import unpack
+from model_build.build import BuildResult
+from model_build.errors import ParityError
+from model_build.repository.config import read_config
+from tests.model_build.given_models import (
+    PYTHON_MODEL,
+    save_lightgbm,
+    save_onnx,
+    save_rows,
+    save_scripted,
+    save_sklearn,
+    save_xgboost,
+    write_entry,
+    write_given,
+)
+from tests.model_build.test_vllm import vllm_model
+
+TRUST = {"pickle": "made by this very test"}
+X = [{"inputs": {"x": [1.0, 2.0, 3.5]}}, {"random": {"rows": 5}}]
+ROWS = [{"file": "rows.npz"}]
+
+
+def onnx(folder: Path) -> Document[ModelSpec]:
+    save_onnx(folder / "weights/model.onnx", external=True)
+    return write_given(folder, {"kind": "onnx"}, test_inputs=X, triton={"warm_up": True})
+
+
+def scripted(folder: Path) -> Document[ModelSpec]:
+    save_scripted(folder / "weights/net.pt")
+    asked = [{"inputs": {"x": [1.0, 2.0, value], "scale": [value]}} for value in (0.5, 2.0, 3.0)]
+    return write_given(folder, {"kind": "torchscript", "file": "net.pt"}, test_inputs=asked)
+
+
+def entry(folder: Path) -> Document[ModelSpec]:
+    write_entry(folder)
+    asked = [{"inputs": {"x": [1.0, 2.0, value], "mask": [value]}} for value in (0.5, 2.0, 3.0)]
+    return write_given(folder, {"kind": "torchscript", "entry": "scorer.py:make"}, test_inputs=asked)
+
+
+def trees(folder: Path, name: str, **more: Any) -> Document[ModelSpec]:
+    save_rows(folder / "rows.npz", 6)
+    return write_given(folder, {"kind": "trees", "file": name, **more}, test_inputs=ROWS, trust=TRUST)
+
+
+def xgboost(folder: Path) -> Document[ModelSpec]:
+    save_xgboost(folder / "weights/a.ubj")
+    return trees(folder, "a.ubj")
+
+
+def lightgbm(folder: Path) -> Document[ModelSpec]:
+    save_lightgbm(folder / "weights/a.txt", "regression")
+    return trees(folder, "a.txt")
+
+
+def sklearn(folder: Path) -> Document[ModelSpec]:
+    save_sklearn(folder / "weights/a.joblib")
+    return trees(folder, "a.joblib", answer="class")
+
+
+def python(folder: Path) -> Document[ModelSpec]:
+    """One package that runs on every Python, and one that is compiled for each."""
+    folder.mkdir()
+    body = "y = x * len(regex.findall('a', 'aba')) + six.PY3"
+    (folder / "model.py").write_text(PYTHON_MODEL.format(imports="import regex\nimport six\n", body=body))
+    (folder / "requirements.txt").write_text("six==1.17.0\nregex==2024.11.6\n")
+    (folder / "right.py").write_text("def right(request):\n    return {'y': request['x'] * 2 + 1}\n")
+    recipe = {"kind": "python", "requirements": "requirements.txt", "reference": "right.py:right"}
+    asked = [{"inputs": {"x": [1.0, 2.0]}}, {"inputs": {"x": [1.0, 2.0, 3.0]}}]
+    return write_given(folder, recipe, source=None, test_inputs=asked)
+
+
+def build(model: Document[ModelSpec], folders: BuildFolders) -> BuildResult:
+    return build_model(model=model, folders=folders)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("make", [onnx, scripted, entry, xgboost, lightgbm, sklearn, python])
+def test_a_given_model_from_end_to_end(make: Any, tmp_path: Path, folders: BuildFolders) -> None:
+    model = make(tmp_path / "model")
+    built = build(model, folders)
+    assert not built.reused
+    assert built.manifest.target == "cpu"
+    assert built.manifest.parity[-1].stage == "served"
+    assert built.manifest.parity[-1].max_absolute_error < 1e-6
+    assert [report.batch for report in built.manifest.latency] == [1, 4]
+    assert build(model, folders).reused
+    unpack(built.artifact_dir / "model.tar.gz", tmp_path / "unpacked", limit_bytes=1 << 30)
+    config = read_config(tmp_path / "unpacked/tiny/config.pbtxt")
+    assert [tensor.name for tensor in config.input] == [spec.name for spec in built.manifest.inputs]
+    assert [tensor.name for tensor in config.output] == [spec.name for spec in built.manifest.outputs]
+    if make is python:
+        (environment,) = built.manifest.environments
+        assert environment.pythons == ("py310", "py311", "py312")
+        assert environment.packages == ("regex==2024.11.6", "six==1.17.0")
+
+
+@pytest.mark.e2e
+def test_a_python_model_that_is_wrong_is_not_kept(tmp_path: Path, folders: BuildFolders) -> None:
+    model = python(tmp_path / "model")
+    (tmp_path / "model/right.py").write_text("def right(request):\n    return {'y': request['x'] * 2}\n")
+    with pytest.raises(ParityError, match="the served artifact answers otherwise"):
+        build(model, folders)
+    assert not list(folders.artifacts.rglob("manifest.json"))
+
+
+def test_vllm_is_refused_before_its_weights_are_fetched(tmp_path: Path, folders: BuildFolders) -> None:
+    told: list[Progress] = []
+    model = vllm_model(tmp_path)
+    with pytest.raises(UsageError, match=r"no vllm backend|no GPU"):
+        build_model(model=model, folders=folders, targets=["sm86-25.04"], on_progress=told.append)
+    assert told == []

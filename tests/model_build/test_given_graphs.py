@@ -1,0 +1,194 @@
+"""ONNX graphs and TorchScript as they are given: what is taken, what is refused, that bytes repeat."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from model_build.errors import ModelBuildError
+from model_build.repository.config import read_config
+from tests.model_build.given_models import save_onnx, save_scripted, write_entry, write_given
+from tests.model_build.laying import contents, lay, refusal, tensors
+
+X = [{"inputs": {"x": [1.0, 2.0, 3.5]}}, {"inputs": {"x": [0.0, -2.0, 3.5]}}]
+SCALED = [
+    {"inputs": {"x": [1.0, 2.0, 3.5], "scale": [2.0]}},
+    {"inputs": {"x": [0.0, 1.0, 0.5], "scale": [3.0]}},
+]
+MASKED = [{"inputs": {"x": [1.0, 2.0, 3.5], "mask": [1.0]}}]
+TRUST = {"pickle": "made by this very test"}
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_an_onnx_graph_tells_its_tensors(tmp_path: Path, external: bool) -> None:
+    file = save_onnx(tmp_path / "weights/net.onnx", external=external)
+    laid = lay(
+        write_given(
+            tmp_path, {"kind": "onnx", "file": "net.onnx"}, test_inputs=[*X, {"random": {"rows": 2}}]
+        ),
+        tmp_path / "work",
+    )
+    assert tensors(laid) == [("x", "FP32", (3,)), ("y", "FP32", (2,)), ("best", "INT64", (1,))]
+    assert [case.expected["best"].shape for case in laid.cases] == [(1, 1)] * 4
+    files = contents(laid.folder / "tiny" / "1")
+    assert files["model.onnx"] == file.read_bytes()
+    assert set(files) == {"model.onnx", *(["net.onnx.data"] if external else [])}
+
+
+def test_an_onnx_graph_without_a_batch_dimension(tmp_path: Path) -> None:
+    save_onnx(tmp_path / "weights/model.onnx", batch=1)
+    told = refusal(lambda: write_given(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
+    assert (
+        "batching.max_batch: not every tensor of the graph begins with a size that varies: x [1, 3]" in told
+    )
+    laid = lay(
+        write_given(
+            tmp_path,
+            {"kind": "onnx"},
+            test_inputs=[{"inputs": {"x": [[1.0, 2.0, 3.0]]}}],
+            batching={"max_batch": 0},
+        ),
+        tmp_path / "other",
+    )
+    assert tensors(laid) == [("x", "FP32", (1, 3)), ("y", "FP32", (1, 2)), ("best", "INT64", (1,))]
+
+
+def test_a_graph_with_operators_that_triton_lacks(tmp_path: Path) -> None:
+    save_onnx(tmp_path / "weights/model.onnx", domain="my.own")
+    told = refusal(lambda: write_given(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
+    assert "uses operators that Triton's ONNX Runtime does not have: my.own:Relu" in told
+
+
+def test_a_graph_that_is_damaged_or_lacks_its_data(tmp_path: Path) -> None:
+    file = save_onnx(tmp_path / "weights/model.onnx", external=True)
+    (tmp_path / "weights/model.onnx.data").unlink()
+    model = write_given(tmp_path, {"kind": "onnx"}, test_inputs=X)
+    assert "keeps weights in model.onnx.data, which is not there" in refusal(lambda: model, tmp_path / "a")
+    file.write_bytes(b"\x00no graph")
+    assert "model.onnx is no ONNX graph" in refusal(lambda: model, tmp_path / "b")
+
+
+def test_a_graph_whose_data_lies_elsewhere(tmp_path: Path) -> None:
+    import onnx
+
+    file = save_onnx(tmp_path / "weights/model.onnx", external=True)
+    graph = onnx.load(file, load_external_data=False)
+    graph.graph.initializer[0].external_data[0].value = "../secret"
+    onnx.save(graph, file)
+    told = refusal(lambda: write_given(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
+    assert "keeps weights in '../secret', which is no safe file name" in told
+
+
+def test_a_saved_module_is_served_as_it_is(tmp_path: Path) -> None:
+    file = save_scripted(tmp_path / "weights/net.pt")
+    model = write_given(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=SCALED)
+    laid = lay(model, tmp_path / "work")
+    assert tensors(laid) == [
+        ("x", "FP32", (3,)),
+        ("scale", "FP32", (1,)),
+        ("OUTPUT__0", "FP32", (2,)),
+        ("OUTPUT__1", "FP32", (1,)),
+    ]
+    assert contents(laid.folder / "tiny" / "1") == {"model.pt": file.read_bytes()}
+    assert read_config(laid.folder / "tiny" / "config.pbtxt").backend == "pytorch"
+
+
+def test_a_function_that_makes_a_module(tmp_path: Path) -> None:
+    write_entry(tmp_path)
+    recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
+    model = write_given(tmp_path, recipe, test_inputs=MASKED)
+    laid = [lay(model, tmp_path / "one"), lay(model, tmp_path / "two")]
+    assert tensors(laid[0]) == [
+        ("x", "FP32", (3,)),
+        ("mask", "FP32", (1,)),
+        ("scores", "FP32", (2,)),
+        ("best", "INT64", (1,)),
+    ]
+    assert contents(laid[0].folder) == contents(laid[1].folder)
+
+
+def test_a_module_whose_tensors_model_yaml_describes_takes_random_numbers(tmp_path: Path) -> None:
+    write_entry(tmp_path)
+    said = {"x": {"datatype": "FP32", "shape": [3]}, "mask": {"datatype": "FP32", "shape": [1]}}
+    model = write_given(
+        tmp_path,
+        {"kind": "torchscript", "entry": "scorer.py:make"},
+        test_inputs=[{"random": {"rows": 3}}],
+        tensors=said,
+    )
+    assert len(lay(model, tmp_path / "work").cases) == 3
+
+
+def test_an_input_that_forward_does_not_take(tmp_path: Path) -> None:
+    save_scripted(tmp_path / "weights/net.pt")
+    wrong = [{"inputs": {"x": [1.0, 2.0, 3.5], "scales": [2.0]}}]
+    told = refusal(
+        lambda: write_given(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=wrong), tmp_path
+    )
+    assert "test_inputs.0.inputs.scales: the module's forward takes x, scale" in told
+    assert "did you mean 'scale'?" in told
+
+
+def test_an_entry_that_fails_is_told_with_its_line(tmp_path: Path) -> None:
+    write_entry(tmp_path)
+    file = tmp_path / "scorer.py"
+    recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
+    file.write_text(file.read_text().replace("scorer.safetensors", "other.safetensors"))
+    told = refusal(lambda: write_given(tmp_path, recipe, test_inputs=MASKED), tmp_path / "a")
+    assert "scorer.py:17: FileNotFoundError" in told
+    file.write_text("def made(folder):\n    return 3\n")
+    told = refusal(lambda: write_given(tmp_path, recipe, test_inputs=MASKED), tmp_path / "b")
+    assert "scorer.py has no function 'make'" in told
+    file.write_text("def make(folder):\n    return 3\n")
+    told = refusal(lambda: write_given(tmp_path, recipe, test_inputs=MASKED), tmp_path / "c")
+    assert "it returned a int, not a torch.nn.Module" in told
+
+
+def test_a_pickle_is_no_torchscript_even_where_it_is_trusted(tmp_path: Path) -> None:
+    import torch
+
+    (tmp_path / "weights").mkdir()
+    torch.save({"w": torch.ones(2)}, tmp_path / "weights/net.pt")
+    recipe = {"kind": "torchscript", "file": "net.pt"}
+    told = refusal(lambda: write_given(tmp_path, recipe, test_inputs=X, trust=TRUST), tmp_path / "a")
+    assert "net.pt is a pickle of weights or of a module (torch.save), not TorchScript" in told
+    assert "write `entry: <file>.py:<function>`" in told
+    (tmp_path / "weights/net.pt").write_bytes(pickle.dumps([1]))
+    told = refusal(lambda: write_given(tmp_path, recipe, test_inputs=X), tmp_path / "b")
+    assert "not TorchScript" in told
+
+
+def test_a_module_that_writes_files_is_refused(tmp_path: Path) -> None:
+    file = save_scripted(tmp_path / "weights/net.pt")
+    with zipfile.ZipFile(file) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in entries.items():
+            hostile = b'\n    torch.save(x, "/etc/passwd")' if name.endswith(".py") else b""
+            archive.writestr(name, content + hostile)
+    recipe = {"kind": "torchscript", "file": "net.pt"}
+    told = refusal(lambda: write_given(tmp_path, recipe, test_inputs=SCALED), tmp_path)
+    assert "uses torch.save, which reaches beyond its tensors" in told
+
+
+def test_a_damaged_module(tmp_path: Path) -> None:
+    file = save_scripted(tmp_path / "weights/net.pt")
+    content = bytearray(file.read_bytes())
+    content[200:400] = bytes(200)
+    file.write_bytes(content)
+    model = write_given(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=SCALED)
+    with pytest.raises(ModelBuildError):
+        lay(model, tmp_path / "work")
+
+
+def test_a_module_that_mixes_rows_has_no_batch_dimension(tmp_path: Path) -> None:
+    (tmp_path / "weights").mkdir()
+    write_entry(tmp_path)
+    file = tmp_path / "scorer.py"
+    file.write_text(file.read_text().replace("self.layer(x) * mask", "(self.layer(x) * mask).sum(dim=0)"))
+    recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
+    told = refusal(lambda: write_given(tmp_path, recipe, test_inputs=MASKED), tmp_path)
+    assert "batching.max_batch: for one row scores is [2], which is no batch of one" in told

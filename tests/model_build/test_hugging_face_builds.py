@@ -1,0 +1,163 @@
+"""Every Hugging Face recipe from model.yaml to an artifact, served by a real Triton in both hosting modes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catalog.documents import Document, load_document
+from catalog.errors import InvalidFilesError
+from catalog.manifests import Manifest
+from catalog.models import ModelSpec
+from model_build import BuildFolders, build_model
+from model_build.exporters.image_framework import encoded
+from model_build.recipes import recipe_for
+from tests.model_build.tiny import TEXTS
+from tests.model_build.tiny_tasks import (
+    LABELS,
+    QUESTIONS,
+    TOKEN_LABELS,
+    save_image_model,
+    save_text_model,
+    write_model_file,
+)
+
+PAIRS = tuple(f'{{question: "{question}", context: "{context}"}}' for question, context in QUESTIONS)
+
+
+def model_of(
+    folder: Path, *, recipe: str, tests: tuple[str, ...] = TEXTS, extra: str = ""
+) -> Document[ModelSpec]:
+    file = write_model_file(folder, recipe=recipe, source=folder / "weights", tests=tests, extra=extra)
+    return load_document(file, ModelSpec)
+
+
+def built(model: Document[ModelSpec], folders: BuildFolders) -> Manifest:
+    manifest = build_model(model=model, folders=folders).manifest
+    assert {report.stage for report in manifest.parity} == {"graph", "served"}
+    return manifest
+
+
+def outputs_of(manifest: Manifest) -> list[tuple[str, str, tuple[int, ...]]]:
+    return [(output.name, output.datatype, output.shape) for output in manifest.outputs]
+
+
+@pytest.mark.e2e
+def test_text_classification(tmp_path: Path, folders: BuildFolders) -> None:
+    save_text_model(tmp_path / "weights", "DistilBertForSequenceClassification", labels=LABELS)
+    manifest = built(model_of(tmp_path, recipe="kind: text-classification, max_length: 24"), folders)
+    assert outputs_of(manifest) == [("scores", "FP32", (3,))]
+    assert manifest.outputs[0].labels == tuple(LABELS.values())
+    assert [tensor.name for tensor in manifest.inputs] == ["TEXT"]
+
+
+@pytest.mark.e2e
+def test_token_classification(tmp_path: Path, folders: BuildFolders) -> None:
+    save_text_model(tmp_path / "weights", "BertForTokenClassification", labels=TOKEN_LABELS)
+    manifest = built(model_of(tmp_path, recipe="kind: token-classification, max_length: 24"), folders)
+    assert outputs_of(manifest) == [("scores", "FP32", (-1, 4)), ("offsets", "INT64", (-1, 2))]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("architecture", ["BertForQuestionAnswering", "RobertaForQuestionAnswering"])
+def test_question_answering(tmp_path: Path, folders: BuildFolders, architecture: str) -> None:
+    save_text_model(tmp_path / "weights", architecture)
+    model = model_of(tmp_path, recipe="kind: question-answering, max_length: 40", tests=PAIRS)
+    manifest = built(model, folders)
+    assert [tensor.name for tensor in manifest.inputs] == ["QUESTION", "CONTEXT"]
+    assert [name for name, _, _ in outputs_of(manifest)] == ["answer", "score", "start", "end"]
+    assert {file.path.partition("/")[0] for file in manifest.files} == {
+        "tiny",
+        "tokenizer",
+        "model",
+        "answer",
+    }
+
+
+@pytest.mark.e2e
+def test_question_answering_from_tokens(tmp_path: Path, folders: BuildFolders) -> None:
+    save_text_model(tmp_path / "weights", "BertForQuestionAnswering")
+    recipe = "kind: question-answering, max_length: 40, input: tokens"
+    manifest = built(model_of(tmp_path, recipe=recipe, tests=PAIRS), folders)
+    assert [tensor.name for tensor in manifest.inputs] == ["input_ids", "attention_mask", "token_type_ids"]
+    assert [name for name, _, _ in outputs_of(manifest)] == ["start_logits", "end_logits"]
+
+
+@pytest.mark.e2e
+def test_feature_extraction(tmp_path: Path, folders: BuildFolders) -> None:
+    save_text_model(tmp_path / "weights", "MPNetModel")
+    manifest = built(model_of(tmp_path, recipe="kind: feature-extraction, max_length: 24"), folders)
+    assert outputs_of(manifest) == [
+        ("last_hidden_state", "FP32", (-1, 32)),
+        ("attention_mask", "INT64", (-1,)),
+    ]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("form", ["image", "pixels"])
+def test_image_classification(tmp_path: Path, folders: BuildFolders, form: str) -> None:
+    save_image_model(tmp_path / "weights")
+    random = np.random.default_rng(2)
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes(encoded(random.integers(0, 256, (50, 40, 3), dtype=np.uint8)))
+    recipe = f"kind: image-classification, input: {form}"
+    manifest = built(model_of(tmp_path, recipe=recipe, tests=("image: a.png", "image: b.png")), folders)
+    assert outputs_of(manifest) == [("scores", "FP32", (3,))]
+    assert [tensor.name for tensor in manifest.inputs] == ["IMAGE" if form == "image" else "pixel_values"]
+    assert manifest.target == "cpu"
+
+
+@pytest.mark.e2e
+def test_torchscript_of_texts_twice_the_same(tmp_path: Path, folders: BuildFolders) -> None:
+    """Traced from the same module that is exported; callers see the same names, and the bytes repeat."""
+    save_text_model(tmp_path / "weights", "BertForSequenceClassification", labels=LABELS)
+    model = model_of(tmp_path, recipe="kind: text-classification, max_length: 24, format: torchscript")
+    manifest = built(model, folders)
+    assert outputs_of(manifest) == [("scores", "FP32", (3,))]
+    assert "model/1/model.pt" in {file.path for file in manifest.files}
+    other = BuildFolders(tmp_path / "other", folders.cache, folders.server)
+    assert built(model, other).digest == manifest.digest
+
+
+@pytest.mark.e2e
+def test_torchscript_of_tokens(tmp_path: Path, folders: BuildFolders) -> None:
+    save_text_model(tmp_path / "weights", "BertForQuestionAnswering")
+    recipe = "kind: question-answering, max_length: 40, input: tokens, format: torchscript"
+    manifest = built(model_of(tmp_path, recipe=recipe, tests=PAIRS), folders)
+    assert [tensor.name for tensor in manifest.inputs] == ["input_ids", "attention_mask", "token_type_ids"]
+    assert outputs_of(manifest) == [("start_logits", "FP32", (-1,)), ("end_logits", "FP32", (-1,))]
+
+
+@pytest.mark.e2e
+def test_labels_and_tensors_of_model_yaml(tmp_path: Path, folders: BuildFolders) -> None:
+    save_text_model(tmp_path / "weights", "BertForSequenceClassification", labels=LABELS)
+    recipe = "kind: text-classification, max_length: 24, input: tokens"
+    named = model_of(tmp_path, recipe=recipe, extra="tensors: {scores: {labels: [a, b, c]}}\n")
+    assert built(named, folders).outputs[0].labels == ("a", "b", "c")
+    wrong = model_of(tmp_path, recipe=recipe, extra="tensors: {score: {labels: [a, b, c]}}\n")
+    with pytest.raises(InvalidFilesError, match=r"no tensor 'score'(.|\n)*did you mean 'scores'"):
+        build_model(model=wrong, folders=folders)
+
+
+@pytest.mark.parametrize("name", ["tokenizer", "model", "answer"])
+def test_names_of_parts_are_taken(tmp_path: Path, name: str) -> None:
+    file = write_model_file(tmp_path, recipe="kind: question-answering", source=tmp_path, tests=PAIRS)
+    file.write_text(file.read_text().replace("name: tiny", f"name: {name}"))
+    with pytest.raises(InvalidFilesError, match=r"model.yaml:1: name: .*name of a part"):
+        recipe_for(load_document(file, ModelSpec))
+
+
+def test_a_model_without_batches_is_refused(tmp_path: Path) -> None:
+    file = write_model_file(tmp_path, recipe="kind: text-classification", source=tmp_path, tests=TEXTS)
+    file.write_text(file.read_text().replace("max_batch: 4", "max_batch: 0"))
+    with pytest.raises(InvalidFilesError, match=r"batching\.max_batch: .*answer batches"):
+        recipe_for(load_document(file, ModelSpec))
+
+
+def test_a_test_image_that_is_not_there(tmp_path: Path) -> None:
+    tests = ("image: missing.png",)
+    model = model_of(tmp_path, recipe="kind: image-classification", tests=tests)
+    with pytest.raises(InvalidFilesError, match=r"test_inputs.*no file missing\.png"):
+        recipe_for(model)

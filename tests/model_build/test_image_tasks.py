@@ -1,0 +1,164 @@
+"""Image models: the graph answers as PyTorch does, and images are prepared as transformers does."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import PIL.Image
+import pytest
+import transformers
+
+from catalog.recipes import ImageClassificationRecipe
+from model_build.errors import ExportError
+from model_build.exporters.image_framework import ImageFramework, encoded
+from model_build.exporters.image_preparation import preparation_of
+from model_build.sources import FetchedSource
+from tests.model_build.served import load_served
+from tests.model_build.tiny_tasks import LABELS, save_image_model
+
+
+@pytest.fixture(scope="session")
+def image_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_image_model(tmp_path_factory.mktemp("images"))
+
+
+def framework_of(folder: Path, **fields: object) -> ImageFramework:
+    recipe = ImageClassificationRecipe.model_validate({"kind": "image-classification", **fields})
+    return ImageFramework(source=FetchedSource(folder, "", ""), recipe=recipe, trust_remote_code=False)
+
+
+def noise(*size: int) -> bytes:
+    return encoded(np.random.default_rng(5).integers(0, 256, size, dtype=np.uint8))
+
+
+def request(*files: bytes) -> dict[str, Any]:
+    return {"IMAGE": SimpleNamespace(as_numpy=lambda: np.array([[file] for file in files], dtype=np.object_))}
+
+
+def served(monkeypatch: pytest.MonkeyPatch, folder: Path, preparation: Mapping[str, Any]) -> Any:
+    (folder / "1").mkdir()
+    (folder / "1" / "preparation.json").write_text(json.dumps(preparation))
+    return load_served("image_pixels", folder, monkeypatch)
+
+
+def test_graph_answers_as_the_framework(image_model: Path, tmp_path: Path) -> None:
+    framework = framework_of(image_model)
+    graph = framework.export(tmp_path / "1")
+    assert [(tensor.name, tensor.shape) for tensor in graph.inputs] == [("pixel_values", (3, 32, 32))]
+    assert [(tensor.name, tensor.shape, tensor.labels) for tensor in graph.outputs] == [
+        ("scores", (3,), tuple(LABELS.values()))
+    ]
+    session = onnxruntime.InferenceSession(str(graph.file), providers=["CPUExecutionProvider"])
+    for batch in (1, 3):
+        pixels = framework.random_pixels(np.random.default_rng(1), batch=batch)
+        (scores,) = session.run(None, pixels)
+        np.testing.assert_allclose(scores, framework.answer(pixels)["scores"], atol=1e-5)
+
+
+PROCESSORS = [
+    ("ViTImageProcessorPil", {"size": {"height": 30, "width": 40}, "resample": 3}),
+    ("ViTImageProcessorPil", {"do_normalize": False, "size": {"height": 32, "width": 32}}),
+    ("CLIPImageProcessorPil", {"size": {"shortest_edge": 36}, "crop_size": {"height": 32, "width": 32}}),
+    ("CLIPImageProcessorPil", {"do_resize": False, "crop_size": {"height": 65, "width": 99}}),
+    ("ConvNextImageProcessorPil", {"size": {"shortest_edge": 28}, "crop_pct": 0.875}),
+    ("ConvNextImageProcessorPil", {"size": {"shortest_edge": 384}}),
+    ("LevitImageProcessorPil", {"size": {"shortest_edge": 28}, "crop_size": {"height": 28, "width": 28}}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), PROCESSORS)
+def test_the_served_step_prepares_images_as_transformers_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, options: dict[str, Any]
+) -> None:
+    processor = getattr(transformers, name)(**options)
+    model = served(monkeypatch, tmp_path, preparation_of(processor))
+    for size in ((40, 64, 3), (90, 33, 3), (20, 21, 3), (50, 50)):
+        file = noise(*size)
+        image = PIL.Image.open(io.BytesIO(file)).convert("RGB")
+        expected = processor([image], return_tensors="np")["pixel_values"]
+        (response,) = model.execute([request(file)])
+        assert response.error is None
+        assert response.outputs["pixel_values"].dtype == np.float32
+        np.testing.assert_allclose(response.outputs["pixel_values"], expected, atol=1e-6)
+
+
+def test_a_bad_image_spares_its_neighbours(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, image_model: Path
+) -> None:
+    framework = framework_of(image_model)
+    assert framework.preparation is not None
+    model = served(monkeypatch, tmp_path, framework.preparation)
+    good = noise(40, 50, 3)
+    before, bad, cut, after = model.execute(
+        [request(good, good), request(good, b"no image"), request(good[:-300]), request(good)]
+    )
+    assert (before.error, after.error) == (None, None)
+    assert before.outputs["pixel_values"].shape == (2, 3, 32, 32)
+    np.testing.assert_array_equal(after.outputs["pixel_values"], framework.pixels([good])["pixel_values"])
+    for response in (bad, cut):
+        assert "IMAGE cannot be read as BMP, GIF, JPEG" in response.error
+
+
+def test_an_image_that_would_fill_the_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 1000)
+    model = served(monkeypatch, tmp_path, {"geometry": []})
+    (response,) = model.execute([request(noise(40, 40, 3))])
+    assert "exceeds limit of 1000 pixels" in response.error
+
+
+def test_images_are_turned_as_their_camera_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, image_model: Path
+) -> None:
+    framework = framework_of(image_model)
+    assert framework.preparation is not None
+    image = PIL.Image.open(io.BytesIO(noise(40, 50, 3)))
+    exif = image.getexif()
+    exif[0x0112] = 6  # lies on its side
+    file = io.BytesIO()
+    image.save(file, "PNG", exif=exif)
+    (response,) = served(monkeypatch, tmp_path, framework.preparation).execute([request(file.getvalue())])
+    expected = framework.pixels([file.getvalue()])["pixel_values"]
+    np.testing.assert_array_equal(response.outputs["pixel_values"], expected)
+    assert np.abs(expected - framework.pixels([noise(40, 50, 3)])["pixel_values"]).max() > 0.5
+
+
+def test_a_processor_that_does_more_is_refused_for_images_only(tmp_path: Path) -> None:
+    folder = save_image_model(tmp_path / "model")
+    processor = transformers.MobileViTImageProcessorPil(
+        size={"shortest_edge": 36}, crop_size={"height": 32, "width": 32}
+    )
+    processor.save_pretrained(folder)
+    with pytest.raises(ExportError, match="MobileViTImageProcessor has its own way to preprocess") as caught:
+        framework_of(folder)
+    assert "input: pixels" in str(caught.value)
+    assert framework_of(folder, input="pixels").example["pixel_values"].shape[1:] == (3, 32, 32)
+
+
+def test_sizes_that_depend_on_the_image_are_refused(tmp_path: Path) -> None:
+    folder = save_image_model(tmp_path / "model", size=32)
+    transformers.CLIPImageProcessorPil(do_center_crop=False, size={"shortest_edge": 32}).save_pretrained(
+        folder
+    )
+    with pytest.raises(ExportError, match="a batch needs one size"):
+        framework_of(folder)
+
+
+def test_a_model_without_an_image_processor(tmp_path: Path) -> None:
+    folder = save_image_model(tmp_path / "model")
+    (folder / "preprocessor_config.json").unlink()
+    with pytest.raises(ExportError, match="cannot load the image processor"):
+        framework_of(folder)
+
+
+def test_another_size_than_the_model_takes(tmp_path: Path) -> None:
+    folder = save_image_model(tmp_path / "model")
+    transformers.ViTImageProcessorPil(size={"height": 48, "width": 48}).save_pretrained(folder)
+    with pytest.raises(ExportError, match=r"pixels of the shape \[3, 48, 48\]"):
+        framework_of(folder)

@@ -1,0 +1,258 @@
+"""Test inputs as arrays, and what model.yaml says of tensors, with every fault at its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catalog.documents import Document
+from catalog.errors import InvalidFilesError
+from catalog.manifests import TensorSpec
+from catalog.models import ModelSpec
+from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
+from model_build.inputs.rows import read_rows
+from model_build.inputs.types import NUMPY_TYPES
+from tests.model_build.given_models import write_given
+
+X = TensorSpec(name="x", datatype="FP32", shape=(2,))
+IDS = TensorSpec(name="ids", datatype="INT32", shape=(-1,))
+NAMES = TensorSpec(name="names", datatype="BYTES", shape=(-1,))
+Y = TensorSpec(name="y", datatype="FP32", shape=(-1, 2))
+
+
+def model(folder: Path, text: str, **more: Any) -> Document[ModelSpec]:
+    """A model whose file ends in `text`, which begins at line 6."""
+    return write_given(folder, {"kind": "onnx"}, extra=text, **more)
+
+
+def fault(document: Document[ModelSpec], *specs: TensorSpec) -> str:
+    with pytest.raises(InvalidFilesError) as caught:
+        read_rows(document, specs or None)
+    return str(caught.value)
+
+
+def test_inline_values_take_the_models_types(tmp_path: Path) -> None:
+    text = "test_inputs:\n- inputs: {x: [1, 2.5], ids: [3, 4, 5], names: [a, bc]}\n"
+    (row,) = read_rows(model(tmp_path, text), [X, IDS, NAMES])
+    assert row.name == "test input 1"
+    assert [array.dtype for array in row.inputs.values()] == [np.float32, np.int32, np.object_]
+    case = row.case({}, batches=True)
+    assert [array.shape for array in case.inputs.values()] == [(1, 2), (1, 3), (1, 2)]
+    assert row.case({}, batches=False).inputs["x"].tolist() == [1.0, 2.5]
+
+
+def test_without_a_model_that_says_values_have_their_natural_types(tmp_path: Path) -> None:
+    text = "test_inputs:\n- inputs: {a: [1, 2], b: [1, 2.5], c: [true], d: [[text]], e: [1]}\n"
+    rows = read_rows(model(tmp_path, text + "tensors: {e: {datatype: FP16}}\n"))
+    types = {name: array.dtype for name, array in rows[0].inputs.items()}
+    assert types == {"a": np.int64, "b": np.float32, "c": np.bool_, "d": np.object_, "e": np.float16}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("[1.0, [2.0]]", "its lists have different lengths"),
+        ("[[1.0], [2.0, 3.0]]", "its lists have different lengths"),
+        ("[1.0, text]", "'text' is not a number that FP32 can hold"),
+        ("[1.0, true]", "True is not a number that FP32 can hold"),
+        ("[1.0, 1.0e+39]", r"1e+39 is not a number that FP32 can hold"),
+        ("[1.0]", "x has the sizes [1], and the model takes [2]"),
+        ("[[1.0, 2.0]]", "write it without the batch dimension"),
+    ],
+)
+def test_values_that_do_not_fit(tmp_path: Path, value: str, message: str) -> None:
+    told = fault(model(tmp_path, f"test_inputs:\n- inputs:\n    x: {value}\n"), X)
+    assert message in told
+    assert "model.yaml:8: test_inputs.0.inputs.x: " in told
+
+
+@pytest.mark.parametrize(("value", "fits"), [(-1, False), (0, True), (255, True), (256, False), (1.0, False)])
+def test_whole_numbers_stay_within_their_type(tmp_path: Path, value: float, fits: bool) -> None:
+    document = model(tmp_path, f"test_inputs:\n- inputs: {{x: [{value}]}}\n")
+    spec = TensorSpec(name="x", datatype="UINT8", shape=(1,))
+    if fits:
+        assert read_rows(document, [spec])[0].inputs["x"].tolist() == [value]
+    else:
+        assert "is not a whole number that UINT8 can hold" in fault(document, spec)
+
+
+def test_names_that_match_nothing_and_names_that_are_missing(tmp_path: Path) -> None:
+    told = fault(model(tmp_path, "test_inputs:\n- inputs:\n    idz: [1]\n"), X, IDS)
+    assert "model.yaml:8: test_inputs.0.inputs.idz: the model has no such tensor; it has x, ids" in told
+    assert "did you mean 'ids'?" in told
+    assert "the model also takes x, ids" in told
+
+
+def test_values_of_several_sorts_and_unknown_types(tmp_path: Path) -> None:
+    assert "its values are of several sorts" in fault(
+        model(tmp_path, "test_inputs:\n- inputs: {x: [1, a]}\n")
+    )
+    spec = TensorSpec(name="x", datatype="BF16", shape=(1,))
+    told = fault(model(tmp_path, "test_inputs:\n- inputs: {x: [1.0]}\n"), spec)
+    assert "values of BF16 cannot be written in a file" in told
+
+
+def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
+    told = fault(model(tmp_path, "test_inputs:\n- inputs: {x: [1]}\n- inputs: {x: [a, b]}\n"), X)
+    assert told.count("model.yaml:") == 2
+
+
+def test_rows_of_a_file(tmp_path: Path) -> None:
+    np.savez(tmp_path / "rows.npz", x=np.ones((3, 2), np.float32), names=np.array([["a"], ["b"], ["c"]]))
+    document = model(tmp_path, "test_inputs:\n- file: rows.npz\n")
+    rows = read_rows(document, [X, NAMES])
+    assert [row.name for row in rows] == [f"test input 1, row {number}" for number in (1, 2, 3)]
+    assert rows[2].inputs["names"].tolist() == ["c"]
+    assert rows[2].inputs["names"].dtype == np.object_
+
+
+def test_right_answers_of_a_file(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "rows.npz",
+        **{"x": np.ones((1, 2), np.float32), "outputs/y": np.zeros((1, 1, 2), np.float32)},
+    )
+    (row,) = read_rows(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), [X], [Y])
+    assert row.case({"y": np.ones((1, 1, 2))}, batches=True).expected["y"].tolist() == [[[0.0, 0.0]]]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": np.ones((3, 2))}, "x is float64, and the model takes FP32; save it as float32"),
+        ({"x": np.ones((3, 3), np.float32)}, "x has the sizes [3], and the model takes [2]"),
+        ({"x": np.ones((0, 2), np.float32)}, "the first dimension of every array counts rows"),
+        ({"x": np.float32(1)}, "the first dimension of every array counts rows"),
+        ({"x": np.array([[object()]])}, "rows.npz cannot be read as named arrays"),
+        ({"y": np.ones((3, 2), np.float32)}, "the model has no such tensor; it has x"),
+        ({"x": np.ones((1, 2), np.complex64)}, "x is complex64"),
+    ],
+)
+def test_files_that_do_not_fit(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
+    np.savez(tmp_path / "rows.npz", allow_pickle=True, **arrays)
+    told = fault(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
+    for part in message.split("; "):
+        assert part in told
+    assert "model.yaml:7: test_inputs.0.file" in told
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"PK\x05\x06" + bytes(18)])
+def test_a_file_that_is_no_archive(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "rows.npz").write_bytes(content)
+    document = model(tmp_path, "test_inputs:\n- file: rows.npz\n")
+    with pytest.raises(InvalidFilesError):
+        read_rows(document, [X])
+
+
+def test_a_file_of_one_array_has_no_names(tmp_path: Path) -> None:
+    with (tmp_path / "rows.npz").open("wb") as stream:
+        np.save(stream, np.ones((1, 2), np.float32))
+    assert "cannot be read as named arrays" in fault(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
+
+
+def test_random_numbers_are_the_same_every_time(tmp_path: Path) -> None:
+    first, second = "{rows: 3, sizes: {ids: [7]}, below: 9}", "{rows: 1, sizes: {ids: [2]}}"
+    document = model(tmp_path, f"test_inputs:\n- random: {first}\n- random: {second}\n")
+    rows = read_rows(document, [X, IDS])
+    again = read_rows(document, [X, IDS])
+    assert len(rows) == 4
+    assert rows[0].inputs["ids"].shape == (7,)
+    assert all(row.inputs["ids"].max() < 9 for row in rows[:3])
+    assert not np.array_equal(rows[0].inputs["x"], rows[3].inputs["x"])
+    for one, other in zip(rows, again, strict=True):
+        np.testing.assert_array_equal(one.inputs["x"], other.inputs["x"])
+
+
+@pytest.mark.parametrize("datatype", [name for name in NUMPY_TYPES if name != "BYTES"])
+def test_every_type_but_text_is_made_up(tmp_path: Path, datatype: str) -> None:
+    spec = TensorSpec(name="x", datatype=datatype, shape=(50,))
+    (row,) = read_rows(model(tmp_path, "test_inputs:\n- random: {rows: 1, below: 1000}\n"), [spec])
+    assert row.inputs["x"].dtype == NUMPY_TYPES[datatype]
+    assert len(set(row.inputs["x"].tolist())) > 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "specs", "message"),
+    [
+        ("{}", [IDS], "the sizes of ids vary: [-1]; write `sizes: {ids: [...]}`"),
+        ("{}", [NAMES], "names takes BYTES, which is not made up"),
+        ("{sizes: {id: [3]}}", [IDS], "the model has no such tensor; it has ids"),
+        ("{sizes: {x: [3]}}", [X], "x has the sizes [3], and the model takes [2]"),
+        ("{}", [], "this model does not say which tensors it takes"),
+    ],
+)
+def test_random_numbers_that_cannot_be(
+    tmp_path: Path, asked: str, specs: list[TensorSpec], message: str
+) -> None:
+    told = fault(model(tmp_path, f"test_inputs:\n- random: {asked}\n"), *specs)
+    for part in message.split("; "):
+        assert part in told
+
+
+def test_rows_tell_of_tensors_what_they_have_in_common(tmp_path: Path) -> None:
+    text = "test_inputs:\n- inputs: {x: [[1.0], [2.0]], n: 1}\n- inputs: {x: [[1.0]], n: 2}\n"
+    document = model(tmp_path, text)
+    assert tensors_of_rows(document, read_rows(document)) == (
+        TensorSpec(name="x", datatype="FP32", shape=(-1, 1)),
+        TensorSpec(name="n", datatype="INT64", shape=()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("second", "tensors", "message"),
+    [
+        ("{x: [1]}", "{}", "x is of several types"),
+        ("{x: [[1.0]]}", "{}", "x has not the same number of dimensions everywhere"),
+        ("{y: [1.0]}", "{}", "x is missing"),
+        ("{x: [1.0], y: [1.0]}", "{}", "y is missing in test input 1"),
+        ("{x: [1.0]}", "{x: {shape: [2]}}", "[2] is not what test input 1 has: [1]"),
+    ],
+)
+def test_rows_that_contradict_each_other(tmp_path: Path, second: str, tensors: str, message: str) -> None:
+    text = f"test_inputs:\n- inputs: {{x: [1.5]}}\n- inputs: {second}\ntensors: {tensors}\n"
+    document = model(tmp_path, text)
+    rows = read_rows(document)
+    with pytest.raises(InvalidFilesError) as caught:
+        tensors_of_rows(document, rows)
+    assert message in str(caught.value)
+
+
+def test_sizes_that_are_left_open_on_purpose(tmp_path: Path) -> None:
+    document = model(tmp_path, "test_inputs:\n- inputs: {x: [1.5]}\ntensors: {x: {shape: [-1]}}\n")
+    assert tensors_of_rows(document, read_rows(document))[0].shape == (-1,)
+
+
+def test_model_yaml_narrows_what_the_graph_leaves_open(tmp_path: Path) -> None:
+    text = "tensors:\n  ids: {shape: [8]}\n  y: {labels: [low, high]}\n"
+    document = model(tmp_path, text, test_inputs=[{"random": {}}])
+    inputs, outputs = narrow_tensors(document, [IDS], [Y])
+    assert inputs[0].shape == (8,)
+    assert outputs[0].labels == ("low", "high")
+    assert outputs[0].shape == (-1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "message"),
+    [
+        ("tensors: {idz: {shape: [8]}}", "tensors.idz", "the model has no tensor 'idz'; it has ids, y"),
+        ("tensors: {idz: {shape: [8]}}", "tensors.idz", "did you mean 'ids'?"),
+        ("tensors: {ids: {datatype: INT64}}", "tensors.ids.datatype", "the model's ids is INT32, not INT64"),
+        ("tensors: {y: {shape: [-1, 3]}}", "tensors.y.shape", "is [-1, 2], which [-1, 3] contradicts"),
+        ("tensors: {y: {shape: [2]}}", "tensors.y.shape", "which [2] contradicts"),
+        ("tensors: {y: {labels: [a, b, c]}}", "tensors.y.labels", "there are 3 labels, and y has 2 places"),
+        ("tensors: {ids: {labels: [a]}}", "tensors.ids.labels", "ids is an input"),
+        (
+            "accept: {outputs: {z: {cosine: 0.9}}}",
+            "accept.outputs.z",
+            "the model has no tensor 'z'; it has y",
+        ),
+    ],
+)
+def test_model_yaml_that_contradicts_the_graph(tmp_path: Path, text: str, field: str, message: str) -> None:
+    document = model(tmp_path, text + "\n", test_inputs=[{"random": {}}])
+    with pytest.raises(InvalidFilesError) as caught:
+        narrow_tensors(document, [IDS], [Y])
+    assert message in str(caught.value)
+    assert f": {field}: " in str(caught.value)

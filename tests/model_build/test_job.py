@@ -1,0 +1,123 @@
+"""The job as CodeBuild runs it: the buildspec's own command, from bucket to bucket."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from catalog.project import Project, find_project
+from tests.model_build.tiny import write_model
+
+REPOSITORY = find_project(Path(__file__)).root
+
+
+@pytest.fixture
+def project(tmp_path: Path, tiny_folder: Path) -> Project:
+    """What the source archive holds, unpacked: the folders that builds read, and no more."""
+    from stacks.constructs.build_source import READ_BY_BUILDS
+
+    for name in READ_BY_BUILDS:
+        if name != "models":
+            shutil.copytree(
+                REPOSITORY / name, tmp_path / "src" / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
+    shutil.copytree(tiny_folder, tmp_path / "src" / "models" / "tiny" / "weights")
+    write_model(tmp_path / "src" / "models" / "tiny", source="file://weights")
+    return Project(tmp_path / "src")
+
+
+def run_job(project: Project, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [sys.executable, "-m", "model_build", "--project", ".", *arguments],
+        cwd=project.root,
+        env=inherited | variables,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def events(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_an_unknown_model_is_exit_2_and_one_event(project: Project) -> None:
+    result = run_job(project, "--model", "nothing", "--json-progress")
+    (event,) = events(result.stdout)
+    assert (result.returncode, event["event"], event["exit_code"]) == (2, "failed", 2)
+    assert event["message"] == "there is no model 'nothing'"
+
+
+def test_a_build_that_cannot_begin_says_so_in_words(project: Project) -> None:
+    result = run_job(project, "--model", "tiny", "--targets", "sm86-25.04")
+    assert result.returncode == 2
+    assert "this machine has no GPU" in result.stdout
+    assert "help: " in result.stdout
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.mark.e2e
+def test_the_buildspecs_own_command_builds_publishes_and_tells(
+    project: Project, endpoint: str, tmp_path: Path
+) -> None:
+    """With its interpreter in another place, and not as another user: a container has those."""
+    from stacks.constructs.model_builds import MODEL_BUILDSPEC
+
+    phases: Any = MODEL_BUILDSPEC["phases"]
+    (command,) = phases["build"]["commands"]
+    assert command.startswith("/opt/builder/bin/python -m model_build ")
+    s3 = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
+    s3.create_bucket(Bucket="artifacts")
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "server").symlink_to(find_project(Path(__file__)).server_dir)
+    variables = {
+        "MODEL": "tiny",
+        "TARGETS": "cpu-py312 cpu",
+        "BUCKET": "artifacts",
+        "JOB": "0a1b2c",
+        "TRITONSTACK_HOME": str(state),
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    result = subprocess.run(
+        ["/bin/sh", "-c", command.replace("/opt/builder/bin/python", sys.executable)],
+        cwd=project.root,
+        env={"PATH": os.environ["PATH"], "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", **variables},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    told = events(result.stdout)
+    assert told[-1]["event"] == "built"
+    assert [event["step"] for event in told if event.get("state") == "done"][-2:] == ["keep", "publish"]
+    record = json.loads(s3.get_object(Bucket="artifacts", Key="builds/0a1b2c.json")["Body"].read())
+    prefix = f"models/tiny/{record['digest']}"
+    manifest = json.loads(s3.get_object(Bucket="artifacts", Key=f"{prefix}/manifest.json")["Body"].read())
+    assert (manifest["spec_hash"], manifest["target"]) == (record["spec_hash"], "cpu")
+    archive = s3.head_object(Bucket="artifacts", Key=f"{prefix}/model.tar.gz")
+    assert archive["ContentLength"] == manifest["archive_bytes"]

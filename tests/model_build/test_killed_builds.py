@@ -1,0 +1,52 @@
+"""A build that is killed, at any step and in the middle of it, leaves nothing that looks whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model_build import BuildFolders, verify_artifact
+from model_build.artifacts import ArtifactStore
+from tests.model_build.killed_build import EVERYWHERE
+from tests.model_build.test_execution_environment import write_wheel
+
+pytestmark = pytest.mark.e2e
+
+
+def build(where: str, folder: Path, folders: BuildFolders) -> subprocess.CompletedProcess[str]:
+    places = [folder / "model", folders.artifacts, folders.cache, folders.server]
+    return subprocess.run(
+        [sys.executable, "-m", "tests.model_build.killed_build", where, *map(str, places)],
+        env={**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder / "index")},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_killed_everywhere_and_then_built(tmp_path: Path, folders: BuildFolders) -> None:
+    """One folder throughout, so that every build meets what all killed ones before it left."""
+    write_wheel(tmp_path / "index", "plain", "1.0")
+    store = ArtifactStore(artifacts_dir=folders.artifacts, model="plain")
+    for where in EVERYWHERE:
+        killed = build(where, tmp_path, folders)
+        assert killed.returncode == -signal.SIGKILL, f"{where}: {killed.stdout}{killed.stderr}"
+        assert store.folders() == [], where
+
+    built = build("nowhere", tmp_path, folders)
+    assert built.returncode == 0, built.stderr
+    (folder,) = store.folders()
+    assert verify_artifact(folder).digest == built.stdout.strip()
+    (environment,) = verify_artifact(folder).environments
+    assert environment.path == "plain/env.tar.gz"
+    assert not list((folders.artifacts / ".building").glob("*/"))
+    assert not list(folders.cache.glob("*/.*.new"))
+
+    elsewhere = BuildFolders(tmp_path / "other-artifacts", tmp_path / "other-cache", folders.server)
+    assert build("nowhere", tmp_path, elsewhere).stdout == built.stdout

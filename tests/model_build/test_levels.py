@@ -1,0 +1,330 @@
+"""Precision levels: what is made of a graph, what is kept of several, and how it is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from catalog.accepting import Accept
+from catalog.models import ModelSpec
+from catalog.targets import parse_target
+from model_build.cases import Case
+from model_build.errors import ExportError, ParityError
+from model_build.graphs import eight_bits, levels, onnx_file
+from model_build.graphs.candidates import Candidate, choose, report
+from model_build.graphs.eight_bits import (
+    to_calibrated_int8,
+    to_dynamic_int8,
+    to_fused_int8,
+    to_int8_for_tensorrt,
+)
+from model_build.graphs.half import steps_out_of_range, to_fp16
+from model_build.graphs.levels import FP32, INT8
+from model_build.graphs.precision import settle_onnx
+from model_build.graphs.readable import make_readable
+from model_build.graphs.records import ExportedGraph, SettledGraph
+from model_build.graphs.running import Session, compare_graph, typical_requests
+from model_build.parity import report_of
+from model_build.progress import Steps, ignore_progress
+from tests.model_build.graphs_to_try import answered, convolutions, perceptron
+
+CPU = parse_target("cpu")
+GPU = parse_target("sm86-24.09")
+
+
+def spec_of(**more: Any) -> ModelSpec:
+    facts: dict[str, Any] = {
+        "name": "tiny",
+        "description": "Tiny.",
+        "source": "file://weights",
+        "recipe": {"kind": "onnx"},
+        "batching": {"max_batch": 4},
+        "test_inputs": [{"random": {}}],
+    }
+    return ModelSpec.model_validate_json(json.dumps(facts | more))
+
+
+def settle(graph: ExportedGraph, cases: list[Case], target: str = "cpu", **more: Any) -> SettledGraph:
+    return settle_onnx(
+        graph, cases=cases, spec=spec_of(**more), target=parse_target(target), steps=Steps(ignore_progress)
+    )
+
+
+def operators(graph: ExportedGraph | SettledGraph) -> set[str]:
+    file = graph.file if isinstance(graph, ExportedGraph) else graph.folder / "model.onnx"
+    return {node.op_type for node in onnx.load(file).graph.node}
+
+
+def test_fp32_is_the_exported_file_byte_for_byte(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    before = graph.file.read_bytes()
+    settled = settle(graph, answered(graph))
+    assert settled.folder == graph.file.parent
+    assert [file.name for file in settled.folder.iterdir()] == ["model.onnx"]
+    assert graph.file.read_bytes() == before
+    assert (settled.precision, settled.candidates) == ("fp32", ())
+
+
+@pytest.mark.parametrize("convert", [to_dynamic_int8, to_fused_int8, to_fp16])
+def test_the_same_graph_gives_the_same_bytes(convert: levels.Converter, tmp_path: Path) -> None:
+    for place in ("a", "elsewhere"):
+        graph = perceptron(tmp_path / place / "graph")
+        convert(graph, tmp_path / place / "made", answered(graph))
+    files = [tmp_path / place / "made" for place in ("a", "elsewhere")]
+    assert [file.name for file in files[0].iterdir()] == ["model.onnx"]
+    assert (files[0] / "model.onnx").read_bytes() == (files[1] / "model.onnx").read_bytes()
+    assert str(tmp_path).encode() not in (files[0] / "model.onnx").read_bytes()
+
+
+def test_int8_is_named_once_and_always_the_same_graph(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    settled = settle(graph, answered(graph), precision="int8")
+    assert settled.precision == "int8"
+    assert {"MatMulInteger", "BiasGelu"} <= operators(settled)
+    assert not {"MatMul", "Erf"} & operators(settled)
+    assert settled.parity.min_cosine < 1
+    assert settled.inputs == graph.inputs
+
+
+def test_integers_have_a_scale_for_each_channel_and_seven_bits(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    made = to_dynamic_int8(graph, tmp_path / "made", answered(graph))
+    weights = {
+        tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(made.file).graph.initializer
+    }
+    (scale,) = (array for name, array in weights.items() if "w1" in name and name.endswith("scale"))
+    (quantised,) = (array for name, array in weights.items() if name.endswith("w1_quantized"))
+    assert scale.shape == (128,)
+    assert quantised.dtype == np.int8
+    assert np.abs(quantised.astype(int)).max() <= 64
+
+
+def test_what_every_release_reads(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    made = to_fused_int8(graph, tmp_path / "made", answered(graph))
+    model = onnx.load(made.file)
+    assert model.ir_version == 8
+    assert {entry.domain: entry.version for entry in model.opset_import} == {"": 18, "com.microsoft": 1}
+    assert make_readable(made, CPU) is made
+
+
+def test_a_graph_newer_than_a_release_is_refused(tmp_path: Path) -> None:
+    newer = perceptron(tmp_path / "graph", opset=20)
+    assert make_readable(newer, GPU) is newer
+    with pytest.raises(ExportError, match=r"opset 20, and Triton 23\.12 \(ONNX Runtime 1\.16\.3\)") as caught:
+        settle(newer, answered(newer))
+    assert caught.value.remedy == "save the graph with opset 19 or lower"
+
+
+def test_a_newer_file_format_is_written_again_where_that_loses_nothing(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    model = onnx.load(graph.file)
+    model.ir_version = 11
+    onnx.save(model, graph.file)
+    settled = settle(graph, answered(graph))
+    assert onnx.load(settled.folder / "model.onnx").ir_version == 9
+    assert onnx.load(graph.file).ir_version == 11
+    model.graph.initializer[0].data_type = onnx.TensorProto.FLOAT8E4M3FN
+    onnx.save(model, graph.file)
+    with pytest.raises(ExportError, match=r"types of file format 11, and Triton 23\.12"):
+        make_readable(graph, CPU)
+
+
+def test_convolutions_are_calibrated(tmp_path: Path) -> None:
+    graph = convolutions(tmp_path / "graph")
+    cases = answered(graph)
+    settled = settle(graph, cases, precision="int8")
+    assert "QuantizeLinear" in operators(settled)
+    assert settled.parity.min_cosine > 0.99
+    other = to_calibrated_int8(graph, tmp_path / "again", cases)
+    assert other.file.read_bytes() == (settled.folder / "model.onnx").read_bytes()
+
+
+def test_nothing_to_quantise_is_said(tmp_path: Path) -> None:
+    from tests.model_build.graphs_to_try import lookup
+
+    graph = lookup(tmp_path / "graph")
+    with pytest.raises(ExportError, match="nothing to quantise"):
+        settle(graph, answered(graph), precision="int8")
+
+
+def test_a_miss_fails_with_the_table(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    with pytest.raises(ParityError, match=r"accepted +y +>= 0\.9999999") as caught:
+        settle(graph, answered(graph), precision="int8", accept={"cosine": 0.9999999})
+    assert "case" in caught.value.message.splitlines()[1]
+
+
+def test_auto_keeps_one_and_tells_of_all(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    settled = settle(graph, answered(graph), precision="auto")
+    names = [candidate.name for candidate in settled.candidates]
+    assert names == ["fp32", "int8, GELU fused", "int8", "bf16 by OpenVINO"]
+    (kept,) = (candidate for candidate in settled.candidates if candidate.kept)
+    assert kept.precision == settled.precision
+    timed = [candidate for candidate in settled.candidates if candidate.size_bytes]
+    assert all(set(candidate.latency_ms) == {"1x16", "4x16"} for candidate in timed)
+    assert all(candidate.reason for candidate in settled.candidates)
+
+
+def test_auto_keeps_fp32_where_nothing_else_is_right(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    settled = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999})
+    assert settled.precision == "fp32"
+    reasons = {candidate.name: candidate.reason for candidate in settled.candidates}
+    assert reasons["int8"].startswith("too far from the framework in 2 of 2 cases: y of ")
+    assert reasons["int8"].endswith("accepted is >= 0.9999999")
+    assert settled.folder == graph.file.parent
+
+
+def test_a_converter_that_fails_is_a_reason_not_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> ExportedGraph:
+        raise KeyError("a shape")
+
+    monkeypatch.setattr(levels, "INT8", replace(INT8, convert=broken))
+    graph = perceptron(tmp_path / "graph")
+    settled = settle(graph, answered(graph), precision="auto")
+    (broken_one,) = (candidate for candidate in settled.candidates if candidate.name == "int8")
+    assert broken_one.reason == "int8 cannot be made of this graph: KeyError: 'a shape'"
+    assert not broken_one.kept
+
+
+def test_the_fastest_right_one_is_chosen_by_all_shapes(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    parity = report_of("graph", compare_graph(Session(graph.file), answered(graph)))
+    fused = replace(INT8, name="fused")
+    base = Candidate(FP32, graph, parity, None, {"a": 4.0, "b": 100.0})
+    quick = Candidate(INT8, graph, parity, None, {"a": 3.0, "b": 40.0})
+    quicker = Candidate(fused, graph, parity, None, {"a": 1.0, "b": 50.0})
+    assert choose([base, quick, quicker]) is quicker
+    assert choose([base, quick, replace(quicker, fault="wrong")]) is quick
+    assert report(quick, [base, quick, quicker]).reason == "1.83 times as fast as fp32; fused is faster"
+    noise = replace(quick, latency_ms={"a": 3.9, "b": 97.0})
+    assert choose([base, noise]) is base
+
+
+def test_bf16_says_what_this_machine_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    processor = tmp_path / "cpuinfo"
+    processor.write_text("flags : avx512_bf16 avx512f\n")
+    monkeypatch.setattr(levels, "PROCESSOR_FILE", processor)
+    graph = perceptron(tmp_path / "graph")
+    with pytest.raises(ExportError, match=r"needs a processor with AMX .* and an ONNX Runtime with"):
+        settle(graph, answered(graph), precision="bf16")
+    processor.write_text("flags : avx512_bf16 amx_bf16 amx_tile\n")
+    assert (
+        levels.bf16_missing() == "bf16 on processors needs an ONNX Runtime with OpenVINO; not on this machine"
+    )
+
+
+def test_openvino_that_computes_in_fp32_is_not_called_bf16(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretended = replace(levels.BF16, providers=("CPUExecutionProvider",), missing=lambda: None)
+    monkeypatch.setattr(levels, "BF16", pretended)
+    graph = perceptron(tmp_path / "graph")
+    with pytest.raises(ExportError, match="OpenVINO computed in fp32"):
+        settle(graph, answered(graph), precision="bf16")
+
+
+def test_fp16_keeps_the_types_of_inputs_and_outputs(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    settled = settle(graph, answered(graph), "sm86-24.09", precision="fp16")
+    model = onnx.load(settled.folder / "model.onnx")
+    weights = {tensor.data_type for tensor in model.graph.initializer}
+    assert weights == {onnx.TensorProto.FLOAT16}
+    ends = (*model.graph.input, *model.graph.output)
+    assert {value.type.tensor_type.elem_type for value in ends} == {onnx.TensorProto.FLOAT}
+    assert (settled.inputs, settled.outputs) == (graph.inputs, graph.outputs)
+
+
+def test_what_overflows_fp16_stays_in_fp32(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph", scale=30_000.0)
+    cases = answered(graph)
+    assert {"first", "bias", "second"} <= set(steps_out_of_range(graph.file, cases))
+    assert steps_out_of_range(perceptron(tmp_path / "small").file, cases) == []
+    settled = settle(graph, cases, "sm86-24.09", precision="fp16")
+    assert settled.parity.min_cosine > 0.999
+    assert [file.name for file in graph.file.parent.iterdir()] == ["model.onnx"]
+
+
+def test_requests_that_are_timed(tmp_path: Path) -> None:
+    def case(batch: int, length: int, *, typical: bool = True) -> Case:
+        return Case("", {"x": np.arange(batch * length).reshape(batch, length)}, {}, typical=typical)
+
+    cases = [case(3, 5), case(1, 7), case(2, 99, typical=False)]
+    requests = typical_requests(cases, max_batch=8)
+    assert list(requests) == ["1x5", "8x5", "1x7", "8x7"]
+    assert (requests["8x5"]["x"][3] == requests["8x5"]["x"][0]).all()
+    assert list(typical_requests([case(3, 5)], max_batch=0)) == ["3x5"]
+    assert list(typical_requests([case(3, 5)], max_batch=1)) == ["1x5"]
+
+
+def test_no_accept_at_all_means_the_precisions_own(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    settled = settle(graph, answered(graph), precision="int8")
+    assert Accept().tolerance("y", "int8").cosine == 0.97
+    assert settled.parity.min_cosine >= 0.97
+
+
+CONVERTERS = [to_dynamic_int8, to_fused_int8, to_fp16, to_int8_for_tensorrt]
+
+
+def encoder_cases(graph: ExportedGraph, shapes: list[tuple[int, int]]) -> list[Case]:
+    session = Session(graph.file)
+    random = np.random.default_rng(8)
+    cases = []
+    for shape in shapes:
+        ids = random.integers(0, 100, shape)
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+        cases.append(Case(f"{shape}", inputs, session.answer(inputs)))
+    return cases
+
+
+@pytest.mark.parametrize("convert", CONVERTERS)
+def test_an_encoder_takes_any_batch_and_length_at_every_level(
+    convert: levels.Converter, tiny_graph: ExportedGraph, tmp_path: Path
+) -> None:
+    made = convert(tiny_graph, tmp_path / "made", encoder_cases(tiny_graph, [(2, 9)]))
+    others = encoder_cases(tiny_graph, [(1, 1), (4, 24), (3, 5)])
+    report = report_of("graph", compare_graph(Session(made.file), others))
+    assert 0.97 < report.min_cosine < 1
+    assert [file.name for file in tiny_graph.file.parent.iterdir()] == ["model.onnx"]
+
+
+@pytest.mark.parametrize("convert", CONVERTERS)
+def test_weights_that_protobuf_cannot_carry_lie_beside_the_graph(
+    convert: levels.Converter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = perceptron(tmp_path / "small")
+    graph = replace(small, file=tmp_path / "graph" / "model.onnx")
+    graph.file.parent.mkdir()
+    onnx.save(
+        onnx.load(small.file), graph.file, save_as_external_data=True, location="weights", size_threshold=0
+    )
+    monkeypatch.setattr(onnx_file, "INLINE_LIMIT", 100)
+    monkeypatch.setattr(eight_bits, "INLINE_LIMIT", 100)
+    cases = answered(graph)
+    made = convert(graph, tmp_path / "made", cases)
+    assert sorted(file.name for file in made.file.parent.iterdir()) == ["model.onnx", "model.onnx.data"]
+    assert report_of("graph", compare_graph(Session(made.file), cases)).min_cosine > 0.97
+    assert sorted(file.name for file in graph.file.parent.iterdir()) == ["model.onnx", "weights"]
+
+
+@pytest.mark.parametrize("convert", CONVERTERS)
+def test_steps_need_no_names(convert: levels.Converter, tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    model = onnx.load(graph.file)
+    for node in model.graph.node:
+        node.ClearField("name")
+    onnx.save(model, graph.file)
+    cases = answered(graph)
+    made = convert(graph, tmp_path / "made", cases)
+    assert 0.97 < report_of("graph", compare_graph(Session(made.file), cases)).min_cosine < 1

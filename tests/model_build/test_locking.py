@@ -1,0 +1,46 @@
+"""Builds of one model take turns and say so; builds of different models do not meet."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from model_build.artifacts import ArtifactStore
+from model_build.locking import only_one
+
+
+def test_a_second_build_of_the_same_model_waits_and_says_so(tmp_path: Path) -> None:
+    store = ArtifactStore(artifacts_dir=tmp_path, model="m")
+    waiting, order = threading.Event(), []
+
+    def second() -> None:
+        with store.exclusive(on_wait=waiting.set) as work:
+            order.append("second")
+            assert list(work.iterdir()) == []
+
+    thread = threading.Thread(target=second)
+    with store.exclusive() as work:
+        (work / "half").touch()
+        thread.start()
+        assert waiting.wait(30)
+        order.append("first")
+    thread.join(30)
+    assert order == ["first", "second"]
+
+
+def test_builds_of_different_models_do_not_wait(tmp_path: Path) -> None:
+    told: list[str] = []
+    with (
+        ArtifactStore(artifacts_dir=tmp_path, model="a").exclusive() as one,
+        ArtifactStore(artifacts_dir=tmp_path, model="b").exclusive(on_wait=lambda: told.append("b")) as other,
+    ):
+        assert one != other
+    assert told == []
+
+
+def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:
+    told: list[str] = []
+    for _ in range(2):
+        with only_one(tmp_path / "folder/lock", on_wait=lambda: told.append("waits")):
+            pass
+    assert told == []

@@ -1,0 +1,74 @@
+"""What the server that checks lacks is said before anything is fetched or exported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from catalog.documents import load_document
+from catalog.errors import UsageError
+from catalog.models import ModelSpec
+from model_build import BuildFolders, Progress, build_model
+from model_build.needed_backends import needed_backends, require_backends
+from tests.model_build.tiny import write_model
+from tests.triton_runtime.test_installation import EMBEDDED
+from triton_runtime.installation import RECORD_NAME
+
+TENSORS = "test_inputs: [{inputs: {x: [1.0]}}]"
+TEXTS = "test_inputs: [a text]"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "needed"),
+    [
+        (f"source: file://m\nrecipe: {{kind: text-embedding}}\n{TEXTS}", ("onnxruntime", "python")),
+        (f"source: file://m\nrecipe: {{kind: text-embedding, input: tokens}}\n{TEXTS}", ("onnxruntime",)),
+        (
+            f"source: file://m\nrecipe: {{kind: text-classification, format: torchscript}}\n{TEXTS}",
+            ("python", "pytorch"),
+        ),
+        (f"source: file://m\nrecipe: {{kind: onnx}}\n{TENSORS}", ("onnxruntime",)),
+        (f"source: file://m\nrecipe: {{kind: torchscript, file: model.pt}}\n{TENSORS}", ("pytorch",)),
+        (f"source: file://m\nrecipe: {{kind: trees, file: model.json}}\n{TENSORS}", ("fil",)),
+        (
+            "recipe: {kind: ensemble, steps: [{model: a}, {model: b}]}\n" + TENSORS,
+            (),
+        ),
+    ],
+)
+def test_which_backends_a_file_asks_for(tmp_path: Path, recipe: str, needed: tuple[str, ...]) -> None:
+    file = tmp_path / "m/model.yaml"
+    file.parent.mkdir()
+    file.write_text(f"name: m\ndescription: M.\n{recipe}\n")
+    assert needed_backends(load_document(file, ModelSpec).record) == needed
+
+
+def test_a_backend_that_is_missing_is_named_with_the_remedy(tmp_path: Path) -> None:
+    spec = write_model(tmp_path, source="file://m").record
+    with pytest.raises(UsageError, match=r"'tiny' cannot be checked here: .* no onnxruntime") as caught:
+        require_backends(spec, EMBEDDED)
+    assert "make setup" in str(caught.value)
+
+
+def test_it_is_said_before_the_source_is_fetched(tmp_path: Path, folders: BuildFolders) -> None:
+    server = tmp_path / "server"
+    (server / "backends/python").mkdir(parents=True)
+    record = {
+        "version": "1",
+        "release": "24.10",
+        "site_packages": "p",
+        "outside": [],
+        "missing": {},
+        "inputs": "",
+    }
+    (server / RECORD_NAME).write_text(json.dumps(record))
+    told: list[Progress] = []
+    with pytest.raises(UsageError, match="no onnxruntime backend"):
+        build_model(
+            model=write_model(tmp_path, source="file://nowhere"),
+            folders=BuildFolders(folders.artifacts, folders.cache, server),
+            on_progress=told.append,
+        )
+    assert told == []

@@ -1,0 +1,160 @@
+"""How tensors of a pipeline's steps meet, and every way in which they do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catalog.documents import load_document
+from catalog.manifests import Manifest, TensorSpec
+from catalog.models import ModelSpec
+from catalog.recipes import EnsembleRecipe
+from model_build.recipes.pipeline import Pipeline, Wiring
+
+
+def tensor(text: str) -> TensorSpec:
+    """`name:FP32:-1,8`."""
+    name, datatype, *sizes = text.split(":")
+    shape = tuple(int(size) for size in sizes[0].split(",")) if sizes else (1,)
+    return TensorSpec(name=name, datatype=datatype, shape=shape)
+
+
+def member(inputs: str, outputs: str, max_batch: int = 8) -> Manifest:
+    return Manifest.model_construct(
+        inputs=tuple(map(tensor, inputs.split())),
+        outputs=tuple(map(tensor, outputs.split())),
+        max_batch=max_batch,
+    )
+
+
+MEMBERS = {
+    "encode": member("TEXT:BYTES:1", "embedding:FP32:384"),
+    "classify": member("embedding:FP32:-1", "scores:FP32:3 debug:FP32:1", max_batch=4),
+    "rank": member("scores:FP32:3 limit:INT64:1", "order:INT64:3"),
+    "typed": member("embedding:FP64:384", "y:FP64:1"),
+    "flat": member("embedding:FP32:384,1", "y:FP32:1"),
+    "narrow": member("embedding:FP32:100", "y:FP32:1"),
+    "unbatched": member("embedding:FP32:384", "y:FP32:1", max_batch=0),
+    "other": member("embeding:FP32:384", "y:FP32:1"),
+    "wide": member("TEXT:BYTES:-1", "length:INT64:1"),
+    "same": member("x:FP32:-1", "x:FP32:-1"),
+}
+
+
+def wire(tmp_path: Path, steps: str, extra: str = "", outputs: str = "") -> Wiring:
+    file = tmp_path / "model.yaml"
+    listing = "\n".join(f"  - {step}" for step in steps.split("; "))
+    file.write_text(
+        "name: whole\ndescription: A pipeline.\ntest_inputs: [a]\n"
+        f"recipe:\n  kind: ensemble\n{outputs}  steps:\n{listing.replace('  -', '    -')}\n{extra}"
+    )
+    document = load_document(file, ModelSpec)
+    assert isinstance(document.record.recipe, EnsembleRecipe)
+    return Wiring(document, document.record.recipe, MEMBERS)
+
+
+def wired(tmp_path: Path, steps: str, extra: str = "", outputs: str = "") -> Pipeline:
+    wiring = wire(tmp_path, steps, extra, outputs)
+    pipeline = wiring.run()
+    assert pipeline is not None, [str(problem) for problem in wiring.problems]
+    return pipeline
+
+
+def names(tensors: tuple[TensorSpec, ...]) -> list[str]:
+    return [spec.name for spec in tensors]
+
+
+def test_tensors_meet_by_name(tmp_path: Path) -> None:
+    pipeline = wired(tmp_path, "{model: encode}; {model: classify}; {model: rank}")
+    assert (names(pipeline.inputs), names(pipeline.outputs)) == (["TEXT", "limit"], ["debug", "order"])
+    assert pipeline.max_batch == 4
+
+
+def test_chosen_outputs_may_be_taken_as_well(tmp_path: Path) -> None:
+    pipeline = wired(
+        tmp_path, "{model: encode}; {model: classify}", outputs="  outputs: [scores, embedding]\n"
+    )
+    assert names(pipeline.outputs) == ["scores", "embedding"]
+    assert pipeline.steps[1].outputs == {"scores": "scores"}, "nobody takes `debug`"
+
+
+def test_one_model_twice_by_mapping(tmp_path: Path) -> None:
+    pipeline = wired(
+        tmp_path,
+        "{model: encode, inputs: {TEXT: QUERY}, outputs: {embedding: query}}; "
+        "{model: encode, inputs: {TEXT: PASSAGE}, outputs: {embedding: passage}}; "
+        "{model: classify, inputs: {embedding: query}}",
+        extra="batching: {max_batch: 2}\n",
+    )
+    assert names(pipeline.inputs) == ["QUERY", "PASSAGE"]
+    assert names(pipeline.outputs) == ["passage", "scores", "debug"]
+    assert pipeline.max_batch == 2
+
+
+def test_an_input_of_two_steps_is_as_narrow_as_both(tmp_path: Path) -> None:
+    pipeline = wired(tmp_path, "{model: wide}; {model: encode}")
+    assert pipeline.inputs[0].shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("steps", "line", "complaint"),
+    [
+        ("{model: encode}; {model: typed}", 8, "takes 'embedding' as FP64 [384], and it is FP32 [384]"),
+        ("{model: encode}; {model: flat}", 8, "another number of dimensions"),
+        ("{model: encode}; {model: narrow}", 8, "(step 1 makes it): other sizes"),
+        ("{model: encode}; {model: unbatched}", 8, "has no batch dimension, and other steps have one"),
+        (
+            "{model: encode, outputs: {embeding: x}}; {model: classify}",
+            7,
+            "'encode' has no output 'embeding'\n  help: did you mean 'embedding'?",
+        ),
+        (
+            "{model: encode}; {model: classify, inputs: {vector: embedding}}",
+            8,
+            "'classify' has no input 'vector'\n  help: there are: embedding",
+        ),
+        (
+            "{model: encode}; {model: other}",
+            8,
+            "no step makes 'embeding', which 'other' takes\n  help: did you",
+        ),
+        (
+            "{model: encode}; {model: encode}",
+            8,
+            "makes 'embedding', and there is one already (step 1 makes it)",
+        ),
+        ("{model: classify}; {model: encode}", 8, "makes 'embedding' after step 1 takes it"),
+        ("{model: encode}; {model: same}", 8, "makes 'x', and there is one already (step 2 takes it)"),
+    ],
+)
+def test_what_does_not_meet(tmp_path: Path, steps: str, line: int, complaint: str) -> None:
+    wiring = wire(tmp_path, steps)
+    assert wiring.run() is None
+    texts = [str(problem) for problem in wiring.problems]
+    assert any(f"model.yaml:{line}: " in text and complaint in text for text in texts), texts
+    assert all(problem.remedy for problem in wiring.problems)
+
+
+@pytest.mark.parametrize(
+    ("extra", "outputs", "complaint"),
+    [
+        ("batching: {max_batch: 5}\n", "", "batching.max_batch: 'classify' takes 4 at most"),
+        (
+            "",
+            "  outputs: [score]\n",
+            "recipe.outputs.0: no step makes 'score'\n  help: did you mean 'scores'?",
+        ),
+        ("", "  outputs: [embedding]\n", "recipe.steps.1: nothing takes what 'classify' makes"),
+    ],
+)
+def test_what_the_whole_cannot_be(tmp_path: Path, extra: str, outputs: str, complaint: str) -> None:
+    wiring = wire(tmp_path, "{model: encode}; {model: classify}", extra, outputs)
+    assert wiring.run() is None
+    assert any(complaint in str(problem) for problem in wiring.problems), wiring.problems
+
+
+def test_every_fault_at_once(tmp_path: Path) -> None:
+    wiring = wire(tmp_path, "{model: encode}; {model: typed, outputs: {y: a}}; {model: flat}")
+    assert wiring.run() is None
+    assert len(wiring.problems) == 2

@@ -1,0 +1,112 @@
+"""Models in Python: their code, their tensors, and who says what is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catalog.documents import Document
+from catalog.errors import InvalidFilesError
+from catalog.models import ModelSpec
+from catalog.targets import Target
+from model_build.recipes import recipe_for
+from tests.model_build.given_models import PYTHON_MODEL, write_given
+from tests.model_build.laying import contents, lay, refusal, tensors
+
+
+def python_model(folder: Path, body: str = "y = x * 2", **more: Any) -> Document[ModelSpec]:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.py").write_text(PYTHON_MODEL.format(imports="", body=body))
+    recipe = {"kind": "python", **more.pop("recipe", {})}
+    answered = [{"inputs": {"x": [1.0, 2.0]}, "outputs": {"y": [2.0, 4.0]}}]
+    return write_given(folder, recipe, **{"source": None, "test_inputs": answered, **more})
+
+
+def test_a_python_model_with_written_answers(tmp_path: Path) -> None:
+    laid = lay(python_model(tmp_path), tmp_path / "work")
+    assert tensors(laid) == [("x", "FP32", (2,)), ("y", "FP32", (2,))]
+    assert contents(laid.folder).keys() == {"tiny/config.pbtxt", "tiny/1/model.py"}
+    assert laid.target == Target("cpu")
+    assert laid.environments == ()
+
+
+def test_a_python_model_with_a_reference_and_weights(tmp_path: Path) -> None:
+    (tmp_path / "weights/inner").mkdir(parents=True)
+    (tmp_path / "weights/inner/table.csv").write_text("1,2\n")
+    (tmp_path / "weights/own.py").write_text("no code comes with weights")
+    (tmp_path / "right.py").write_text(
+        "import math\n\ndef right(request):\n    return {'y': request['x'] * 2}\n"
+    )
+    model = python_model(
+        tmp_path,
+        source="file://weights",
+        recipe={"reference": "right.py:right"},
+        test_inputs=[{"inputs": {"x": [1.0, 2.0]}}, {"inputs": {"x": [0.5]}}],
+    )
+    laid = lay(model, tmp_path / "work")
+    assert tensors(laid) == [("x", "FP32", (-1,)), ("y", "FP32", (-1,))]
+    assert "tiny/1/inner/table.csv" in contents(laid.folder)
+    assert "tiny/1/own.py" not in contents(laid.folder)
+    np.testing.assert_array_equal(laid.cases[1].expected["y"], np.array([[1.0]], np.float32))
+
+
+def test_a_python_model_whose_tensors_its_config_tells(tmp_path: Path) -> None:
+    (tmp_path / "config.pbtxt").write_text(
+        'input { name: "x" data_type: TYPE_FP64 dims: [-1] }\n'
+        'output { name: "y" data_type: TYPE_FP64 dims: [-1] }\n'
+    )
+    laid = lay(python_model(tmp_path, triton={"config": "config.pbtxt"}), tmp_path / "work")
+    assert tensors(laid) == [("x", "FP64", (-1,)), ("y", "FP64", (-1,))]
+    assert laid.cases[0].inputs["x"].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (
+            "class TritonPythonModel:\n    def run(self): ...\n",
+            "no class TritonPythonModel with a method execute",
+        ),
+        ("def execute(requests): ...\n", "no class TritonPythonModel with a method execute"),
+        ("class TritonPythonModel\n", "model.py:1: this is not Python"),
+    ],
+)
+def test_code_that_is_no_model(tmp_path: Path, code: str, message: str) -> None:
+    model = python_model(tmp_path)
+    (tmp_path / "model.py").write_text(code)
+    with pytest.raises(InvalidFilesError, match=message):
+        recipe_for(model)
+
+
+def test_somebody_has_to_say_what_is_right(tmp_path: Path) -> None:
+    model = python_model(tmp_path, test_inputs=[{"inputs": {"x": [1.0]}}])
+    with pytest.raises(InvalidFilesError, match=r"test_inputs\.0: nothing says what the right answer is"):
+        recipe_for(model)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def right(request):\n    return 1 / 0\n", "right.py:2: ZeroDivisionError: division by zero"),
+        ("def right(request):\n    return 3\n", "it returned a int, not a dictionary"),
+        ("def wrong(request):\n    return 3\n", "has no attribute 'right'"),
+        ("import absent_module\n", "No module named 'absent_module'"),
+        ("import os\n\ndef right(request):\n    os._exit(9)\n", "exit code 9"),
+        ("def right(request):\n    return {'y': request['x'][0]}\n", "the reference answers y of"),
+    ],
+)
+def test_references_that_fail(tmp_path: Path, code: str, message: str) -> None:
+    (tmp_path / "right.py").write_text(code)
+    asked = [{"inputs": {"x": [1.0, 2.0]}}]
+    model = python_model(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=asked)
+    assert message in refusal(lambda: model, tmp_path)
+
+
+def test_requirements_without_exact_versions(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("six>=1.0\n")
+    model = python_model(tmp_path, recipe={"requirements": "requirements.txt"})
+    with pytest.raises(InvalidFilesError, match=r"requirements\.txt: 'six>=1\.0' names no exact version"):
+        recipe_for(model)

@@ -1,0 +1,171 @@
+"""A disk that fills up and a memory that is too small: a clear error, and nothing left."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from model_build import BuildFolders, archive, build_model, resources
+from model_build.environments import packing as environments
+from model_build.errors import ArchiveError, ResourceError
+from model_build.resources import (
+    available_memory,
+    free_space,
+    require_memory,
+    require_space,
+    shortages_explained,
+)
+from tests.model_build.plain import PlainRecipe, write_plain_model
+from tests.model_build.test_build import nothing_is_left
+from tests.model_build.test_execution_environment import write_wheel
+from tests.model_build.tiny import write_model
+
+
+def full(file: Path) -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+
+
+def test_too_little_space_is_told_with_numbers(tmp_path: Path) -> None:
+    require_space(tmp_path / "not/there/yet", 1, purpose="packing")
+    with pytest.raises(ResourceError, match=r"packing takes 1000000\.0 GB in .*, and its disk has .*B left"):
+        require_space(tmp_path, 10**15, purpose="packing")
+
+
+def test_too_little_memory_is_told_with_numbers() -> None:
+    assert 0 < available_memory() < 1 << 50
+    with pytest.raises(ResourceError, match=r"exporting 'm' takes about 1000000\.0 GB of memory, and .*B is"):
+        require_memory(10**15, purpose="exporting 'm'")
+
+
+def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "memory.max").write_text("5000\n")
+    (tmp_path / "memory.current").write_text("2000\n")
+    monkeypatch.setattr(resources, "CGROUP", tmp_path)
+    assert available_memory() == 3000
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (full(Path("/place/file")), "the disk is full: /place/file: No space left on device"),
+        (MemoryError("for 5 GB"), "the memory is exhausted: for 5 GB"),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+            "the memory is exhausted: DefaultCPUAllocator",
+        ),
+    ],
+)
+def test_what_a_shortage_made_of_a_step(tmp_path: Path, error: Exception, message: str) -> None:
+    with pytest.raises(ResourceError, match=message), shortages_explained(tmp_path):
+        raise error
+    with pytest.raises(ResourceError, match=message), shortages_explained(tmp_path):
+        raise ArchiveError("cannot be unpacked") from error
+
+
+def test_a_tool_that_does_not_say_so_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError), shortages_explained(tmp_path):
+        raise RuntimeError("the writer failed")
+    monkeypatch.setattr(resources, "free_space", lambda _: 4096)
+    told = r"is full, with 0\.0 MB left: the writer failed"
+    with pytest.raises(ResourceError, match=told), shortages_explained(tmp_path):
+        raise RuntimeError("the writer failed")
+
+
+def test_a_model_larger_than_memory_is_refused_before_it_is_loaded(
+    tmp_path: Path, tiny_folder: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = sum(file.stat().st_size for file in tiny_folder.iterdir())
+    monkeypatch.setattr(resources, "available_memory", lambda: 2 * weights)
+    told: list[str] = []
+    with pytest.raises(ResourceError, match="loading and exporting 'tiny' takes about"):
+        build_model(
+            model=write_model(tmp_path, source=f"file://{tiny_folder}"),
+            folders=folders,
+            on_progress=lambda progress: told.append(progress.step),
+        )
+    assert set(told) == {"source"}
+    assert nothing_is_left(folders)
+
+
+@pytest.fixture
+def plain_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds of the plain model, with what it needs."""
+    write_wheel(tmp_path / "index", "plain", "1.0")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    monkeypatch.setattr("model_build.build.recipe_for", lambda _: PlainRecipe())
+
+
+@pytest.mark.usefixtures("plain_recipe")
+def test_no_room_for_the_archive_is_told_before_it_is_packed(
+    tmp_path: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resources, "free_space", lambda _: 3_000_000)
+    with pytest.raises(ResourceError, match=r"packing and serving 'plain' takes 4\.0 MB in .*3\.0 MB left"):
+        build_model(model=write_plain_model(tmp_path / "model"), folders=folders)
+    assert nothing_is_left(folders)
+
+
+def failing(function: Callable[..., object]) -> Callable[..., object]:
+    def full_disk(*_: object, **__: object) -> object:
+        raise full(Path(function.__name__))
+
+    return full_disk
+
+
+@pytest.mark.usefixtures("plain_recipe")
+@pytest.mark.parametrize(
+    "place",
+    [
+        "model_build.environments.packing._lay",
+        "model_build.environments.packing.archive.pack",
+        "model_build.archive._add",
+        "model_build.build.pack",
+        "model_build.serving_check.unpack",
+    ],
+)
+def test_a_disk_that_fills_up_leaves_nothing(
+    tmp_path: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr(place, failing(environments.build_environment))
+    with pytest.raises(ResourceError, match="the disk is full"):
+        build_model(model=write_plain_model(tmp_path / "model"), folders=folders)
+    assert nothing_is_left(folders)
+
+
+LIMITED = """
+import resource, sys, tempfile
+from pathlib import Path
+from model_build import archive
+from model_build.errors import ResourceError
+from model_build.resources import shortages_explained
+folder = Path(sys.argv[1])
+(folder / "in").mkdir()
+(folder / "in/file").write_bytes(__import__("os").urandom(3_000_000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+try:
+    with shortages_explained(folder):
+        archive.pack(folder / "in", folder / "a.tar.gz")
+except ResourceError as error:
+    print(error.message)
+"""
+
+
+def test_a_file_that_may_not_grow_ends_packing_and_its_threads(tmp_path: Path) -> None:
+    """The threads that compress must not keep the process alive, nor swallow why they stopped."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=Path(archive.__file__).parents[1],
+    )
+    assert done.stdout.startswith("the disk is full: "), done.stderr
+    assert free_space(tmp_path) > 0

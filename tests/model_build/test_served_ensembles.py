@@ -1,0 +1,171 @@
+"""Pipelines of other models, composed and served by a real Triton in both hosting modes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catalog.documents import Document, load_document
+from catalog.manifests import TensorSpec
+from catalog.models import ModelSpec
+from model_build import BuildFolders, Progress, build_model
+from model_build.archive import pack
+from model_build.environments.packing import build_environment
+from model_build.recipes.base import LaidRepository
+from model_build.recipes.ensemble import Ensemble
+from model_build.repository.config import read_config
+from model_build.repository.layout import check_layout
+from model_build.serving_check import ServedCheck, ServingCheck
+from tests.model_build.composed import (
+    classifier_graph,
+    graph_artifact,
+    python_artifact,
+    quiet_steps,
+    workshop_for,
+)
+from tests.model_build.tiny import TEXTS, write_model
+from triton_runtime import find_installation
+
+pytestmark = pytest.mark.e2e
+
+EMBEDDING = TensorSpec(name="embedding", datatype="FP32", shape=(32,))
+PROBABILITIES = TensorSpec(name="probabilities", datatype="FP32", shape=(3,), labels=("a", "b", "c"))
+
+ADDS_ONE = """\
+import numpy as np
+import triton_python_backend_utils as pb_utils
+{imports}
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [pb_utils.InferenceResponse([self.add(request)]) for request in requests]
+
+    def add(self, request):
+        numbers = pb_utils.get_input_tensor_by_name(request, "numbers_in").as_numpy()
+        return pb_utils.Tensor("numbers_out", numbers + 1)
+"""
+
+
+def pipeline(folder: Path, text: str) -> Document[ModelSpec]:
+    folder.mkdir(parents=True)
+    file = folder / "model.yaml"
+    file.write_text(f"name: whole\ndescription: A pipeline.\n{text}")
+    return load_document(file, ModelSpec)
+
+
+def serve(laid: LaidRepository, work: Path, folders: BuildFolders) -> ServedCheck:
+    assert check_layout(laid.folder) == laid.entry
+    return ServingCheck(
+        installation=find_installation(home=folders.server),
+        packed=pack(laid.folder, work / "model.tar.gz"),
+        entry=laid.entry,
+        cases=laid.cases,
+        accept=ModelSpec.model_fields["accept"].default,
+        precision=laid.precision,
+        max_batch=laid.max_batch or 0,
+        work=work / "serving",
+    ).run()
+
+
+def test_a_text_model_and_a_classifier(tmp_path: Path, tiny_folder: Path, folders: BuildFolders) -> None:
+    text_model = write_model(tmp_path / "tiny", source=f"file://{tiny_folder}")
+    weights = np.random.default_rng(3).standard_normal((32, 3)).tolist()
+    artifacts = {
+        "tiny": build_model(model=text_model, folders=folders).artifact_dir,
+        "head": graph_artifact(
+            tmp_path / "artifacts-by-hand",
+            "head",
+            classifier_graph(weights),
+            inputs=(EMBEDDING,),
+            outputs=(PROBABILITIES,),
+            max_batch=3,
+        ),
+    }
+    document = pipeline(
+        tmp_path / "whole",
+        "recipe:\n  kind: ensemble\n  steps: [{model: tiny}, {model: head}]\n"
+        "  outputs: [probabilities, embedding]\n"
+        f"test_inputs: [{TEXTS[0]}, {TEXTS[1]}]\n",
+    )
+    recipe = Ensemble(document, document.record.recipe)  # type: ignore[arg-type]
+    laid = recipe.lay_repository(
+        workshop_for(document, tmp_path / "work", artifacts, find_installation(home=folders.server)),
+        quiet_steps(),
+    )
+    names = sorted(folder.name for folder in laid.folder.iterdir())
+    assert names == ["head", "tiny-model", "tiny-tokenizer", "whole"]
+    assert (laid.max_batch, [tensor.name for tensor in laid.inputs]) == (3, ["TEXT"])
+    assert [tensor.labels for tensor in laid.outputs] == [("a", "b", "c"), ()]
+    for case in laid.cases:
+        raw = case.expected["embedding"] @ np.array(weights, np.float32)
+        expected = np.exp(raw) / np.exp(raw).sum()
+        np.testing.assert_allclose(case.expected["probabilities"], expected, atol=1e-5)
+    served = serve(laid, tmp_path, folders)
+    assert served.parity.max_absolute_error < 1e-5
+
+
+def test_six_models_and_packages_that_are_shared(tmp_path: Path, folders: BuildFolders) -> None:
+    """More folders than multi-model hosting likes, the same packages in all, one model used twice."""
+    environment = tmp_path / "packages" / "env.tar.gz"
+    environment.parent.mkdir()
+    build_environment(["idna==3.10"], file=environment, cache_dir=folders.cache)
+    code = ADDS_ONE.format(imports="import idna")
+    tensors = {
+        "inputs": (TensorSpec(name="numbers_in", datatype="FP32", shape=(-1,)),),
+        "outputs": (TensorSpec(name="numbers_out", datatype="FP32", shape=(-1,)),),
+    }
+    names = [f"add-{letter}" for letter in "abcdef"]
+    artifacts = {
+        name: python_artifact(tmp_path / "members", name, code, environment=environment, **tensors)
+        for name in names
+    }
+    order = [*names, "add-a"]
+    steps = [
+        f"{{model: {name}, inputs: {{numbers_in: t{index}}}, outputs: {{numbers_out: t{index + 1}}}}}"
+        for index, name in enumerate(order)
+    ]
+    document = pipeline(
+        tmp_path / "whole",
+        f"recipe: {{kind: ensemble, steps: [{', '.join(steps)}]}}\n"
+        "test_inputs: [{inputs: {t0: [1.0, 2.0]}}, {inputs: {t0: [5.0]}}]\n",
+    )
+    recipe = Ensemble(document, document.record.recipe)  # type: ignore[arg-type]
+    laid = recipe.lay_repository(
+        workshop_for(document, tmp_path / "work", artifacts, find_installation(home=folders.server)),
+        quiet_steps(),
+    )
+    assert [path.parent.name for path in sorted(laid.folder.rglob("env.tar.gz"))] == ["add-a"]
+    shared = read_config(laid.folder / "add-f/config.pbtxt").parameters["EXECUTION_ENV_PATH"].string_value
+    assert shared == "$$TRITON_MODEL_DIRECTORY/../add-a/env.tar.gz"
+    assert laid.cases[0].expected["t7"].tolist() == [[8.0, 9.0]]
+    assert serve(laid, tmp_path, folders).parity.max_absolute_error == 0
+
+
+def test_a_whole_build(tmp_path: Path, tiny_folder: Path, folders: BuildFolders) -> None:
+    """Two encoders of the same texts: built with the ensemble, packed once each, reused with it."""
+    members = {
+        name: write_model(tmp_path / name, name=name, source=f"file://{tiny_folder}")
+        for name in ("one", "two")
+    }
+    document = pipeline(
+        tmp_path / "whole",
+        "recipe:\n  kind: ensemble\n  steps:\n"
+        "    - {model: one, outputs: {embedding: first}}\n"
+        "    - {model: two, outputs: {embedding: second}}\n"
+        f"test_inputs: [{TEXTS[0]}, {TEXTS[1]}]\n",
+    )
+    told: list[Progress] = []
+    built = build_model(model=document, members=members, folders=folders, on_progress=told.append)
+    manifest = built.manifest
+    assert [tensor.name for tensor in manifest.outputs] == ["first", "second"]
+    assert (manifest.max_batch, manifest.entry_model) == (4, "whole")
+    assert {report.stage: report.max_absolute_error < 1e-4 for report in manifest.parity} == {
+        "graph": True,
+        "served": True,
+    }
+    assert "torch" in manifest.tools, "an ensemble is built again when what built its models changes"
+    archives = [entry.path for entry in manifest.files if entry.path.endswith("env.tar.gz")]
+    assert archives == ["one-tokenizer/env.tar.gz"]
+    assert build_model(model=document, members=members, folders=folders).reused

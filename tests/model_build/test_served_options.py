@@ -1,0 +1,241 @@
+"""What the options of Triton do, seen on a real server that loads every model as multi-model hosting does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catalog.manifests import TensorSpec
+from catalog.project import find_project
+from catalog.targets import parse_target
+from endpoint_client import decode_reply, encode_request
+from model_build.repository.layout import check_layout
+from model_build.repository.parts import Around, add_python_model
+from tests.model_build.repositories import a_model
+from triton_runtime import TritonServer, find_installation
+
+pytestmark = pytest.mark.e2e
+
+VALUES = TensorSpec(name="values", datatype="INT64", shape=(-1,))
+WORDS = TensorSpec(name="words", datatype="BYTES", shape=(1,))
+SEEN = TensorSpec(name="seen", datatype="INT64", shape=(-1,))
+START = TensorSpec(name="start", datatype="INT32", shape=(1,))
+READY = TensorSpec(name="ready", datatype="BOOL", shape=(1,))
+WHICH = TensorSpec(name="which", datatype="UINT64", shape=(1,))
+SCORES = TensorSpec(name="scores", datatype="FP32", shape=(3,), labels=("red", "green", "blue"))
+
+HEAD = "import numpy as np\nimport triton_python_backend_utils as pb_utils\n\n"
+COUNTS = (
+    HEAD
+    + '''
+class TritonPythonModel:
+    """Answers with the number of requests in every call so far, and the sums of their values."""
+    def initialize(self, args):
+        self.seen = []
+    def execute(self, requests):
+        sums = [int(pb_utils.get_input_tensor_by_name(r, "values").as_numpy().sum()) for r in requests]
+        words = [pb_utils.get_input_tensor_by_name(r, "words").as_numpy().ravel()[0] for r in requests]
+        self.seen += [len(requests), sum(sums), sum(len(word) for word in words)]
+        answer = np.array([self.seen], np.int64)
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("seen", answer)]) for _ in requests]
+'''
+)
+SEQUENCE = (
+    HEAD
+    + '''
+class TritonPythonModel:
+    """Adds up the values of each sequence."""
+    def initialize(self, args):
+        self.totals = {}
+    def execute(self, requests):
+        return [pb_utils.InferenceResponse([self.add(request)]) for request in requests]
+    def add(self, request):
+        def read(name):
+            return pb_utils.get_input_tensor_by_name(request, name).as_numpy()
+        ready = pb_utils.get_input_tensor_by_name(request, "ready")
+        if ready is not None and not ready.as_numpy().any():
+            return pb_utils.Tensor("seen", np.zeros((1, 1), np.int64))  # an empty place in the batch
+        which = int(read("which").ravel()[0])
+        before = 0 if read("start").ravel()[0] else self.totals[which]
+        self.totals[which] = before + int(read("values").sum())
+        return pb_utils.Tensor("seen", np.array([[self.totals[which]]], np.int64))
+'''
+)
+SCORER = (
+    HEAD
+    + """
+class TritonPythonModel:
+    def execute(self, requests):
+        scores = np.array([[0.1, 0.7, 0.2]], np.float32)
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("scores", scores)]) for _ in requests]
+"""
+)
+MODELS: dict[str, dict[str, Any]] = {
+    "warm": {"code": COUNTS, "batching": "{max_batch: 4}", "triton": "{warm_up: true}"},
+    "zeros": {"code": COUNTS, "batching": "{max_batch: 4}", "triton": "{warm_up: true}", "example": None},
+    "cached": {"code": COUNTS, "triton": "{response_cache: true}"},
+    "queued": {
+        "code": COUNTS,
+        "batching": "{max_batch: 8, preferred_sizes: [4, 8], queue_delay_us: 10, "
+        "priorities: {levels: 2, default: 2}, "
+        "queue: {timeout_us: 9000000, on_timeout: delay, max_waiting: 5}}",
+    },
+    "unbatched": {"code": COUNTS, "batching": "{max_batch: 0, queue: {max_waiting: 5}, keep_order: true}"},
+    "ragged": {"code": COUNTS, "batching": "{ragged: [values], queue_delay_us: 200000}"},
+    "several": {"code": COUNTS, "triton": "{instances: [{count: 2}], versions: {specific: [1]}}"},
+    "direct": {
+        "code": SEQUENCE,
+        "triton": "{sequences: {start: start, ready: ready, correlation_id: which}}",
+    },
+    "oldest": {
+        "code": SEQUENCE,
+        "triton": "{sequences: {strategy: oldest, max_candidates: 4, start: start, correlation_id: which}}",
+    },
+    "labelled": {"code": SCORER},
+}
+
+
+def lay(root: Path, name: str, *, code: str, example: Any = ..., **blocks: str) -> None:
+    model = a_model(root / "specs" / name, recipe="{kind: python}", **blocks)
+    (root / "specs" / name / "model.py").write_text(code)
+    row = {"values": np.array([[7, 8, 9]], np.int64), "words": np.array([["naïve"]], np.object_)}
+    inputs = (VALUES, WORDS)
+    if code == SEQUENCE:
+        inputs = (VALUES, START, WHICH) if name == "oldest" else (VALUES, START, READY, WHICH)
+    repository = root / "hosted" / name / "model"
+    add_python_model(
+        repository,
+        name=name,
+        code=root / "specs" / name / "model.py",
+        inputs=inputs,
+        outputs=(SCORES,) if code == SCORER else (SEEN,),
+        batching=model.record.batching,
+        triton=model.record.triton,
+        target=parse_target("cpu"),
+        around=Around(model=model, example=row if example is ... else example, environment=False),
+    )
+    assert check_layout(repository) == name
+
+
+class Host:
+    """A multi-model server."""
+
+    def __init__(self, server: TritonServer) -> None:
+        self.server = server
+
+    def load(self, name: str) -> None:
+        order = {"model_name": name, "url": f"{self.server.model_root}/{name}/model"}
+        reply = self.server.request(
+            "POST",
+            "/models",
+            body=json.dumps(order).encode(),
+            headers={"Content-Type": "application/json", **_target(name)},
+            timeout_s=60,
+        )
+        assert reply.status == 200, reply.body
+
+    def ask(self, name: str, inputs: Mapping[str, Any], **parameters: int | bool) -> Mapping[str, Any]:
+        request = encode_request(inputs, parameters=parameters or None)
+        headers = {"Content-Type": request.content_type, **_target(name)}
+        reply = self.server.request("POST", f"/models/{name}/invoke", body=request.body, headers=headers)
+        assert reply.status == 200, reply.body
+        return decode_reply(reply.body, content_type=reply.headers["content-type"]).outputs
+
+
+def _target(name: str) -> dict[str, str]:
+    return {"X-Amzn-SageMaker-Target-Model": f"{name}/model.tar.gz"}
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    root = tmp_path_factory.mktemp("options")
+    for name, facts in MODELS.items():
+        lay(root, name, **facts)
+    with TritonServer.start(
+        installation=find_installation(home=find_project(Path(__file__)).server_dir),
+        model_root=root / "hosted",
+        environment={
+            "SAGEMAKER_MULTI_MODEL": "true",
+            "SAGEMAKER_TRITON_PING_MODE": "live",
+            "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
+            "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--cache-config=local,size=1048576",
+        },
+        state_dir=root / "state",
+    ) as server:
+        server.wait_ready(timeout_s=60)
+        yield Host(server)
+
+
+def numbers(*values: int, words: str = "ab") -> dict[str, Any]:
+    return {"values": np.array([values], np.int64), "words": np.array([[words]], np.object_)}
+
+
+def test_a_model_is_warm_before_anybody_asks(host: Host) -> None:
+    """One call of one request, one of four, each with the first test input; then this one."""
+    host.load("warm")
+    seen = host.ask("warm", numbers(1))["seen"].ravel().tolist()
+    assert seen == [1, 24, 6, 4, 96, 24, 1, 1, 2]
+
+
+def test_zeros_warm_a_model_that_has_no_input_of_its_own(host: Host) -> None:
+    host.load("zeros")
+    assert host.ask("zeros", numbers(1))["seen"].ravel().tolist() == [1, 0, 0, 4, 0, 0, 1, 1, 2]
+
+
+def test_an_answer_is_kept(host: Host) -> None:
+    host.load("cached")
+    first = host.ask("cached", numbers(5))["seen"].ravel().tolist()
+    assert host.ask("cached", numbers(5))["seen"].ravel().tolist() == first == [1, 5, 2]
+    assert host.ask("cached", numbers(6))["seen"].ravel().tolist() == [1, 5, 2, 1, 6, 2]
+
+
+@pytest.mark.parametrize("name", ["queued", "unbatched", "several"])
+def test_configurations_that_load_and_answer(host: Host, name: str) -> None:
+    host.load(name)
+    request = {key: array[0] for key, array in numbers(4).items()} if name == "unbatched" else numbers(4)
+    parameters = {"priority": 1} if name == "queued" else {}
+    assert host.ask(name, request, **parameters)["seen"].ravel().tolist() == [1, 4, 2]
+
+
+def test_requests_of_different_sizes_share_a_call(host: Host) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    host.load("ragged")
+    with ThreadPoolExecutor(4) as pool:
+        replies = pool.map(lambda size: host.ask("ragged", numbers(*range(size))), (1, 2, 3, 4))
+        seen = max((reply["seen"].ravel().tolist() for reply in replies), key=len)
+    assert sum(seen[0::3]) == 4
+    assert max(seen[0::3]) > 1, "inputs of different sizes were batched"
+
+
+@pytest.mark.parametrize("name", ["direct", "oldest"])
+def test_sequences_keep_their_state_apart(host: Host, name: str) -> None:
+    host.load(name)
+    totals = []
+    for which, value, start in ((1, 10, True), (2, 100, True), (1, 1, False), (2, 1, False)):
+        inputs = {"values": np.array([[value]], np.int64)}
+        reply = host.ask(name, inputs, sequence_id=which, sequence_start=start, sequence_end=False)
+        totals.append(int(reply["seen"].ravel()[0]))
+    assert totals == [10, 100, 11, 101]
+
+
+def test_labels_answer_triton_s_classification(host: Host) -> None:
+    host.load("labelled")
+    body = {
+        "inputs": [
+            {"name": "values", "shape": [1, 1], "datatype": "INT64", "data": [1]},
+            {"name": "words", "shape": [1, 1], "datatype": "BYTES", "data": ["x"]},
+        ],
+        "outputs": [{"name": "scores", "parameters": {"classification": 2}}],
+    }
+    headers = {"Content-Type": "application/json", **_target("labelled")}
+    reply = host.server.request(
+        "POST", "/models/labelled/invoke", body=json.dumps(body).encode(), headers=headers
+    )
+    assert reply.status == 200, reply.body
+    assert [item.split(":")[2] for item in json.loads(reply.body)["outputs"][0]["data"]] == ["green", "blue"]

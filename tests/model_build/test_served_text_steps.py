@@ -1,0 +1,187 @@
+"""The Python steps around text models as Triton calls them, against the framework's own answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+
+from catalog.recipes import Recipe
+from model_build.exporters.spans import best_answer
+from model_build.exporters.text_framework import TextFramework
+from model_build.sources import FetchedSource
+from tests.model_build.served import load_served
+from tests.model_build.tiny import TEXTS
+from tests.model_build.tiny_tasks import QUESTIONS, TOKEN_LABELS, save_text_model
+
+
+def framework_of(folder: Path, **fields: object) -> TextFramework:
+    recipe: Any = TypeAdapter(Recipe).validate_python({"max_length": 24, **fields})
+    return TextFramework(source=FetchedSource(folder, "", ""), recipe=recipe, trust_remote_code=False)
+
+
+@pytest.fixture(scope="session")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> TextFramework:
+    folder = save_text_model(tmp_path_factory.mktemp("reader"), "BertForQuestionAnswering")
+    return framework_of(folder, kind="question-answering")
+
+
+@pytest.fixture(scope="session")
+def tagger(tmp_path_factory: pytest.TempPathFactory) -> TextFramework:
+    folder = tmp_path_factory.mktemp("tagger")
+    save_text_model(folder, "BertForTokenClassification", labels=TOKEN_LABELS)
+    return framework_of(folder, kind="token-classification")
+
+
+def tensors(**columns: list[Any]) -> dict[str, Any]:
+    """A request."""
+
+    def tensor(values: Any) -> Any:
+        return SimpleNamespace(as_numpy=lambda: values)
+
+    return {
+        name: tensor(
+            values
+            if isinstance(values, np.ndarray)
+            else np.array([[text] for text in values], dtype=np.object_)
+        )
+        for name, values in columns.items()
+    }
+
+
+def texts(*rows: str) -> dict[str, Any]:
+    return tensors(TEXT=[row.encode() for row in rows])
+
+
+def questions(*pairs: tuple[str, str]) -> dict[str, Any]:
+    return tensors(QUESTION=[q.encode() for q, _ in pairs], CONTEXT=[c.encode() for _, c in pairs])
+
+
+def tokenizer(
+    framework: TextFramework, folder: Path, monkeypatch: pytest.MonkeyPatch, inputs: tuple[str, ...]
+) -> Any:
+    (folder / "1").mkdir()
+    (folder / "1" / "tokenizer.json").write_text(framework.served_tokenizer())
+    outputs = (*framework.inputs, "offsets")
+    return load_served("passage_tokenizer", folder, monkeypatch, inputs=inputs, outputs=outputs)
+
+
+def assert_same(outputs: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    assert list(outputs) == list(expected)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(outputs[name], array)
+        assert outputs[name].dtype == np.int64
+
+
+def test_each_request_of_texts_is_padded_by_itself(
+    tagger: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer's rows are tokens, so they are not to depend on what others send at the same time."""
+    model = tokenizer(tagger, tmp_path, monkeypatch, ("TEXT",))
+    long = " ".join(TEXTS * 3)
+    alone, together = model.execute([texts(TEXTS[3]), texts(TEXTS[2], long, "")])
+    assert_same(alone.outputs, tagger.tokenize([TEXTS[3]], extra=["offsets"]))
+    assert_same(together.outputs, tagger.tokenize([TEXTS[2], long, ""], extra=["offsets"]))
+    assert alone.outputs["input_ids"].shape[1] < together.outputs["input_ids"].shape[1] == 24
+
+
+def test_pairs_are_padded_together_and_only_the_context_is_cut(
+    reader: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tokenizer(reader, tmp_path, monkeypatch, ("QUESTION", "CONTEXT"))
+    long = (QUESTIONS[0][0], QUESTIONS[0][1] * 4)
+    short, cut = model.execute([questions(QUESTIONS[1]), questions(long, ("Who?", ""))])
+    assert_same(cut.outputs, reader.tokenize([long, ("Who?", "")], extra=["offsets"]))
+    expected = reader.tokenize([QUESTIONS[1], long], extra=["offsets"])
+    assert_same(short.outputs, {name: array[:1] for name, array in expected.items()})
+    question = reader.tokenize([("Who is eating?", "")])["attention_mask"].sum() - 1
+    assert not cut.outputs["offsets"][0, :question].any()
+    assert cut.outputs["token_type_ids"][0, question:].all()
+
+
+def test_a_question_that_leaves_no_room_spares_its_neighbours(
+    reader: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tokenizer(reader, tmp_path, monkeypatch, ("QUESTION", "CONTEXT"))
+    endless = ("who " * 40, "A man.")
+    broken = tensors(QUESTION=[b"\xff"], CONTEXT=[b"x"])
+    before, bad, worse, after = model.execute(
+        [questions(QUESTIONS[0]), questions(endless), broken, questions(QUESTIONS[1])]
+    )
+    assert (before.error, after.error) == (None, None)
+    assert "QUESTION and CONTEXT cannot be split into tokens" in bad.error
+    assert "QUESTION is not UTF-8" in worse.error
+    length = before.outputs["input_ids"].shape[1]
+    assert_same(
+        after.outputs,
+        {name: array[1:, :length] for name, array in reader.tokenize(QUESTIONS, extra=["offsets"]).items()},
+    )
+
+
+def answerer(folder: Path, monkeypatch: pytest.MonkeyPatch, longest: int) -> Any:
+    (folder / "1").mkdir()
+    (folder / "1" / "answer.json").write_text(json.dumps({"max_answer_tokens": longest}))
+    return load_served("answer_span", folder, monkeypatch)
+
+
+@pytest.mark.parametrize("longest", [1, 3, 40])
+def test_the_best_span_is_the_one_found_step_by_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, longest: int
+) -> None:
+    model = answerer(tmp_path, monkeypatch, longest)
+    random = np.random.default_rng(longest)
+    context = "".join(chr(0x4E00 + place) for place in range(60))
+    begins = np.sort(random.integers(0, 60, (6, 12)), axis=1)
+    offsets = np.stack([begins, np.minimum(begins + random.integers(0, 4, begins.shape), 60)], axis=2)
+    offsets[:, :3] = 0
+    offsets[5] = 0  # nothing is left of this context
+    starts, ends = random.normal(0, 5, (2, 6, 12)).astype(np.float32)
+    request = tensors(start_logits=starts, end_logits=ends, offsets=offsets, CONTEXT=[context.encode()] * 6)
+    (response,) = model.execute([request])
+    assert response.error is None
+    found = response.outputs
+    for row in range(6):
+        text, score, begin, end = best_answer(
+            context, starts=starts[row], ends=ends[row], offsets=offsets[row], max_answer_tokens=longest
+        )
+        assert found["answer"][row, 0].decode() == text
+        assert (found["start"][row, 0], found["end"][row, 0]) == (begin, end)
+        assert found["score"][row, 0] == pytest.approx(score, rel=1e-5)
+    assert found["answer"][5, 0] == b""
+    assert [found[name].dtype.name for name in ("score", "start", "end")] == ["float32", "int64", "int64"]
+
+
+def test_a_context_that_is_no_text_spares_its_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = np.zeros((1, 4), np.float32)
+    offsets = np.array([[[0, 0], [0, 1], [1, 3], [0, 0]]])
+    good = tensors(start_logits=numbers, end_logits=numbers, offsets=offsets, CONTEXT=["naïf".encode()])
+    bad = tensors(start_logits=numbers, end_logits=numbers, offsets=offsets, CONTEXT=[b"\xff\xff\xff"])
+    first, second = answerer(tmp_path, monkeypatch, 5).execute([bad, good])
+    assert "CONTEXT is not UTF-8" in first.error
+    assert second.outputs["answer"][0, 0] == b"n"
+
+
+def test_tokens_come_in_the_types_that_the_graph_takes(
+    tagger: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "tokenizer.json").write_text(tagger.served_tokenizer())
+    model = load_served(
+        "passage_tokenizer",
+        tmp_path,
+        monkeypatch,
+        inputs=["TEXT"],
+        outputs=["input_ids", "attention_mask"],
+        data_type="TYPE_INT32",
+    )
+    (response,) = model.execute([texts(TEXTS[0])])
+    assert {array.dtype.name for array in response.outputs.values()} == {"int32"}
+    expected = tagger.tokenize([TEXTS[0]])["input_ids"]
+    np.testing.assert_array_equal(response.outputs["input_ids"], expected)

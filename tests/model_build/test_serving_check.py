@@ -1,0 +1,166 @@
+"""The check by serving takes any repository, and lets nothing through that it has not compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catalog.accepting import Accept
+from catalog.project import find_project
+from model_build.archive import pack
+from model_build.cases import Case
+from model_build.errors import ParityError, ServingError
+from model_build.repository.facts import read_facts
+from model_build.serving_check import ServedCheck, ServingCheck, batches, rows_of
+from triton_runtime import find_installation
+
+CODE = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            get = lambda name: pb_utils.get_input_tensor_by_name(request, name).as_numpy()
+            words, count = get("words"), get("count")
+            shout = np.array([word.upper() for word in words.ravel()], dtype=object).reshape(words.shape)
+            responses.append(pb_utils.InferenceResponse(
+                [pb_utils.Tensor("shout", shout), pb_utils.Tensor("more", count + %d)]
+            ))
+        return responses
+"""
+
+
+def write_repository(folder: Path, *, max_batch: int = 0, extra: str = "", added: int = 1) -> Path:
+    model = folder / "shouter"
+    (model / "1").mkdir(parents=True)
+    (model / "1/model.py").write_text(CODE % added)
+    (model / "config.pbtxt").write_text(
+        f'name: "shouter"\nbackend: "python"\nmax_batch_size: {max_batch}\n'
+        'input { name: "words" data_type: TYPE_STRING dims: [ -1 ] }\n'
+        'input { name: "count" data_type: TYPE_INT32 dims: [ 1 ] }\n'
+        'output { name: "shout" data_type: TYPE_STRING dims: [ -1 ] }\n'
+        'output { name: "more" data_type: TYPE_INT32 dims: [ 1 ] }\n'
+        f"instance_group {{ kind: KIND_CPU count: 2 }}\n{extra}\n"
+    )
+    return folder
+
+
+def words(*items: bytes) -> np.ndarray[Any, Any]:
+    return np.array(items, dtype=np.object_)
+
+
+CASES = (
+    Case(
+        "two words",
+        {"words": words(b"a", "ü".encode()), "count": np.array([7], dtype=np.int32)},
+        {"shout": words(b"A", "ü".encode()), "more": np.array([8], dtype=np.int32)},
+    ),
+    Case(
+        "three words",
+        {"words": words(b"a", b"", b"c"), "count": np.array([0], dtype=np.int32)},
+        {"shout": words(b"A", b"", b"C"), "more": np.array([1], dtype=np.int32)},
+        typical=False,
+    ),
+)
+
+
+def with_batch(case: Case, rows: int) -> Case:
+    def grown(arrays: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: np.repeat(array[np.newaxis], rows, axis=0) for name, array in arrays.items()}
+
+    return Case(case.name, grown(case.inputs), grown(case.expected))
+
+
+def serve(
+    repository: Path, folder: Path, *, cases: Sequence[Case] = CASES, max_batch: int = 0
+) -> ServedCheck:
+    check = ServingCheck(
+        installation=find_installation(home=find_project(Path(__file__)).server_dir),
+        packed=pack(repository, folder / "model.tar.gz"),
+        entry="shouter",
+        cases=cases,
+        accept=Accept(),
+        precision="fp32",
+        max_batch=max_batch,
+        work=folder / "work",
+    )
+    return check.run()
+
+
+@pytest.mark.e2e
+def test_no_batch_dimension_several_inputs_texts_and_whole_numbers(tmp_path: Path) -> None:
+    served = serve(write_repository(tmp_path / "repository"), tmp_path)
+    # Two outputs of each case alone, twice at once, and in multi-model hosting.
+    assert served.parity.cases == 2 * (2 + 4 + 2)
+    assert [report.batch for report in served.latency] == [1]
+    assert served.shared_memory_bytes == 2 * (16 << 20)
+
+
+@pytest.mark.e2e
+def test_cases_of_several_rows_and_a_response_cache(tmp_path: Path) -> None:
+    repository = write_repository(
+        tmp_path / "repository", max_batch=4, extra="response_cache { enable: true }\ndynamic_batching {}"
+    )
+    cases = [with_batch(CASES[0], 3), with_batch(CASES[1], 1)]
+    served = serve(repository, tmp_path, cases=cases, max_batch=4)
+    # Alone, together, at once, and twice in multi-model hosting, where the second answer is remembered.
+    assert served.parity.cases == 2 * (2 + 2 + 4 + 4)
+    assert [report.batch for report in served.latency] == [1, 4]
+
+
+@pytest.mark.e2e
+def test_a_wrong_text_or_number_is_found(tmp_path: Path) -> None:
+    repository = write_repository(tmp_path / "repository", added=2)
+    with pytest.raises(ParityError, match="alone: two words"):
+        serve(repository, tmp_path)
+
+
+@pytest.mark.e2e
+def test_an_output_that_does_not_come_is_named_with_the_servers_log(tmp_path: Path) -> None:
+    expected = {**CASES[0].expected, "whisper": words(b"a", b"b")}
+    with pytest.raises(ServingError, match="answers more, shout, and not whisper\n"):
+        serve(
+            write_repository(tmp_path / "repository"),
+            tmp_path,
+            cases=[Case("one", CASES[0].inputs, expected)],
+        )
+
+
+def test_a_model_that_answers_in_streams_is_not_let_through(tmp_path: Path) -> None:
+    repository = write_repository(
+        tmp_path / "repository", extra="model_transaction_policy { decoupled: true }"
+    )
+    with pytest.raises(ServingError, match="shouter answers in streams") as caught:
+        serve(repository, tmp_path)
+    assert "what has not been checked is not published" in str(caught.value)
+
+
+def test_a_model_that_nothing_is_asked_is_not_let_through(tmp_path: Path) -> None:
+    with pytest.raises(ServingError, match="nothing to ask 'shouter'"):
+        serve(write_repository(tmp_path / "repository"), tmp_path, cases=[])
+
+
+def test_what_the_configurations_say(tmp_path: Path) -> None:
+    repository = write_repository(tmp_path, extra="response_cache { enable: true }")
+    (repository / "graph").mkdir()
+    (repository / "graph/config.pbtxt").write_text(
+        'name: "graph" backend: "onnxruntime" instance_group { count: 3 }'
+    )
+    (repository / "other").mkdir()
+    (repository / "other/config.pbtxt").write_text('name: "other" backend: "python"')
+    facts = read_facts(repository)
+    assert (facts.cached, facts.decoupled, facts.python_processes) == (("shouter",), (), 3)
+
+
+def test_rows_are_counted_not_cases() -> None:
+    cases = [with_batch(CASES[0], 3) for _ in range(3)]
+    assert [len(joined.inputs["count"]) for joined in batches(cases, 7)] == [6, 3]
+    assert [len(joined.inputs["count"]) for joined in batches(cases, 2)] == [3, 3, 3]
+    assert list(batches(cases, 0)) == []
+    assert [row.inputs["count"].tolist() for row in rows_of(cases[0])] == [[[7]], [[7]], [[7]]]

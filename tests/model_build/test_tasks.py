@@ -1,0 +1,260 @@
+"""Every task of Hugging Face: the exported graph answers as PyTorch does, and says what its places mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from pydantic import TypeAdapter
+
+from catalog import recipes
+from model_build.errors import ExportError
+from model_build.exporters.framework import Framework
+from model_build.exporters.text_framework import TextFramework
+from model_build.graphs.records import ExportedGraph
+from model_build.sources import FetchedSource
+from tests.model_build.tiny import TEXTS
+from tests.model_build.tiny_tasks import LABELS, QUESTIONS, TOKEN_LABELS, save_text_model
+
+Saved = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    """Saves each model once."""
+    made: dict[str, Path] = {}
+
+    def save(architecture: str, **changes: Any) -> Path:
+        key = f"{architecture} {sorted(changes.items())}"
+        if key not in made:
+            made[key] = save_text_model(tmp_path_factory.mktemp("model"), architecture, **changes)
+        return made[key]
+
+    return save
+
+
+def recipe(**fields: object) -> Any:
+    return TypeAdapter(recipes.Recipe).validate_python({"max_length": 32, **fields})
+
+
+def framework_of(folder: Path, **fields: object) -> TextFramework:
+    source = FetchedSource(folder, "", "")
+    return TextFramework(source=source, recipe=recipe(**fields), trust_remote_code=False)
+
+
+def run(graph: ExportedGraph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    session = onnxruntime.InferenceSession(str(graph.file), providers=["CPUExecutionProvider"])
+    names = [output.name for output in graph.outputs]
+    return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+
+
+def assert_graph_answers(
+    framework: Framework, graph: ExportedGraph, inputs: Mapping[str, np.ndarray]
+) -> None:
+    expected = framework.answer(inputs)
+    assert {name: array.shape for name, array in expected.items()} == {
+        name: array.shape for name, array in run(graph, inputs).items()
+    }
+    for name, array in run(graph, inputs).items():
+        np.testing.assert_allclose(array, expected[name], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        "BertForSequenceClassification",
+        pytest.param("RobertaForSequenceClassification", marks=pytest.mark.e2e),
+        pytest.param("DistilBertForSequenceClassification", marks=pytest.mark.e2e),
+    ],
+)
+def test_text_classification(saved: Saved, tmp_path: Path, architecture: str) -> None:
+    framework = framework_of(saved(architecture, labels=LABELS), kind="text-classification")
+    graph = framework.export(tmp_path / "1")
+    assert [tensor.name for tensor in graph.inputs] == ["input_ids", "attention_mask"]
+    (scores,) = graph.outputs
+    assert (scores.name, scores.datatype, scores.shape) == ("scores", "FP32", (3,))
+    assert scores.labels == ("calm", "glad", "cross")
+    assert_graph_answers(framework, graph, framework.tokenize(TEXTS))
+    random = np.random.default_rng(3)
+    assert_graph_answers(framework, graph, framework.random_tokens(random, batch=1, length=32))
+    answer = framework.answer(framework.tokenize(TEXTS))["scores"]
+    np.testing.assert_allclose(answer.sum(axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted", "expected"),
+    [
+        ("multi_label_classification", None, "sigmoid"),
+        ("regression", None, "none"),
+        ("single_label_classification", "sigmoid", "sigmoid"),
+        (None, None, "softmax"),
+    ],
+)
+def test_activation_is_the_recipes_or_the_models(
+    saved: Saved, said: str | None, wanted: str | None, expected: str
+) -> None:
+    model = saved("BertForSequenceClassification", labels=LABELS, problem_type=said)
+    framework = framework_of(model, kind="text-classification", activation=wanted)
+    tokens = framework.tokenize(TEXTS[:1])
+    (plain,) = framework_of(model, kind="text-classification", activation="none").answer(tokens)["scores"]
+    odds = {
+        "sigmoid": 1 / (1 + np.exp(-plain)),
+        "none": plain,
+        "softmax": np.exp(plain) / np.exp(plain).sum(),
+    }
+    np.testing.assert_allclose(framework.answer(tokens)["scores"][0], odds[expected], atol=1e-6)
+
+
+def test_one_label_is_a_yes_or_no(saved: Saved) -> None:
+    model = saved("BertForSequenceClassification", labels={0: "good"})
+    scores = framework_of(model, kind="text-classification").answer
+    tokens = framework_of(model, kind="text-classification").tokenize(TEXTS[:1])
+    assert 0 < scores(tokens)["scores"][0, 0] < 1
+    with pytest.raises(ExportError, match="one label, whose softmax is always 1"):
+        framework_of(model, kind="text-classification", activation="softmax")
+
+
+def test_token_classification(saved: Saved, tmp_path: Path) -> None:
+    framework = framework_of(
+        saved("BertForTokenClassification", labels=TOKEN_LABELS), kind="token-classification"
+    )
+    graph = framework.export(tmp_path / "1")
+    (scores,) = graph.outputs
+    assert (scores.shape, scores.labels) == ((-1, 4), ("O", "B-PER", "I-PER", "B-LOC"))
+    tokens = framework.tokenize(TEXTS, extra=framework.told_of_tokens)
+    offsets = tokens.pop("offsets")
+    assert_graph_answers(framework, graph, tokens)
+    answer = framework.answer(tokens)["scores"]
+    is_token = tokens["attention_mask"] == 1
+    np.testing.assert_allclose(answer.sum(axis=2), is_token, atol=1e-6)
+    # Characters, not bytes; special tokens and padding stand nowhere.
+    text = "naïve café, 東京"
+    row = TEXTS.index(text)
+    words = [text[begin:end] for begin, end in offsets[row] if end > begin]
+    assert "".join(words) == text.replace(" ", "")
+    assert not offsets[row][~is_token[row]].any()
+    assert not offsets[row][0].any()
+
+
+@pytest.mark.parametrize(
+    ("architecture", "inputs"),
+    [
+        ("BertForQuestionAnswering", ["input_ids", "attention_mask", "token_type_ids"]),
+        pytest.param("RobertaForQuestionAnswering", ["input_ids", "attention_mask"], marks=pytest.mark.e2e),
+    ],
+)
+def test_question_answering(saved: Saved, tmp_path: Path, architecture: str, inputs: list[str]) -> None:
+    """Types of tokens are an input where the tokenizer tells question and context apart by them."""
+    framework = framework_of(saved(architecture), kind="question-answering")
+    graph = framework.export(tmp_path / "1")
+    assert [tensor.name for tensor in graph.inputs] == inputs
+    assert [(output.name, output.shape) for output in graph.outputs] == [
+        ("start_logits", (-1,)),
+        ("end_logits", (-1,)),
+    ]
+    tokens = framework.tokenize(QUESTIONS)
+    assert_graph_answers(framework, graph, tokens)
+    if "token_type_ids" in inputs:
+        one_type = tokens | {"token_type_ids": tokens["token_type_ids"] * 0}
+        assert (
+            np.abs(
+                framework.answer(one_type)["start_logits"] - framework.answer(tokens)["start_logits"]
+            ).max()
+            > 0.01
+        )
+
+
+def test_answers_stand_in_their_context(saved: Saved) -> None:
+    framework = framework_of(saved("BertForQuestionAnswering"), kind="question-answering")
+    answers = framework.best_answers([*QUESTIONS, ("Who?", "")], max_answer_tokens=4)
+    for row, (_, context) in enumerate(QUESTIONS):
+        begin, end = answers["start"][row, 0], answers["end"][row, 0]
+        assert answers["answer"][row, 0] == context[begin:end] != ""
+        assert 0 < answers["score"][row, 0] < 1
+    assert [answers[name][2, 0] for name in ("answer", "score", "start", "end")] == ["", 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [pytest.param(name, marks=pytest.mark.e2e) for name in ("MPNetModel", "T5EncoderModel")],
+)
+def test_feature_extraction(saved: Saved, tmp_path: Path, architecture: str) -> None:
+    """T5's attention is exported in its plain form, because the fused one does not come apart."""
+    framework = framework_of(saved(architecture), kind="feature-extraction")
+    graph = framework.export(tmp_path / "1")
+    assert [(output.name, output.shape) for output in graph.outputs] == [("last_hidden_state", (-1, 32))]
+    tokens = framework.tokenize(TEXTS)
+    assert_graph_answers(framework, graph, tokens)
+    assert not framework.answer(tokens)["last_hidden_state"][tokens["attention_mask"] == 0].any()
+
+
+def test_an_encoder_is_found_in_a_model_with_a_decoder(saved: Saved) -> None:
+    model = saved("BartModel", d_model=32, encoder_layers=1, decoder_layers=1, decoder_start_token_id=3)
+    framework = framework_of(model, kind="feature-extraction")
+    assert type(framework.head.encoder).__name__ == "BartEncoder"
+
+
+def test_a_model_without_the_end_of_the_task(saved: Saved) -> None:
+    with pytest.raises(ExportError, match=r"missing: classifier\.bias, classifier\.weight") as caught:
+        framework_of(saved("BertModel"), kind="text-classification")
+    assert "trained for text classification" in str(caught.value)
+
+
+def test_an_architecture_that_has_no_such_task(saved: Saved) -> None:
+    with pytest.raises(ExportError, match="has no bart model for token classification"):
+        framework_of(
+            saved("BartModel", d_model=32, encoder_layers=1, decoder_layers=1, decoder_start_token_id=3),
+            kind="token-classification",
+        )
+
+
+def changed(folder: Path, copy: Path, file: str, text: str) -> Path:
+    copy.mkdir()
+    for found in folder.iterdir():
+        (copy / found.name).write_bytes(found.read_bytes())
+    (copy / file).write_text(text)
+    return copy
+
+
+def test_an_unknown_architecture(saved: Saved, tmp_path: Path) -> None:
+    model = changed(saved("BertModel"), tmp_path / "m", "config.json", '{"model_type": "megamind"}')
+    with pytest.raises(ExportError, match=r"transformers cannot load the model.*megamind"):
+        framework_of(model, kind="feature-extraction")
+
+
+def test_remote_code_without_trust(saved: Saved, tmp_path: Path) -> None:
+    config = '{"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig"}}'
+    model = changed(saved("BertModel"), tmp_path / "m", "config.json", config)
+    (model / "own.py").write_text("raise SystemExit('this ran')")
+    with pytest.raises(ExportError, match="brings Python of its own") as caught:
+        framework_of(model, kind="feature-extraction")
+    assert "trust: {remote_code:" in str(caught.value)
+
+
+def test_truncated_weights(saved: Saved, tmp_path: Path) -> None:
+    model = changed(saved("BertModel"), tmp_path / "m", "note.txt", "")
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1000])
+    with pytest.raises(ExportError, match="transformers cannot load the model"):
+        framework_of(model, kind="feature-extraction")
+
+
+def test_a_tokenizer_without_fast_form(saved: Saved, monkeypatch: pytest.MonkeyPatch) -> None:
+    import transformers
+
+    slow = type("Slow", (), {"is_fast": False, "pad_token_id": 0})
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *_, **__: slow())
+    with pytest.raises(ExportError, match="no form that the tokenizers library can run"):
+        framework_of(saved("BertModel"), kind="feature-extraction")
+
+
+def test_labels_that_do_not_fit_are_refused(saved: Saved, tmp_path: Path) -> None:
+    source = saved("BertForSequenceClassification", labels=LABELS)
+    text = (source / "config.json").read_text().replace('"2": "cross"', '"7": "cross"')
+    model = changed(source, tmp_path / "m", "config.json", text)
+    with pytest.raises(ExportError, match=r"places \[0, 1, 7\] of 3"):
+        framework_of(model, kind="text-classification")

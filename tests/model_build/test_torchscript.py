@@ -1,0 +1,118 @@
+"""Modules as TorchScript: named, compared, the same bytes every time."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from model_build.errors import ExportError
+from model_build.exporters.torchscript import load_torchscript, save_torchscript, trace_module
+
+X = np.ones((2, 3), np.float32)
+MASK = np.array([[1.0], [0.0]], np.float32)
+
+
+@dataclasses.dataclass
+class Record:
+    y: torch.Tensor
+    missing: torch.Tensor | None = None
+
+
+class Layers(torch.nn.Module):
+    """Two layers of the same class: PyTorch numbers the second one's name."""
+
+    def __init__(self, form: str = "dict") -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.first, self.second, self.form = torch.nn.Linear(3, 4), torch.nn.Linear(4, 2), form
+
+    def forward(self, x: torch.Tensor, *, mask: torch.Tensor) -> Any:
+        y = self.second(self.first(x)) * mask
+        forms = {"dict": {"y": y, "x": x}, "tuple": (y, x), "record": Record(y), "tensor": y, "odd": {"y": 1}}
+        return forms[self.form]
+
+
+@pytest.mark.parametrize(
+    ("form", "names"),
+    [
+        ("dict", ("y", "x")),
+        ("tuple", ("OUTPUT__0", "OUTPUT__1")),
+        ("record", ("y",)),
+        ("tensor", ("OUTPUT__0",)),
+    ],
+)
+def test_outputs_are_named(form: str, names: tuple[str, ...]) -> None:
+    traced = trace_module(Layers(form), {"mask": MASK, "x": X})
+    assert (traced.inputs, traced.outputs) == (("x", "mask"), names)
+
+
+def test_saved_modules_answer_the_same_for_other_shapes(tmp_path: Path) -> None:
+    module = Layers()
+    traced = trace_module(module, {"x": X, "mask": MASK}, outputs=["y"])
+    loaded = load_torchscript(save_torchscript(traced, tmp_path), outputs=["y"])
+    assert loaded.inputs == ("x", "mask")
+    x = np.random.default_rng(0).random((5, 3), np.float32)
+    mask = np.ones((5, 1), np.float32)
+    with torch.no_grad():
+        expected = module(torch.from_numpy(x), mask=torch.from_numpy(mask))["y"].numpy()
+    np.testing.assert_array_equal(loaded.answer({"x": x, "mask": mask})["y"], expected)
+
+
+def test_the_same_module_is_the_same_bytes_whatever_was_traced_before(tmp_path: Path) -> None:
+    digests = set()
+    for number in range(2):
+        traced = trace_module(Layers(), {"x": X, "mask": MASK})
+        file = save_torchscript(traced, tmp_path / str(number))
+        digests.add(hashlib.sha256(file.read_bytes()).hexdigest())
+    assert len(digests) == 1
+
+
+def test_a_saved_module_tells_nothing_of_this_machine(tmp_path: Path) -> None:
+    file = save_torchscript(trace_module(Layers(), {"x": X, "mask": MASK}), tmp_path)
+    here = str(Path(__file__).parent).encode()
+    with zipfile.ZipFile(file) as archive:
+        assert not any(here in archive.read(name) for name in archive.namelist())
+
+
+def test_tensors_begin_where_they_can_be_mapped(tmp_path: Path) -> None:
+    file = save_torchscript(trace_module(Layers(), {"x": X, "mask": MASK}), tmp_path)
+    content = file.read_bytes()
+    for layer in (Layers().first, Layers().second):
+        assert content.index(layer.weight.detach().numpy().tobytes()) % 64 == 0
+
+
+def test_an_input_that_forward_does_not_take() -> None:
+    with pytest.raises(ExportError, match="takes no 'masks'; it takes x, mask") as caught:
+        trace_module(Layers(), {"x": X, "masks": MASK})
+    assert "did you mean 'mask'?" in str(caught.value)
+
+
+def test_an_output_that_does_not_come() -> None:
+    with pytest.raises(ExportError, match="answers no 'z'; it answers y, x"):
+        trace_module(Layers(), {"x": X, "mask": MASK}, outputs=["z"])
+
+
+def test_an_answer_that_is_no_tensor() -> None:
+    with pytest.raises(ExportError, match="answer 'y' is a int, not a tensor"):
+        trace_module(Layers("odd"), {"x": X, "mask": MASK})
+
+
+def test_a_module_that_cannot_answer() -> None:
+    with pytest.raises(ExportError, match="cannot answer the test inputs: mat1 and mat2"):
+        trace_module(Layers(), {"x": X[:, :2], "mask": MASK})
+
+
+def test_names_that_the_backend_would_take_for_other_places() -> None:
+    class Numbered(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"a__1": x, "b__0": x}
+
+    with pytest.raises(ExportError, match="answers a__1, b__0, and Triton takes such numbers for places"):
+        trace_module(Numbered(), {"x": X})

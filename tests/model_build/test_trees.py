@@ -1,0 +1,182 @@
+"""Trees of every library for the FIL backend: what it is told of them, and what it must not be asked."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.errors import InvalidFilesError, UsageError
+from model_build.errors import ExportError, UnsafeWeightsError
+from model_build.recipes import recipe_for
+from model_build.repository.config import read_config
+from tests.model_build.given_models import save_lightgbm, save_rows, save_sklearn, save_xgboost, write_given
+from tests.model_build.laying import contents, lay, refusal
+
+ROWS = [{"file": "rows.npz"}]
+TRUST = {"pickle": "made by this very test"}
+Save = Callable[[Path], Path]
+
+
+def xgboost(objective: str) -> Save:
+    return partial(save_xgboost, objective=objective)
+
+
+def lightgbm(objective: str) -> Save:
+    return partial(save_lightgbm, objective=objective)
+
+
+def sklearn(kind: str) -> Save:
+    return partial(save_sklearn, kind=kind)
+
+
+TREES: list[tuple[str, Save, dict[str, Any], str, list[int]]] = [
+    ("a.json", xgboost("multi:softmax"), {}, "treelite_checkpoint", [3]),
+    ("b.ubj", save_xgboost, {}, "treelite_checkpoint", [2]),
+    ("b.ubj", save_xgboost, {"answer": "class"}, "treelite_checkpoint", [1]),
+    ("b.ubj", save_xgboost, {"answer": "value"}, "treelite_checkpoint", [1]),
+    ("r.json", xgboost("reg:squarederror"), {}, "treelite_checkpoint", [1]),
+    ("l.txt", save_lightgbm, {}, "lightgbm", [3]),
+    ("l.txt", save_lightgbm, {"answer": "class"}, "lightgbm", [1]),
+    ("l.txt", lightgbm("regression"), {}, "lightgbm", [1]),
+    ("f.joblib", save_sklearn, {}, "treelite_checkpoint", [3]),
+    ("g.pkl", sklearn("GradientBoostingClassifier"), {}, "treelite_checkpoint", [3]),
+    (
+        "h.pkl",
+        lambda file: save_sklearn(file, "HistGradientBoostingRegressor"),
+        {},
+        "treelite_checkpoint",
+        [1],
+    ),
+    ("i.pkl", sklearn("IsolationForest"), {}, "treelite_checkpoint", [1]),
+]
+
+
+@pytest.mark.parametrize(("name", "save", "more", "form", "dims"), TREES)
+def test_trees_of_every_library(
+    tmp_path: Path, name: str, save: Save, more: dict[str, Any], form: str, dims: list[int]
+) -> None:
+    save(tmp_path / "weights" / name)
+    save_rows(tmp_path / "rows.npz", 30)
+    recipe = {"kind": "trees", "file": name, **more}
+    model = write_given(tmp_path, recipe, test_inputs=ROWS, trust=TRUST, batching={"max_batch": 64})
+    laid = [lay(model, tmp_path / folder) for folder in ("one", "two")]
+    config = read_config(laid[0].folder / "tiny" / "config.pbtxt")
+    assert [list(tensor.dims) for tensor in (*config.input, *config.output)] == [[5], dims]
+    assert config.parameters["model_type"].string_value == form
+    is_classifier = "false" if dims == [1] and more.get("answer") != "class" else "true"
+    assert config.parameters["is_classifier"].string_value == is_classifier
+    assert config.parameters["output_class"].string_value == is_classifier
+    assert ("threshold" in config.parameters) == (is_classifier == "true")
+    assert laid[0].parity[0].max_absolute_error < 1e-6
+    assert contents(laid[0].folder) == contents(laid[1].folder)
+
+
+def test_classes_of_scikit_learn_are_labels(tmp_path: Path) -> None:
+    save_sklearn(tmp_path / "weights/f.pkl")
+    save_rows(tmp_path / "rows.npz")
+    model = write_given(tmp_path, {"kind": "trees", "file": "f.pkl"}, test_inputs=ROWS, trust=TRUST)
+    assert lay(model, tmp_path / "work").outputs[0].labels == ("high", "low", "middle")
+
+
+def test_a_treelite_checkpoint(tmp_path: Path) -> None:
+    import treelite
+
+    save_xgboost(tmp_path / "weights/a.json")
+    save_rows(tmp_path / "rows.npz")
+    file = tmp_path / "weights/a.tl"
+    treelite.frontend.load_xgboost_model(tmp_path / "weights/a.json").serialize(file)
+    model = write_given(tmp_path, {"kind": "trees", "file": "a.tl"}, test_inputs=ROWS)
+    laid = lay(model, tmp_path / "work")
+    assert (laid.folder / "tiny/1/checkpoint.tl").read_bytes() == file.read_bytes()
+    file.write_bytes((5).to_bytes(4, "little") + file.read_bytes()[4:])
+    assert "written by treelite 5." in refusal(lambda: model, tmp_path)
+
+
+def test_checkpoints_are_for_releases_that_read_them(tmp_path: Path) -> None:
+    save_xgboost(tmp_path / "weights/a.json")
+    save_rows(tmp_path / "rows.npz")
+    model = write_given(tmp_path, {"kind": "trees", "file": "a.json"}, test_inputs=ROWS)
+    with pytest.raises(UsageError, match=r"FIL in Triton 24\.01 cannot read the checkpoints of treelite 4"):
+        lay(model, tmp_path / "old", "sm86-24.01")
+    lay(model, tmp_path / "new", "sm86-24.03")
+
+
+@pytest.mark.parametrize(
+    ("name", "save", "recipe", "message"),
+    [
+        (
+            "a.json",
+            save_xgboost,
+            {"library": "lightgbm"},
+            "a.json is a model of xgboost, not of",
+        ),
+        (
+            "a.json",
+            xgboost("reg:squarederror"),
+            {"answer": "class"},
+            "recipe.answer: this model is no classifier",
+        ),
+        (
+            "l.txt",
+            save_lightgbm,
+            {"answer": "value"},
+            "this model tells several classes apart",
+        ),
+        (
+            "a.json",
+            xgboost("binary:hinge"),
+            {},
+            "does not give this objective's probabilities",
+        ),
+        ("l.txt", lightgbm("multiclassova"), {}, "write `answer: class`"),
+    ],
+)
+def test_trees_that_are_asked_for_what_they_cannot(
+    tmp_path: Path, name: str, save: Save, recipe: dict[str, Any], message: str
+) -> None:
+    save(tmp_path / "weights" / name)
+    save_rows(tmp_path / "rows.npz")
+    whole = {"kind": "trees", "file": name, **recipe}
+    assert message in refusal(lambda: write_given(tmp_path, whole, test_inputs=ROWS), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.json", b'{"learner": {}}', "XGBoost cannot load a.json"),
+        ("a.json", b"nonsense", "a.json is no model of trees that is known"),
+        ("l.txt", b"tree\nversion=v4\n", "LightGBM cannot load l.txt|treelite cannot read"),
+        ("c.pkl", pickle.dumps({"a": 1}), "holds a builtins.dict, not a model of scikit-learn's"),
+        ("c.pkl", b"\x80\x04", "cannot be unpickled"),
+    ],
+)
+def test_files_that_are_no_trees(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / name).write_bytes(content)
+    save_rows(tmp_path / "rows.npz")
+    model = write_given(tmp_path, {"kind": "trees", "file": name}, test_inputs=ROWS, trust=TRUST)
+    with pytest.raises(ExportError, match=message):
+        lay(model, tmp_path / "work")
+
+
+def test_pickled_trees_are_loaded_only_where_they_are_trusted(tmp_path: Path) -> None:
+    save_sklearn(tmp_path / "weights/f.joblib")
+    save_sklearn(tmp_path / "weights/f.bin")
+    save_rows(tmp_path / "rows.npz")
+    with pytest.raises(InvalidFilesError, match=r"recipe\.file: f\.joblib is a pickle"):
+        recipe_for(write_given(tmp_path, {"kind": "trees", "file": "f.joblib"}, test_inputs=ROWS))
+    disguised = write_given(tmp_path, {"kind": "trees", "file": "f.bin"}, test_inputs=ROWS)
+    with pytest.raises(UnsafeWeightsError, match=r"f\.bin is a pickle"):
+        lay(disguised, tmp_path / "work")
+
+
+def test_forests_that_fil_does_not_know(tmp_path: Path) -> None:
+    save_sklearn(tmp_path / "weights/f.pkl", "AdaBoostClassifier")
+    save_rows(tmp_path / "rows.npz")
+    model = write_given(tmp_path, {"kind": "trees", "file": "f.pkl"}, test_inputs=ROWS, trust=TRUST)
+    assert "treelite cannot read f.pkl as scikit-learn" in refusal(lambda: model, tmp_path)

@@ -1,0 +1,312 @@
+"""Every option of `batching` and `triton`, as Triton's configuration says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from google.protobuf import text_format
+
+from catalog.errors import InvalidFilesError
+from catalog.manifests import TensorSpec
+from catalog.targets import Target
+from model_build.repository.config import model_config_schema
+from model_build.repository.parts import Around, add_ensemble, add_graph_model, add_vllm_model
+from tests.model_build.repositories import IDS, MASK, SCORES, a_graph, a_model, graph_config, python_config
+
+TENSORRT = "{kind: onnx, format: tensorrt}"
+
+
+def same(message: Any, text: str) -> None:
+    """The message is what this text says."""
+    assert message == text_format.Parse(text, type(message)())
+
+
+@pytest.mark.parametrize(
+    ("batching", "expected"),
+    [
+        ("{}", "{}"),
+        ("{max_batch: 8, queue_delay_us: 50}", "{max_queue_delay_microseconds: 50}"),
+        ("{max_batch: 8, preferred_sizes: [8, 4]}", "{preferred_batch_size: [4, 8]}"),
+        ("{keep_order: true}", "{preserve_ordering: true}"),
+        ("{priorities: {levels: 3, default: 2}}", "{priority_levels: 3 default_priority_level: 2}"),
+        (
+            "{queue: {timeout_us: 900, on_timeout: delay, max_waiting: 7}}",
+            "{default_queue_policy {timeout_action: DELAY default_timeout_microseconds: 900 "
+            "max_queue_size: 7}}",
+        ),
+        ("{queue: {max_waiting: 7}}", "{default_queue_policy {max_queue_size: 7}}"),
+    ],
+)
+def test_the_dynamic_batcher(tmp_path: Path, batching: str, expected: str) -> None:
+    config = graph_config(tmp_path, batching=batching)
+    assert config.WhichOneof("scheduling_choice") == "dynamic_batching"
+    same(config.dynamic_batching, expected.strip("{}") if expected == "{}" else expected[1:-1])
+
+
+def test_nothing_gathers_requests_where_that_is_off(tmp_path: Path) -> None:
+    config = graph_config(tmp_path, batching="{dynamic: false}")
+    assert (config.WhichOneof("scheduling_choice"), config.max_batch_size) == (None, 32)
+
+
+@pytest.mark.parametrize(
+    ("batching", "scheduler"),
+    [("{max_batch: 0}", None), ("{max_batch: 0, queue: {max_waiting: 7}}", "dynamic_batching")],
+)
+def test_without_a_batch_dimension_there_is_a_queue_if_asked_for(
+    tmp_path: Path, batching: str, scheduler: str | None
+) -> None:
+    config = graph_config(tmp_path, batching=batching, graph={"batches": False})
+    assert (config.WhichOneof("scheduling_choice"), config.max_batch_size) == (scheduler, 0)
+
+
+def test_ragged_inputs_of_a_model_in_python(tmp_path: Path) -> None:
+    config = python_config(tmp_path, batching="{ragged: [mask]}")
+    assert [(tensor.name, tensor.allow_ragged_batch) for tensor in config.input] == [
+        ("ids", False),
+        ("mask", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "instances", "expected"),
+    [
+        ("cpu", "", ["count: 1 kind: KIND_CPU"]),
+        ("sm86-24.09", "", ["count: 1 kind: KIND_GPU"]),
+        ("cpu", "instances: [{count: 4}]", ["count: 4 kind: KIND_CPU"]),
+        (
+            "sm86-24.09",
+            "instances: [{count: 2, gpus: [0, 1]}, {device: cpu}]",
+            ["count: 2 kind: KIND_GPU gpus: [0, 1]", "count: 1 kind: KIND_CPU"],
+        ),
+    ],
+)
+def test_where_copies_run(tmp_path: Path, target: str, instances: str, expected: list[str]) -> None:
+    config = graph_config(tmp_path, target=target, triton=f"{{{instances}}}")
+    assert len(config.instance_group) == len(expected)
+    for group, text in zip(config.instance_group, expected, strict=True):
+        same(group, text)
+
+
+def test_profiles_of_an_engine(tmp_path: Path) -> None:
+    config = graph_config(
+        tmp_path,
+        recipe=TENSORRT,
+        target="sm86-24.09",
+        tensorrt="{profiles: [{}, {}]}",
+        triton='{instances: [{profiles: ["0"]}, {profiles: ["1"]}], optimization: {cuda_graphs: true}}',
+        graph={"backend": "tensorrt", "profiles": 2, "engines": {"8.6": "model-86.plan"}},
+    )
+    assert [list(group.profile) for group in config.instance_group] == [["0"], ["1"]]
+    assert dict(config.cc_model_filenames) == {"8.6": "model-86.plan"}
+    assert config.optimization.cuda.graphs
+
+
+@pytest.mark.parametrize(
+    ("datatype", "expected"),
+    [
+        ("INT32", "int32_false_true: [0, 1]"),
+        ("FP32", "fp32_false_true: [0, 1]"),
+        ("BOOL", "bool_false_true: [false, true]"),
+    ],
+)
+def test_sequences_have_controls_of_the_models_own_types(
+    tmp_path: Path, datatype: str, expected: str
+) -> None:
+    start = TensorSpec(name="first", datatype=datatype, shape=(1,))
+    number = TensorSpec(name="which", datatype="UINT64", shape=(1,))
+    config = python_config(
+        tmp_path,
+        inputs=(IDS, start, number),
+        triton="{sequences: {start: first, correlation_id: which, max_idle_us: 5000000}}",
+        batching="{queue_delay_us: 20}",
+    )
+    same(
+        config.sequence_batching,
+        "max_sequence_idle_microseconds: 5000000 direct { max_queue_delay_microseconds: 20 } "
+        f'control_input {{ name: "first" control {{ kind: CONTROL_SEQUENCE_START {expected} }} }} '
+        'control_input { name: "which" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 } }',
+    )
+    assert [tensor.name for tensor in config.input] == ["ids"], "Triton fills in the others"
+
+
+def test_sequences_that_share_batches(tmp_path: Path) -> None:
+    config = python_config(
+        tmp_path,
+        triton="{sequences: {strategy: oldest, max_candidates: 9}}",
+        batching="{max_batch: 4, preferred_sizes: [2], keep_order: true}",
+    )
+    same(
+        config.sequence_batching.oldest,
+        "max_candidate_sequences: 9 preferred_batch_size: 2 preserve_ordering: true",
+    )
+
+
+@pytest.mark.parametrize(
+    ("triton", "field", "expected"),
+    [
+        ("{response_cache: true}", "response_cache", "enable: true"),
+        ("{versions: {latest: 2}}", "version_policy", "latest { num_versions: 2 }"),
+        ("{versions: {all: true}}", "version_policy", "all {}"),
+        ("{versions: {specific: [1]}}", "version_policy", "specific { versions: 1 }"),
+        ("{optimization: {graph_level: 0}}", "optimization", "graph { level: 0 }"),
+        ("{optimization: {graph_level: -1}}", "optimization", "graph { level: -1 }"),
+        (
+            "{optimization: {pinned_memory: false}}",
+            "optimization",
+            "input_pinned_memory { enable: false } output_pinned_memory { enable: false }",
+        ),
+    ],
+)
+def test_single_options(tmp_path: Path, triton: str, field: str, expected: str) -> None:
+    same(getattr(graph_config(tmp_path, triton=triton), field), expected)
+
+
+def test_parameters_of_people_and_of_the_graph(tmp_path: Path) -> None:
+    config = graph_config(
+        tmp_path, triton='{parameters: {intra_op_thread_count: "2"}}', graph={"parameters": {"a": "b"}}
+    )
+    values = {key: value.string_value for key, value in config.parameters.items()}
+    assert values == {"intra_op_thread_count": "2", "a": "b"}
+
+
+def test_the_accelerator_that_was_measured(tmp_path: Path) -> None:
+    config = graph_config(tmp_path, graph={"accelerator": "openvino"})
+    same(config.optimization, 'execution_accelerators { cpu_execution_accelerator { name: "openvino" } }')
+
+
+def test_labels_lie_beside_the_configuration(tmp_path: Path) -> None:
+    config = graph_config(tmp_path)
+    folder = tmp_path / "repository/scorer"
+    assert (folder / config.output[0].label_filename).read_text() == "no\nyes\n"
+
+
+def test_a_graph_of_another_file_name(tmp_path: Path) -> None:
+    model = a_model(tmp_path / "model")
+    graph = a_graph(tmp_path / "graph")
+    (graph.folder / "model.onnx").rename(graph.folder / "net.onnx")
+    add_graph_model(
+        tmp_path / "repository",
+        name="scorer",
+        graph=graph,
+        batching=model.record.batching,
+        triton=model.record.triton,
+        target=Target("cpu"),
+    )
+    text = (tmp_path / "repository/scorer/config.pbtxt").read_text()
+    assert 'default_model_filename: "net.onnx"' in text
+
+
+def test_one_value_a_row_has_one_dimension_for_triton(tmp_path: Path) -> None:
+    scalar = TensorSpec(name="score", datatype="FP32", shape=())
+    config = graph_config(tmp_path, graph={"outputs": (scalar,)})
+    assert (list(config.output[0].dims), list(config.output[0].reshape.shape)) == ([1], [])
+    assert config.output[0].HasField("reshape")
+
+
+def warmed(tmp_path: Path, example: Mapping[str, Any] | None, batching: str = "{max_batch: 8}") -> Any:
+    model = a_model(tmp_path / "model", triton="{warm_up: true}", batching=batching)
+    text = TensorSpec(name="text", datatype="BYTES", shape=(1,))
+    spec = model.record
+    add_graph_model(
+        tmp_path / "repository",
+        name="scorer",
+        graph=a_graph(tmp_path / "graph", inputs=(IDS, text), batches=spec.batching.max_batch > 0),
+        batching=spec.batching,
+        triton=spec.triton,
+        target=Target("cpu"),
+        around=Around(model=model, example=example),
+    )
+    from model_build.repository.config import read_config
+
+    return read_config(tmp_path / "repository/scorer/config.pbtxt")
+
+
+def test_warm_up_with_the_first_test_input(tmp_path: Path) -> None:
+    example = {
+        "ids": np.array([[5, 6, 7], [1, 1, 1]], np.int64),
+        "text": np.array([["né"], ["x"]], np.object_),
+    }
+    config = warmed(tmp_path, example)
+    assert [(sample.name, sample.batch_size) for sample in config.model_warmup] == [
+        ("alone", 1),
+        ("largest batch", 8),
+    ]
+    meta = config.model_warmup[1].inputs
+    folder = tmp_path / "repository/scorer/warmup"
+    assert list(meta["ids"].dims) == [3]
+    raw = (folder / meta["ids"].input_data_file).read_bytes()
+    assert np.frombuffer(raw, np.int64).tolist() == [5, 6, 7]
+    assert (folder / meta["text"].input_data_file).read_bytes() == b"\x03\0\0\0n\xc3\xa9"
+    assert meta["text"].data_type == model_config_schema().DataType.Value("TYPE_STRING")
+
+
+def test_warm_up_without_one_sends_zeros(tmp_path: Path) -> None:
+    config = warmed(tmp_path, None, batching="{max_batch: 0}")
+    (sample,) = config.model_warmup
+    assert (list(sample.inputs["ids"].dims), sample.inputs["ids"].zero_data) == ([1], True)
+    assert not (tmp_path / "repository/scorer/warmup").exists()
+
+
+def test_a_language_model_answers_in_parts(tmp_path: Path) -> None:
+    version = add_vllm_model(tmp_path, name="chat", engine={"model": "weights", "dtype": "float16"})
+    assert (version / "model.json").read_text() == '{\n  "dtype": "float16",\n  "model": "weights"\n}\n'
+    text = (tmp_path / "chat/config.pbtxt").read_text()
+    assert "decoupled: true" in text
+    assert "KIND_MODEL" in text
+
+
+def test_an_ensemble_may_keep_answers(tmp_path: Path) -> None:
+    add_ensemble(
+        tmp_path, name="all", inputs=(IDS,), outputs=(SCORES,), steps=(), max_batch=1, response_cache=True
+    )
+    text = (tmp_path / "all/config.pbtxt").read_text()
+    assert "response_cache" in text
+    assert (tmp_path / "all/labels-0.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("blocks", "graph", "target", "complaint"),
+    [
+        ({"batching": "{max_batch: 4}"}, {"batches": False}, "cpu", ":5: batching.max_batch: .*no batch dim"),
+        ({"batching": "{max_batch: 0}"}, {}, "cpu", "have a batch dimension"),
+        ({"triton": "{instances: [{gpus: [0]}]}"}, {}, "cpu", r":5: triton.instances.0.gpus: .*processor"),
+        (
+            {"triton": "{sequences: {start: mosk}}"},
+            {},
+            "cpu",
+            r":5: triton.sequences.start: the model has no input 'mosk'\n.*did you mean 'mask'",
+        ),
+        ({"triton": "{sequences: {end: mask}}"}, {}, "cpu", "'mask' is INT64, .*INT32 or FP32 or BOOL"),
+        (
+            {"triton": "{parameters: {a: c}}"},
+            {"parameters": {"a": "b"}},
+            "cpu",
+            ":5: triton.parameters.a: the graph was checked with a = 'b'",
+        ),
+    ],
+)
+def test_what_only_the_graph_can_tell(
+    tmp_path: Path, blocks: dict[str, str], graph: dict[str, Any], target: str, complaint: str
+) -> None:
+    with pytest.raises(InvalidFilesError, match=complaint):
+        graph_config(tmp_path, target=target, graph=graph, **blocks)
+    assert not (tmp_path / "repository").exists()
+
+
+def test_a_ragged_input_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFilesError, match=r"batching.ragged.0: .*'maks'\n.*did you mean 'mask'"):
+        python_config(tmp_path, inputs=(IDS, MASK), batching="{ragged: [maks]}")
+
+
+def test_the_same_text_every_time(tmp_path: Path) -> None:
+    triton = '{parameters: {b: "1", a: "2"}, response_cache: true, instances: [{count: 2}]}'
+    texts = []
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        graph_config(folder, triton=triton)
+        texts.append((folder / "repository/scorer/config.pbtxt").read_text())
+    assert texts[0] == texts[1]
+    assert texts[0].index('"a"') < texts[0].index('"b"')

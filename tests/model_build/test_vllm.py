@@ -1,0 +1,76 @@
+"""Language models for vLLM up to their repositories, and where they cannot be built."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catalog.documents import Document
+from catalog.errors import InvalidFilesError, UsageError
+from catalog.models import ModelSpec
+from catalog.targets import parse_target
+from model_build.recipes import recipe_for
+from model_build.recipes.vllm import require_generate
+from model_build.repository.config import read_config
+from tests.model_build.given_models import write_given
+from tests.model_build.laying import contents, lay
+
+
+def vllm_model(folder: Path, engine: dict[str, Any] | None = None, **more: Any) -> Document[ModelSpec]:
+    from safetensors.numpy import save_file
+
+    (folder / "weights").mkdir(parents=True, exist_ok=True)
+    save_file({"w": np.ones(2, np.float32)}, folder / "weights/model.safetensors")
+    (folder / "weights/config.json").write_text("{}")
+    recipe = {"kind": "vllm", "engine": engine or {}}
+    return write_given(folder, recipe, test_inputs=["Hello"], batching={}, **more)
+
+
+def test_a_vllm_model(tmp_path: Path) -> None:
+    laid = lay(
+        vllm_model(tmp_path, {"max_model_len": 512, "enforce_eager": True}), tmp_path / "work", "sm86-25.04"
+    )
+    files = contents(laid.folder / "tiny")
+    assert json.loads(files["1/model.json"]) == {
+        "model": "/opt/ml/model/tiny/1",
+        "max_model_len": 512,
+        "enforce_eager": True,
+    }
+    assert {"1/model.safetensors", "1/config.json"} <= files.keys()
+    config = read_config(laid.folder / "tiny/config.pbtxt")
+    assert config.backend == "vllm"
+    assert config.model_transaction_policy.decoupled
+    assert config.max_batch_size == 0
+
+
+@pytest.mark.parametrize(
+    ("engine", "message"),
+    [
+        ({"model": "x"}, "recipe.engine.model: the build fills this in"),
+        ({"max_model_length": 4}, "did you mean 'max_model_len'?"),
+        ({"max-num-seqs": 4}, "did you mean 'max_num_seqs'?"),
+        ({"trust_remote_code": True}, "code of the model's repository is not trusted"),
+        ({"load_format": "pt"}, "'pt' may be a pickle"),
+        ({"gpu_memory_utilization": 1.5}, "1.5 is no share of the memory"),
+        ({"tensor_parallel_size": 0}, "0 is no count"),
+        ({"enable_lora": True}, "adapters need a file of their own"),
+    ],
+)
+def test_arguments_that_the_engine_must_not_get(tmp_path: Path, engine: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidFilesError) as caught:
+        recipe_for(vllm_model(tmp_path, engine))
+    assert message in str(caught.value)
+
+
+def test_newer_arguments_are_vllms_own_matter(tmp_path: Path) -> None:
+    recipe_for(vllm_model(tmp_path, {"kv_sharing_fast_prefill": True}))
+
+
+def test_releases_whose_front_end_refuses_answers_in_parts() -> None:
+    require_generate([parse_target("sm86-25.04"), parse_target("sm86-24.09")])
+    with pytest.raises(UsageError, match=r"Triton 24\.09 refuses models that answer in parts"):
+        require_generate([parse_target("sm86-24.09")])

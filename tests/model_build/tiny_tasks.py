@@ -1,0 +1,117 @@
+"""Models of a few kilobytes with random weights for every task of Hugging Face, laid out as the Hub does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.model_build.tiny import TEXTS, VOCABULARY
+
+LABELS = {0: "calm", 1: "glad", 2: "cross"}
+TOKEN_LABELS = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC"}
+QUESTIONS = (
+    ("Who is eating?", "A man is eating food. Two men are naïve."),
+    ("What is carried?", "In 東京 the girl is carrying a baby, and the man a cart."),
+)
+_BERT: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 60,
+    "pad_token_id": 0,
+    "initializer_range": 0.4,
+}
+
+
+def save_tokenizer(folder: Path, *, types: bool = True) -> None:
+    """A tokenizer of word pieces that joins pairs as BERT's does; without `types`, as RoBERTa's."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    texts = [*TEXTS, *(text for pair in QUESTIONS for text in pair)]
+    trainer = trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    second = "1" if types else "0"
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair=f"[CLS] $A [SEP] $B:{second} [SEP]:{second}",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    wrapper: Any = PreTrainedTokenizerFast
+    names = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    inputs = ["input_ids", "attention_mask", *(["token_type_ids"] if types else [])]
+    wrapper(tokenizer_object=tokenizer, model_input_names=inputs, **names).save_pretrained(folder)
+
+
+def save_text_model(
+    folder: Path, architecture: str, *, labels: dict[int, str] | None = None, **changes: Any
+) -> Path:
+    """A text model by the name of its class in transformers, such as BertForSequenceClassification."""
+    import torch
+    import transformers
+
+    save_tokenizer(folder, types=architecture.startswith("Bert"))
+    model_class: Any = getattr(transformers, architecture)
+    options = {**_BERT, **changes}
+    if architecture.startswith("DistilBert"):
+        names = {"hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads"}
+        names["intermediate_size"] = "hidden_dim"
+        options = {names.get(name, name): value for name, value in options.items()}
+    if architecture.startswith("T5"):
+        options = {
+            "vocab_size": VOCABULARY,
+            "d_model": 32,
+            "d_kv": 16,
+            "d_ff": 64,
+            "num_layers": 2,
+            "num_heads": 2,
+        }
+    if labels is not None:
+        options |= {"id2label": labels, "label2id": {label: place for place, label in labels.items()}}
+    torch.manual_seed(11)
+    model_class(model_class.config_class(**options)).save_pretrained(folder)
+    return folder
+
+
+def save_image_model(folder: Path, *, size: int = 32, **preprocessing: Any) -> Path:
+    """A vision transformer, and how its images are prepared."""
+    import torch
+    from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessorPil
+
+    torch.manual_seed(11)
+    config = ViTConfig(
+        image_size=size,
+        patch_size=8,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        initializer_range=0.4,
+        id2label=LABELS,
+        label2id={label: place for place, label in LABELS.items()},
+    )
+    ViTForImageClassification(config).save_pretrained(folder)
+    processor: Any = ViTImageProcessorPil
+    processor(**{"size": {"height": size, "width": size}, **preprocessing}).save_pretrained(folder)
+    return folder
+
+
+def write_model_file(
+    folder: Path, *, recipe: str, source: Path, tests: Sequence[str], extra: str = ""
+) -> Path:
+    """A model.yaml with a recipe and test inputs as YAML."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "model.yaml"
+    lines = "".join(f"  - {test}\n" for test in tests)
+    file.write_text(
+        f"name: tiny\ndescription: Tiny.\nsource: file://{source}\nrecipe: {{{recipe}}}\n"
+        f"batching: {{max_batch: 4}}\ntest_inputs:\n{lines}{extra}"
+    )
+    return file

@@ -1,0 +1,164 @@
+"""Stand-ins for CodeBuild, SageMaker Processing and CloudWatch Logs that refuse what those would refuse.
+
+Each call is checked against botocore's own model of the service. moto knows neither the variables nor the
+token of a build, and no Processing job ever ends there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import botocore.session
+from botocore.exceptions import ClientError
+from botocore.validate import ParamValidator
+
+_SESSION = botocore.session.get_session()
+
+
+def checked(service: str, operation: str, parameters: Mapping[str, Any]) -> None:
+    """Raise for parameters that the service does not know, or whose types are wrong."""
+    shape = _SESSION.get_service_model(service).operation_model(operation).input_shape
+    report = ParamValidator().validate(dict(parameters), shape)
+    if report.has_errors():
+        raise ValueError(f"{operation}: {report.generate_report()}")
+
+
+def refused(operation: str, code: str, message: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": message}}, operation)
+
+
+class StrictCodeBuild:
+    """Projects whose builds run until the test says how they end."""
+
+    def __init__(self, *projects: str, quota: int = 9) -> None:
+        self.builds: dict[str, dict[str, Any]] = {}
+        self.started: list[dict[str, Any]] = []
+        self.stopped: list[str] = []
+        self._projects = projects
+        self._tokens: dict[str, tuple[dict[str, Any], str]] = {}
+        self._quota = quota
+        self._numbers = itertools.count(1)
+
+    def start_build(self, **parameters: Any) -> dict[str, Any]:
+        checked("codebuild", "StartBuild", parameters)
+        name, token = parameters["projectName"], parameters["idempotencyToken"]
+        self._require(name)
+        if token in self._tokens:
+            before, build_id = self._tokens[token]
+            if before != parameters:
+                raise refused("StartBuild", "InvalidInputException", "parameter mismatch")
+            return {"build": self.builds[build_id]}
+        if sum(not build["buildComplete"] for build in self.builds.values()) >= self._quota:
+            raise refused(
+                "StartBuild",
+                "AccountLimitExceededException",
+                f"Cannot have more than {self._quota} builds in queue for the account",
+            )
+        build_id = f"{name}:{next(self._numbers)}"
+        self._tokens[token] = (parameters, build_id)
+        self.started.append(parameters)
+        self.builds[build_id] = {
+            "id": build_id,
+            "projectName": name,
+            "buildStatus": "IN_PROGRESS",
+            "buildComplete": False,
+            "currentPhase": "QUEUED",
+            "environment": {"environmentVariables": parameters["environmentVariablesOverride"]},
+            "logs": {},
+        }
+        return {"build": self.builds[build_id]}
+
+    def list_builds_for_project(self, **parameters: Any) -> dict[str, Any]:
+        checked("codebuild", "ListBuildsForProject", parameters)
+        self._require(parameters["projectName"])
+        ids = [key for key, build in self.builds.items() if build["projectName"] == parameters["projectName"]]
+        return {"ids": ids[::-1] if parameters["sortOrder"] == "DESCENDING" else ids}
+
+    def batch_get_builds(self, **parameters: Any) -> dict[str, Any]:
+        checked("codebuild", "BatchGetBuilds", parameters)
+        return {"builds": [self.builds[key] for key in parameters["ids"] if key in self.builds]}
+
+    def stop_build(self, **parameters: Any) -> None:
+        checked("codebuild", "StopBuild", parameters)
+        self.stopped.append(parameters["id"])
+        self.end(parameters["id"], "STOPPED")
+
+    def end(self, build_id: str, status: str, *phases: dict[str, Any]) -> None:
+        """How a build ends."""
+        self.builds[build_id] |= {
+            "buildStatus": status,
+            "buildComplete": True,
+            "currentPhase": "COMPLETED",
+            "phases": list(phases),
+        }
+
+    def write_log(self, build_id: str) -> None:
+        """A build that has begun has a log."""
+        name = self.builds[build_id]["projectName"]
+        self.builds[build_id] |= {
+            "currentPhase": "BUILD",
+            "logs": {"groupName": "/t-dev/builds", "streamName": f"{name}/{build_id.rpartition(':')[2]}"},
+        }
+
+    def _require(self, project: str) -> None:
+        if project not in self._projects:
+            raise refused("StartBuild", "ResourceNotFoundException", f"Project cannot be found: {project}")
+
+
+class StrictProcessing:
+    """SageMaker, as far as Processing jobs go."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.started: list[dict[str, Any]] = []
+
+    def create_processing_job(self, **parameters: Any) -> None:
+        checked("sagemaker", "CreateProcessingJob", parameters)
+        name = parameters["ProcessingJobName"]
+        if name in self.jobs:
+            raise refused("CreateProcessingJob", "ResourceInUse", f"{name} exists")
+        self.started.append(parameters)
+        self.jobs[name] = {"ProcessingJobName": name, "ProcessingJobStatus": "InProgress"}
+
+    def describe_processing_job(self, **parameters: Any) -> dict[str, Any]:
+        checked("sagemaker", "DescribeProcessingJob", parameters)
+        return self.jobs[parameters["ProcessingJobName"]]
+
+    def list_processing_jobs(self, **parameters: Any) -> dict[str, Any]:
+        checked("sagemaker", "ListProcessingJobs", parameters)
+        return {
+            "ProcessingJobSummaries": [
+                job for name, job in reversed(self.jobs.items()) if parameters["NameContains"] in name
+            ]
+        }
+
+    def stop_processing_job(self, **parameters: Any) -> None:
+        checked("sagemaker", "StopProcessingJob", parameters)
+        self.jobs[parameters["ProcessingJobName"]]["ProcessingJobStatus"] = "Stopping"
+
+
+class StrictLogs:
+    """Streams of one group, read two lines at a time."""
+
+    def __init__(self) -> None:
+        self.streams: dict[str, list[str]] = {}
+
+    def get_log_events(self, **parameters: Any) -> dict[str, Any]:
+        checked("logs", "GetLogEvents", parameters)
+        if parameters["logStreamName"] not in self.streams:
+            raise refused(
+                "GetLogEvents", "ResourceNotFoundException", "The specified log stream does not exist."
+            )
+        first = int(parameters.get("nextToken", "0"))
+        lines = self.streams[parameters["logStreamName"]][first : first + 2]
+        return {
+            "events": [{"message": f"{line}\n"} for line in lines],
+            "nextForwardToken": str(first + len(lines)),
+        }
+
+    def describe_log_streams(self, **parameters: Any) -> dict[str, Any]:
+        checked("logs", "DescribeLogStreams", parameters)
+        prefix = parameters["logStreamNamePrefix"]
+        return {"logStreams": [{"logStreamName": name} for name in self.streams if name.startswith(prefix)]}

@@ -1,0 +1,341 @@
+"""Jobs that build models: one is started, the others attach; what they say, and what comes of them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from catalog.builds import CodeBuildMachine, ProcessingMachine
+from operations.aws import Cloud
+from operations.build_ground import BuildGround, BuildStackError
+from operations.build_images import image_job, missing_images
+from operations.build_jobs import (
+    BuildJobError,
+    JobNews,
+    JobOrder,
+    JobService,
+    LogTail,
+    find_result,
+    follow,
+    parse_event,
+    start_or_attach,
+)
+from operations.codebuild_jobs import CodeBuildJobs
+from operations.processing_jobs import SCRIPT, ProcessingJobs
+from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, StrictProcessing
+
+PROJECT = "t-dev-build-cpu"
+REPOSITORY = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/t-dev/builder"
+GROUND = BuildGround(
+    base="t-dev",
+    bucket="artifacts",
+    source="assets/abc.zip",
+    images={"cpu": f"{REPOSITORY}:25.04-py3-cpu-1", "gpu": f"{REPOSITORY}:25.04-py3-1"},
+    processing_role="arn:aws:iam::111111111111:role/jobs",
+    token_secret="hugging-face",
+    timeout_minutes=90,
+    tags={"environment": "dev"},
+)
+ORDER = JobOrder(
+    "m", ("cpu-py312", "cpu"), "ab" * 32, CodeBuildMachine("cpu", PROJECT, "BUILD_GENERAL1_LARGE")
+)
+ON_L4 = replace(
+    ORDER, targets=("sm89-25.04-py312", "sm89-25.04"), venue=ProcessingMachine("sm89", "ml.g6.xlarge")
+)
+
+
+class Account(Cloud):
+    """A cloud whose services are the stand-ins."""
+
+    services: dict[str, Any]
+
+    def client(self, service: str) -> Any:
+        return self.services[service]
+
+
+def account(**services: Any) -> Cloud:
+    cloud = Account("111111111111", "eu-west-1", {})
+    object.__setattr__(cloud, "services", services)
+    return cloud
+
+
+@pytest.fixture
+def codebuild() -> StrictCodeBuild:
+    return StrictCodeBuild(PROJECT, "t-dev-build-images")
+
+
+@pytest.fixture
+def service(codebuild: StrictCodeBuild) -> CodeBuildJobs:
+    return CodeBuildJobs(account(codebuild=codebuild), GROUND, PROJECT)
+
+
+def begin(service: JobService, order: JobOrder = ORDER) -> tuple[str, bool]:
+    state, attached = start_or_attach(service, order, order.name(GROUND))
+    return state.id, attached
+
+
+def test_a_jobs_name_changes_with_all_that_decides_what_comes_of_it() -> None:
+    others = [
+        replace(ORDER, model="n").name(GROUND),
+        replace(ORDER, targets=("cpu",)).name(GROUND),
+        replace(ORDER, spec_hash="cd" * 32).name(GROUND),
+        ORDER.name(replace(GROUND, source="assets/def.zip")),
+        ORDER.name(replace(GROUND, images={"cpu": "other"})),
+    ]
+    assert len({ORDER.name(GROUND), *others}) == 6
+    assert ORDER.name(GROUND) == ORDER.name(replace(GROUND, images={**GROUND.images, "gpu": "other"}))
+
+
+def test_a_build_is_told_what_to_do(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
+    begin(service)
+    (started,) = codebuild.started
+    variables = {item["name"]: item["value"] for item in started["environmentVariablesOverride"]}
+    assert variables == {"MODEL": "m", "TARGETS": "cpu-py312 cpu", "JOB": ORDER.name(GROUND)}
+    assert started["sourceLocationOverride"] == GROUND.source
+
+
+def test_who_asks_again_attaches(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
+    first = begin(service)
+    assert (first[1], begin(service)) == (False, (first[0], True))
+    assert len(codebuild.started) == 1
+
+
+def test_another_model_is_another_build(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
+    begin(service)
+    begin(service, replace(ORDER, model="n"))
+    assert len(codebuild.started) == 2
+
+
+def test_a_build_that_failed_is_tried_again(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
+    """At once, too, while CodeBuild still knows the first one's token."""
+    first, _ = begin(service)
+    codebuild.end(first, "FAILED")
+    second, attached = begin(service)
+    assert (second != first, attached) == (True, False)
+
+
+def test_two_that_ask_at_the_same_time_get_one_build(
+    codebuild: StrictCodeBuild, service: CodeBuildJobs
+) -> None:
+    job = ORDER.name(GROUND)
+    assert service.attempts(job) == []
+    assert service.start(ORDER, job, 1).id == service.start(ORDER, job, 1).id
+    assert len(codebuild.started) == 1
+
+
+def test_a_quota_of_nothing_is_named() -> None:
+    service = CodeBuildJobs(account(codebuild=StrictCodeBuild(PROJECT, quota=0)), GROUND, PROJECT)
+    with pytest.raises(BuildJobError, match="Cannot have more than 0 builds") as caught:
+        begin(service)
+    assert "tritonstack quotas" in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize(
+    ("status", "phases", "reason"),
+    [
+        (
+            "FAILED",
+            [{"phaseType": "BUILD", "phaseStatus": "FAILED", "contexts": [{"message": "exit status 1"}]}],
+            "BUILD: exit status 1",
+        ),
+        ("TIMED_OUT", [], "it took too long"),
+        ("FAULT", [], "CodeBuild itself failed"),
+        ("FAILED", [{"phaseType": "BUILD", "phaseStatus": "FAILED"}], "it failed"),
+    ],
+)
+def test_why_a_build_failed(
+    codebuild: StrictCodeBuild, service: CodeBuildJobs, status: str, phases: list[Any], reason: str
+) -> None:
+    first, _ = begin(service)
+    codebuild.end(first, status, *phases)
+    state = service.look(first)
+    assert (state.status, state.reason) == ("failed", reason)
+
+
+def test_stopping_on_request(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
+    first, _ = begin(service)
+    service.stop(first)
+    assert (codebuild.stopped, service.look(first).status) == ([first], "stopped")
+
+
+def test_following_gives_each_line_once_and_ends_with_the_build(
+    codebuild: StrictCodeBuild, service: CodeBuildJobs
+) -> None:
+    logs, first = StrictLogs(), begin(service)[0]
+    stream = f"{PROJECT}/1"
+    heard: list[str] = []
+    phases: list[str] = []
+
+    def hear(news: JobNews) -> None:
+        heard.extend(news.lines)
+        phases.append(news.state.phase)
+        if len(phases) == 1:
+            codebuild.write_log(first)  # its stream is there a moment later
+        elif len(phases) == 2:
+            logs.streams[stream] = ["one", "two", "three"]
+        else:
+            logs.streams[stream].append("four")
+            codebuild.end(first, "SUCCEEDED")
+
+    ended = follow(
+        service, service.look(first), LogTail(logs), on_news=hear, enough=threading.Event(), poll_s=0
+    )
+    assert ended.status == "succeeded"
+    assert heard == ["one", "two", "three", "four"]
+    assert phases[:2] == ["waiting for a machine", "building"]
+
+
+def test_whoever_has_seen_enough_leaves_the_build_alone(
+    codebuild: StrictCodeBuild, service: CodeBuildJobs
+) -> None:
+    first, enough = begin(service)[0], threading.Event()
+    state = follow(
+        service,
+        service.look(first),
+        LogTail(StrictLogs()),
+        on_news=lambda _: enough.set(),
+        enough=enough,
+        poll_s=0,
+    )
+    assert (state.status, codebuild.stopped) == ("running", [])
+
+
+@pytest.mark.parametrize(
+    ("line", "event"),
+    [
+        ('{"event": "built", "digest": "x"}', {"event": "built", "digest": "x"}),
+        ('{"other": 1}', None),
+        ('{"event": ', None),
+        ("[Container] Running command", None),
+    ],
+)
+def test_events_among_other_lines(line: str, event: dict[str, Any] | None) -> None:
+    assert parse_event(line) == event
+
+
+def test_a_processing_job_is_one_that_sagemaker_takes() -> None:
+    sagemaker = StrictProcessing()
+    service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
+    name, attached = begin(service, ON_L4)
+    (started,) = sagemaker.started
+    assert attached is False
+    assert name == f"t-dev-build-{ON_L4.name(GROUND)}-1"
+    assert started["ProcessingResources"]["ClusterConfig"]["InstanceType"] == "ml.g6.xlarge"
+    assert started["AppSpecification"]["ImageUri"] == GROUND.images["gpu"]
+    assert started["StoppingCondition"] == {"MaxRuntimeInSeconds": 5400}
+    arguments = started["AppSpecification"]["ContainerArguments"]
+    assert "hugging-face" in arguments
+    assert max(map(len, [SCRIPT, *arguments])) <= 256
+    assert "HF_TOKEN" not in json.dumps(started)
+
+
+def test_processing_jobs_attach_and_are_tried_again_as_builds_are() -> None:
+    sagemaker = StrictProcessing()
+    service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
+    first, _ = begin(service, ON_L4)
+    assert begin(service, ON_L4) == (first, True)
+    assert service.start(ON_L4, ON_L4.name(GROUND), 1).id == first
+    sagemaker.jobs[first] |= {"ProcessingJobStatus": "Failed", "FailureReason": "no room"}
+    assert service.look(first).reason == "no room"
+    assert begin(service, ON_L4) == (first.removesuffix("1") + "2", False)
+
+
+def test_a_processing_jobs_log_is_found_by_its_name() -> None:
+    sagemaker, logs = StrictProcessing(), StrictLogs()
+    service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
+    name, _ = begin(service, ON_L4)
+    tail = LogTail(logs)
+    assert tail.new_lines(service.look(name)) == []
+    logs.streams[f"{name}/algo-1-17"] = ["a", "b", "c"]
+    assert tail.new_lines(service.look(name)) == ["a", "b", "c"]
+    assert tail.new_lines(service.look(name)) == []
+
+
+def test_a_stack_of_older_files_is_told_of() -> None:
+    ground = replace(GROUND, processing_role=None, images={"cpu": "x"})
+    with pytest.raises(BuildStackError, match="no builder for sm89"):
+        ON_L4.name(ground)
+    with pytest.raises(BuildStackError, match="no role for Processing jobs"):
+        ProcessingJobs(account(sagemaker=StrictProcessing()), ground).start(ON_L4, "job", 1)
+
+
+def test_the_stand_ins_refuse_what_the_services_do_not_know() -> None:
+    with pytest.raises(ValueError, match="Unknown parameter"):
+        StrictCodeBuild(PROJECT).start_build(projectName=PROJECT, idempotencyToken="x", wrong=1)
+    with pytest.raises(ClientError, match="ResourceNotFoundException"):
+        StrictCodeBuild().start_build(projectName=PROJECT, idempotencyToken="x")
+
+
+def manifest(**changes: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "model": "m",
+        "entry_model": "m",
+        "digest": "cd" * 32,
+        "target": "cpu",
+        "spec_hash": ORDER.spec_hash,
+        "source": "",
+        "source_revision": "1",
+        "weights_sha256": "ef" * 32,
+        "precision": "fp32",
+        "inputs": [{"name": "x", "datatype": "FP32", "shape": [1]}],
+        "outputs": [{"name": "y", "datatype": "FP32", "shape": [1]}],
+        "archive_bytes": 1,
+        "unpacked_bytes": 1,
+        "files": [],
+        "parity": [{"stage": "served", "cases": 1, "min_cosine": 1.0, "max_absolute_error": 0.0}],
+        "latency": [{"batch": 1, "requests": 1, "p50_ms": 1.0, "p99_ms": 1.0}],
+        "served_by": {"kind": "container", "triton": "2.57.0", "python": "3.12"},
+        "tools": {},
+    }
+    return facts | changes
+
+
+def leave(cloud: Cloud, **changes: Any) -> None:
+    """What a job leaves in the bucket."""
+    s3, job = cloud.client("s3"), ORDER.name(GROUND)
+    found = manifest(**changes)
+    s3.put_object(Bucket="artifacts", Key=f"builds/{job}.json", Body=json.dumps({"digest": found["digest"]}))
+    key = f"models/m/{found['digest']}/manifest.json"
+    s3.put_object(Bucket="artifacts", Key=key, Body=json.dumps(found))
+
+
+def test_the_result_is_found_by_the_record_that_the_job_left(cloud: Cloud) -> None:
+    job = ORDER.name(GROUND)
+    assert find_result(cloud, GROUND, ORDER, job) is None
+    cloud.client("s3").create_bucket(Bucket="artifacts")
+    assert find_result(cloud, GROUND, ORDER, job) is None
+    leave(cloud)
+    found = find_result(cloud, GROUND, ORDER, job)
+    assert found is not None
+    assert (found.digest, found.target) == ("cd" * 32, "cpu")
+    cloud.client("s3").delete_object(Bucket="artifacts", Key=f"models/m/{'cd' * 32}/manifest.json")
+    assert find_result(cloud, GROUND, ORDER, job) is None
+
+
+@pytest.mark.parametrize("changes", [{"spec_hash": "00" * 32}, {"target": "sm86-25.04"}])
+def test_a_record_of_something_else_is_refused(cloud: Cloud, changes: dict[str, Any]) -> None:
+    cloud.client("s3").create_bucket(Bucket="artifacts")
+    leave(cloud, **changes)
+    with pytest.raises(BuildJobError, match="is not what was to be built"):
+        find_result(cloud, GROUND, ORDER, ORDER.name(GROUND))
+
+
+def test_only_images_that_are_not_there_are_built(cloud: Cloud, codebuild: StrictCodeBuild) -> None:
+    assert missing_images(cloud, GROUND) == list(GROUND.images.values())
+    ecr = cloud.client("ecr")
+    ecr.create_repository(repositoryName="t-dev/builder")
+    ecr.put_image(
+        repositoryName="t-dev/builder",
+        imageTag="25.04-py3-1",
+        imageManifest=json.dumps({"schemaVersion": 2, "layers": []}),
+        imageManifestMediaType="application/vnd.docker.distribution.manifest.v2+json",
+    )
+    assert missing_images(cloud, GROUND) == [GROUND.images["cpu"]]
+    first = image_job(account(codebuild=codebuild), GROUND)
+    second = image_job(account(codebuild=codebuild), GROUND)
+    assert (first[1].id, first[2], second[2]) == (second[1].id, False, True)

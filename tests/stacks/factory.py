@@ -1,0 +1,40 @@
+"""An environment whose models are built in every way there is: CPU, A10G, a fleet, a Processing job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from catalog.workspace import Workspace
+from tests.stacks.assemblies import MODEL, lock_everything, write_project
+
+FLEET = "arn:aws:codebuild:eu-central-1:123456789012:fleet/t4s:0a1b2c3d-0000-4000-8000-0a1b2c3d4e5f"
+
+FACTORY = f"""\
+name: factory
+account: "123456789012"
+region: eu-central-1
+triton_release: "24.09"
+removal: retain
+builds:
+  machines:
+    sm75: {{fleet: "{FLEET}"}}
+  timeout_minutes: 300
+  concurrent: 2
+  hugging_face_token_secret: search/hugging-face
+  log_retention_days: 30
+endpoints:
+  on-cpu: {{kind: ensemble, model: far, instance_type: ml.m5.large}}
+  on-a10g: {{kind: ensemble, model: encoder, instance_type: ml.g5.xlarge}}
+  on-t4: {{kind: ensemble, model: encoder, instance_type: ml.g4dn.xlarge}}
+  on-l4: {{kind: ensemble, model: encoder, instance_type: ml.g6.2xlarge}}
+"""
+
+
+def write_factory(folder: Path) -> Workspace:
+    """A project with this environment, everything in it built."""
+    project = write_project(folder)
+    project.environment_file("factory").write_text(FACTORY)
+    far = project.model_file("far")
+    far.parent.mkdir()
+    far.write_text(MODEL.format(name="far").replace("file://weights", "s3://team-models/far/v3"))
+    return lock_everything(project, "factory")

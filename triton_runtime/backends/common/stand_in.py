@@ -1,0 +1,175 @@
+"""What the stand-ins for Triton's backends share: requests into batches and back, parameters, refusals.
+
+The installer puts this file beside each backend's model.py, where the Python backend finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import triton_python_backend_utils as pb_utils
+
+Array = npt.NDArray[Any]
+Number = TypeVar("Number", int, float)
+Feed = Mapping[str, Array]
+BOOLEANS = {"true": True, "false": False}
+
+
+class Answering:
+    """Answers requests by one function from named arrays to named arrays."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        run: Callable[[dict[str, Array], list[str]], Mapping[str, Array]],
+        *,
+        errors: tuple[type[Exception], ...],
+        error_prefix: str,
+    ) -> None:
+        """`run` gets the inputs and the names of the outputs that are asked for.
+
+        What it raises of `errors` becomes the answer of the request that is to blame.
+        """
+        self._batches = config["max_batch_size"] > 0
+        self._outputs = [output["name"] for output in config["output"]]
+        self._texts = {entry["name"] for entry in config["input"] if entry["data_type"] == "TYPE_STRING"}
+        self._run_arrays = run
+        self._errors = errors
+        self._error_prefix = error_prefix
+
+    def execute(self, requests: Sequence[Any]) -> list[Any]:
+        """Answer the requests, those that fit together in one run."""
+        responses: list[Any] = [None] * len(requests)
+        for members in self._group(requests):
+            for index, response in zip(members, self._answer([requests[i] for i in members]), strict=True):
+                responses[index] = response
+        return responses
+
+    def _group(self, requests: Sequence[Any]) -> Iterable[list[int]]:
+        """Requests that have the same inputs, all but the batch dimension, go together."""
+        if not self._batches or len(requests) == 1:
+            return [[index] for index in range(len(requests))]
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for index, request in enumerate(requests):
+            shapes = ((tensor.name(), tuple(tensor.shape()[1:])) for tensor in request.inputs())
+            groups.setdefault(tuple(sorted(shapes)), []).append(index)
+        return groups.values()
+
+    def _answer(self, requests: Sequence[Any]) -> list[Any]:
+        """Answer requests in one run; if that fails, each in its own, so that the good ones are spared."""
+        try:
+            return self._run(requests)
+        except self._errors as error:
+            if len(requests) > 1:
+                return [self._answer([request])[0] for request in requests]
+            message = f"{self._error_prefix}: {error}"
+            return [pb_utils.InferenceResponse(error=pb_utils.TritonError(message))]
+
+    def _run(self, requests: Sequence[Any]) -> list[Any]:
+        asked = [set(request.requested_output_names()) for request in requests]
+        wanted = [name for name in self._outputs if any(name in names for names in asked)]
+        feeds = [self._read(request) for request in requests]
+        results = self._run_arrays(feeds[0] if len(feeds) == 1 else _concatenate(feeds), wanted)
+        if len(requests) == 1:
+            return [_respond(results, asked[0])]
+        sizes = [len(next(iter(part.values()))) for part in feeds]
+        split = {name: _split(name, result, sizes) for name, result in results.items()}
+        return [
+            _respond({name: parts[index] for name, parts in split.items()}, names)
+            for index, names in enumerate(asked)
+        ]
+
+    def _read(self, request: Any) -> dict[str, Array]:
+        """The inputs as arrays over Triton's own memory; only text is copied, as it has to be decoded."""
+        return {
+            tensor.name(): _decode(tensor.as_numpy()) if tensor.name() in self._texts else tensor.as_numpy()
+            for tensor in request.inputs()
+        }
+
+
+def _decode(array: Array) -> Array:
+    texts = np.empty(array.size, dtype=np.object_)
+    texts[:] = [item.decode() if isinstance(item, bytes) else item for item in array.flat]
+    return texts.reshape(array.shape)
+
+
+def _concatenate(feeds: Sequence[Feed]) -> dict[str, Array]:
+    return {name: np.concatenate([feed[name] for feed in feeds]) for name in feeds[0]}
+
+
+def _split(name: str, result: Array, sizes: Sequence[int]) -> list[Array]:
+    """Give each request its rows; views, no copies."""
+    if result.ndim == 0 or len(result) != sum(sizes):
+        raise ValueError(f"output '{name}' has shape {list(result.shape)} for a batch of {sum(sizes)}")
+    return np.split(result, np.cumsum(sizes[:-1]))
+
+
+def _respond(results: Feed, asked: set[str]) -> Any:
+    return pb_utils.InferenceResponse(
+        [pb_utils.Tensor(name, array) for name, array in results.items() if name in asked]
+    )
+
+
+def refusal(config: Mapping[str, Any], reason: str) -> Exception:
+    """The error that keeps a model from loading."""
+    error: Exception = pb_utils.TritonModelException(f"unable to load model '{config['name']}': {reason}")
+    return error
+
+
+def warn_of_cpu(args: Mapping[str, str]) -> None:
+    """Say that a model that asks for a GPU runs without one."""
+    if args["model_instance_kind"] == "GPU":
+        pb_utils.Logger.log_warn(f"{args['model_instance_name']} runs on the CPU, there is no other here")
+
+
+def refuse_unsupported(config: Mapping[str, Any], *, of: str) -> None:
+    """Refuse what no stand-in can do. `of` names the original."""
+    accelerators = config.get("optimization", {}).get("execution_accelerators", {})
+    unsupported = {
+        "an execution accelerator": accelerators.get("cpu_execution_accelerator"),
+        "batch_input": config.get("batch_input"),
+        "batch_output": config.get("batch_output"),
+        "sequence_batching.state": config.get("sequence_batching", {}).get("state"),
+        "allow_ragged_batch": any(entry.get("allow_ragged_batch") for entry in config["input"]),
+        "an optional input beside batching": config["max_batch_size"]
+        and any(entry.get("optional") for entry in config["input"]),
+    }
+    for name, asked in unsupported.items():
+        if asked:
+            raise refusal(config, f"{name} is not supported by this server's stand-in for {of}")
+
+
+def control_inputs(config: Mapping[str, Any]) -> list[str]:
+    """Inputs that the sequence batcher adds by itself."""
+    return [entry["name"] for entry in config.get("sequence_batching", {}).get("control_input", [])]
+
+
+def read_text(config: Mapping[str, Any], name: str) -> str | None:
+    """A parameter of the model, or None where the configuration lacks it."""
+    entry = config["parameters"].get(name)
+    return None if entry is None else str(entry["string_value"])
+
+
+def read_number(config: Mapping[str, Any], name: str, default: Number) -> Number:
+    """A parameter that is a number of its default's type."""
+    text = read_text(config, name)
+    if text is None:
+        return default
+    try:
+        return type(default)(text)
+    except ValueError:
+        kind = "whole number" if isinstance(default, int) else "number"
+        raise refusal(config, f"parameter {name} is '{text}', which is no {kind}") from None
+
+
+def read_bool(config: Mapping[str, Any], name: str, default: bool | None) -> bool | None:
+    """A parameter that is true or false."""
+    text = read_text(config, name)
+    if text is None:
+        return default
+    if text.lower() not in BOOLEANS:
+        raise refusal(config, f"parameter {name} is '{text}', and has to be true or false")
+    return BOOLEANS[text.lower()]

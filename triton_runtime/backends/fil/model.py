@@ -1,0 +1,175 @@
+"""Stands in for Triton's FIL backend: runs decision trees of XGBoost, LightGBM and treelite in Python.
+
+The embedded server has no C++ FIL backend. A model repository written for it is served with
+`backend: "fil"` through this file, unmodified. It follows the original, of which three things surprise:
+
+- It wants `is_classifier` (`output_class` before release 25.09), and of a classifier `threshold`.
+- An output whose only dimension is 1 loses it: a batch of 8 is answered by 8 numbers, not by 8 rows of one.
+- Everything is in single precision.
+
+What this file cannot do it refuses when the model loads.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+# The installer links treelite into a folder of this backend's own, so that models in Python do not see it.
+sys.path.append(str(Path(__file__).parent / "packages"))
+
+import numpy as np
+import numpy.typing as npt
+import treelite
+from stand_in import (
+    Answering,
+    read_bool,
+    read_number,
+    read_text,
+    refusal,
+    refuse_unsupported,
+    warn_of_cpu,
+)
+
+Array = npt.NDArray[Any]
+
+INPUT, OUTPUT = "input__0", "output__0"
+DEFAULT_TYPE = "xgboost"
+FILES = {
+    "xgboost": "xgboost.model",
+    "xgboost_json": "xgboost.json",
+    "xgboost_ubj": "xgboost.ubj",
+    "lightgbm": "model.txt",
+    "treelite_checkpoint": "checkpoint.tl",
+}
+MULTI_CLASS = 2  # treelite's number for models of several classes
+RUN_ERRORS: tuple[type[Exception], ...] = (treelite.TreeliteError, ValueError)
+
+
+class TritonPythonModel:
+    """One instance of one model of trees."""
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Load the trees, and refuse a configuration that does not fit them."""
+        config = json.loads(args["model_config"])
+        refuse_unsupported(config, of="FIL")
+        warn_of_cpu(args)
+        self._is_classifier = read_is_classifier(config)
+        self._probabilities = bool(read_bool(config, "predict_proba", False))
+        self._threshold = read_threshold(config) if self._is_classifier else math.nan
+        self._threads = read_number(config, "cpu_nthread", -1)
+        self._trees = load_trees(config, Path(args["model_repository"], args["model_version"]))
+        header = self._trees.get_header_accessor()
+        self._classes = int(header.get_field("num_class")[0])
+        if self._probabilities:
+            answer_probabilities(header)
+        self._width = check_tensors(config, self._trees, self._widths())
+        self._answering = Answering(config, self._run, errors=RUN_ERRORS, error_prefix="FIL failure")
+
+    def execute(self, requests: Sequence[Any]) -> list[Any]:
+        """Answer the requests, those that fit together in one run."""
+        return self._answering.execute(requests)
+
+    def _widths(self) -> tuple[int, ...]:
+        """How many numbers the output of a row may have."""
+        if not self._is_classifier:
+            return (self._classes,)
+        if not self._probabilities:
+            return (1,)
+        return (self._classes,) if self._classes > 1 else (1, 2)
+
+    def _run(self, feed: dict[str, Array], wanted: list[str]) -> dict[str, Array]:
+        rows = feed[INPUT].astype(self._trees.input_type, copy=False)
+        scores = treelite.gtil.predict(self._trees, np.ascontiguousarray(rows), nthread=self._threads)
+        answer = self._answer(scores.reshape(len(rows), -1).astype(np.float32, copy=False))
+        squeezed = answer.reshape(len(rows)) if self._width == 1 else answer
+        return dict.fromkeys(wanted, squeezed)
+
+    def _answer(self, scores: Array) -> Array:
+        if not self._is_classifier:
+            return scores
+        if not self._probabilities:
+            chosen = scores.argmax(axis=1) if self._classes > 1 else scores[:, 0] > self._threshold
+            return chosen.astype(np.float32)[:, np.newaxis]
+        if self._width == 2 and self._classes == 1:
+            return np.concatenate([1 - scores, scores], axis=1)
+        return scores
+
+
+def read_is_classifier(config: Mapping[str, Any]) -> bool:
+    """The one parameter that has no default; its name changed, and the old one comes first."""
+    for name in ("output_class", "is_classifier"):
+        if (found := read_bool(config, name, None)) is not None:
+            return found
+    raise refusal(
+        config,
+        "Required parameter is_classifier not found in config (output_class before release 25.09; give both)",
+    )
+
+
+def read_threshold(config: Mapping[str, Any]) -> float:
+    """From which score on a binary classifier says yes."""
+    threshold = read_number(config, "threshold", math.nan)
+    if math.isnan(threshold):
+        raise refusal(config, "Required parameter threshold not found in config, as it is for a classifier")
+    return threshold
+
+
+def answer_probabilities(header: Any) -> None:
+    """A model of several classes answers probabilities, even if it was trained to answer the class."""
+    if int(header.get_field("task_type")[0]) != MULTI_CLASS:
+        return
+    in_leaves = int(header.get_field("leaf_vector_shape")[1]) > 1
+    header.set_field("postprocessor", "identity_multiclass" if in_leaves else "softmax")
+
+
+def load_trees(config: Mapping[str, Any], folder: Path) -> treelite.Model:
+    """The model in the form that its type says, under its usual name unless the configuration has another."""
+    kind = read_text(config, "model_type") or DEFAULT_TYPE
+    if kind not in FILES:
+        known = ", ".join(FILES)
+        raise refusal(config, f"{kind} not recognized as a valid serialization format; there are {known}")
+    file = folder / (config["default_model_filename"] or FILES[kind])
+    if not file.is_file():
+        raise refusal(config, f"there is no file {file}")
+    lenient = bool(read_bool(config, "xgboost_allow_unknown_field", False))
+    try:
+        if kind == "xgboost":
+            return treelite.frontend.load_xgboost_model_legacy_binary(file)
+        if kind == "lightgbm":
+            return treelite.frontend.load_lightgbm_model(file)
+        if kind == "treelite_checkpoint":
+            return treelite.Model.deserialize(file)
+        choice = "json" if kind == "xgboost_json" else "ubjson"
+        return treelite.frontend.load_xgboost_model(file, format_choice=choice, allow_unknown_field=lenient)
+    except treelite.TreeliteError as error:
+        raise refusal(config, f"treelite cannot read {file.name} as {kind}: {error}") from error
+
+
+def check_tensors(config: Mapping[str, Any], trees: treelite.Model, widths: Sequence[int]) -> int:
+    """Refuse tensors that do not fit the trees; the width of the output."""
+    header = trees.get_header_accessor()
+    if int(header.get_field("num_target")[0]) != 1:
+        raise refusal(config, "Multi-target model not supported")
+    if not config["max_batch_size"]:
+        raise refusal(config, "max_batch_size is 0, and the rows of a request are always a batch")
+    outputs = [entry["name"] for entry in config["output"]]
+    if [entry["name"] for entry in config["input"]] != [INPUT] or outputs != [OUTPUT]:
+        raise refusal(
+            config,
+            f"this server's stand-in for FIL has the input {INPUT} and the output {OUTPUT}, and no other",
+        )
+    expected = {"input": (trees.num_feature,), "output": tuple(widths)}
+    for kind, allowed in expected.items():
+        entry = config[kind][0]
+        if entry["data_type"] != "TYPE_FP32":
+            raise refusal(config, f"{kind} '{entry['name']}' is {entry['data_type']}, FIL has TYPE_FP32 only")
+        dims = [int(size) for size in entry["dims"]]
+        if entry.get("reshape") or len(dims) != 1 or dims[0] not in allowed:
+            meant = " or ".join(f"[ {size} ]" for size in allowed)
+            raise refusal(config, f"{kind} '{entry['name']}' has dims {dims}, and these trees {meant}")
+    return int(config["output"][0]["dims"][0])
