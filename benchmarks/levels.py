@@ -78,7 +78,7 @@ def _load() -> tuple[TextFramework, list[str]]:
     if spec.source is None or not isinstance(spec.recipe, TextEmbeddingRecipe):
         raise SystemExit(f"{MODEL} is not a text-embedding model with a source")
     source = fetch_source(spec.source, model_folder=document.file.parent, cache_dir=project.cache_dir)
-    framework = TextFramework(source=source, recipe=spec.recipe, trust_remote_code=False)
+    framework = TextFramework(source=source, recipe=spec.recipe)
     random = np.random.default_rng(11)
     texts = list(spec.test_texts)
     texts += [" ".join(random.choice(WORDS, random.integers(3, 40))) for _ in range(TEXTS - len(texts))]
@@ -103,7 +103,7 @@ def _graphs(
         except ExportError as error:
             print(f"{level.name}: {error.message}")
             continue
-        runs[level.name] = _in_onnxruntime(Session(made.file, providers=level.providers, threads=threads))
+        runs[level.name] = _in_onnxruntime(Session(made.file, threads=threads))
         sizes[level.name] = folder_bytes(made.file.parent)
     return runs, sizes
 

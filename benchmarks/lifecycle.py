@@ -77,7 +77,7 @@ def framework(project: Project, workspace: Workspace, requests: int) -> Iterator
     if not isinstance(recipe, TextEmbeddingRecipe) or model.record.source is None:
         raise SystemExit(f"{model.record.name} is no text-embedding model, and this measures one")
     source = fetch_source(model.record.source, model_folder=model.file.parent, cache_dir=project.cache_dir)
-    peer = TextFramework(source=source, recipe=recipe, trust_remote_code=False)
+    peer = TextFramework(source=source, recipe=recipe)
     texts = _texts(workspace)
 
     def embed(index: int) -> object:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from catalog.documents import Record
+from catalog.documents import Fault, Record, refuse
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 """A number format of served weights."""
@@ -33,6 +33,9 @@ class Tolerance(Record):
         return all(bound is None for bound in (self.cosine, self.absolute, self.relative, self.top1))
 
 
+Answers = Literal["vectors", "numbers", "whole"]
+"""Rows of several numbers, of one, and whole numbers, which are names or places more often than amounts."""
+
 DEFAULT_TOLERANCES: Mapping[Precision, Tolerance] = {
     "fp32": Tolerance(cosine=0.9999, absolute=1e-4),
     "fp16": Tolerance(cosine=0.999, relative=0.02),
@@ -40,6 +43,16 @@ DEFAULT_TOLERANCES: Mapping[Precision, Tolerance] = {
     "int8": Tolerance(cosine=0.97),
 }
 """What holds where model.yaml says nothing."""
+SAME = Tolerance(absolute=0.5)
+"""For whole numbers, where it says nothing."""
+NEAR = Tolerance(relative=0.1)
+"""For single numbers in int8, where it says nothing: any two of one sign have the cosine 1."""
+
+
+def _default(precision: Precision, answers: Answers) -> Tolerance:
+    if answers == "whole":
+        return SAME
+    return NEAR if answers == "numbers" and precision == "int8" else DEFAULT_TOLERANCES[precision]
 
 
 class Accept(Tolerance):
@@ -48,8 +61,17 @@ class Accept(Tolerance):
     outputs: Mapping[str, Tolerance] = Field(default_factory=dict)
     """Instead of that, for outputs by name."""
 
-    def tolerance(self, output: str, precision: Precision) -> Tolerance:
+    @model_validator(mode="after")
+    def _each_asks(self) -> Accept:
+        refuse(
+            Fault(("outputs", name), "it asks for nothing", "give one of cosine, absolute, relative and top1")
+            for name, tolerance in self.outputs.items()
+            if tolerance.is_open
+        )
+        return self
+
+    def tolerance(self, output: str, precision: Precision, answers: Answers = "vectors") -> Tolerance:
         """What holds for an output of a model of some precision."""
         if output in self.outputs:
             return self.outputs[output]
-        return DEFAULT_TOLERANCES[precision] if self.is_open else self
+        return _default(precision, answers) if self.is_open else self

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from catalog.build_reach import BuildReach, reach_of
 from catalog.builds import ByHand, Venue, venue_of
 from catalog.documents import closest
 from catalog.errors import UsageError
@@ -35,6 +36,8 @@ class NeededArtifact:
     locked: LockedArtifact | None
     reason: str
     """Why it has to be built; empty where the lock is up to date."""
+    reach: BuildReach
+    """What its build reaches for."""
 
     @property
     def target(self) -> str:
@@ -68,6 +71,7 @@ def _needed(
         spec_hash=workspace.hashes[model],
         locked=locked,
         reason=_reason(workspace, model, targets, locked),
+        reach=reach_of(model, workspace.models),
     )
 
 

@@ -49,7 +49,7 @@ def _step_problems(
         if step.model not in models:
             continue
         place, spec = ("recipe", "steps", index, "model"), models[step.model].record
-        if spec.recipe.kind == "vllm":
+        if spec.generates:
             yield document.problem(
                 place,
                 f"{step.model!r} answers a request in several parts, and a step gives one answer",

@@ -19,6 +19,7 @@ from catalog.hardware import FAMILIES, InstanceType
 from catalog.locks import LockedArtifact
 from catalog.precision_rules import precision_problems
 from catalog.regions import OFFERED, may_offer
+from catalog.release_rules import release_problems
 from catalog.releases import TritonRelease
 from catalog.targets import acceptable_targets, hardware_of, release_of
 from catalog.variables import ADDITIONAL_ARGS, unread_variables
@@ -51,6 +52,7 @@ def environment_problems(workspace: Workspace, name: str) -> Iterator[FileProble
     for served in workspace.serves(name):
         yield from _too_heavy(workspace, endpoint, served)
         yield from precision_problems(workspace, endpoint, served)
+        yield from release_problems(workspace, endpoint, served)
     for fault in unread_variables(endpoint.environment, workspace.spec.release):
         yield workspace.environment.problem(
             ("endpoints", name, "environment", *fault.path), fault.message, remedy=fault.remedy

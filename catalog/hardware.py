@@ -35,9 +35,6 @@ class InstanceFamily:
     local_storage: bool = False
     """NVMe disks encrypt themselves: SageMaker refuses a volume KMS key on these."""
 
-    amx: bool = False
-    """Whether its processors multiply matrices of bf16 in hardware."""
-
     @property
     def sizes(self) -> tuple[str, ...]:
         """The sizes there are."""
@@ -117,10 +114,8 @@ def _gpu_counts(sizes: str) -> dict[str, int]:
     return {size: int(count or 1) for size, _, count in pairs}
 
 
-def _cpu(
-    name: str, sizes: str, memory: float, *, local_storage: bool = False, amx: bool = False
-) -> InstanceFamily:
-    return InstanceFamily(name, _no_gpus(sizes), memory, local_storage=local_storage, amx=amx)
+def _cpu(name: str, sizes: str, memory: float, *, local_storage: bool = False) -> InstanceFamily:
+    return InstanceFamily(name, _no_gpus(sizes), memory, local_storage=local_storage)
 
 
 def _arm(name: str, sizes: str, memory: float, *, local_storage: bool = False) -> InstanceFamily:
@@ -186,9 +181,9 @@ FAMILIES: dict[str, InstanceFamily] = {
         _cpu("c6in", _SIXTH, 2),
         _cpu("m6i", _SIXTH, 4),
         _cpu("r6i", _SIXTH, 8),
-        _cpu("c7i", _SEVENTH, 2, amx=True),
-        _cpu("m7i", _SEVENTH, 4, amx=True),
-        _cpu("r7i", _SEVENTH, 8, amx=True),
+        _cpu("c7i", _SEVENTH, 2),
+        _cpu("m7i", _SEVENTH, 4),
+        _cpu("r7i", _SEVENTH, 8),
         _arm("c6g", _ARM, 2),
         _arm("c6gn", _ARM, 2),
         _arm("c6gd", _ARM, 2, local_storage=True),

@@ -84,10 +84,11 @@ def add_to_lock(
 
     `parts` are those of each model's hash.
     """
-    lock = load_lock(file).record
-    for manifest in manifests:
-        lock = lock.with_artifact(manifest, parts.get(manifest.model))
-    return write_lock(file, lock)
+    with files.only_writer(file.parent):
+        lock = load_lock(file).record
+        for manifest in manifests:
+            lock = lock.with_artifact(manifest, parts.get(manifest.model))
+        return write_lock(file, lock)
 
 
 def write_lock(file: Path, lock: Lock) -> bool:

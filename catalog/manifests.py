@@ -84,6 +84,19 @@ class ParityReport(Record):
     """Lowest share of rows whose largest value stands in the same place."""
 
 
+class GenerationReport(Record):
+    """That a model which makes up texts answers; there is no framework to compare its words with."""
+
+    stage: Literal["served"] = "served"
+    """The packed archive behind a real Triton, asked with `generate`."""
+    cases: Annotated[int, Field(ge=1)]
+    """Texts that were answered with text."""
+    times: Annotated[int, Field(ge=2)]
+    """How often each was asked, and answered the same, with nothing left to chance."""
+    tokens: Annotated[int, Field(ge=1)]
+    """How many were asked for, which `latency` is for."""
+
+
 class CandidateReport(Record):
     """One graph that was tried: how accurate and how fast it was, and whether it is served."""
 
@@ -151,6 +164,9 @@ class Manifest(Record):
     unpacked_bytes: Annotated[int, Field(ge=1)]
     files: tuple[FileEntry, ...]
     parity: tuple[ParityReport, ...]
+    """What its answers were compared with the framework's for; none where there is no framework."""
+    generation: GenerationReport | None = None
+    """In the place of it, for models that make up texts."""
     latency: tuple[LatencyReport, ...]
     served_by: ServedBy
     tensorrt: str | None = None

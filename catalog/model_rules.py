@@ -57,6 +57,12 @@ def _input_faults(spec: ModelSpec) -> Iterator[Fault]:
 
 
 def _precision_faults(spec: ModelSpec) -> Iterator[Fault]:
+    if spec.precision == "bf16" and spec.format == "onnx":
+        yield Fault(
+            ("precision",),
+            "only TensorRT computes in bf16: Triton's ONNX Runtime has no way to, on no processor",
+            "write `precision: auto` for processors and `precision: fp16` for GPUs, or `format: tensorrt`",
+        )
     if spec.precision == "fp32" or spec.format in ("onnx", "tensorrt"):
         return
     yield Fault(

@@ -51,6 +51,9 @@ class Trust(Record):
     """Run Python that the model's repository brings along."""
 
 
+UNTRUSTED = Trust()
+"""As a model's file is read that says nothing of trust."""
+
 Labels = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
 
 
@@ -126,9 +129,14 @@ class ModelSpec(Record):
         return getattr(self.recipe, "format", None)
 
     @property
+    def generates(self) -> bool:
+        """Whether it answers in parts, so that callers ask with `generate`."""
+        return self.recipe.kind == "vllm"
+
+    @property
     def builds_for(self) -> tuple[Literal["cpu", "gpu"], ...]:
         """The kinds of machine that its artifacts run on; an ensemble's follow from its members too."""
-        if self.format == "tensorrt" or self.recipe.kind == "vllm" or self.precision == "fp16":
+        if self.format == "tensorrt" or self.generates or self.precision == "fp16":
             return ("gpu",)
         return ("cpu",) if self.precision != "fp32" else ("cpu", "gpu")
 

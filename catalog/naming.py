@@ -79,15 +79,27 @@ def processing_job_name(base: str, job: str, attempt: int) -> str:
     return f"{base}-build-{job}-{attempt}"
 
 
-def build_record_key(job: str) -> str:
+def model_prefix(model: str) -> str:
+    """Below which all lies in the artifact bucket that builds of a model write, with the slash at its end."""
+    return f"{MODELS}{model}/"
+
+
+def build_record_key(model: str, job: str) -> str:
     """Where a build job writes into the artifact bucket which artifact came of it."""
-    return f"{BUILD_RECORDS}{job}.json"
+    return f"{model_prefix(model)}builds/{job}.json"
 
 
-BUILD_RECORDS = "builds/"
-"""Below which the records of build jobs lie in the artifact bucket."""
-BUILD_CACHES = "caches/"
-"""Below which builds keep for the next one what takes long to find out."""
+def build_cache_prefix(model: str) -> str:
+    """Below which builds of a model keep for the next one what takes long to find out."""
+    return f"{model_prefix(model)}caches"
+
+
+def build_role_parameter(model: str) -> str:
+    """What the role of a model that brings code of its own is called among the parameters."""
+    return f"build-roles/{model}"
+
+
+MODELS = "models/"
 PROCESSING_LOG_GROUP = "/aws/sagemaker/ProcessingJobs"
 """Where SageMaker writes the logs of all Processing jobs of an account; the name is SageMaker's own."""
 
@@ -233,4 +245,4 @@ def error_topic_name(endpoint: str) -> str:
 
 def artifact_prefix(model: str, digest: str) -> str:
     """Where an artifact lies in a bucket or in the local store, without a slash at its end."""
-    return f"models/{model}/{digest}"
+    return f"{model_prefix(model)}{digest}"

@@ -197,6 +197,11 @@ class TreesRecipe(GivenRecipe):
     answer: Literal["value", "class", "probabilities"] | None = None
     """What callers get; by default probabilities of a classifier and values of anything else."""
 
+    @property
+    def is_lightgbm(self) -> bool:
+        """Whether the file is LightGBM's text, as far as its name or this record says."""
+        return self.library == "lightgbm" or (self.library is None and self.file.endswith(".txt"))
+
 
 class PythonRecipe(GivenRecipe):
     """A model of your own for Triton's Python backend."""

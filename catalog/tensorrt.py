@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 
 from catalog.documents import Fault, Record, refuse
 
+VERSION_COMPATIBLE = "--backend-config=tensorrt,version-compatible=true"
+"""What Triton is told so that it runs the code that a version-compatible engine brings along."""
 Size = Annotated[int, Field(ge=1, le=1_000_000)]
 
 

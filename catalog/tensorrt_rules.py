@@ -1,6 +1,7 @@
 """What TensorRT does from which version on, and what a model asks of it.
 
-Read from `samples/common/sampleOptions.cpp` of NVIDIA/TensorRT, branches release/8.6 to release/11.1.
+Read from `samples/common/sampleOptions.cpp` and `sampleEngines.cpp` of NVIDIA/TensorRT, branches release/8.6
+to release/11.1, from the importers of onnx/onnx-tensorrt, and from Triton's tensorrt_backend.
 """
 
 from __future__ import annotations
@@ -21,9 +22,24 @@ INT64 = (10, 0)
 """Tensors of 64-bit integers; before, an engine's are of 32 bits."""
 SAME_CAPABILITY = (10, 9)
 """Engines for every GPU of one compute capability."""
+PARSES_LATER_OPSETS = (10, 0)
+"""Before, the ONNX parser reads later operators as if they were of the newest opset that it knows."""
 PRECISION_IN_GRAPH = (11,)
 """From here on the number format stands in the graph alone, and every flag for it is gone."""
 AMPERE = 8.0
+
+
+_TYPES = frozenset({"FP32", "FP16", "INT8", "UINT8", "INT32", "BOOL"})
+
+
+def newest_opset(version: Version) -> int | None:
+    """The newest ONNX operators that the parser reads rightly, where it does not refuse others itself."""
+    return 17 if version < PARSES_LATER_OPSETS else None
+
+
+def tensor_types(version: Version) -> frozenset[str]:
+    """Types of inputs and outputs that Triton's TensorRT backend has."""
+    return _TYPES | {"INT64"} if version >= INT64 else _TYPES
 
 
 def tensorrt_faults(options: TensorRT, precision: WantedPrecision, release: TritonRelease) -> Iterator[Fault]:
@@ -54,8 +70,14 @@ def tensorrt_faults(options: TensorRT, precision: WantedPrecision, release: Trit
         )
 
 
-def capability_faults(options: TensorRT, capability: str) -> Iterator[Fault]:
+def capability_faults(options: TensorRT, precision: WantedPrecision, capability: str) -> Iterator[Fault]:
     """What a model asks for that a GPU cannot be served with."""
+    if precision == "bf16" and float(capability) < AMPERE:
+        yield Fault(
+            ("precision",),
+            f"GPUs of compute capability {capability} do not compute in bf16; Ampere and later do",
+            "choose fp16, or an instance type with a newer GPU",
+        )
     if options.portability == "ampere-plus" and float(capability) < AMPERE:
         yield Fault(
             ("tensorrt", "portability"),

@@ -193,7 +193,7 @@ def _cache_faults(spec: ModelSpec) -> Iterator[Fault]:
     place = ("triton", "response_cache")
     if spec.triton.sequences is not None:
         yield Fault(place, "an answer within a sequence depends on what came before it", "remove one of both")
-    if spec.recipe.kind == "vllm":
+    if spec.generates:
         yield Fault(place, "Triton keeps no answers that come in several parts", "remove it")
 
 

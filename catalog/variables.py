@@ -24,6 +24,9 @@ LOG_VERBOSE = "SAGEMAKER_TRITON_LOG_VERBOSE"
 PING_MODE = "SAGEMAKER_TRITON_PING_MODE"
 INFERENCE_TYPE = "SAGEMAKER_TRITON_INFERENCE_TYPE"
 ADDITIONAL_ARGS = "SAGEMAKER_TRITON_ADDITIONAL_ARGS"
+SHARED_MEMORY = "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE"
+GENERATING = ("generate", "generate_stream")
+"""Types of inference for models that answer in parts: as one answer, or as they come."""
 _PREFIX = "SAGEMAKER_TRITON_"
 
 RESERVED: dict[str, str] = {
@@ -59,7 +62,7 @@ READ_BY_SERVE: dict[str, _Reading] = {
     "SAGEMAKER_TRITON_LOG_ERROR": _FLAG,
     "SAGEMAKER_TRITON_THREAD_COUNT": _COUNT,
     "SAGEMAKER_TRITON_BUFFER_MANAGER_THREAD_COUNT": _COUNT,
-    "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": _COUNT,
+    SHARED_MEMORY: _COUNT,
     "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": _COUNT,
     "SAGEMAKER_TRITON_MODEL_LOAD_GPU_LIMIT": _FRACTION,
     "SAGEMAKER_TRITON_ALLOW_GRPC": _FLAG,
@@ -81,31 +84,55 @@ _SERVES_OWN = re.compile(
 )
 """Options that `serve` gives tritonserver itself, and that the front end would not survive twice."""
 
-
 WITHOUT_COMPLETION = "--disable-auto-complete-config"
 """Configurations are complete when they are packed; asking each Python model to complete its own costs the
 start of another process, more than a second, at every load."""
+CACHE = "--cache-config"
+CACHE_BYTES = 64 << 20
+"""What answers are kept in, where a model asks for that and the file does not say how much."""
+SHARED_MEMORY_BYTES = 1 << 20
+"""What each copy of a Python model begins with, and Triton's own default; it grows as requests need it. With
+the 16 MiB that `serve` gives, four copies fill the 64 MiB that containers have as a rule, and nobody can give
+SageMaker's more."""
 
 
-def container_variables(given: Mapping[str, str], *, model: str | None) -> dict[str, str]:
-    """What a container is started with: the project's own variables, and those of the file over them.
+class Served(NamedTuple):
+    """What a container has to know of the models that it serves."""
 
-    `model` is the entry model of an endpoint that serves one; None stands for a multi-model endpoint.
-    """
+    entry: str | None = None
+    """The entry model of an endpoint that serves one; None stands for a multi-model endpoint."""
+    keeps_answers: bool = False
+    """Whether one of them asks for a response cache."""
+    generates: bool = False
+    """Whether they answer in parts, as language models do."""
+
+
+def container_variables(given: Mapping[str, str], served: Served) -> dict[str, str]:
+    """What a container is started with: the project's own variables, and those of the file over them."""
     own = {
         # serve's default is true: several lines a request, and CloudWatch takes money for each.
         LOG_VERBOSE: "false",
         # serve assigns this variable without exporting it, so Triton sees it only if it was there before. In
         # mode "ready" one model that failed to load makes SageMaker end a container that serves the others.
-        PING_MODE: "ready" if model else "live",
+        PING_MODE: "ready" if served.entry else "live",
+        SHARED_MEMORY: str(SHARED_MEMORY_BYTES),
     }
-    if model:
+    if served.entry:
         # The entry of a pipeline. Its parts lie beside it and are loaded because it needs them.
-        own[DEFAULT_MODEL_NAME] = model
-    arguments = given.get(ADDITIONAL_ARGS, "")
-    if WITHOUT_COMPLETION not in arguments.split():
-        arguments = f"{WITHOUT_COMPLETION} {arguments}".strip()
-    return {**own, **given, ADDITIONAL_ARGS: arguments}
+        own[DEFAULT_MODEL_NAME] = served.entry
+    if served.generates:
+        own[INFERENCE_TYPE] = GENERATING[0]
+    return {**own, **given, ADDITIONAL_ARGS: " ".join(_arguments(given.get(ADDITIONAL_ARGS, ""), served))}
+
+
+def _arguments(given: str, served: Served) -> Iterator[str]:
+    """The project's own options of tritonserver before those of the file."""
+    if WITHOUT_COMPLETION not in given.split():
+        yield WITHOUT_COMPLETION
+    if served.keeps_answers and CACHE not in re.split(r"[ =]", given):
+        yield f"{CACHE}=local,size={CACHE_BYTES}"
+    if given:
+        yield given
 
 
 def variable_faults(given: Mapping[str, str], *, model: str | None) -> Iterator[Fault]:
@@ -114,7 +141,7 @@ def variable_faults(given: Mapping[str, str], *, model: str | None) -> Iterator[
         found = _name_fault(name) or _size_fault(name, value) or _value_fault(name, value, model=model)
         if found:
             yield Fault((name,), *found)
-    everything = container_variables(given, model=model)
+    everything = container_variables(given, Served(model))
     if len(everything) > MOST_VARIABLES:
         yield Fault(
             (),

@@ -58,6 +58,18 @@ class Workspace:
                 place = ("endpoints", name, variant.name, "model")
             yield ServedModel(variant.model or endpoint.model, variant.instance, place)
 
+    def made_of(self, model: str) -> Iterator[str]:
+        """A model and all that it is made of, however deep, as far as there are files of them."""
+        if model in self.models:
+            yield model
+            for member in self.models[model].record.members:
+                yield from self.made_of(member)
+
+    def keeps_answers(self, model: str) -> bool:
+        """Whether a model, or one that it is made of, asks for a response cache."""
+        spec = self.models[model].record
+        return spec.triton.response_cache or any(map(self.keeps_answers, spec.members))
+
     def builds_for(self, model: str) -> set[str]:
         """The kinds of machine that a model's artifacts run on: cpu, gpu or both."""
         spec = self.models[model].record

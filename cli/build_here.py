@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from cli.build_outcomes import Outcome, error_from, show_event
 from cli.context import Context
 from cli.output import Step, Steps
 from model_build.artifacts import read_manifest
+from model_build.resources import available_memory
 from operations.build_jobs import parse_event
 
 _CORES_EACH, _GIB_EACH = 2, 6
@@ -34,8 +38,8 @@ class BuildInterruptedError(TritonstackError):
 
 def most_at_once() -> int:
     """How many builds this machine has room for."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    return max(1, min(len(os.sched_getaffinity(0)) // _CORES_EACH, int(memory // _GIB_EACH)))
+    memory = available_memory() // 2**30
+    return max(1, min(len(os.sched_getaffinity(0)) // _CORES_EACH, memory // _GIB_EACH))
 
 
 def build_here(
@@ -44,17 +48,20 @@ def build_here(
     """Build each of these; one that fails does not keep the others from it."""
     children = _Children()
     pool = ThreadPoolExecutor(at_once)
+    running: set[Future[Outcome]] = set()
     try:
         with state.output.steps() as steps:
-            running: set[Future[Outcome]] = {
-                pool.submit(_build_one, state, steps, children, item) for item in needed
-            }
+            running |= {pool.submit(_build_one, state, steps, children, item) for item in needed}
             while running:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
                     on_done(future.result())
+                    running.remove(future)
     except KeyboardInterrupt:
         pool.shutdown(wait=False, cancel_futures=True)
+        # The interrupt may have come after a build had ended, and before it was told of.
+        for future in running:
+            if future.done() and not future.cancelled():
+                on_done(future.result())
         children.end()
         raise BuildInterruptedError(
             "stopped by you; what was not finished is not kept", remedy="run it again: it goes on from here"
@@ -96,11 +103,15 @@ class _Children:
             alive = [process for process in self.processes if process.poll() is None]
         for process in alive:
             process.send_signal(signal.SIGTERM)
-        for process in alive:
-            try:
-                process.wait(timeout=_GRACE_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        end = time.monotonic() + _GRACE_S
+        try:
+            for process in alive:
+                process.wait(timeout=max(0.0, end - time.monotonic()))
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            # Whoever asks twice does not want to wait.
+            for process in alive:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 def _build_one(state: Context, steps: Steps, children: _Children, needed: NeededArtifact) -> Outcome:
@@ -150,14 +161,21 @@ def _run(children: _Children, step: Step, needed: NeededArtifact, command: Seque
         return Outcome(needed, read_manifest(folder), last["reused"], folder)
     if last.get("event") == "failed":
         return Outcome(needed, error=error_from(last))
-    words = "\n".join(complaints[-_LINES_SHOWN:])
-    return Outcome(
-        needed,
-        error=TritonstackError(
-            f"the build of {needed.model} ended with exit code {status}:\n{words}",
-            remedy=f"to run it by hand: {' '.join(command)}",
-        ),
-    )
+    return Outcome(needed, error=_died(needed.model, status, complaints[-_LINES_SHOWN:], command))
+
+
+def _died(model: str, status: int, complaints: Sequence[str], command: Sequence[str]) -> TritonstackError:
+    """A build that ended without a word."""
+    by_hand = f"to run it by hand: {shlex.join(command)}"
+    if status == -signal.SIGKILL:
+        return TritonstackError(
+            f"the build of {model} was killed",
+            remedy="the system does that where memory runs out: build fewer at once (--jobs 1), or on a "
+            f"machine with more; {by_hand}",
+        )
+    how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
+    words = "\n".join([f"the build of {model} ended with {how}", *complaints])
+    return TritonstackError(words, remedy=by_hand)
 
 
 def _collect(process: subprocess.Popen[str], lines: list[str]) -> None:

@@ -22,7 +22,7 @@ from cli.context import Context
 from cli.output import Step, Steps
 from operations.assembly import Assembly
 from operations.aws import Cloud
-from operations.build_ground import BuildGround, BuildStackError, stack_outputs
+from operations.build_ground import BuildGround, BuildStackError, own_role, stack_outputs
 from operations.build_images import image_job, missing_images
 from operations.build_jobs import (
     BuildJobError,
@@ -140,7 +140,14 @@ class _Job:
             raise UsageError(
                 f"no job in the account builds {needed.model} for {needed.target}", remedy="add --local"
             )
-        order = JobOrder(needed.model, needed.targets, needed.spec_hash, needed.venue)
+        order = JobOrder(
+            needed.model,
+            needed.targets,
+            needed.spec_hash,
+            needed.venue,
+            role=own_role(cloud, ground.base, needed.model) if needed.reach.own_code else None,
+            needs_token=needed.reach.hub,
+        )
         service: JobService = (
             CodeBuildJobs(cloud, ground, needed.venue.project)
             if isinstance(needed.venue, CodeBuildMachine)

@@ -6,8 +6,9 @@ import hashlib
 import io
 import os
 import re
+import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -25,11 +26,14 @@ _COMPRESSION: dict[str, Any] = {"compresslevel": 1, "threads": 2, "block_size": 
 _BLOCK = 102 * tarfile.RECORDSIZE
 """The tar stream is cut into blocks of this size, the most whole records that a block of gzip takes."""
 _COPY = 1 << 20
+USUAL_MEMBERS = 10_000
 _HEADERS = 4 * tarfile.BLOCKSIZE
 """What one member may take in a tar beside its bytes: two headers, and what fills the last block."""
 # The library's own types are incomplete and in one place wrong.
 _open_gzip = cast("Callable[..., IO[bytes]]", igzip_threaded.open)
 _GZIP_FAULT = cast("type[Exception]", isal_zlib.error)
+LONGEST_NAME = 1024
+"""A system's limit for a path is four times that, and where an archive is unpacked has a path, too."""
 _SAFE_NAME = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 
 
@@ -50,7 +54,11 @@ class PackedArchive:
 
 def is_safe_name(name: str) -> bool:
     """Whether a name may stand in an archive: Triton hands folder names to a shell, so most must not."""
-    return bool(_SAFE_NAME.fullmatch(name)) and not {".", ".."} & set(name.split("/"))
+    return (
+        len(name) <= LONGEST_NAME
+        and bool(_SAFE_NAME.fullmatch(name))
+        and not {".", ".."} & set(name.split("/"))
+    )
 
 
 def sha256_of(file: Path) -> str:
@@ -94,6 +102,10 @@ class _HashedWriter(io.RawIOBase):
         return self._file.write(data)
 
 
+class _EndedEarlyError(Exception):
+    """A file has fewer bytes than it had when it was opened."""
+
+
 class _HashedReader(io.RawIOBase):
     """Reads from a file and hashes what passes."""
 
@@ -103,6 +115,8 @@ class _HashedReader(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         data = self._file.read(size)
+        if len(data) < size:
+            raise _EndedEarlyError
         self.sha256.update(data)
         return data
 
@@ -136,7 +150,12 @@ class _Blocks(io.RawIOBase):
         super().close()
 
 
-def unpack(archive: Path, folder: Path, *, limit_bytes: int, limit_members: int = 10_000) -> None:
+def most_members(files: Iterable[FileEntry]) -> int:
+    """How many members an archive of these files may have: each of them, its folders, and some empty ones."""
+    return USUAL_MEMBERS + sum(1 + entry.path.count("/") for entry in files)
+
+
+def unpack(archive: Path, folder: Path, *, limit_bytes: int, limit_members: int = USUAL_MEMBERS) -> None:
     """Unpack an archive that may come from anywhere: plain files and folders with safe names only.
 
     It may hold so many of them and unpack to so many bytes, whatever size it has itself.
@@ -151,13 +170,39 @@ def unpack(archive: Path, folder: Path, *, limit_bytes: int, limit_members: int 
                     names.add(_check_member(archive, member, left, names))
                     if len(names) > limit_members:
                         raise ArchiveError(f"{archive} holds more than {limit_members} files and folders")
-                    tar.extract(member, folder, filter="data")
+                    _place(tar, member, folder / member.name)
             # Behind the last file stand zeros, and gzip's checksum, which is compared when it is read.
             while data := stream.read(_COPY):
                 if data.strip(b"\0"):
                     raise ArchiveError(f"{archive} holds something behind its last file")
     except (tarfile.TarError, EOFError, OSError, _GZIP_FAULT) as error:
         raise ArchiveError(f"{archive} cannot be unpacked: {error}") from error
+
+
+def _place(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    """Write a member whose name and kind were checked.
+
+    tarfile's own safe way came with Python 3.11.4, and Ubuntu 22.04, which older releases of Triton stand on,
+    has an earlier one. This way brings neither owners nor bits that files of a model have no use for.
+    """
+    content = tar.extractfile(member)
+    if content is None:
+        target.mkdir(parents=True, exist_ok=True)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("xb") as file:
+        shutil.copyfileobj(content, file, _COPY)
+    target.chmod(0o755 if member.mode & 0o100 else 0o644)
+
+
+def unpack_own(packed: PackedArchive, folder: Path) -> None:
+    """Unpack what was packed here."""
+    unpack(
+        packed.file,
+        folder,
+        limit_bytes=packed.unpacked_bytes,
+        limit_members=most_members(packed.files),
+    )
 
 
 class _Limited(io.RawIOBase):
@@ -200,10 +245,18 @@ def _add(tar: tarfile.TarFile, folder: Path, path: Path) -> FileEntry | None:
         member.type, member.mode = tarfile.DIRTYPE, 0o755
         tar.addfile(member)
         return None
-    with path.open("rb", buffering=0) as file:
-        member.size, member.mode = os.fstat(file.fileno()).st_size, 0o644
-        reader = _HashedReader(file)
-        tar.addfile(member, cast("IO[bytes]", reader))
+    try:
+        with path.open("rb", buffering=0) as file:
+            member.size, member.mode = os.fstat(file.fileno()).st_size, 0o644
+            reader = _HashedReader(file)
+            tar.addfile(member, cast("IO[bytes]", reader))
+            changed = bool(file.read(1))
+    except (FileNotFoundError, _EndedEarlyError):
+        changed = True
+    if changed:
+        raise ArchiveError(
+            f"{path} changed while it was packed", remedy="build again when nothing else writes there"
+        )
     return FileEntry(path=member.name, size_bytes=member.size, sha256=reader.sha256.hexdigest())
 
 

@@ -15,20 +15,23 @@ from catalog.manifests import ARCHIVE_NAME, Manifest
 from catalog.model_hashes import model_hash
 from catalog.models import ModelSpec
 from catalog.project import Project
-from catalog.recipes import VllmRecipe
 from catalog.targets import Target, parse_target
+from catalog.tensorrt import VERSION_COMPATIBLE
 from model_build.archive import PackedArchive, pack
 from model_build.artifacts import ArtifactStore, BuildKey, read_manifest, verify_artifact
 from model_build.engines import machine
+from model_build.entrance import ServedCheck
 from model_build.errors import CorruptArtifactError, LayoutError
+from model_build.generate_check import GenerateCheck
 from model_build.needed_backends import require_backends
+from model_build.parity import describe_parity
 from model_build.progress import OnProgress, Steps, ignore_progress
 from model_build.recipes import Recipe, recipe_for
 from model_build.recipes.base import LaidRepository, Workshop
 from model_build.recipes.vllm import require_generate
 from model_build.repository.layout import check_layout
 from model_build.resources import require_memory, require_space, shortages_explained
-from model_build.serving_check import ServedCheck, ServingCheck
+from model_build.serving_check import ServingCheck
 from model_build.sources import FetchedSource, fetch_source, wanted_files
 from model_build.sources.base import hash_files
 from triton_runtime import TritonInstallation, find_installation
@@ -125,7 +128,7 @@ class _Build:
         """The server that the archive will be checked with."""
         installation = find_installation(home=self._folders.server)
         require_backends(self._spec, installation)
-        if isinstance(self._spec.recipe, VllmRecipe):
+        if self._spec.generates:
             require_generate(self._targets)
         return installation
 
@@ -178,7 +181,23 @@ class _Build:
         laid = self._recipe.lay_repository(workshop, self._steps)
         self._check_target(laid)
         packed = self._steps.run("pack", lambda: self._pack(laid, work), _describe_archive)
-        check = ServingCheck(
+        check = self._serving_check(installation, packed, laid, work / "serving")
+        served = self._steps.run("serve", check.run, _describe_served)
+        manifest = self._manifest(source, key, laid, packed, served)
+        folder = self._steps.run(
+            "keep", lambda: self._store.keep(packed.file, manifest), lambda kept: kept.name[:12]
+        )
+        return BuildResult(manifest, folder, reused=False)
+
+    def _serving_check(
+        self, installation: TritonInstallation, packed: PackedArchive, laid: LaidRepository, work: Path
+    ) -> ServingCheck | GenerateCheck:
+        if self._spec.generates:
+            texts = self._spec.test_texts
+            return GenerateCheck(
+                installation=installation, packed=packed, entry=laid.entry, texts=texts, work=work
+            )
+        return ServingCheck(
             installation=installation,
             packed=packed,
             entry=laid.entry,
@@ -186,14 +205,9 @@ class _Build:
             accept=self._spec.accept,
             precision=laid.precision,
             max_batch=self._max_batch(laid),
-            work=work / "serving",
+            work=work,
+            arguments=self._server_arguments(),
         )
-        served = self._steps.run("serve", check.run, _describe_served)
-        manifest = self._manifest(source, key, laid, packed, served)
-        folder = self._steps.run(
-            "keep", lambda: self._store.keep(packed.file, manifest), lambda kept: kept.name[:12]
-        )
-        return BuildResult(manifest, folder, reused=False)
 
     def _require_memory(self, source: FetchedSource) -> None:
         """Stop before a framework is killed for what it takes."""
@@ -217,7 +231,7 @@ class _Build:
             raise LayoutError(f"the repository runs on {laid.target} and was to be built for {asked}")
 
     def _pack(self, laid: LaidRepository, work: Path) -> PackedArchive:
-        chosen = check_layout(laid.folder, generates=self._spec.recipe.kind == "vllm")
+        chosen = check_layout(laid.folder, generates=self._spec.generates)
         if chosen != laid.entry:
             raise LayoutError(f"multi-model hosting would load {chosen}, and single-model {laid.entry}")
         size = sum(path.stat().st_size for path in laid.folder.rglob("*") if path.is_file())
@@ -248,7 +262,8 @@ class _Build:
             archive_bytes=packed.size_bytes,
             unpacked_bytes=packed.unpacked_bytes,
             files=packed.files,
-            parity=(*laid.parity, served.parity),
+            parity=(*laid.parity, *([served.parity] if served.parity else [])),
+            generation=served.generation,
             latency=served.latency,
             served_by=served.served_by,
             tensorrt=laid.tensorrt,
@@ -266,6 +281,12 @@ class _Build:
         """What decides the bytes of the artifact, and of those that it is made of."""
         members = (recipe_for(self._models[name]).tools for name in self._members(self._spec.name))
         return {*self._recipe.tools, *itertools.chain.from_iterable(members)}
+
+    def _server_arguments(self) -> tuple[str, ...]:
+        """What an endpoint has to tell Triton for this model, or for one that it is made of."""
+        models = (self._models[name].record for name in (self._spec.name, *self._members(self._spec.name)))
+        trusting = any(model.tensorrt and model.tensorrt.version_compatible for model in models)
+        return (VERSION_COMPATIBLE,) if trusting else ()
 
     def _members(self, name: str) -> Iterator[str]:
         """The models that one is made of, however deep."""
@@ -304,4 +325,7 @@ def _describe_archive(packed: PackedArchive) -> str:
 
 def _describe_served(check: ServedCheck) -> str:
     latency = ", ".join(f"batch {report.batch}: p50 {report.p50_ms} ms" for report in check.latency)
-    return f"{check.parity.cases} cases, cosine >= {check.parity.min_cosine:.7f}; {latency}"
+    if check.generation is not None:
+        generation = check.generation
+        return f"{generation.cases} texts, each answered alike {generation.times} times; {latency}"
+    return f"{describe_parity(check.parity)}; {latency}" if check.parity else latency

@@ -95,7 +95,7 @@ def _leave_record(client: Any, bucket: str, job: str, result: BuildResult) -> No
     try:
         client.put_object(
             Bucket=bucket,
-            Key=naming.build_record_key(job),
+            Key=naming.build_record_key(result.manifest.model, job),
             Body=json.dumps(_facts(result)).encode(),
             ContentType="application/json",
         )

@@ -10,7 +10,8 @@ BACKEND_OF_FORMAT = {"onnx": "onnxruntime", "torchscript": "pytorch", "tensorrt"
 BACKEND_OF_KIND = {"torchscript": "pytorch", "trees": "fil", "python": "python", "vllm": "vllm"}
 REMEDY = {
     "tensorrt": "engines are made in NVIDIA's image: without --local, `tritonstack build` does that",
-    "vllm": "build it in the image with vLLM: without --local, `tritonstack build` does that",
+    "vllm": "SageMaker's Triton images come without it; NVIDIA's with the tag <release>-vllm-python-py3 have "
+    "it: build with --local inside one, and serve from one",
 }
 INSTALL = "`make setup` installs it with the embedded server"
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.accepting import Accept, Precision, Tolerance
+from catalog.accepting import Accept, Answers, Precision, Tolerance
 from catalog.manifests import ParityReport
 from model_build.errors import ParityError
 
@@ -18,6 +18,8 @@ Array = NDArray[Any]
 Stage = Literal["graph", "served"]
 WHAT = {"graph": "the exported graph", "served": "the served artifact"}
 ROWS_SHOWN = 12
+MISS = "!"
+LONGEST_SHOWN = 40
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,20 @@ class Comparison:
     relative: float
     """The same as a share of the largest value of its row."""
     top1: float
-    """The share of rows, of the last dimension, whose largest value stands in the same place."""
+    """The share of rows, of the last dimension, whose largest value stands in the same place; of texts, the
+    share of those that are the same."""
+    answers: Answers = "vectors"
+    note: str = ""
+    """What the numbers do not tell."""
 
     def is_within(self, tolerance: Tolerance) -> bool:
         """Whether this is near enough."""
-        return self.absolute == self.absolute and all(
-            measure.is_within(self, tolerance) for measure in MEASURES
-        )
+        return self.is_number and all(measure.is_within(self, tolerance) for measure in MEASURES)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the answer has numbers wherever the framework's has."""
+        return math.isfinite(self.absolute)
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,10 @@ MEASURES = (
 
 
 def compare(case: str, output: str, *, actual: Array, expected: Array) -> Comparison:
-    """Compare row by row, in double precision; texts have to be the same."""
+    """Compare row by row, in double precision; texts have to be the same.
+
+    Infinities, which mask places, have to stand where the framework has them, and are otherwise left out.
+    """
     if actual.shape != expected.shape:
         raise ParityError(
             f"{case}: {output} has the shape {list(actual.shape)}, the framework's {list(expected.shape)}"
@@ -94,8 +106,11 @@ def compare(case: str, output: str, *, actual: Array, expected: Array) -> Compar
     ours, theirs = _rows(actual), _rows(expected)
     with np.errstate(invalid="ignore", over="ignore"):
         differences = np.where(ours == theirs, 0.0, np.abs(ours - theirs)).max(axis=1)
+    masked = np.isinf(theirs) & (ours == theirs)
+    ours, theirs = np.where(masked, 0.0, ours), np.where(masked, 0.0, theirs)
     largest = np.abs(theirs).max(axis=1)
-    relative = np.divide(differences, largest, out=np.array(differences), where=largest > 0)
+    with np.errstate(invalid="ignore"):
+        relative = np.divide(differences, largest, out=np.array(differences), where=largest > 0)
     top1 = (_last_axis(actual).argmax(axis=1) == _last_axis(expected).argmax(axis=1)).mean()
     return Comparison(
         case,
@@ -104,6 +119,8 @@ def compare(case: str, output: str, *, actual: Array, expected: Array) -> Compar
         float(differences.max()),
         float(relative.max()),
         float(top1),
+        answers="whole" if expected.dtype.kind in "biu" else "numbers" if ours.shape[1] == 1 else "vectors",
+        note=_what_is_no_number(actual, expected),
     )
 
 
@@ -114,8 +131,8 @@ def judge(
     missed = _misses(comparisons, accept, precision)
     if missed:
         raise ParityError(
-            f"{WHAT[stage]} answers otherwise than the framework in {len(missed)} of {len(comparisons)} "
-            f"cases\n{_table(missed, accept, precision)}",
+            f"{WHAT[stage]} answers otherwise than the framework: {len(missed)} of {len(comparisons)} "
+            f"outputs miss what is accepted, as marked by {MISS}\n{_table(missed, accept, precision)}",
             remedy="if this precision cannot do better, widen `accept` in model.yaml; else report the model",
         )
     return report_of(stage, comparisons)
@@ -127,11 +144,11 @@ def describe_miss(comparisons: Sequence[Comparison], accept: Accept, precision: 
     if not missed:
         return None
     worst = missed[0]
-    tolerance = accept.tolerance(worst.output, precision)
+    tolerance = _tolerance(worst, accept, precision)
     measure = max(MEASURES, key=lambda measure: measure.excess(worst, tolerance))
     return (
-        f"too far from the framework in {len(missed)} of {len(comparisons)} cases: {worst.output} of "
-        f"{worst.case!r} has {measure.title} {measure.value(worst):{measure.form}}, accepted is "
+        f"too far from the framework: {len(missed)} of {len(comparisons)} outputs, {worst.output} of "
+        f"{worst.case!r} with {measure.title} {measure.value(worst):{measure.form}}, accepted is "
         f"{_bound(measure, tolerance)}"
     )
 
@@ -160,11 +177,23 @@ def _rows(array: Array) -> Array:
 
 
 def _compare_texts(case: str, output: str, actual: Array, expected: Array) -> Comparison:
-    same = np.array([_as_bytes(a) == _as_bytes(b) for a, b in zip(actual.flat, expected.flat, strict=True)])
-    wrong = float((~same).sum())
-    return Comparison(
-        case, output, 1.0 if same.all() else float("nan"), wrong, float(wrong > 0), float(same.mean())
-    )
+    pairs = [
+        (_as_bytes(ours), _as_bytes(theirs)) for ours, theirs in zip(actual.flat, expected.flat, strict=True)
+    ]
+    wrong = [pair for pair in pairs if pair[0] != pair[1]]
+    if not wrong:
+        return Comparison(case, output, 1.0, 0.0, 0.0, 1.0)
+    ours, theirs = (text.decode(errors="replace")[:LONGEST_SHOWN] for text in wrong[0])
+    same = 1 - len(wrong) / len(pairs)
+    note = f"{ours!r} for {theirs!r}"
+    return Comparison(case, output, -1.0, float(len(wrong)), 1.0, same, note=note)
+
+
+def _what_is_no_number(actual: Array, expected: Array) -> str:
+    if np.isnan(expected).any():
+        return "the framework's answer is no number"
+    both = np.isfinite(actual) | (actual == expected)
+    return "" if both.all() else "the answer is no number where the framework's is"
 
 
 def _as_bytes(item: object) -> bytes:
@@ -172,10 +201,12 @@ def _as_bytes(item: object) -> bytes:
 
 
 def _cosines(ours: Array, theirs: Array) -> Array:
-    lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    """Zeros have no direction: they are like zeros alone."""
     equal = (ours == theirs).all(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(equal, 1.0, (ours * theirs).sum(axis=1) / lengths)
+    with np.errstate(invalid="ignore"):
+        lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+        products = (ours * theirs).sum(axis=1)
+        return np.where(equal, 1.0, np.divide(products, lengths, out=lengths, where=lengths != 0))
 
 
 def _last_axis(array: Array) -> Array:
@@ -186,30 +217,40 @@ def _misses(comparisons: Iterable[Comparison], accept: Accept, precision: Precis
     """Those that are not near enough, the worst first."""
 
     def excess(item: Comparison) -> float:
-        tolerance = accept.tolerance(item.output, precision)
+        tolerance = _tolerance(item, accept, precision)
         return max(measure.excess(item, tolerance) for measure in MEASURES)
 
-    missed = [item for item in comparisons if not item.is_within(accept.tolerance(item.output, precision))]
+    missed = [item for item in comparisons if not item.is_within(_tolerance(item, accept, precision))]
     return sorted(missed, key=excess, reverse=True)
+
+
+def _tolerance(item: Comparison, accept: Accept, precision: Precision) -> Tolerance:
+    return accept.tolerance(item.output, precision, item.answers)
 
 
 def _table(missed: Sequence[Comparison], accept: Accept, precision: Precision) -> str:
     """What missed, the worst first, in the measures that something is asked of."""
     tolerances = {
-        output: accept.tolerance(output, precision) for output in sorted({item.output for item in missed})
+        item.output: _tolerance(item, accept, precision)
+        for item in sorted(missed, key=lambda item: item.output)
     }
     asked = [
         measure
         for measure in MEASURES
         if any(measure.bound(tolerance) is not None for tolerance in tolerances.values())
     ]
-    rows = [["case", "output", *(measure.title for measure in asked)]]
+    rows = [["case", "output", *(measure.title for measure in asked), ""]]
     rows += [
-        [item.case, item.output, *(f"{measure.value(item):{measure.form}}" for measure in asked)]
+        [
+            item.case,
+            item.output,
+            *(_cell(measure, item, tolerances[item.output]) for measure in asked),
+            item.note,
+        ]
         for item in missed[:ROWS_SHOWN]
     ]
     rows += [
-        ["accepted", output, *(_bound(measure, tolerance) for measure in asked)]
+        ["accepted", output, *(_bound(measure, tolerance) for measure in asked), ""]
         for output, tolerance in tolerances.items()
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -217,6 +258,11 @@ def _table(missed: Sequence[Comparison], accept: Accept, precision: Precision) -
         "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
+
+
+def _cell(measure: _Measure, item: Comparison, tolerance: Tolerance) -> str:
+    miss = "" if measure.is_within(item, tolerance) else MISS
+    return f"{measure.value(item):{measure.form}}{miss}"
 
 
 def _bound(measure: _Measure, tolerance: Tolerance) -> str:

@@ -90,7 +90,8 @@ class Steps:
             self._tell(Progress(name, "failed", error.message, time.monotonic() - begin))
             raise
         except BaseException as error:
-            self._tell(Progress(name, "failed", type(error).__name__, time.monotonic() - begin))
+            what = "stopped" if isinstance(error, KeyboardInterrupt) else type(error).__name__
+            self._tell(Progress(name, "failed", what, time.monotonic() - begin))
             raise
         self._tell(Progress(name, "done", describe(result), time.monotonic() - begin))
         return result

@@ -83,7 +83,8 @@ def shortages_explained(folder: Path) -> Iterator[None]:
 def _shortage(error: Exception, folder: Path) -> ResourceError | None:
     for cause in _causes(error):
         if isinstance(cause, OSError) and cause.errno in NO_ROOM:
-            place = cause.filename or folder
+            # Of a copy that failed the second name is the one that was written.
+            place = cause.filename2 or cause.filename or folder
             return ResourceError(
                 f"the disk is full: {place}: {cause.strerror} ({_size(free_space(folder))} left in {folder})",
                 remedy=FREE_SPACE,

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from catalog import naming
 from catalog.errors import TritonstackError
-from operations.aws import Cloud
+from operations.aws import Cloud, error_code
 
 
 class BuildStackError(TritonstackError):
@@ -41,6 +41,21 @@ class BuildGround:
                 remedy="deploy it again: the environment's file asks for more than it was deployed from",
             )
         return self.images[kind]
+
+
+def own_role(cloud: Cloud, base: str, model: str) -> str:
+    """The role that the jobs of a model run with which brings code of its own."""
+    ssm = cloud.client("ssm")
+    name = naming.parameter_name(base, naming.build_role_parameter(model))
+    try:
+        return str(ssm.get_parameter(Name=name)["Parameter"]["Value"])
+    except ClientError as error:
+        if error_code(error) != "ParameterNotFound":
+            raise
+        raise BuildStackError(
+            f"stack {naming.build_stack_name(base)} has no role for {model!r}, which brings code of its own",
+            remedy="deploy it again: the files ask for more than it was deployed from",
+        ) from None
 
 
 def stack_outputs(cloud: Cloud, stack: str) -> dict[str, str] | None:

@@ -37,6 +37,10 @@ class JobOrder:
     targets: tuple[str, ...]
     spec_hash: str
     venue: CodeBuildMachine | ProcessingMachine
+    role: str | None = None
+    """The role of this model's own, if it brings code along."""
+    needs_token: bool = False
+    """Whether it downloads from Hugging Face."""
 
     def name(self, ground: BuildGround) -> str:
         """The same for the same build, whoever asks."""
@@ -171,7 +175,7 @@ def parse_event(line: str) -> dict[str, Any] | None:
 def find_result(cloud: Cloud, ground: BuildGround, order: JobOrder, job: str) -> Manifest | None:
     """The artifact that a job has made, by the record that it left; None if it has not ended yet."""
     s3 = cloud.client("s3")
-    record = _get(s3, ground.bucket, build_record_key(job))
+    record = _get(s3, ground.bucket, build_record_key(order.model, job))
     if record is None:
         return None
     digest = json.loads(record)["digest"]
@@ -180,11 +184,14 @@ def find_result(cloud: Cloud, ground: BuildGround, order: JobOrder, job: str) ->
     if body is None:
         return None  # deleted since: it is built again
     manifest = parse_manifest(body, origin=f"s3://{ground.bucket}/{key}")
-    if (manifest.spec_hash, manifest.target in order.targets) != (order.spec_hash, True):
+    # Its own code may have written what lies there: it tells of this model and these bytes, or counts not.
+    asked = (order.model, digest, order.spec_hash)
+    if (manifest.model, manifest.digest, manifest.spec_hash) != asked or manifest.target not in order.targets:
         raise BuildJobError(
-            f"s3://{ground.bucket}/{key} is not what was to be built: {manifest.target}, from "
-            f"{manifest.spec_hash[:12]}",
-            remedy=f"delete s3://{ground.bucket}/{build_record_key(job)} and run the same command again",
+            f"s3://{ground.bucket}/{key} is not what was to be built: {manifest.model} "
+            f"{manifest.digest[:12]} for {manifest.target}, from {manifest.spec_hash[:12]}",
+            remedy=f"delete s3://{ground.bucket}/{build_record_key(order.model, job)}, and run the same "
+            "command again",
         )
     return manifest
 

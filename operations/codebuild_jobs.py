@@ -47,22 +47,28 @@ class CodeBuildJobs:
 
     def start(self, order: JobOrder, job: str, attempt: int) -> JobState:
         """Two that start the same attempt at once get one build: its token is the same."""
-        return self.start_with(
-            job, attempt, {"MODEL": order.model, "TARGETS": " ".join(order.targets), "JOB": job}
-        )
+        told = _plain({"MODEL": order.model, "TARGETS": " ".join(order.targets), "JOB": job})
+        if order.needs_token and self._ground.token_secret:
+            # CodeBuild fetches it when the build starts; what needs no token never sees one.
+            told.append({"name": "HF_TOKEN", "value": self._ground.token_secret, "type": "SECRETS_MANAGER"})
+        return self._start(job, attempt, told, role=order.role)
 
     def start_with(self, job: str, attempt: int, variables: Mapping[str, str]) -> JobState:
         """Start a build that is told these variables."""
+        return self._start(job, attempt, _plain(variables))
+
+    def _start(
+        self, job: str, attempt: int, variables: list[dict[str, str]], *, role: str | None = None
+    ) -> JobState:
         try:
             build = self._client.start_build(
                 projectName=self._project,
                 # The project may have been deployed from another commit meanwhile: this is the one asked for.
                 sourceTypeOverride="S3",
                 sourceLocationOverride=self._ground.source,
-                environmentVariablesOverride=[
-                    {"name": name, "value": value, "type": "PLAINTEXT"} for name, value in variables.items()
-                ],
+                environmentVariablesOverride=variables,
                 idempotencyToken=f"{job}-{attempt}",
+                **({"serviceRoleOverride": role} if role else {}),
             )["build"]
         except ClientError as error:
             raise _explained(error, self._project) from error
@@ -76,6 +82,10 @@ class CodeBuildJobs:
     def stop(self, attempt_id: str) -> None:
         """End a build."""
         self._client.stop_build(id=attempt_id)
+
+
+def _plain(variables: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value, "type": "PLAINTEXT"} for name, value in variables.items()]
 
 
 def _job_of(build: Mapping[str, Any]) -> str | None:

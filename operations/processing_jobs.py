@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from catalog.builds import ProcessingMachine
-from catalog.naming import BUILD_CACHES, PROCESSING_LOG_GROUP, processing_job_name
+from catalog.naming import PROCESSING_LOG_GROUP, build_cache_prefix, processing_job_name
 from operations.aws import Cloud, error_code
 from operations.build_ground import BuildGround, BuildStackError
 from operations.build_jobs import BuildJobError, JobOrder, JobState, JobStatus
@@ -77,23 +77,20 @@ class ProcessingJobs:
 
     def _request(self, order: JobOrder, job: str) -> dict[str, Any]:
         ground = self._ground
-        if ground.processing_role is None or not isinstance(order.venue, ProcessingMachine):
+        role = order.role or ground.processing_role
+        if role is None or not isinstance(order.venue, ProcessingMachine):
             raise BuildStackError(
                 f"the build stack of {ground.base} has no role for Processing jobs",
                 remedy="deploy it again: the environment's file asks for more than it was deployed from",
             )
         arguments = ["--model", order.model, "--targets", " ".join(order.targets)]
-        arguments += [
-            "--publish",
-            ground.bucket,
-            "--cache",
-            f"s3://{ground.bucket}/{BUILD_CACHES.rstrip('/')}",
-        ]
+        arguments += ["--publish", ground.bucket]
+        arguments += ["--cache", f"s3://{ground.bucket}/{build_cache_prefix(order.model)}"]
         arguments += ["--job", job, "--json-progress"]
-        if ground.token_secret:
+        if order.needs_token and ground.token_secret:
             arguments += ["--token-secret", ground.token_secret]
         return {
-            "RoleArn": ground.processing_role,
+            "RoleArn": role,
             "AppSpecification": {
                 "ImageUri": ground.image(order.venue.hardware),
                 "ContainerEntrypoint": ["/bin/sh", "-c", SCRIPT, "build"],

@@ -11,17 +11,17 @@ from constructs import Construct
 
 from catalog import naming
 from catalog.build_images import BuilderImage, builder_image
+from catalog.build_reach import BuildReach, reach_of
 from catalog.builds import ByHand, CodeBuildMachine, ProcessingMachine, Venue, venues
-from catalog.environments import EnvironmentSpec
 from catalog.workspace import Workspace
-from stacks.constructs.build_grants import keep_artifacts, read_secret, read_source, read_sources
+from stacks.constructs.build_grants import read_source
 from stacks.constructs.build_log import BuildLog
 from stacks.constructs.build_project import BuildSettings
+from stacks.constructs.build_roles import BuildPlace, BuildRoles
 from stacks.constructs.build_source import BuildSource
-from stacks.constructs.grants import Grant, Home, pull_image
+from stacks.constructs.grants import Home, pull_image
 from stacks.constructs.image_builds import ImageBuilds
 from stacks.constructs.model_builds import ModelBuilds
-from stacks.constructs.processing_builds import ProcessingBuilds
 from stacks.environment_stack import EnvironmentStack
 from stacks.removal import removal_policy
 
@@ -62,8 +62,7 @@ class BuildStack(EnvironmentStack):
                 source=source,
                 settings=settings,
             )
-            grants = _job_grants(Home.of(self), workspace, source, key_arn, images)
-            self._jobs(environment, found, images, grants, settings)
+            self._jobs(workspace, found, images, source, settings)
         self.output("SourceArchive", value=source.location, description="The files that builds start from")
         for image in images.values():
             self.output(
@@ -72,12 +71,28 @@ class BuildStack(EnvironmentStack):
 
     def _jobs(
         self,
-        environment: EnvironmentSpec,
+        workspace: Workspace,
         found: Sequence[Venue],
         images: Mapping[bool, BuilderImage],
-        grants: Sequence[Grant],
+        source: BuildSource,
         settings: BuildSettings,
     ) -> None:
+        environment = workspace.spec
+        home = Home.of(self)
+        place = BuildPlace(
+            base=environment.base,
+            bucket=environment.artifact_bucket,
+            key_arn=settings.key_arn,
+            log_group=settings.log_group,
+            token_secret=environment.builds.hugging_face_token_secret,
+            venues=found,
+            # Both images lie in one repository.
+            grants=[
+                *read_source(home, source.bucket, source.key),
+                *pull_image(home, next(iter(images.values())).uri),
+            ],
+        )
+        role = BuildRoles(self, "Jobs", place=place, models=_reaches(workspace)).shared
         machines = [venue for venue in found if isinstance(venue, CodeBuildMachine)]
         if machines:
             ModelBuilds(
@@ -86,13 +101,11 @@ class BuildStack(EnvironmentStack):
                 machines=machines,
                 images=images,
                 bucket=environment.artifact_bucket,
-                token_secret=environment.builds.hugging_face_token_secret,
-                grants=grants,
+                role=role,
                 settings=settings,
             )
         if any(isinstance(venue, ProcessingMachine) for venue in found):
-            jobs = ProcessingBuilds(self, "Processing", base=environment.base, grants=grants)
-            self.output("ProcessingRole", value=jobs.role_arn, description="What Processing jobs run with")
+            self.output("ProcessingRole", value=role.arn, description="What Processing jobs run with")
 
 
 def _images(workspace: Workspace, found: Sequence[Venue]) -> dict[bool, BuilderImage]:
@@ -101,24 +114,7 @@ def _images(workspace: Workspace, found: Sequence[Venue]) -> dict[bool, BuilderI
     return {gpu: builder_image(workspace.project, workspace.spec, gpu=gpu) for gpu in sorted(gpus)}
 
 
-def _job_grants(
-    home: Home, workspace: Workspace, source: BuildSource, key_arn: str, images: Mapping[bool, BuilderImage]
-) -> list[Grant]:
-    """What a job needs, wherever it runs."""
-    environment = workspace.spec
-    secret = environment.builds.hugging_face_token_secret
-    elsewhere = sorted(
-        {
-            model.record.source
-            for model in workspace.models.values()
-            if model.record.source and model.record.source.startswith("s3://")
-        }
-    )
-    return [
-        *read_source(home, source.bucket, source.key),
-        # Both images lie in one repository.
-        *pull_image(home, next(iter(images.values())).uri),
-        *keep_artifacts(home, environment.artifact_bucket, key_arn),
-        *read_sources(home, elsewhere),
-        *(read_secret(home, secret, key_arn) if secret else []),
-    ]
+def _reaches(workspace: Workspace) -> dict[str, BuildReach]:
+    """The models that jobs build, and what each reaches for."""
+    served = {item.model for endpoint in workspace.spec.endpoints for item in workspace.serves(endpoint)}
+    return {name: reach_of(name, workspace.models) for name in served}

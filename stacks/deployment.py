@@ -66,7 +66,11 @@ def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeploy
         shelf = naming.shelf_prefix(spec.endpoint_name(name))
         return VariantDeployment(
             spec=variant,
-            data=ModelShelf(f"s3://{spec.artifact_bucket}/{shelf}", cache=endpoint.model_cache),
+            data=ModelShelf(
+                f"s3://{spec.artifact_bucket}/{shelf}",
+                cache=endpoint.model_cache,
+                keeps_answers=any(map(workspace.keeps_answers, endpoint.models)),
+            ),
             image=image,
             volume_gb=sizing.shelf_volume_gb(
                 _artifact(workspace, model, variant) for model in endpoint.models
@@ -85,6 +89,8 @@ def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeploy
             f"s3://{spec.artifact_bucket}/{prefix}/{ARCHIVE_NAME}",
             entry_model=model,
             versions_prefix=naming.artifact_prefix(model, ""),
+            keeps_answers=workspace.keeps_answers(model),
+            generates=workspace.models[model].record.generates,
         ),
         image=image,
         volume_gb=sizing.volume_gb(artifact),
@@ -122,9 +128,9 @@ def _misfits(instance: InstanceType, artifact: LockedArtifact) -> Iterator[tuple
             f"needs a volume of {needed} GB, SageMaker attaches at most {sizing.LARGEST_VOLUME_GB} GB",
             "choose an instance type with disks of its own, such as ml.m5d.24xlarge or ml.g5.48xlarge",
         )
-    unpacked = sizing.gib(artifact.unpacked_bytes)
-    if unpacked > instance.memory_gib:
+    memory = sizing.gib(sizing.memory_bytes(artifact))
+    if memory > instance.memory_gib:
         yield (
-            f"is {unpacked:.0f} GiB unpacked, and {instance.name} has {instance.memory_gib:g} GiB of memory",
+            f"takes {memory:.0f} GiB of memory, and {instance.name} has {instance.memory_gib:g} GiB",
             "choose a larger instance type",
         )

@@ -28,6 +28,10 @@ class ModelArchive:
     versions_prefix: str | None = None
     """The keys that the archive's earlier and later versions begin with; nothing but the archive itself is
     readable if not given, and then an update cannot be rolled back on machines that start meanwhile."""
+    keeps_answers: bool = False
+    """Whether the server needs a response cache."""
+    generates: bool = False
+    """Whether it answers in parts, as language models do."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class ModelShelf:
     """s3://<bucket>/<prefix>/ that TargetModels are found under."""
     cache: bool = True
     """Keep models loaded between requests; off, each request loads its model anew."""
+    keeps_answers: bool = False
+    """Whether the server needs a response cache."""
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,11 @@ def startup_timeout_s(artifact: LockedArtifact | None) -> int:
     return _rounded(artifact.unpacked_bytes / _LOADING_BYTES_PER_S if artifact else 0)
 
 
+def memory_bytes(artifact: LockedArtifact) -> int:
+    """The least that it takes: its files, and what its Python models exchange tensors through."""
+    return artifact.unpacked_bytes + (artifact.shared_memory_bytes or 0)
+
+
 def _filled(artifact: LockedArtifact) -> int:
     return artifact.archive_bytes + 2 * artifact.unpacked_bytes
 

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from triton_runtime.errors import TritonRequestError
-from triton_runtime.supervisor import CONNECT, MAX_MESSAGE, STOP, Order
+from triton_runtime.supervisor import CONNECT, MAX_MESSAGE, MEASURE, STOP, Order
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 NAMESPACES = ("--user", "--map-root-user", "--net", "--pid", "--mount", "--ipc")
@@ -103,6 +103,15 @@ class Sandbox:
         connection = socket.socket(fileno=descriptors[0])
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
+
+    def shared_memory_held(self) -> int:
+        """The bytes of shared memory that the command and its children hold."""
+        with self._lock:
+            try:
+                self._channel.send(MEASURE)
+                return int(self._channel.recv(MAX_MESSAGE))
+            except (OSError, ValueError) as error:
+                raise TritonRequestError("the Triton server is gone") from error
 
     def stop(self, *, grace_s: float) -> int:
         """Ask the command to end, then make it; returns its exit status when nothing of it is left."""

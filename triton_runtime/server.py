@@ -123,6 +123,10 @@ class TritonServer:
                 raise
             raise self._failed(f"tritonserver has ended with exit status {status}") from error
 
+    def shared_memory_held(self) -> int:
+        """The bytes of shared memory that its Python models hold; they grow and never shrink."""
+        return self._sandbox.shared_memory_held()
+
     def log_tail(self, lines: int = 40) -> str:
         """The end of what the server wrote."""
         return log.tail(self.log_path, lines)

@@ -5,6 +5,7 @@ could make them, and so imports nothing of the project. The channel is one end o
 holds the other. The first message is the order (see Order), each later one a letter:
 
     c   connect to the server's port; the answer carries the connected socket, or an error's text
+    m   measure the shared memory that the server and its models hold; the answer is the number of bytes
     s   stop the server, politely
 
 The end of the channel means that the parent is gone: everything ends at once. As this process is the first
@@ -25,7 +26,7 @@ import struct
 import sys
 from typing import TypedDict
 
-CONNECT, STOP = b"c", b"s"
+CONNECT, MEASURE, STOP = b"c", b"m", b"s"
 MAX_MESSAGE = 1 << 18
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Triton's Python backend keeps its regions
 
@@ -74,7 +75,7 @@ def main(channel: socket.socket) -> int:
         setsigmask=[],
     )
     try:
-        return _watch(server, channel, wakeup, order["port"])
+        return _watch(server, channel, wakeup, order)
     finally:
         _end_all(server, order["shared_memory_prefix"])
 
@@ -89,7 +90,7 @@ def _wake_on_signals() -> socket.socket:
     return wakeup
 
 
-def _watch(server: int, channel: socket.socket, wakeup: socket.socket, port: int) -> int:
+def _watch(server: int, channel: socket.socket, wakeup: socket.socket, order: Order) -> int:
     """Serve the channel until the server has ended, or the parent."""
     with selectors.DefaultSelector() as selector:
         selector.register(channel, selectors.EVENT_READ)
@@ -100,7 +101,7 @@ def _watch(server: int, channel: socket.socket, wakeup: socket.socket, port: int
                     message = channel.recv(16)
                     if not message:
                         return 128 + signal.SIGKILL
-                    _answer(message, channel, server, port)
+                    _answer(message, channel, server, order)
                     continue
                 if any(number != signal.SIGCHLD for number in wakeup.recv(64)):
                     os.kill(server, signal.SIGTERM)
@@ -109,18 +110,32 @@ def _watch(server: int, channel: socket.socket, wakeup: socket.socket, port: int
                     return status
 
 
-def _answer(message: bytes, channel: socket.socket, server: int, port: int) -> None:
+def _answer(message: bytes, channel: socket.socket, server: int, order: Order) -> None:
     if message == STOP:
         with contextlib.suppress(ProcessLookupError):
             os.kill(server, signal.SIGTERM)
         return
+    if message == MEASURE:
+        channel.send(str(_shared_memory_held(order["shared_memory_prefix"] or "")).encode())
+        return
     try:
-        connection = socket.create_connection(("127.0.0.1", port), timeout=5)
+        connection = socket.create_connection(("127.0.0.1", order["port"]), timeout=5)
     except OSError as error:
         channel.send(str(error).encode())
         return
     with connection:
         socket.send_fds(channel, [b"ok"], [connection.fileno()])
+
+
+def _shared_memory_held(prefix: str) -> int:
+    """What is taken of the memory, which is less than the files' sizes while pages were never touched."""
+    held = 0
+    with os.scandir(SHARED_MEMORY) as entries:
+        for entry in entries:
+            if entry.name.startswith(prefix):
+                with contextlib.suppress(FileNotFoundError):
+                    held += entry.stat().st_blocks * 512
+    return held
 
 
 def _reap(server: int) -> int | None:

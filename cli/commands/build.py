@@ -196,9 +196,15 @@ def _summary(outcome: Outcome) -> str:
     if manifest is None:
         digest = outcome.needed.locked.digest[:12] if outcome.needed.locked else ""
         return f"{outcome.needed.model} {digest} for {outcome.needed.target}: up to date"
-    worst = min(report.min_cosine for report in manifest.parity)
     latency = ", ".join(f"batch {report.batch} p50 {report.p50_ms:.1f} ms" for report in manifest.latency)
     return (
         f"{manifest.model} {manifest.digest[:12]} for {manifest.target}: "
-        f"{manifest.archive_bytes / 1e6:.1f} MB, cosine to the framework ≥ {worst:.6f}, {latency}"
+        f"{manifest.archive_bytes / 1e6:.1f} MB, {_proof(manifest)}, {latency}"
     )
+
+
+def _proof(manifest: Manifest) -> str:
+    if manifest.generation is not None:
+        return f"{manifest.generation.cases} texts answered alike {manifest.generation.times} times"
+    worst = min(report.min_cosine for report in manifest.parity)
+    return f"cosine to the framework ≥ {worst:.6f}"

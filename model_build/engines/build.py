@@ -16,9 +16,15 @@ from model_build.engines.trtexec import EngineOrder, version_of_banner, version_
 from model_build.errors import EngineError
 
 TAIL_LINES = 25
+ERROR = "[E] "
+"""Stands in lines of trtexec that say what is wrong; the last lines may be its help instead."""
 PLAN_VERSION_SINCE = (10, 0)
 """From here on trtexec tells which version built a plan."""
 _CAPABILITY = "Compute Capability: "
+
+
+class _FailedError(EngineError):
+    """trtexec has ended with an error of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +48,7 @@ class EngineBuilder:
         command = order.command(self.trtexec, plan=plan, timing_cache=cache)
         try:
             self._run(command)
-        except EngineError:
+        except _FailedError:
             if not known:
                 raise
             # A timing cache that is damaged or of other hardware fails the build; it can be lost.
@@ -77,17 +83,18 @@ class EngineBuilder:
         """Run trtexec, and hold what it says of itself against what was to be built."""
         said: list[str] = []
         tail: deque[str] = deque(maxlen=TAIL_LINES)
+        errors: deque[str] = deque(maxlen=TAIL_LINES)
         told = False
         for line in self._lines(command, said):
-            tail.append(line)
+            (errors if ERROR in line else tail).append(line)
             self.tell(line)
             told = self._check_version(line) or told
             self._check_capability(line)
         if said:
-            raise EngineError(
+            raise _FailedError(
                 f"trtexec fails with exit status {said[0]}; it was called as\n  {shlex.join(command)}\n"
-                + "\n".join(tail),
-                remedy="read the last lines; a step that TensorRT does not know needs `format: onnx`",
+                + "\n".join(errors or tail),
+                remedy="read what it says; a step that TensorRT does not know needs `format: onnx`",
             )
         if not told:
             raise EngineError(f"{self.trtexec} does not tell its version", remedy="use Triton's own image")

@@ -1,4 +1,4 @@
-"""Graphs as TensorRT takes them: quantised where int8 is asked for, integers as wide as engines have them."""
+"""Graphs as TensorRT takes them: quantised where int8 is asked for, in operators and integers that it has."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import onnx_ir as ir
 
 from catalog.accepting import Precision
 from catalog.manifests import TensorSpec
-from catalog.tensorrt_rules import INT64, Version
+from catalog.tensorrt_rules import INT64, Version, tensor_types
 from model_build.cases import Case
+from model_build.engines.operators import in_readable_operators
+from model_build.errors import EngineError
 from model_build.graphs.eight_bits import to_int8_for_tensorrt
 from model_build.graphs.onnx_file import save_converted
 from model_build.graphs.records import ExportedGraph
@@ -28,7 +30,21 @@ def graph_for_engine(
         made = to_int8_for_tensorrt(graph, _beside(graph, "int8"), cases)
     if version < INT64 and any(tensor.datatype == "INT64" for tensor in (*made.inputs, *made.outputs)):
         made = with_narrow_integers(made, _beside(made, "int32"))
+    made = in_readable_operators(made, _beside(made, "older"), version)
+    _check_types(made, version)
     return made
+
+
+def _check_types(graph: ExportedGraph, version: Version) -> None:
+    known = tensor_types(version)
+    strange = [tensor for tensor in (*graph.inputs, *graph.outputs) if tensor.datatype not in known]
+    if strange:
+        raise EngineError(
+            f"engines of TensorRT {'.'.join(map(str, version))} have no tensors of the types of "
+            + ", ".join(f"{tensor.name} ({tensor.datatype})" for tensor in strange),
+            remedy=f"save the graph with inputs and outputs of {', '.join(sorted(known))}, or write "
+            "`format: onnx`",
+        )
 
 
 def with_narrow_integers(graph: ExportedGraph, folder: Path) -> ExportedGraph:

@@ -27,7 +27,12 @@ def _shapes(profile: Profile, spec: ModelSpec, inputs: Sequence[TensorSpec]) -> 
             f"tensorrt.profiles gives shapes of {', '.join(unknown)}, which the graph does not take",
             remedy=f"it takes {', '.join(tensor.name for tensor in inputs)}",
         )
-    ranges = {tensor.name: list(_ranges(tensor, profile, spec)) for tensor in inputs}
+    ranges = {
+        tensor.name: list(_ranges(tensor, profile, spec))
+        for tensor in inputs
+        # trtexec does not read the shape of a single number, and needs none that is fixed.
+        if spec.batching.max_batch or any(size < 0 for size in tensor.shape)
+    }
     return ProfileShapes(
         least={name: [size.min for size in sizes] for name, sizes in ranges.items()},
         best={name: [size.opt for size in sizes] for name, sizes in ranges.items()},

@@ -160,7 +160,7 @@ def _check(workshop: Workshop, options: TensorRT, release: TritonRelease, capabi
 
     faults = [
         *tensorrt_faults(options, model.record.precision, release),
-        *capability_faults(options, capability),
+        *capability_faults(options, model.record.precision, capability),
     ]
     if faults:
         raise InvalidFilesError(

@@ -136,6 +136,16 @@ def _tensor_of(name: str, array: Array, other: Array) -> TensorSpec:
     return TensorSpec(name=name, datatype=_DATATYPES[array.dtype.name], shape=shape)
 
 
+def require_numbers(answers: Mapping[str, Array]) -> None:
+    """Raise ExportError where the framework itself answers what is no number."""
+    for name, array in answers.items():
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            raise ExportError(
+                f"the model itself answers {name} with what is no number (NaN)",
+                remedy="its weights are damaged, or the training that made them failed; take others",
+            )
+
+
 def arrays_of(tokens: Mapping[str, Any]) -> dict[str, Array]:
     """Whatever a tokenizer gives, as Triton's INT64."""
     return {name: np.asarray(values).astype(np.int64) for name, values in tokens.items()}

@@ -12,9 +12,10 @@ import transformers
 from numpy.typing import NDArray
 from transformers.image_utils import load_image
 
+from catalog.models import UNTRUSTED, Trust
 from catalog.recipes import ImageClassificationRecipe
 from model_build.errors import ExportError
-from model_build.exporters.framework import Framework
+from model_build.exporters.framework import Framework, require_numbers
 from model_build.exporters.heads import head_of
 from model_build.exporters.image_preparation import preparation_of
 from model_build.exporters.loading import LOAD_ERRORS, brief, load_model, quiet
@@ -28,19 +29,19 @@ class ImageFramework(Framework):
     """What images are to the model, and what it makes of them."""
 
     def __init__(
-        self, *, source: FetchedSource, recipe: ImageClassificationRecipe, trust_remote_code: bool
+        self, *, source: FetchedSource, recipe: ImageClassificationRecipe, trust: Trust = UNTRUSTED
     ) -> None:
         head_class: Any = head_of(recipe)
         with quiet():
-            model = load_model(source.folder, head_class, trust_remote_code=trust_remote_code)
-            self._processor = _load_processor(source, trust_remote_code=trust_remote_code)
+            model = load_model(source.folder, head_class, trust=trust)
+            self._processor = _load_processor(source, trust=trust)
         self.preparation = preparation_of(self._processor) if recipe.input == "image" else None
         shape = self._shape()
         # A batch above 1, because the exporter takes a size of 1 for a constant.
         example = {PIXELS: np.zeros((2, *shape), dtype=np.float32)}
         super().__init__(head_class(model, recipe), example=example, axes={0: "batch"})
         try:
-            self.answer(self.example)
+            require_numbers(self.answer(self.example))
         except (RuntimeError, ValueError, TypeError) as error:
             raise ExportError(
                 f"the model cannot answer to pixels of the shape {list(shape)}: {brief(error)}",
@@ -87,12 +88,15 @@ def encoded(pixels: Array) -> bytes:
     return file.getvalue()
 
 
-def _load_processor(source: FetchedSource, *, trust_remote_code: bool) -> Any:
+def _load_processor(source: FetchedSource, *, trust: Trust) -> Any:
     try:
         # The backend that needs Pillow only: it is what the served step has, too.
         auto_class: Any = transformers.AutoImageProcessor
         return auto_class.from_pretrained(
-            source.folder, local_files_only=True, trust_remote_code=trust_remote_code, backend="pil"
+            source.folder,
+            local_files_only=True,
+            trust_remote_code=trust.remote_code is not None,
+            backend="pil",
         )
     except LOAD_ERRORS as error:
         raise ExportError(

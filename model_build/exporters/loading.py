@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,25 +14,43 @@ import torch
 import transformers
 from safetensors import SafetensorError
 
+from catalog.models import Trust
 from model_build.errors import ExportError
 from model_build.exporters.heads.base import Head
+from model_build.sources.wanted import SAFE_WEIGHTS
 
-LOAD_ERRORS = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
+LOAD_ERRORS = (
+    OSError,
+    ValueError,
+    KeyError,
+    ImportError,
+    RuntimeError,
+    SafetensorError,
+    TypeError,
+    EOFError,
+    pickle.UnpicklingError,
+)
 SHOWN = 400
+BELONG = "check that config.json and the file of weights belong together"
 
 
-def load_model(folder: Path, head: type[Head], *, trust_remote_code: bool) -> Any:
-    """The model that `head` ends, ready to answer; its weights have to fill it."""
-    choices = {"local_files_only": True, "trust_remote_code": trust_remote_code}
-    with _told_as("transformers cannot load the model", trust_remote_code=trust_remote_code):
+def load_model(folder: Path, head: type[Head], *, trust: Trust) -> Any:
+    """The model that `head` ends, ready to answer; its weights have to fill it.
+
+    A pickle is read where it is trusted and there is nothing safer, and even then for numbers alone.
+    """
+    choices = {"local_files_only": True, "trust_remote_code": trust.remote_code is not None}
+    is_safe = trust.pickle is None or any(folder.glob(SAFE_WEIGHTS))
+    with _told_as("transformers cannot load the model", trust=trust):
         config = transformers.AutoConfig.from_pretrained(folder, **choices)
     auto_class = head.auto_class(config)
     _check_architecture(config, auto_class, head)
-    with _told_as("transformers cannot load the model", trust_remote_code=trust_remote_code):
+    with _told_as("transformers cannot load the model", trust=trust, remedy=BELONG):
         model, report = auto_class.from_pretrained(
             folder,
             config=config,
-            use_safetensors=True,
+            use_safetensors=is_safe,
+            weights_only=True,
             dtype=torch.float32,
             output_loading_info=True,
             **choices,
@@ -41,21 +60,20 @@ def load_model(folder: Path, head: type[Head], *, trust_remote_code: bool) -> An
     if missing:
         raise ExportError(
             f"the weights do not fill the model; these are missing: {', '.join(missing[:5])}",
-            remedy="check that config.json and the safetensors file belong together, and that the weights "
-            f"were trained for {head.task}",
+            remedy=f"{BELONG}, and that the weights were trained for {head.task}",
         )
     return model.eval()
 
 
-def load_tokenizer(folder: Path, *, trust_remote_code: bool) -> Any:
+def load_tokenizer(folder: Path, *, trust: Trust) -> Any:
     """The tokenizer in the form that runs without transformers; it fills up on the right."""
     with _told_as(
         "transformers cannot load the tokenizer",
-        trust_remote_code=trust_remote_code,
+        trust=trust,
         remedy="the source needs tokenizer.json and tokenizer_config.json",
     ):
         tokenizer = transformers.AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=trust_remote_code
+            folder, local_files_only=True, trust_remote_code=trust.remote_code is not None
         )
     if not tokenizer.is_fast or tokenizer.pad_token_id is None:
         lack = "padding token" if tokenizer.is_fast else "form that the tokenizers library can run"
@@ -90,16 +108,23 @@ def brief(error: BaseException) -> str:
 
 
 @contextmanager
-def _told_as(what: str, *, trust_remote_code: bool, remedy: str | None = None) -> Iterator[None]:
+def _told_as(what: str, *, trust: Trust, remedy: str | None = None) -> Iterator[None]:
     try:
         yield
     except LOAD_ERRORS as error:
-        if "trust_remote_code" in str(error) and not trust_remote_code:
+        if "trust_remote_code" in str(error) and trust.remote_code is None:
             raise ExportError(
                 f"{what}: it brings Python of its own, which would run here",
                 remedy="read that code; if it may run, write `trust: {remote_code: <why>}` in model.yaml",
             ) from error
-        raise ExportError(f"{what}: {brief(error)}", remedy=remedy) from error
+        if isinstance(error, pickle.UnpicklingError):
+            # PyTorch's own words advise to load it all the same.
+            raise ExportError(
+                f"{what}: its pickle holds more than numbers, which is not loaded even where it is trusted",
+                remedy="in a place you can afford to lose, load the model once and save it again with "
+                "`save_pretrained(folder)`, which writes safetensors; then use file://",
+            ) from error
+        raise ExportError(f"{what}: {brief(error) or type(error).__name__}", remedy=remedy) from error
 
 
 def _check_architecture(config: Any, auto_class: Any, head: type[Head]) -> None:

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from catalog.models import UNTRUSTED, Trust
 from catalog.recipes import TextRecipe
 from model_build.errors import ExportError
-from model_build.exporters.framework import Framework, arrays_of
+from model_build.exporters.framework import Framework, arrays_of, require_numbers
 from model_build.exporters.heads import head_of
 from model_build.exporters.loading import brief, load_model, load_tokenizer, quiet
 from model_build.exporters.spans import best_answer
@@ -29,18 +30,19 @@ RUN_ERRORS = (IndexError, RuntimeError, ValueError, TypeError, AttributeError)
 class TextFramework(Framework):
     """What texts are to the model, and what it makes of them."""
 
-    def __init__(self, *, source: FetchedSource, recipe: TextRecipe, trust_remote_code: bool) -> None:
+    def __init__(self, *, source: FetchedSource, recipe: TextRecipe, trust: Trust = UNTRUSTED) -> None:
         self._head_class: Any = head_of(recipe)
         self._head_class.check_source(source.folder, recipe)
         with quiet():
-            model = load_model(source.folder, self._head_class, trust_remote_code=trust_remote_code)
-            self._tokenizer = load_tokenizer(source.folder, trust_remote_code=trust_remote_code)
+            model = load_model(source.folder, self._head_class, trust=trust)
+            self._tokenizer = load_tokenizer(source.folder, trust=trust)
         self._max_length = recipe.max_length
         self._pairs = recipe.takes == "questions"
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
         if getattr(model.config, "pad_token_id", None) is None:
             # Classifiers that read from left to right look for the last token that is none of these.
             model.config.pad_token_id = self._tokenizer.pad_token_id
+        self._check_vocabulary()
         head = self._head_class(model, recipe)
         names = ["input_ids", "attention_mask"]
         if head.takes_token_types and self._tells_types():
@@ -163,11 +165,21 @@ class TextFramework(Framework):
         types = self._tokenizer(texts, pairs, return_token_type_ids=True)["token_type_ids"]
         return given and any(any(row) for row in types)
 
+    def _check_vocabulary(self) -> None:
+        """A token that the model has no numbers for would fail a request, and others in its batch."""
+        highest = max(self._tokenizer.get_vocab().values(), default=0)
+        if highest >= self._vocabulary:
+            raise ExportError(
+                f"the tokenizer has tokens up to number {highest}, and the model knows {self._vocabulary}",
+                remedy="check that tokenizer.json and the weights belong together; a model that was given "
+                "more tokens needs resize_token_embeddings before it is saved",
+            )
+
     def _check_lengths(self) -> None:
         """Run the shortest and the longest text there may be: architectures count positions in many ways."""
         random = np.random.default_rng(0)
         try:
-            self.answer(self.random_tokens(random, batch=1, length=1))
+            require_numbers(self.answer(self.random_tokens(random, batch=1, length=1)))
         except RUN_ERRORS as error:
             raise ExportError(f"the model cannot answer: {brief(error)}") from error
         try:

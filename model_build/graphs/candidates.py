@@ -27,9 +27,6 @@ from model_build.parity import describe_miss, judge, report_of
 
 GAIN_WANTED = 1.05
 """A graph that is less accurate has to be faster than fp32 by more than the noise of measuring."""
-EXACT = 1e-5
-"""Answers nearer than this, as a share of the largest value, were not computed in bf16."""
-
 
 CONVERTER_FAULTS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
@@ -51,9 +48,6 @@ class Candidate:
 
 def make(level: Level, graph: ExportedGraph, cases: Sequence[Case]) -> ExportedGraph:
     """The graph of a level, in a folder beside the exported one."""
-    missing = level.missing()
-    if missing:
-        raise ExportError(missing, remedy="choose another precision, or build where there is")
     try:
         return level.convert(graph, _folder(graph, level), cases)
     except CONVERTER_FAULTS as error:
@@ -65,24 +59,20 @@ def make(level: Level, graph: ExportedGraph, cases: Sequence[Case]) -> ExportedG
 
 def check(level: Level, graph: ExportedGraph, cases: Sequence[Case], accept: Accept) -> ParityReport:
     """Compare a graph with the framework; raises ParityError with a table of what missed."""
-    session = Session(graph.file, providers=level.providers)
-    report = judge("graph", compare_graph(session, cases), accept, precision=level.precision)
-    fault = _not_really(level, report)
-    if fault:
-        raise ExportError(fault, remedy="choose another precision")
-    return report
+    return judge("graph", compare_graph(Session(graph.file), cases), accept, precision=level.precision)
 
 
 def attempt(level: Level, graph: ExportedGraph, cases: Sequence[Case], accept: Accept) -> Candidate:
     """Make and compare one of several; what goes wrong is a reason against it, not the build's end."""
     try:
         made = make(level, graph, cases)
-        comparisons = compare_graph(Session(made.file, providers=level.providers), cases)
+        comparisons = compare_graph(Session(made.file), cases)
     except (ExportError, ParityError) as error:
         return Candidate(level, fault=error.message)
+    if not all(comparison.is_number for comparison in comparisons):
+        return Candidate(level, made, fault="its answers are no numbers where the framework's are")
     parity = report_of("graph", comparisons)
-    fault = describe_miss(comparisons, accept, level.precision) or _not_really(level, parity)
-    return Candidate(level, made, parity, fault)
+    return Candidate(level, made, parity, describe_miss(comparisons, accept, level.precision))
 
 
 def time_candidates(
@@ -90,9 +80,7 @@ def time_candidates(
 ) -> list[Candidate]:
     """The same, with median milliseconds by shape where there is a graph that runs."""
     sessions = {
-        candidate.level.name: Session(
-            candidate.graph.file, providers=candidate.level.providers, threads=THREADS_TIMED
-        )
+        candidate.level.name: Session(candidate.graph.file, threads=THREADS_TIMED)
         for candidate in candidates
         if candidate.graph
     }
@@ -118,11 +106,21 @@ def speed_up(candidate: Candidate, base: Candidate) -> float:
 
 def report(candidate: Candidate, timed: Sequence[Candidate]) -> CandidateReport:
     """What the manifest says of one of several."""
+    return _report(candidate, kept=candidate is choose(timed), reason=_reason(candidate, timed))
+
+
+def report_named(candidate: Candidate) -> CandidateReport:
+    """What it says of the only one, which model.yaml names."""
+    return _report(candidate, kept=True, reason="model.yaml names it")
+
+
+def _report(candidate: Candidate, *, kept: bool, reason: str) -> CandidateReport:
+    level = candidate.level
     return CandidateReport(
-        name=candidate.level.name,
-        precision=candidate.level.precision,
-        kept=candidate is choose(timed),
-        reason=_reason(candidate, timed),
+        name=level.name,
+        precision=level.precision,
+        kept=kept,
+        reason=f"{reason}; {level.about}" if level.about else reason,
         parity=candidate.parity,
         latency_ms=dict(candidate.latency_ms),
         size_bytes=folder_bytes(candidate.graph.file.parent) if candidate.graph else 0,
@@ -144,10 +142,3 @@ def _reason(candidate: Candidate, timed: Sequence[Candidate]) -> str:
 def _folder(graph: ExportedGraph, level: Level) -> Path:
     slug = level.name.replace(",", "").replace(" ", "-").lower()
     return graph.file.parent.with_name(f"{graph.file.parent.name}-{slug}")
-
-
-def _not_really(level: Level, report: ParityReport) -> str | None:
-    """OpenVINO computes in fp32 where it is not told otherwise, and then nothing else gives it away."""
-    if level.precision != "bf16" or (report.max_relative_error or 0.0) > EXACT:
-        return None
-    return "OpenVINO computed in fp32: Triton's onnxruntime backend does not ask it for bf16"

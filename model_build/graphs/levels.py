@@ -1,16 +1,20 @@
 """The graphs that a precision can mean on a machine: which are tried, and what each needs.
 
 On processors `auto` tries the few that have won somewhere: the graph as it is; products in integers, with
-GELU fused or without it (which is faster depends on the processor); convolutions in integers; OpenVINO in
-bf16. A precision that is named means one graph, the same on every machine that builds it.
+GELU fused or without it (which is faster depends on the processor); convolutions in integers. A precision
+that is named means one graph, the same on every machine that builds it.
+
+bf16 is not among them. ONNX Runtime has no products in bf16 on processors; OpenVINO has, and computes in
+fp32 unless it is told otherwise, which Triton's onnxruntime backend has no way to do: it hands over the name
+of the device and nothing else (src/onnxruntime.cc, r23.12 to r26.03).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from catalog.accepting import Precision
 from model_build.cases import Case
@@ -24,11 +28,6 @@ from model_build.graphs.eight_bits import (
 )
 from model_build.graphs.half import to_fp16
 from model_build.graphs.records import ExportedGraph
-from model_build.graphs.running import ON_PROCESSOR, Providers
-
-OPENVINO = "OpenVINOExecutionProvider"
-AMX_FLAG = "amx_bf16"
-PROCESSOR_FILE = Path("/proc/cpuinfo")
 
 Converter = Callable[[ExportedGraph, Path, Sequence[Case]], ExportedGraph]
 
@@ -46,58 +45,28 @@ class Level:
     name: str
     precision: Precision
     convert: Converter = as_it_is
-    providers: Providers = ON_PROCESSOR
-    accelerator: str | None = None
-    """What ONNX Runtime hands the graph to."""
-    missing: Callable[[], str | None] = lambda: None
-    """What this machine lacks to run it, in words."""
+    about: str = ""
+    """What is to be known of it, for the manifest."""
 
 
-def bf16_missing() -> str | None:
-    """What bf16 on a processor needs and is not here."""
-    lacking = []
-    if AMX_FLAG not in PROCESSOR_FILE.read_text(encoding="utf-8").split():
-        lacking.append("a processor with AMX (families m7i, c7i and r7i)")
-    if OPENVINO not in _providers():
-        lacking.append("an ONNX Runtime with OpenVINO")
-    return f"bf16 on processors needs {' and '.join(lacking)}; not on this machine" if lacking else None
-
+EVERYWHERE = "weights of 7 bits, so that processors without VNNI (ml.c5, m5, r5 and older) answer the same"
 
 FP32 = Level("fp32", "fp32")
 FP16 = Level("fp16", "fp16", to_fp16)
-# The same options as Triton's onnxruntime backend gives OpenVINO: the device, and nothing else.
-BF16 = Level(
-    "bf16 by OpenVINO",
-    "bf16",
-    providers=((OPENVINO, {"device_type": "CPU"}), "CPUExecutionProvider"),
-    accelerator="openvino",
-    missing=bf16_missing,
-)
-INT8 = Level("int8", "int8", to_dynamic_int8)
-INT8_FUSED = Level("int8, GELU fused", "int8", to_fused_int8)
-INT8_CALIBRATED = Level("int8, calibrated", "int8", to_calibrated_int8)
+INT8 = Level("int8", "int8", to_dynamic_int8, EVERYWHERE)
+INT8_FUSED = Level("int8, GELU fused", "int8", to_fused_int8, EVERYWHERE)
+INT8_CALIBRATED = Level("int8, calibrated", "int8", to_calibrated_int8, EVERYWHERE)
 
 
-def level_of(precision: Precision, graph: ExportedGraph) -> Level:
-    """What a precision that is named means for a graph."""
+def level_of(precision: Literal["fp32", "fp16", "int8"], graph: ExportedGraph) -> Level:
+    """What a precision that is named means for a graph in ONNX Runtime."""
     if precision == "int8":
-        return _int8_levels(graph)[0]
-    return {"fp32": FP32, "fp16": FP16, "bf16": BF16}[precision]
+        return rivals(graph)[0]
+    return FP16 if precision == "fp16" else FP32
 
 
 def rivals(graph: ExportedGraph) -> list[Level]:
-    """What may be faster on a processor than the graph as it is."""
-    return [*_int8_levels(graph), BF16]
-
-
-def _int8_levels(graph: ExportedGraph) -> list[Level]:
+    """What may be faster on a processor than the graph as it is; the first is what int8 means by name."""
     if count_steps(graph, CONVOLUTIONS):
         return [INT8_CALIBRATED]
     return [INT8_FUSED, INT8] if has_gelu(graph) else [INT8]
-
-
-@cache
-def _providers() -> tuple[str, ...]:
-    import onnxruntime  # noqa: PLC0415 - takes time, and a build that finds its artifact needs it not
-
-    return tuple(onnxruntime.get_available_providers())

@@ -18,6 +18,7 @@ from model_build.graphs.candidates import (
     choose,
     make,
     report,
+    report_named,
     time_candidates,
 )
 from model_build.graphs.levels import FP32, Level, level_of, rivals
@@ -35,6 +36,8 @@ def settle_onnx(
     readable = make_readable(graph, target)
     if spec.precision == "auto":
         return _fastest(rivals(readable), readable, cases, spec, steps)
+    if spec.precision == "bf16":
+        raise ExportError("ONNX Runtime does not compute in bf16", remedy="write `format: tensorrt`")
     return _named(level_of(spec.precision, readable), readable, cases, spec, steps)
 
 
@@ -45,7 +48,10 @@ def _named(
     if level is not FP32:
         made = steps.run(f"make {level.name}", lambda: make(level, graph, cases), _describe_size)
     parity = steps.run("compare graph", lambda: check(level, made, cases, spec.accept), describe_parity)
-    return _settled(level, made, parity)
+    settled = _settled(level, made, parity)
+    if level is FP32:
+        return settled
+    return replace(settled, candidates=(report_named(Candidate(level, made, parity)),))
 
 
 def _fastest(
@@ -80,7 +86,6 @@ def _settled(level: Level, graph: ExportedGraph, parity: ParityReport) -> Settle
         outputs=graph.outputs,
         batches=graph.batches,
         parity=parity,
-        accelerator=level.accelerator,
     )
 
 

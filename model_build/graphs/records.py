@@ -43,7 +43,5 @@ class SettledGraph:
     """File names of engines by compute capability, where one artifact serves several GPUs."""
     profiles: int = 0
     """How many optimisation profiles its engines have."""
-    accelerator: str | None = None
-    """What ONNX Runtime hands the graph to on processors, such as openvino."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Parameters that its backend needs to run it rightly."""

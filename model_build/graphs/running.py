@@ -17,9 +17,7 @@ from model_build.parity import Comparison, compare
 
 Array = NDArray[Any]
 Inputs = Mapping[str, Array]
-Providers = Sequence[str | tuple[str, Mapping[str, str]]]
 
-ON_PROCESSOR: Providers = ("CPUExecutionProvider",)
 THREADS_TIMED = 1
 """Copies of a model with one thread each serve more than one copy with several, and are less disturbed."""
 ROUNDS = (7, 41)
@@ -30,7 +28,7 @@ SECONDS_A_SHAPE = 2.0
 class Session:
     """A graph that is loaded."""
 
-    def __init__(self, file: Path, *, providers: Providers = ON_PROCESSOR, threads: int = 0) -> None:
+    def __init__(self, file: Path, *, threads: int = 0) -> None:
         import onnxruntime  # noqa: PLC0415 - takes time, and a build that finds its artifact needs it not
 
         options = onnxruntime.SessionOptions()
@@ -38,7 +36,9 @@ class Session:
         options.log_severity_level = 3
         self._faults = _faults()
         try:
-            self._session = onnxruntime.InferenceSession(str(file), options, providers=list(providers))
+            self._session = onnxruntime.InferenceSession(
+                str(file), options, providers=["CPUExecutionProvider"]
+            )
         except self._faults as error:
             raise ExportError(f"ONNX Runtime cannot load the graph: {error}") from error
 

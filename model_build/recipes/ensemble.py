@@ -18,7 +18,7 @@ from catalog.model_inputs import TestInput
 from catalog.models import ModelSpec
 from catalog.recipes import EnsembleRecipe
 from catalog.targets import Target, parse_target
-from model_build.archive import unpack
+from model_build.archive import most_members, unpack
 from model_build.artifacts import read_manifest
 from model_build.errors import LayoutError
 from model_build.inputs.rows import read_rows
@@ -107,7 +107,12 @@ class Ensemble:
         artifact = workshop.build_member(name)
         manifest = read_manifest(artifact)
         folder = workshop.folder / "members" / name
-        unpack(artifact / ARCHIVE_NAME, folder, limit_bytes=manifest.unpacked_bytes)
+        unpack(
+            artifact / ARCHIVE_NAME,
+            folder,
+            limit_bytes=manifest.unpacked_bytes,
+            limit_members=most_members(manifest.files),
+        )
         return _Member(manifest, MemberFolder(name, manifest.entry_model, folder))
 
     def _wire(self, members: Mapping[str, _Member]) -> Pipeline:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from model_build.cases import Case
 from model_build.graphs.records import SettledGraph
 from model_build.progress import Steps
 from model_build.recipes.base import LaidRepository, Workshop
+from model_build.repository.existing import tensors_of_triton
 from model_build.repository.parts import Around, add_graph_model
 
 Array = NDArray[Any]
@@ -25,7 +26,8 @@ def lay_graph(
 ) -> LaidRepository:
     """The repository of a model that is one graph."""
     spec = workshop.model.record
-    asked = served_cases(cases, (*settled.inputs, *settled.outputs))
+    filled_in = tensors_of_triton(workshop.model)
+    asked = served_cases(cases, (*settled.inputs, *settled.outputs), filled_in)
     repository = workshop.folder / "repository"
     steps.run(
         "repository",
@@ -44,8 +46,8 @@ def lay_graph(
         folder=repository,
         entry=spec.name,
         target=Target(workshop.target.hardware),
-        inputs=served_tensors(settled.inputs),
-        outputs=served_tensors(settled.outputs),
+        inputs=served_tensors(settled.inputs, filled_in),
+        outputs=served_tensors(settled.outputs, filled_in),
         parity=(settled.parity,),
         cases=asked,
         precision=settled.precision,
@@ -54,17 +56,30 @@ def lay_graph(
     )
 
 
-def served_tensors(tensors: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-    """Tensors as callers see them: Triton knows none without sizes, so one value a row has the size 1."""
-    return tuple(spec.model_copy(update={"shape": spec.shape or (1,)}) for spec in tensors)
+def served_tensors(tensors: Sequence[TensorSpec], filled_in: Collection[str]) -> tuple[TensorSpec, ...]:
+    """Tensors as callers see them, without those that Triton fills in.
+
+    Triton knows none without sizes, so one value a row has the size 1.
+    """
+    return tuple(
+        spec.model_copy(update={"shape": spec.shape or (1,)})
+        for spec in tensors
+        if spec.name not in filled_in
+    )
 
 
-def served_cases(cases: Sequence[Case], tensors: Sequence[TensorSpec]) -> list[Case]:
-    """Cases of a graph as its callers ask and are answered."""
+def served_cases(
+    cases: Sequence[Case], tensors: Sequence[TensorSpec], filled_in: Collection[str]
+) -> list[Case]:
+    """Cases of a model as its callers ask and are answered."""
     single = {spec.name for spec in tensors if not spec.shape}
 
     def served(arrays: Mapping[str, Array]) -> dict[str, Array]:
-        return {name: array[..., np.newaxis] if name in single else array for name, array in arrays.items()}
+        return {
+            name: array[..., np.newaxis] if name in single else array
+            for name, array in arrays.items()
+            if name not in filled_in
+        }
 
     return [replace(case, inputs=served(case.inputs), expected=served(case.expected)) for case in cases]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,14 @@ def start_session(file: Path) -> Any:
             f"ONNX Runtime cannot load the graph: {str(error).splitlines()[0]}",
             remedy="write it for operators that ONNX Runtime has; see its list of supported operators",
         ) from error
+
+
+def ask_session(session: Any, names: Sequence[str], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What the graph answers; ExportError where it cannot."""
+    try:
+        return dict(zip(names, session.run(list(names), dict(inputs)), strict=True))
+    except _session_errors() as error:
+        raise ExportError(f"the graph cannot answer: {' '.join(str(error).split())}") from error
 
 
 def _session_errors() -> tuple[type[Exception], ...]:

@@ -57,9 +57,7 @@ class ImageLayout(Layout["ImageFramework"]):
         # torch takes seconds to import, and a build that finds its artifact does not need it.
         from model_build.exporters.image_framework import ImageFramework  # noqa: PLC0415
 
-        return ImageFramework(
-            source=workshop.source, recipe=self._recipe, trust_remote_code=self._trusts_code
-        )
+        return ImageFramework(source=workshop.source, recipe=self._recipe, trust=self._spec.trust)
 
     def example(self, framework: ImageFramework) -> Mapping[str, Array]:
         """The pixels of the first test image."""

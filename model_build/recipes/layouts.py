@@ -109,10 +109,6 @@ class Layout(ABC, Generic[AnyFramework]):
             around=Around(model=self._model, example=in_types_of(self.example(framework), graph.inputs)),
         )
 
-    @property
-    def _trusts_code(self) -> bool:
-        return self._spec.trust.remote_code is not None
-
 
 def rows_of(case: Case) -> Iterator[Case]:
     """Each row of a case as a case of its own."""

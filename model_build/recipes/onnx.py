@@ -9,18 +9,27 @@ from typing import Any
 from numpy.typing import NDArray
 
 from catalog.documents import Document
+from catalog.errors import InvalidFilesError
 from catalog.models import ModelSpec
 from catalog.recipes import OnnxRecipe
-from model_build.cases import Case
+from model_build.cases import Case, join_cases
+from model_build.errors import ExportError
 from model_build.graphs.records import ExportedGraph
 from model_build.graphs.settle import settle_graph
 from model_build.inputs.narrowing import narrow_tensors
-from model_build.inputs.rows import read_rows
+from model_build.inputs.rows import Row, read_rows
 from model_build.progress import Steps
 from model_build.recipes.base import LaidRepository, Workshop
 from model_build.recipes.given import describe_cases, lay_graph
 
 Array = NDArray[Any]
+
+
+REMEDIES = {
+    False: "correct the input, or the graph",
+    True: "write `batching: {max_batch: 0}`, or export the graph with a batch dimension that may vary",
+}
+"""For one row, and for several at once."""
 
 
 class OnnxGraph:
@@ -49,20 +58,43 @@ class OnnxGraph:
         return ExportedGraph(file, *narrow_tensors(self._model, inputs, outputs), batches=batches)
 
     def _cases(self, graph: ExportedGraph) -> list[Case]:
-        from model_build.recipes.given_graph import start_session  # noqa: PLC0415 - as above
+        from model_build.recipes.given_graph import ask_session, start_session  # noqa: PLC0415 - as above
 
         session = start_session(graph.file)
         names = [tensor.name for tensor in graph.outputs]
 
-        def answer(inputs: Mapping[str, Array]) -> dict[str, Array]:
-            return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+        def answer(inputs: Mapping[str, Array], row: Row, count: int = 1) -> dict[str, Array]:
+            try:
+                answers = ask_session(session, names, inputs)
+                if graph.batches:
+                    _check_rows(answers, count)
+            except ExportError as error:
+                place = row.path if count == 1 else ("batching", "max_batch")
+                told = error.message if count == 1 else f"of {count} rows at once: {error.message}"
+                problem = self._model.problem(place, told, remedy=error.remedy or REMEDIES[count > 1])
+                raise InvalidFilesError([problem]) from error
+            return answers
 
         rows = read_rows(self._model, graph.inputs, graph.outputs)
         requests = [row.batch(row.inputs, batches=graph.batches) for row in rows]
-        return [
-            row.case(answer(request), batches=graph.batches)
+        cases = [
+            row.case(answer(request, row), batches=graph.batches)
             for row, request in zip(rows, requests, strict=True)
         ]
+        if self._model.record.batching.max_batch > 1:
+            twice = join_cases([cases[0], cases[0]])
+            answer(twice.inputs, rows[0], count=2)
+        return cases
+
+
+def _check_rows(answers: Mapping[str, Array], count: int) -> None:
+    """An answer has a row for each that was asked for, whatever the graph says of its sizes."""
+    for name, array in answers.items():
+        if array.shape[:1] != (count,):
+            raise ExportError(
+                f"{name} is {list(array.shape)}, which is not a row for each that was asked for",
+                remedy=REMEDIES[True],
+            )
 
 
 def _describe(graph: ExportedGraph) -> str:

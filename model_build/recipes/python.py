@@ -28,8 +28,9 @@ from model_build.progress import Steps
 from model_build.recipes.base import LaidRepository, Workshop
 from model_build.recipes.given import describe_cases, served_cases, served_tensors
 from model_build.repository.config import datatype_name
-from model_build.repository.existing import read_existing
+from model_build.repository.existing import read_existing, tensors_of_triton
 from model_build.repository.parts import Around, add_python_model, environment_file
+from model_build.repository.scheduling import with_controls
 from model_build.running_reference import ask_reference
 from model_build.sources import wanted_files
 
@@ -60,9 +61,13 @@ class PythonModel:
         cases = steps.run("answer", lambda: self._cases(rows), describe_cases)
         if inputs is None or outputs is None:
             inputs, outputs = self._told_by_rows(rows, cases)
+        spec = self._model.record
+        said = {name: told.datatype for name, told in spec.tensors.items() if told.datatype}
+        inputs = with_controls(inputs, spec.triton.sequences, said)
         inputs, outputs = narrow_tensors(self._model, inputs, outputs)
+        filled_in = tensors_of_triton(self._model)
         repository = workshop.folder / "repository"
-        cases = served_cases(cases, (*inputs, *outputs))
+        cases = served_cases(cases, (*inputs, *outputs), filled_in)
         laid = (inputs, outputs, cases[0])
         steps.run("repository", lambda: self._lay(repository, laid, workshop), lambda _: self._name)
         report = steps.run("environment", lambda: self._environment(repository, workshop), _describe)
@@ -71,8 +76,8 @@ class PythonModel:
             folder=repository,
             entry=self._name,
             target=Target(workshop.target.hardware, python),
-            inputs=served_tensors(inputs),
-            outputs=served_tensors(outputs),
+            inputs=served_tensors(inputs, filled_in),
+            outputs=served_tensors(outputs, filled_in),
             parity=(),
             cases=cases,
             environments=(report,) if report else (),

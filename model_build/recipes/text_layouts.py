@@ -49,6 +49,7 @@ CONTEXT = TensorSpec(name="CONTEXT", datatype="BYTES", shape=(1,))
 IDS = TensorSpec(name="input_ids", datatype="INT64", shape=(-1,))
 OFFSETS = TensorSpec(name="offsets", datatype="INT64", shape=(-1, 2))
 MASK = TensorSpec(name="attention_mask", datatype="INT64", shape=(-1,))
+PAD_TOGETHER = {"padding": "together"}
 TOLD_OF_TOKENS = {tensor.name: tensor for tensor in (OFFSETS, MASK)}
 ANSWERS = (
     TensorSpec(name="answer", datatype="BYTES", shape=(1,)),
@@ -81,7 +82,7 @@ class TextLayout(Layout["TextFramework"]):
         # torch takes seconds to import, and a build that finds its artifact does not need it.
         from model_build.exporters.text_framework import TextFramework  # noqa: PLC0415
 
-        return TextFramework(source=workshop.source, recipe=self._recipe, trust_remote_code=self._trusts_code)
+        return TextFramework(source=workshop.source, recipe=self._recipe, trust=self._spec.trust)
 
     def example(self, framework: TextFramework) -> Mapping[str, Array]:
         """The tokens of the first test input."""
@@ -194,8 +195,10 @@ class TextsIn(TextLayout):
         self, repository: Path, graph: SettledGraph, framework: TextFramework, workshop: Workshop
     ) -> EnvironmentReport:
         outputs = self._tokenizer_outputs(graph, framework)
-        # Texts whose tokens nobody sees are padded together, and where tokens stand is not kept.
-        is_plain = not framework.told_of_tokens and set(outputs) <= {IDS, MASK}
+        # Texts whose tokens nobody sees are padded together. The plain tokenizer does nothing else, and its
+        # ids are as wide as most graphs take them; engines of older TensorRT versions have narrow ones.
+        hidden = not framework.told_of_tokens
+        is_plain = hidden and set(outputs) <= {IDS, MASK}
         version = add_python_model(
             repository,
             name=TOKENIZER,
@@ -203,6 +206,7 @@ class TextsIn(TextLayout):
             inputs=self.callers_send,
             outputs=outputs,
             batching=self._spec.batching,
+            around=Around(parameters=PAD_TOGETHER if hidden and not is_plain else {}),
         )
         (version / "tokenizer.json").write_text(framework.served_tokenizer(), encoding="utf-8")
         return build_environment(

@@ -15,6 +15,7 @@ from catalog.errors import InvalidFilesError, UsageError
 from catalog.manifests import TensorSpec
 from catalog.models import ModelSpec
 from catalog.recipes import TreesRecipe
+from catalog.release_rules import CHECKPOINTS_SINCE
 from catalog.targets import Target, release_of
 from model_build.answers import compare_answers
 from model_build.cases import Case
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 INPUT, OUTPUT = "input__0", "output__0"
 PICKLE_SUFFIXES = (".pkl", ".pickle", ".joblib")
-CHECKPOINTS_SINCE = "24.03"
-"""The release whose FIL reads checkpoints of treelite 4."""
 THRESHOLD = 0.5
 
 

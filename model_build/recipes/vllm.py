@@ -1,7 +1,7 @@
 """vllm: a language model for Triton's vLLM backend: its weights, and the arguments of vLLM's engine.
 
 The backend answers a request in parts (a decoupled model), which SageMaker's front end refuses until it is
-told otherwise: from release 25.03 on, SAGEMAKER_TRITON_INFERENCE_TYPE=generate makes it ask for one answer.
+told otherwise: SAGEMAKER_TRITON_INFERENCE_TYPE=generate makes it ask for one answer.
 vLLM is told an absolute path, so such an artifact is for endpoints of one model, whose path is known.
 """
 
@@ -13,24 +13,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from catalog.documents import Document, closest
 from catalog.errors import FileProblem, InvalidFilesError, UsageError
-from catalog.manifests import TensorSpec
 from catalog.models import ModelSpec
 from catalog.recipes import VllmRecipe
 from catalog.targets import Target, release_of
+from catalog.variables import INFERENCE_TYPE, SINCE
 from model_build.archive import is_safe_name
-from model_build.cases import Case
 from model_build.errors import SourceError
 from model_build.progress import Steps
 from model_build.recipes.base import LaidRepository, Workshop
-from model_build.repository.parts import Around, add_vllm_model
+from model_build.repository.language import TEXT_IN, TEXT_OUT, add_vllm_model
+from model_build.repository.parts import Around
 from model_build.sources import wanted_files
 
-GENERATE_SINCE = "25.03"
-"""The release whose SageMaker front end can ask a model that answers in parts."""
 MODEL_ROOT = "/opt/ml/model"
 """Where SageMaker lays the archive of an endpoint with one model."""
 FILLED_IN = ("model", "tokenizer", "revision", "tokenizer_revision", "code_revision", "download_dir")
@@ -54,9 +50,6 @@ _POSITIVE = (
     "tensor_parallel_size",
 )
 
-INPUTS = (TensorSpec(name="text_input", datatype="BYTES", shape=(1,)),)
-OUTPUTS = (TensorSpec(name="text_output", datatype="BYTES", shape=(-1,)),)
-
 
 class VllmModel:
     """The recipe for one model."""
@@ -78,13 +71,10 @@ class VllmModel:
             folder=repository,
             entry=self._model.record.name,
             target=Target(workshop.target.hardware),
-            inputs=INPUTS,
-            outputs=OUTPUTS,
+            inputs=(TEXT_IN,),
+            outputs=(TEXT_OUT,),
             parity=(),
-            cases=[
-                Case(text, {INPUTS[0].name: np.array([text], np.object_)}, {})
-                for text in self._model.record.test_texts
-            ],
+            cases=(),
         )
 
     def _lay(self, repository: Path, workshop: Workshop) -> int:
@@ -104,11 +94,12 @@ class VllmModel:
 def require_generate(targets: Sequence[Target]) -> None:
     """Raise UsageError where no release that is built for can serve such a model; asked before a fetch."""
     releases = [release for target in targets if (release := release_of(str(target)))]
-    old = [release for release in releases if release < GENERATE_SINCE]
+    since = SINCE[INFERENCE_TYPE]
+    old = [release for release in releases if release < since]
     if old and len(old) == len(releases):
         raise UsageError(
             f"SageMaker's front end of Triton {max(old)} refuses models that answer in parts, as vLLM's do",
-            remedy=f"choose Triton {GENERATE_SINCE} or later, with SAGEMAKER_TRITON_INFERENCE_TYPE=generate",
+            remedy=f"choose Triton {since} or later",
         )
 
 

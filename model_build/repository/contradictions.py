@@ -33,10 +33,10 @@ def contradictions(existing: ExistingConfig, wanted: Any) -> Iterator[FileProble
     yield from _check_tensors(existing, "output", wanted.output)
     yield from _check_scheduler(existing, wanted)
     yield from _check_choices(existing, wanted)
+    yield from _check_cache(existing)
     yield from _check_files(existing, wanted)
     yield from _check_parameters(existing, wanted)
     yield from _check_devices(existing, wanted)
-    yield from _check_accelerators(existing, wanted)
 
 
 def _check_identity(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]:
@@ -145,6 +145,15 @@ def _check_scheduler(existing: ExistingConfig, wanted: Any) -> Iterator[FileProb
         )
 
 
+def _check_cache(existing: ExistingConfig) -> Iterator[FileProblem]:
+    if existing.message.response_cache.enable and not existing.model.record.triton.response_cache:
+        yield existing.problem(
+            "the endpoint's server has a cache where model.yaml asks for one",
+            "write `triton: {response_cache: true}` in model.yaml",
+            "response_cache",
+        )
+
+
 def _check_files(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]:
     """Files that the text names are those that the build writes."""
     written = {tensor.name: tensor.label_filename for tensor in wanted.output}
@@ -191,19 +200,6 @@ def _check_devices(existing: ExistingConfig, wanted: Any) -> Iterator[FileProble
                 "write `kind: KIND_AUTO`, or serve the model on an instance type with a GPU",
                 *("instance_group", index),
             )
-
-
-def _check_accelerators(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]:
-    if not wanted.optimization.HasField("execution_accelerators"):
-        return
-    theirs, ours = existing.message.optimization, wanted.optimization
-    if "optimization" in existing.said and theirs.execution_accelerators != ours.execution_accelerators:
-        name = ours.execution_accelerators.cpu_execution_accelerator[0].name
-        yield existing.problem(
-            f"the graph was compared and measured with the accelerator {name!r}, which is not named here",
-            f'add `execution_accelerators {{ cpu_execution_accelerator {{ name: "{name}" }} }}`',
-            "optimization",
-        )
 
 
 def _value(message: Any, place: Sequence[str]) -> Any:

@@ -20,6 +20,7 @@ from catalog.models import ModelSpec
 from catalog.yaml_reading import field_text
 from model_build.repository.config import model_config_schema, parse_config
 from model_build.repository.locating import FieldPlace, field_lines, line_of
+from model_build.repository.scheduling import control_inputs
 
 ADDED = "\n# Added by the build, because the model needs it and nothing above says it.\n"
 
@@ -118,7 +119,7 @@ def _missing(existing: ExistingConfig, wanted: Any) -> Any:
     for key in sorted(set(wanted.parameters) - set(theirs.parameters)):
         missing.parameters[key].CopyFrom(wanted.parameters[key])
     for name in ("input", "output"):
-        known = {tensor.name for tensor in getattr(theirs, name)} | _filled_in(theirs)
+        known = {tensor.name for tensor in getattr(theirs, name)} | filled_in(theirs)
         getattr(missing, name).extend(tensor for tensor in getattr(wanted, name) if tensor.name not in known)
     return missing
 
@@ -128,14 +129,21 @@ def _follows(wanted: Any) -> tuple[str, ...]:
     return ("optimization",) if wanted.optimization.HasField("execution_accelerators") else ()
 
 
-def _filled_in(config: Any) -> set[str]:
-    """Inputs of the graph that Triton makes itself."""
+def filled_in(config: Any) -> set[str]:
+    """Tensors of the model that Triton makes, or keeps from request to request, itself."""
     return {
         *(control.name for control in config.sequence_batching.control_input),
         *(state.input_name for state in config.sequence_batching.state),
         *(state.output_name for state in config.sequence_batching.state),
         *(name for batch_input in config.batch_input for name in batch_input.target_name),
     }
+
+
+def tensors_of_triton(model: Document[ModelSpec]) -> set[str]:
+    """The model's tensors that its callers neither send nor get."""
+    existing = read_existing(model)
+    asked = set(control_inputs(model.record.triton.sequences).values())
+    return asked | (filled_in(existing.message) if existing else set())
 
 
 def is_written(model: Document[ModelSpec], path: FieldPath) -> bool:

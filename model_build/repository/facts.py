@@ -1,4 +1,4 @@
-"""What the configurations of a repository say about how it has to be served and checked."""
+"""What the configurations of a repository say about how it has to be served and asked."""
 
 from __future__ import annotations
 
@@ -12,22 +12,16 @@ from model_build.repository.config import CONFIG_NAME, read_config
 class RepositoryFacts:
     """Of all models in it."""
 
-    decoupled: tuple[str, ...]
-    """Models that answer a request by a stream of any length."""
-    cached: tuple[str, ...]
-    """Models whose answers are to be remembered."""
-    python_processes: int
-    """Processes of Python models, each with shared memory of its own."""
+    keeps_answers: bool
+    """Whether answers of one are to be remembered."""
+    keeps_state: bool
+    """Whether one takes requests in sequences."""
 
 
 def read_facts(repository: Path) -> RepositoryFacts:
     """Read every configuration of a repository whose layout has been checked."""
     configs = [read_config(file) for file in sorted(repository.glob(f"*/{CONFIG_NAME}"))]
-    python = [config for config in configs if config.backend == "python"]
     return RepositoryFacts(
-        decoupled=tuple(c.name for c in configs if c.model_transaction_policy.decoupled),
-        cached=tuple(c.name for c in configs if c.response_cache.enable),
-        python_processes=sum(
-            sum(group.count or 1 for group in config.instance_group) or 1 for config in python
-        ),
+        keeps_answers=any(config.response_cache.enable for config in configs),
+        keeps_state=any(config.HasField("sequence_batching") for config in configs),
     )

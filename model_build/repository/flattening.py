@@ -83,9 +83,12 @@ def copy_parts(member: MemberFolder, repository: Path, needed: Collection[str]) 
 def share_environments(repository: Path) -> dict[str, str]:
     """Keep one of several archives of packages that are the same; the model of each, and whose it uses.
 
-    Triton unpacks an archive once however many models name it, so they also start faster. Its documents
-    leave open what lies outside of a model's folder only for repositories that are not on a disk; on
-    SageMaker they always are, and the check by serving shows that it loads.
+    Triton unpacks an archive once however many models name it, so they also start faster. But the sharing
+    models then name a file outside of their own folders, and the Python backend's documents call what becomes
+    of that undefined: a repository in a bucket is fetched model by model, and the neighbour's file would not
+    be there. SageMaker lays the whole archive on a disk, where the path leads to the file, in both hosting
+    modes. Nothing but trying can prove that for a release, so every such artifact is served in both modes
+    before it is kept.
     """
     first: dict[str, str] = {}
     used: dict[str, str] = {}

@@ -46,11 +46,8 @@ def instance_faults(triton: TritonOptions, target: Target, profiles: int | None 
                     )
 
 
-def optimize(config: Any, triton: TritonOptions, accelerator: str | None) -> None:
-    """What the backend may do with a graph; nothing is written where nothing is asked.
-
-    `accelerator` is what ONNX Runtime hands the graph to on processors.
-    """
+def optimize(config: Any, triton: TritonOptions) -> None:
+    """What the backend may do with a graph; nothing is written where nothing is asked."""
     asked, optimization = triton.optimization, config.optimization
     if asked.graph_level is not None:
         optimization.graph.SetInParent()
@@ -61,8 +58,6 @@ def optimize(config: Any, triton: TritonOptions, accelerator: str | None) -> Non
         for pinned in (optimization.input_pinned_memory, optimization.output_pinned_memory):
             pinned.SetInParent()
             pinned.enable = asked.pinned_memory
-    if accelerator is not None:
-        optimization.execution_accelerators.cpu_execution_accelerator.add(name=accelerator)
 
 
 def choose_versions(config: Any, triton: TritonOptions) -> None:

@@ -21,6 +21,9 @@ from model_build.repository.config import CONFIG_NAME, MODEL_FILES, read_config
 ENSEMBLE_TEXT = re.compile(r'platform:\s*"ensemble"', re.ASCII)
 """What the multi-model front end looks for in the text of a configuration, comments and all."""
 
+VERSION = re.compile(r"[1-9][0-9]{0,17}")
+SEEN_AS_VERSION = re.compile(r"[-+]?[0-9]")
+
 
 def check_layout(repository: Path, *, generates: bool = False) -> str:
     """The folder that both hosting modes load, or LayoutError with everything that is wrong.
@@ -83,15 +86,21 @@ def _faults_of_model(folder: Path, config: Any) -> Iterator[str]:
         yield f"{name}/{CONFIG_NAME} names the model {config.name!r}, not {name!r}"
     if config.backend == "ensemble":
         yield f'{name}/{CONFIG_NAME} says backend: "ensemble"; Triton wants platform: "ensemble"'
-    versions = []
-    for entry in sorted(entry for entry in folder.iterdir() if entry.is_dir()):
-        if entry.name.isdecimal() and not (len(entry.name) > 1 and entry.name.startswith("0")):
-            versions.append(entry)
-        elif entry.name.isdecimal():
-            yield f"{name}/{entry.name}: a version's number has no zero before it"
-    if not any(any(version.iterdir()) for version in versions):
+    folders = sorted(entry for entry in folder.iterdir() if entry.is_dir())
+    versions = [entry for entry in folders if VERSION.fullmatch(entry.name)]
+    for entry in folders:
+        if entry not in versions and SEEN_AS_VERSION.match(entry.name):
+            # Triton reads the number that a name begins with, looks for a folder named by it alone, and ends
+            # where the number is too large.
+            yield f"{name}/{entry.name} is taken for a version, and those are named by plain numbers from 1"
+    filled = [version for version in versions if any(version.iterdir())]
+    if not filled:
         # Packing may lose an empty folder, and without one every model, an ensemble too, is refused.
         yield f"{name} has no numeric version folder with a file in it"
+    for version in versions if filled else ():
+        if version not in filled:
+            # A Python model without its code does not fail: its load never ends.
+            yield f"{name}/{version.name} is an empty version, which would be loaded all the same"
     for version in versions:
         yield from _faults_of_version(version, config)
     yield from _faults_of_policy(name, config, {int(version.name) for version in versions})
@@ -102,7 +111,6 @@ def _faults_of_version(version: Path, config: Any) -> Iterator[str]:
     if wanted is None or config.cc_model_filenames or not any(version.iterdir()):
         return
     if not (version / wanted).exists():
-        # A Python model without its code does not fail: its load never ends.
         yield f"{version.parent.name}/{version.name} has no {wanted}"
 
 

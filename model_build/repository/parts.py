@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +59,8 @@ class Around:
     """The first test input as this model's own tensors, for warm-up requests."""
     environment: bool = True
     """Whether packages lie beside a model in Python."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """What a model in Python is told by its configuration."""
 
 
 ALONE = Around()
@@ -87,7 +88,7 @@ def add_graph_model(
     elif (file := _unusual_file(folder / VERSION, graph.backend)) is not None:
         message.default_model_filename = file
     place_instances(message, triton, gpu=target.hardware != PROCESSOR)
-    optimize(message, triton, graph.accelerator)
+    optimize(message, triton)
     for key, value in {**triton.parameters, **graph.parameters}.items():
         config.set_parameter(message, key, value)
     _finish(message, folder, graph.inputs, triton, around)
@@ -122,34 +123,12 @@ def add_python_model(  # noqa: PLR0913 - what a model has; the last three differ
         tensor.allow_ragged_batch = tensor.name in batching.ragged
     on_gpu = target is not None and target.hardware != PROCESSOR and bool(options.instances)
     place_instances(message, options, gpu=on_gpu)
-    optimize(message, options, None)
-    for key, value in options.parameters.items():
+    optimize(message, options)
+    for key, value in {**options.parameters, **around.parameters}.items():
         config.set_parameter(message, key, value)
     if around.environment:
         config.set_parameter(message, PARAMETER, PARAMETER_VALUE)
     _finish(message, folder, inputs, options, around)
-    return folder / VERSION
-
-
-def add_vllm_model(repository: Path, *, name: str, engine: Mapping[str, Any], around: Around = ALONE) -> Path:
-    """A language model for the vLLM backend, which fills in its tensors itself; returns its version folder.
-
-    It answers a request in parts, so an endpoint serves it with SAGEMAKER_TRITON_INFERENCE_TYPE=generate.
-    """
-    folder = repository / name
-    (folder / VERSION).mkdir(parents=True)
-    text = json.dumps(dict(engine), indent=2, sort_keys=True)
-    (folder / VERSION / "model.json").write_text(text + "\n", encoding="utf-8")
-    triton = TritonOptions() if around.model is None else around.model.record.triton
-    message = config.model_config(name=name, inputs=(), outputs=(), max_batch=0)
-    message.backend = "vllm"
-    message.model_transaction_policy.decoupled = True
-    # vLLM spreads over the GPUs itself, as the engine's arguments say.
-    message.instance_group.add(count=1, kind=config.model_config_schema().ModelInstanceGroup.KIND_MODEL)
-    choose_versions(message, triton)
-    for key, value in triton.parameters.items():
-        config.set_parameter(message, key, value)
-    _write(message, folder, around)
     return folder / VERSION
 
 
@@ -210,11 +189,11 @@ def _finish(
     if triton.warm_up:
         row = None if around.example is None else first_row(around.example, message.max_batch_size)
         add_warm_up(message, folder, inputs, row)
-    _write(message, folder, around)
+    write_model(message, folder, around)
 
 
-def _write(message: Any, folder: Path, around: Around) -> None:
-    """The configuration: the author's own, completed, if there is one."""
+def write_model(message: Any, folder: Path, around: Around) -> None:
+    """Write the configuration: the author's own, completed, if there is one."""
     existing = None if around.model is None else read_existing(around.model)
     if existing is None:
         config.write_config(message, folder)

@@ -26,7 +26,9 @@ FALSE_TRUE: Mapping[str, tuple[str, tuple[Any, Any]]] = MappingProxyType(
     }
 )
 """The types that a yes or no can have, and what it then reads."""
-CORRELATION_TYPES = ("UINT64", "INT64", "UINT32", "INT32", "BYTES")
+CORRELATION_TYPES = ("UINT64", "INT64", "UINT32", "INT32")
+"""Of sequences that are named by texts, releases before 25.02 hand models more than the text, and refuse it
+themselves."""
 
 
 def schedule(config: Any, batching: Batching, sequences: Sequences | None, types: Mapping[str, str]) -> None:
@@ -49,6 +51,25 @@ def callers_inputs(inputs: Sequence[TensorSpec], sequences: Sequences | None) ->
     """The inputs that callers send: all but those that Triton fills in."""
     filled_in = set(control_inputs(sequences).values())
     return tuple(tensor for tensor in inputs if tensor.name not in filled_in)
+
+
+def with_controls(
+    inputs: Sequence[TensorSpec], sequences: Sequences | None, types: Mapping[str, str]
+) -> tuple[TensorSpec, ...]:
+    """A Python model's inputs and those that Triton fills in, which no test input has to bring.
+
+    `types` are those that model.yaml gives to tensors.
+    """
+    known = {tensor.name for tensor in inputs}
+    usual = {"correlation_id": "UINT64"}
+    return (
+        *inputs,
+        *(
+            TensorSpec(name=name, datatype=types.get(name, usual.get(role, "INT32")), shape=(1,))
+            for role, name in control_inputs(sequences).items()
+            if name not in known
+        ),
+    )
 
 
 def control_faults(inputs: Sequence[TensorSpec], sequences: Sequences | None) -> Iterator[Fault]:

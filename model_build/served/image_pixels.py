@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 """Others can start programs, or read other files."""
+MOST_PIXELS = 1 << 26
+"""Of a scaled image: one that is a thousand times as wide as high grows as it is scaled."""
 THREADS = min(4, os.cpu_count() or 1)
 
 
@@ -57,9 +59,11 @@ class TritonPythonModel:
         try:
             with Image.open(io.BytesIO(file), formats=FORMATS) as image:
                 upright = ImageOps.exif_transpose(image).convert("RGB")
+            return prepare(upright, self.preparation)
+        except UnidentifiedImageError:  # whose words name an object in memory
+            return f"IMAGE is none of {', '.join(FORMATS)}"
         except Exception as error:  # every format's decoder raises what it likes
             return f"IMAGE cannot be read as {', '.join(FORMATS)}: {error}"
-        return prepare(upright, self.preparation)
 
 
 def prepare(image: Image.Image, preparation: Mapping[str, Any]) -> np.ndarray:
@@ -69,6 +73,8 @@ def prepare(image: Image.Image, preparation: Mapping[str, Any]) -> np.ndarray:
             image = centre_of(image, *step["crop"])
         else:
             size = step.get("resize") or size_by_shorter(image, step["shorter"])
+            if size[0] * size[1] > MOST_PIXELS:
+                raise ValueError(f"scaled from {image.size} to {size[::-1]} pixels it would fill the memory")
             image = image.resize((size[1], size[0]), resample=preparation["resample"])
     pixels = np.asarray(image).transpose(2, 0, 1)
     scale, mean, deviation = (preparation[name] for name in ("scale", "mean", "deviation"))

@@ -3,9 +3,9 @@
 The configuration says what comes and goes: one input is texts, two are questions and contexts; the outputs
 are some of input_ids, attention_mask, token_type_ids and offsets, each in the type that it has there. Offsets
 are counted in characters, and are (0, 0) for tokens that stand nowhere: special ones, padding, and those of
-the question where there is one. Truncation is spelt out in tokenizer.json beside this file. Callers who send
-texts get a row for each token, so each request is padded by itself; those who send questions do not see
-tokens, and all are padded together.
+the question where there is one. Truncation is spelt out in tokenizer.json beside this file. Where callers see
+tokens, each request is padded by itself; where they do not, the parameter `padding` says `together`, and
+requests of any lengths make one batch for the model behind.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class TritonPythonModel:
         self.tokenizer.no_padding()
         config = json.loads(args["model_config"])
         self.inputs = [tensor["name"] for tensor in config["input"]]
+        self.together = config.get("parameters", {}).get("padding") == {"string_value": "together"}
         self.outputs = {tensor["name"]: TYPES[tensor["data_type"]] for tensor in config["output"]}
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
@@ -47,7 +48,7 @@ class TritonPythonModel:
         lengths = [
             max((len(row) for row in rows), default=0) for rows in encoded if not isinstance(rows, str)
         ]
-        together = max(lengths, default=0) if len(self.inputs) > 1 else None
+        together = max(lengths, default=0) if self.together else None
         return [
             pb_utils.InferenceResponse(error=pb_utils.TritonError(rows))
             if isinstance(rows, str)

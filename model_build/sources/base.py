@@ -96,9 +96,10 @@ def no_weights(names: Sequence[str], source: str, wanted: WantedFiles) -> Source
         return UnsafeWeightsError(
             f"{source}: its weights are {', '.join(pickles)}, a pickle, which can run any code when loaded",
             remedy="in a place you can afford to lose, load the model once and save it again with "
-            "`save_pretrained(folder)`, which writes safetensors; then use file://",
+            "`save_pretrained(folder)`, which writes safetensors; then use file://. If you know who made "
+            "them, `trust: {pickle: <why>}` in model.yaml reads them as they are",
         )
     return SourceError(
         f"{source}: no {' or '.join(wanted.weights)} file there (found: {shown})",
-        remedy="name the folder that holds the weights; a model whose weights are a pickle is not fetched",
+        remedy="name the folder that holds them; weights that are a pickle need `trust: {pickle: <why>}`",
     )

@@ -60,7 +60,9 @@ class WantedFiles:
 
 
 TRANSFORMERS = WantedFiles(
-    (SAFE_WEIGHTS, "*.json", "*.txt", "*.model", "*.jinja"), (SAFE_WEIGHTS,), refused=(f"*/{SAFE_WEIGHTS}",)
+    (SAFE_WEIGHTS, "*.json", "*.txt", "*.model", "*.jinja"),
+    (SAFE_WEIGHTS,),
+    refused=(f"*/{SAFE_WEIGHTS}", f"*/{PICKLED_WEIGHTS}"),
 )
 """Weights that cannot run code, configuration, vocabularies; weights in inner folders are other forms."""
 DATA = WantedFiles(("*",), ("*",), refused=(*PICKLES, CODE))

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catalog import naming
 from stacks.constructs.grants import Grant, Home, use_key_through_s3
 from stacks.served import split_image_uri
-
-_RESULTS = ("models/", naming.BUILD_RECORDS, naming.BUILD_CACHES)
 
 
 def read_source(home: Home, bucket: str, key: str) -> list[Grant]:
@@ -21,19 +18,19 @@ def read_source(home: Home, bucket: str, key: str) -> list[Grant]:
     ]
 
 
-def keep_artifacts(home: Home, bucket: str, key_arn: str) -> list[Grant]:
-    """Read and write artifacts, records of builds, and what builds keep for the next one."""
+def keep_artifacts(home: Home, bucket: str, prefix: str, key_arn: str) -> list[Grant]:
+    """Read and write artifacts, records of builds, and what builds keep for the next one, below a prefix."""
     arn = home.bucket(bucket)
-    objects = [f"{arn}/{prefix}*" for prefix in _RESULTS]
+    objects = f"{arn}/{prefix}*"
     return [
         Grant(
             ["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"],
-            objects,
+            [objects],
             because="an artifact is named by its bytes, which only the build makes; nothing is deleted",
         ),
         # Without it S3 answers "access denied" for what is not there yet.
-        Grant(["s3:ListBucket"], [arn], {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in _RESULTS]}}),
-        *use_key_through_s3(home, ["kms:Decrypt", "kms:GenerateDataKey"], key_arn, [arn, *objects]),
+        Grant(["s3:ListBucket"], [arn], {"StringLike": {"s3:prefix": f"{prefix}*"}}),
+        *use_key_through_s3(home, ["kms:Decrypt", "kms:GenerateDataKey"], key_arn, [arn, objects]),
     ]
 
 

@@ -50,8 +50,6 @@ class BuildTask:
     role: ServiceRole
     buildspec: Mapping[str, Any]
     variables: Mapping[str, str] = field(default_factory=dict)
-    secrets: Mapping[str, str] = field(default_factory=dict)
-    """Variables whose values CodeBuild fetches from Secrets Manager when a build starts."""
 
 
 class BuildProject(Construct):
@@ -87,8 +85,8 @@ class BuildProject(Construct):
                 if machine.fleet
                 else None,
                 environment_variables=[
-                    *_variables("PLAINTEXT", task.variables),
-                    *_variables("SECRETS_MANAGER", task.secrets),
+                    codebuild.CfnProject.EnvironmentVariableProperty(name=name, value=value, type="PLAINTEXT")
+                    for name, value in task.variables.items()
                 ],
             ),
             cache=codebuild.CfnProject.ProjectCacheProperty(type="LOCAL", modes=["LOCAL_DOCKER_LAYER_CACHE"])
@@ -106,12 +104,3 @@ class BuildProject(Construct):
         )
         # A build that starts before its role may do anything fails.
         project.node.add_dependency(task.role.policy)
-
-
-def _variables(
-    kind: str, values: Mapping[str, str]
-) -> list[codebuild.CfnProject.EnvironmentVariableProperty]:
-    return [
-        codebuild.CfnProject.EnvironmentVariableProperty(name=name, value=value, type=kind)
-        for name, value in values.items()
-    ]

@@ -34,10 +34,13 @@ class ImageBuilds(Construct):
         role = ServiceRole(
             self,
             "Role",
-            service="codebuild.amazonaws.com",
+            taken_on_by={
+                "codebuild.amazonaws.com": {
+                    "StringEquals": {"aws:SourceArn": home.arn("codebuild", f"project/{name}")}
+                }
+            },
             description="CodeBuild builds the builder's images with it",
             policy_name="build-images",
-            only_for={"StringEquals": {"aws:SourceArn": home.arn("codebuild", f"project/{name}")}},
         )
         role.allow(
             [

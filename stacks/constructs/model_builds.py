@@ -1,4 +1,4 @@
-"""The projects that build models, one for each kind of machine, and the role that they share."""
+"""The projects that build models, one for each kind of machine."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from constructs import Construct
 
 from catalog.build_images import BuilderImage
 from catalog.builds import CodeBuildMachine
-from stacks.constructs.build_grants import write_build_log
 from stacks.constructs.build_project import BuildMachine, BuildProject, BuildSettings, BuildTask
-from stacks.constructs.grants import Grant, Home
 from stacks.constructs.service_role import ServiceRole
 
 MODEL_BUILDSPEC: Mapping[str, object] = {
@@ -21,17 +19,22 @@ MODEL_BUILDSPEC: Mapping[str, object] = {
     "phases": {
         "build": {
             "commands": [
-                '/opt/builder/bin/python -m model_build --project . --model "$MODEL" --targets "$TARGETS" '
-                '--publish "$BUCKET" --cache "s3://$BUCKET/caches" --job "$JOB" --json-progress'
+                # Whatever home CodeBuild gives it: libraries keep their caches there.
+                "HOME=/home/builder /opt/builder/bin/python -m model_build --project . "
+                '--model "$MODEL" --targets "$TARGETS" '
+                '--publish "$BUCKET" --cache "s3://$BUCKET/models/$MODEL/caches" --job "$JOB" --json-progress'
             ]
         }
     },
 }
-"""Who starts a build gives MODEL, TARGETS and JOB."""
+"""Who starts a build gives MODEL, TARGETS and JOB, and HF_TOKEN where the model needs it."""
 
 
 class ModelBuilds(Construct):
-    """Each build is told its model and what to build it for when it is started."""
+    """Each build is told its model and what to build it for when it is started.
+
+    `role` is that of models which bring no code of their own; others are started with one of theirs.
+    """
 
     def __init__(
         self,
@@ -41,22 +44,10 @@ class ModelBuilds(Construct):
         machines: Sequence[CodeBuildMachine],
         images: Mapping[bool, BuilderImage],
         bucket: str,
-        token_secret: str | None,
-        grants: Sequence[Grant],
+        role: ServiceRole,
         settings: BuildSettings,
     ) -> None:
         super().__init__(scope, construct_id)
-        home = Home.of(self)
-        projects = [home.arn("codebuild", f"project/{machine.project}") for machine in machines]
-        role = ServiceRole(
-            self,
-            "Role",
-            service="codebuild.amazonaws.com",
-            description="CodeBuild builds models with it",
-            policy_name="build-models",
-            only_for={"StringEquals": {"aws:SourceArn": projects}},
-        )
-        role.allow([*grants, write_build_log(home, settings.log_group)])
         cdk.Validations.of(self).acknowledge(
             cdk.Acknowledgment(
                 id="AwsSolutions::AwsSolutions-CB5",
@@ -73,7 +64,6 @@ class ModelBuilds(Construct):
                     role=role,
                     buildspec=MODEL_BUILDSPEC,
                     variables={"BUCKET": bucket},
-                    secrets={"HF_TOKEN": token_secret} if token_secret else {},
                 ),
                 machine=BuildMachine(
                     "LINUX_GPU_CONTAINER" if machine.gpu else "LINUX_CONTAINER",

@@ -9,21 +9,23 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from stacks.constructs.grants import Grant
+from stacks.constructs.grants import Conditions, Grant
 
 
 class ServiceRole(Construct):
-    """It may do what it is granted, and nothing else; `only_for` says on whose behalf it is taken on."""
+    """It may do what it is granted, and nothing else.
+
+    `taken_on_by` are the services that take it on, each with the condition that says on whose behalf.
+    """
 
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
-        service: str,
+        taken_on_by: Mapping[str, Conditions | None],
         description: str,
         policy_name: str,
-        only_for: Mapping[str, Mapping[str, object]] | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         role = iam.CfnRole(
@@ -36,8 +38,9 @@ class ServiceRole(Construct):
                         "Effect": "Allow",
                         "Principal": {"Service": service},
                         "Action": "sts:AssumeRole",
-                        **({"Condition": only_for} if only_for else {}),
+                        **({"Condition": condition} if condition else {}),
                     }
+                    for service, condition in taken_on_by.items()
                 ]
             ),
         )

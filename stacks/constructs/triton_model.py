@@ -18,7 +18,7 @@ from constructs import Construct
 
 from catalog.endpoints import ServingOptions
 from catalog.errors import UsageError
-from catalog.variables import RESERVED, container_variables
+from catalog.variables import RESERVED, Served, container_variables
 from stacks.constructs import grants
 from stacks.constructs.service_role import ServiceRole
 from stacks.constructs.skipped_checks import skip_check
@@ -53,7 +53,7 @@ class TritonModel(Construct):
         self.role = ServiceRole(
             self,
             "Execution",
-            service="sagemaker.amazonaws.com",
+            taken_on_by={"sagemaker.amazonaws.com": None},
             description="SageMaker runs a Triton model with it",
             policy_name="execution",
         )
@@ -97,7 +97,9 @@ def container_environment(data: ModelArchive | ModelShelf, given: Mapping[str, s
             f"environment: {'; '.join(taken)}",
             remedy="leave it out: entry_model names the model, and a ModelShelf makes multi-model mode",
         )
-    return container_variables(given, model=data.entry_model if isinstance(data, ModelArchive) else None)
+    if isinstance(data, ModelShelf):
+        return container_variables(given, Served(keeps_answers=data.keeps_answers))
+    return container_variables(given, Served(data.entry_model, data.keeps_answers, data.generates))
 
 
 def _container(

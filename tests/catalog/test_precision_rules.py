@@ -8,7 +8,6 @@ import pytest
 
 from catalog.documents import load_document
 from catalog.errors import InvalidFilesError
-from catalog.hardware import FAMILIES
 from catalog.loading import load_workspace
 from catalog.models import ModelSpec
 from catalog.releases import RELEASES
@@ -35,19 +34,6 @@ def told(
     except InvalidFilesError as error:
         return [f"{problem.field}: {problem.message} -- {problem.remedy}" for problem in error.problems]
     return []
-
-
-def test_bf16_needs_processors_that_have_it(tmp_path: Path) -> None:
-    (told_once,) = told(tmp_path / "a", "instance_type: ml.c6i.xlarge", "precision: bf16\n")
-    assert told_once == (
-        "endpoints.e.model: 'encoder' computes in bf16, and the processors of ml.c6i.xlarge do not -- "
-        "choose one of the families c7i, m7i, r7i, or another precision"
-    )
-    assert told(tmp_path / "b", "instance_type: ml.c7i.xlarge", "precision: bf16\n") == []
-
-
-def test_families_with_amx() -> None:
-    assert {name for name, family in FAMILIES.items() if family.amx} == {"c7i", "m7i", "r7i"}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +70,13 @@ def test_what_a_releases_tensorrt_does(tmp_path: Path, release: str, model: str,
     problems = told(tmp_path, GPU, model, engine=True, release=release)
     assert len(problems) == (says is not None), problems
     assert says is None or says in problems[0]
+
+
+def test_bf16_is_tensorrts_alone(tmp_path: Path) -> None:
+    (problem,) = told(tmp_path / "a", "instance_type: ml.c7i.xlarge", "precision: bf16\n")
+    assert "only TensorRT computes in bf16" in problem
+    (problem,) = told(tmp_path / "b", "instance_type: ml.g4dn.xlarge", "precision: bf16\n", engine=True)
+    assert "GPUs of compute capability 7.5 do not compute in bf16" in problem
 
 
 def test_older_gpus_do_not_run_what_is_for_ampere_and_later(tmp_path: Path) -> None:

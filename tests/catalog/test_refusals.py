@@ -26,12 +26,12 @@ LIMITS = {
     ),
     "too many variables": (
         f"environment: {{{', '.join(f'OWN_{index}: x' for index in range(98))}}}",
-        "endpoints.e.environment: with the 3 that every container gets these are 101 variables, and "
+        "endpoints.e.environment: with the 5 that every container gets these are 103 variables, and "
         "SageMaker takes 100 -- move some into the model",
     ),
     "too much in all": (
         f"environment: {{{', '.join(f'OWN_{index}: {chr(120) * 1000}' for index in range(33))}}}",
-        "endpoints.e.environment: names and values together take 33,294 bytes, and SageMaker takes 32,768 -- "
+        "endpoints.e.environment: names and values together take 33,401 bytes, and SageMaker takes 32,768 -- "
         "move some into the model",
     ),
 }
@@ -120,7 +120,7 @@ def test_every_fault_of_an_endpoint_is_told_at_once(tmp_path: Path) -> None:
         "instance_type: ml.g5.xlarge, inference_ami: al2-ami-sagemaker-inference-gpu-3-1",
         'environment: {SAGEMAKER_TRITON_LOG_VERBOSE: "2"}',
         "environment: {SAGEMAKER_TRITON_ADDITIONAL_ARGS: --load-model=x}",
-        f"environment: {{{', '.join(f'OWN_{index}: x' for index in range(97))}}}",
+        f"environment: {{{', '.join(f'OWN_{index}: x' for index in range(95))}}}",
         f"environment: {{OWN: {'x' * 1024}}}",
         "components: {memory_mb: 8191, max_copies: 2}",
         "instance_type: ml.g5.xlarge, scaling: {gpu_utilization_percent: 60}",

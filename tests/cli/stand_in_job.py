@@ -3,12 +3,15 @@
 broken      ends with an error in words
 crashing    ends without a word, but for what Python says
 endless     runs until it is told to end, and says in a file that it was
+stubborn    runs on although it was told to end
+killed      is killed, as the kernel does where memory runs out
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import signal
 import sys
 import time
@@ -67,6 +70,12 @@ def main(root: str, model: str, targets: str) -> int:
     if model == "broken":
         tell(event="failed", message="the graph answers otherwise", remedy="mend it", exit_code=1)
         return 1
+    if model == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if model == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        (project.root / "stubborn.txt").write_text(str(os.getpid()))
+        time.sleep(60)
     if model == "crashing":
         raise MemoryError("no room")
     if model == "endless":

@@ -173,40 +173,82 @@ def test_only_the_models_that_are_named_are_built(
     assert started(project) == ["other"]
 
 
-def test_builds_at_once_have_room() -> None:
-    assert 1 <= build_here.most_at_once() <= (os.cpu_count() or 1)
-
-
 COMMAND_LINE = """
 import signal, sys
 from cli import build_here, main
 from tests.cli.test_build import stand_in_command
 build_here._command = stand_in_command
-signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, signal.default_int_handler)
 sys.exit(main.run(sys.argv[1:]))
 """
 
 
-def test_ctrl_c_ends_the_builds_here_and_locks_what_was_done(project: Project) -> None:
-    serve(project, "endless")
+def command_line(project: Project) -> subprocess.Popen[str]:
+    """A build of everything that the environment serves, two at once, as a person starts it."""
     arguments = ["--project", str(project.root), "build", "dev", "--no-publish", "--jobs", "2"]
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-c", COMMAND_LINE, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_the_builds_here_and_locks_what_was_done(
+    project: Project, capsys: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
+    serve(project, "endless")
+    process = command_line(project)
     assert process.stdout is not None
     assert any("building minilm" in line for line in process.stdout)
     wait_for(lambda: "endless" in started(project))
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 1, output
-    assert "stopped by you; what was not finished is not kept" in output
+    assert output.count("stopped by you; what was not finished is not kept") == 1
     assert "Traceback" not in output
     assert (project.root / "ended.txt").read_text() == "told to"
     assert set(load_lock(project.lock_file("dev")).record.models) == {"minilm"}
+    words = explained(capsys, project, "--local").splitlines()
+    assert words[0].startswith("endless for cpu: to build on this machine")
+    assert words[1].startswith("minilm for cpu: up to date")
+
+
+def test_whoever_asks_twice_does_not_wait_and_no_child_lives_on(project: Project) -> None:
+    serve(project, "stubborn")
+    process = command_line(project)
+    mark = project.root / "stubborn.txt"
+    wait_for(lambda: mark.is_file() and mark.read_text())
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=20)
+    assert (process.returncode, "Traceback" in output) == (1, False), output
+    assert not Path(f"/proc/{mark.read_text()}").exists()
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_build_that_is_killed_is_told_of_with_its_name(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve(project, "killed")
+    code, _, err = build(capsys, project, "--no-publish")
+    assert code == 1
+    assert "error: the build of killed was killed\n" in err
+    assert "help: the system does that where memory runs out: build fewer at once (--jobs 1)" in err
+    assert set(load_lock(project.lock_file("dev")).record.models) == {"minilm"}
+
+
+@pytest.mark.parametrize(("gib", "cores", "most"), [(1, 8, 1), (13, 8, 2), (100, 8, 4), (100, 1, 1)])
+def test_as_many_at_once_as_memory_and_processors_allow(
+    monkeypatch: pytest.MonkeyPatch, gib: int, cores: int, most: int
+) -> None:
+    monkeypatch.setattr(build_here, "available_memory", lambda: gib * 2**30)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    assert build_here.most_at_once() == most
 
 
 def wait_for(condition: Any) -> None:

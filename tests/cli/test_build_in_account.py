@@ -77,7 +77,7 @@ class Watched:
         prefix = f"models/minilm/{manifest['digest']}"
         self.s3.put_object(Bucket=bucket, Key=f"{prefix}/manifest.json", Body=json.dumps(manifest))
         record = json.dumps({"digest": manifest["digest"]})
-        self.s3.put_object(Bucket=bucket, Key=f"builds/{job}.json", Body=record)
+        self.s3.put_object(Bucket=bucket, Key=f"models/minilm/builds/{job}.json", Body=record)
         self.codebuild.end(build_id, "SUCCEEDED")
         return hashlib.sha256(content).hexdigest()
 

@@ -41,7 +41,7 @@ def framework_answers(site: Site, texts: tuple[str, ...]) -> np.ndarray:
     source = fetch_source(
         model.record.source, model_folder=model.file.parent, cache_dir=site.project.cache_dir
     )
-    framework = TextFramework(source=source, recipe=model.record.recipe, trust_remote_code=False)
+    framework = TextFramework(source=source, recipe=model.record.recipe)
     return framework.answer(framework.tokenize(texts))["embedding"]
 
 

@@ -35,7 +35,7 @@ def tiny_graph(
 ) -> ExportedGraph:
     from model_build.exporters.text_framework import TextFramework
 
-    framework = TextFramework(source=tiny_source, recipe=tiny_recipe, trust_remote_code=False)
+    framework = TextFramework(source=tiny_source, recipe=tiny_recipe)
     return framework.export(tmp_path_factory.mktemp("graph") / "1")
 
 

@@ -77,6 +77,39 @@ def lookup(folder: Path) -> ExportedGraph:
     )
 
 
+def transposed(folder: Path) -> ExportedGraph:
+    """Two layers whose weights stand the other way round, with their shapes noted."""
+    random = np.random.default_rng(9)
+    weights = {
+        "w1": random.normal(size=(32, 6)),
+        "b1": random.normal(size=32),
+        "w2": random.normal(size=(3, 32)),
+    }
+    nodes = [
+        helper.make_node("Gemm", ["x", "w1", "b1"], ["h"], name="first", transB=1),
+        helper.make_node("Tanh", ["h"], ["t"], name="bend"),
+        helper.make_node("Gemm", ["t", "w2"], ["y"], name="second", transB=1),
+    ]
+    graph = _save(folder, nodes, weights, {"x": (FLOAT, (6,))}, {"y": (FLOAT, (3,))})
+    model = onnx.load(graph.file)
+    for tensor in model.graph.initializer:
+        value = helper.make_tensor_value_info(tensor.name, FLOAT, tensor.dims)
+        model.graph.value_info.append(value)
+    onnx.save(model, graph.file)
+    return graph
+
+
+def normalised(folder: Path, *, kind: str = "Identity", opset: int = 18) -> ExportedGraph:
+    """Rows scaled to length 1, as opset 18 writes it, and a step of some kind behind."""
+    nodes = [
+        helper.make_node("ReduceL2", ["x", "axes"], ["length"], name="length", keepdims=1),
+        helper.make_node("Div", ["x", "length"], ["scaled"], name="scale"),
+        helper.make_node(kind, ["scaled"], ["y"], name="last"),
+    ]
+    axes = {"axes": np.array([1], dtype=np.int64)}
+    return _save(folder, nodes, axes, {"x": (FLOAT, (6,))}, {"y": (FLOAT, (6,))}, opset=opset)
+
+
 def answered(graph: ExportedGraph, *, batches: tuple[int, ...] = (1, 3), sizes: int = 5) -> list[Case]:
     """Cases with the graph's own answers for random inputs."""
     random = np.random.default_rng(6)
@@ -108,7 +141,10 @@ def _save(
         "tiny",
         [_value(name, *tensor) for name, tensor in inputs.items()],
         [_value(name, *tensor) for name, tensor in outputs.items()],
-        [numpy_helper.from_array(array.astype(np.float32), name) for name, array in weights.items()],
+        [
+            numpy_helper.from_array(array.astype(np.float32) if array.dtype == float else array, name)
+            for name, array in weights.items()
+        ],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     folder.mkdir(parents=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ def load_served(
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
     data_type: str = "TYPE_INT64",
+    parameters: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
     """The model of model_build/served/<name>.py, started in version 1 of a folder."""
     backend = ModuleType("triton_python_backend_utils")
@@ -38,6 +39,7 @@ def load_served(
     config = {
         "input": [{"name": tensor} for tensor in inputs],
         "output": [{"name": tensor, "data_type": data_type} for tensor in outputs],
+        "parameters": {name: {"string_value": value} for name, value in parameters.items()},
     }
     served.initialize(
         {"model_repository": str(repository), "model_version": "1", "model_config": json.dumps(config)}

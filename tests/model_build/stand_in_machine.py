@@ -13,10 +13,11 @@ import pytest
 
 from catalog.releases import RELEASES
 from model_build import serving_check
+from model_build.archive import PackedArchive
 from model_build.engines import machine
 
 STAND_IN = Path(__file__).with_name("stand_in_trtexec.py")
-PACKAGE_NUMBERS = {"10.4.0": 26}
+PACKAGE_NUMBERS = {"8.6.1": 6, "10.0.1": 6, "10.4.0": 26, "10.9.0": 34, "10.13.3": 9, "10.16.0": 72}
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,12 @@ def pretend_server(home: Path, server: Path, monkeypatch: pytest.MonkeyPatch, *,
     backend.mkdir()
     shutil.copyfile(STAND_IN.with_name("stand_in_tensorrt.py"), backend / "model.py")
     (backend / "capability").write_text(capability)
-    real = serving_check.unpack
+    real = serving_check.unpack_own
 
-    def unpack_for_the_processor(archive: Path, folder: Path, **limits: int) -> None:
-        real(archive, folder, **limits)
+    def unpack_for_the_processor(packed: PackedArchive, folder: Path) -> None:
+        real(packed, folder)
         for config in folder.glob("*/config.pbtxt"):
             config.write_text(config.read_text().replace("KIND_GPU", "KIND_CPU"))
 
-    monkeypatch.setattr(serving_check, "unpack", unpack_for_the_processor)
+    monkeypatch.setattr(serving_check, "unpack_own", unpack_for_the_processor)
     return home

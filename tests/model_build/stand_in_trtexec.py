@@ -2,7 +2,12 @@
 """Plays NVIDIA's trtexec: as strict about its flags, and its plans hold the graph that they were made of.
 
 Beside it lies `stand_in.json` with the version it plays and the GPU; it writes each command line into
-`commands.jsonl` there. Flags and rules were read from samples/common/sampleOptions.cpp of NVIDIA/TensorRT.
+`commands.jsonl` there. Flags, rules and what is printed were read from samples/common/sampleOptions.cpp,
+sampleEngines.cpp, logging.h and samples/trtexec/trtexec.cpp of NVIDIA/TensorRT, branches release/8.6, 10.0,
+10.4, 10.9, 10.13.3 and 10.16; how 8.6 reads graphs, from builtin_op_importers.cpp of onnx/onnx-tensorrt.
+
+It is stricter in two things, which nobody should rely on: a flag takes no value that it does not need, and
+the three shapes of a profile stand together (trtexec would take those that are there for the others).
 """
 
 from __future__ import annotations
@@ -14,6 +19,14 @@ from pathlib import Path
 HOME = Path(sys.argv[0]).absolute().parent
 MAGIC = b"stand-in plan\n"
 CACHE_MAGIC = "timings of "
+BUILD_IN_BANNER = (10, 4)
+"""From here on the build number follows the version; that of 10.0 is not there."""
+AXES_UNREAD = [
+    *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"),
+    *("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
+]
+"""Steps whose second input the parser of TensorRT 8.6 does not look at."""
+HELP = [f"  --option{number}  Explanation" for number in range(40)]
 
 ALWAYS = [
     "onnx",
@@ -55,6 +68,7 @@ UNTIL_8 = [
     "deploy",
     "minTiming",
     "heuristic",
+    "nvtxMode",
 ]
 SINCE = {
     "bf16": (10, 0),
@@ -94,59 +108,113 @@ VALUED = [
 ]
 
 
+class RefusedError(Exception):
+    """What trtexec would not do, in its words where it has some."""
+
+
 def main() -> None:
     stand_in = json.loads((HOME / "stand_in.json").read_text())
     version = tuple(stand_in["version"])
     with (HOME / "commands.jsonl").open("a") as log:
         log.write(json.dumps(sys.argv[1:]) + "\n")
+    print(f"{banner('RUNNING', version)} # {' '.join(sys.argv)}", flush=True)
+    options = [argument.removeprefix("--").partition("=")[::2] for argument in sys.argv[1:]]
+    try:
+        check(options, version)
+        work(dict(options), version, stand_in["capability"])
+    except RefusedError as error:
+        # 8.6 explains itself after the error, later versions before it.
+        lines = [say("E", str(error)), *HELP] if version < (10,) else [*HELP, say("E", str(error))]
+        print("\n".join(lines), banner("FAILED", version), sep="\n", flush=True)
+        sys.exit(1)
+    print(banner("PASSED", version))
+
+
+def banner(state: str, version: tuple[int, ...]) -> str:
     major, minor, patch = version[:3]
     number = major * 10_000 + minor * 100 + patch if major >= 10 else major * 1000 + minor * 100 + patch
-    print(f"&&&& RUNNING TensorRT.trtexec [TensorRT v{number}] # {' '.join(sys.argv)}", flush=True)
-    options = [argument.removeprefix("--").partition("=")[::2] for argument in sys.argv[1:]]
-    check(options, version)
-    named = dict(options)
+    build = f" [b{version[3]}]" if version >= BUILD_IN_BANNER else ""
+    return f"&&&& {state} TensorRT.trtexec [TensorRT v{number}]{build}"
+
+
+def say(severity: str, text: str) -> str:
+    return f"[11/21/2024-12:00:00] [{severity}] {text}"
+
+
+def work(named: dict[str, str], version: tuple[int, ...], capability: str) -> None:
+    print(say("I", "=== Device Information ==="))
+    print(say("I", f"Compute Capability: {capability}"))
     if "getPlanVersionOnly" in named:
         told = json.loads(Path(named["loadEngine"]).read_bytes().removeprefix(MAGIC).split(b"\n", 1)[0])
-        print(f"[I] Plan was created with TensorRT version {told['tensorrt']}")
+        print(say("I", f"Plan was created with TensorRT version {told['tensorrt']}"))
         return
-    print(f"[I] Compute Capability: {stand_in['capability']}")
-    use_timing_cache(named, stand_in["capability"])
+    use_timing_cache(named, capability)
     graph = Path(named["onnx"])
     plan = {"tensorrt": ".".join(map(str, version)), "files": [], "flags": sys.argv[1:]}
     parts = []
     for file in sorted(graph.parent.iterdir()):
-        plan["files"].append([file.name, file.stat().st_size])
-        parts.append(file.read_bytes())
+        content = parsed(file, named, version) if file == graph else file.read_bytes()
+        plan["files"].append([file.name, len(content)])
+        parts.append(content)
     Path(named["saveEngine"]).write_bytes(MAGIC + json.dumps(plan).encode() + b"\n" + b"".join(parts))
-    print("&&&& PASSED TensorRT.trtexec")
 
 
-def fail(message: str) -> None:
-    print(f"[E] {message}\n&&&& FAILED TensorRT.trtexec", flush=True)
-    sys.exit(1)
+def parsed(file: Path, named: dict[str, str], version: tuple[int, ...]) -> bytes:
+    """The graph as this version understands it."""
+    import onnx  # only engines of real graphs need it, and importing takes its time
+
+    model = onnx.load(file, load_external_data=False)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    check_shapes(named, inputs)
+    if version >= (10,):
+        return file.read_bytes()
+    for value in (*inputs, *model.graph.output):
+        if value.type.tensor_type.elem_type == onnx.TensorProto.INT64:
+            raise RefusedError(f"stand-in: {value.name} would be of 32 bits in the engine")
+    for node in model.graph.node:
+        if node.op_type in AXES_UNREAD:
+            del node.input[1:]
+    return model.SerializeToString()
+
+
+def check_shapes(named: dict[str, str], inputs: list) -> None:
+    shaped = {item.rpartition(":")[0].strip("'") for item in named.get("optShapes", "").split(",")} - {""}
+    for name in shaped - {value.name for value in inputs}:
+        raise RefusedError(
+            f'Cannot find input tensor with name "{name}" in the network inputs! '
+            "Please make sure the input tensor names are correct."
+        )
+    varying = {
+        value.name
+        for value in inputs
+        if any(not size.HasField("dim_value") for size in value.type.tensor_type.shape.dim)
+    }
+    if shaped and not varying:
+        raise RefusedError(
+            "Static model does not take explicit shapes since the shape of inference tensors ..."
+        )
+    if varying - shaped:
+        raise RefusedError(f"stand-in: {', '.join(sorted(varying - shaped))} would get the size 1")
 
 
 def check(options: list[tuple[str, str]], version: tuple[int, ...]) -> None:
     for name, value in options:
         if not known(name, version):
-            fail(f"Unknown option: --{name}")
+            raise RefusedError(f"Unknown option: --{name}")
         if (name in VALUED) != bool(value):
-            fail(f"--{name} {'needs' if name in VALUED else 'takes no'} value")
+            raise RefusedError(f"--{name} {'needs' if name in VALUED else 'takes no'} value")
     named = dict(options)
-    given = [name for name, _ in options]
     check_values(named, version)
-    if "profile" in named:
-        check_profiles(options)
-    elif any(given.count(f"{which}Shapes") > 1 for which in ("min", "opt", "max")):
-        fail("Multiple --minShapes/--optShapes/--maxShapes without --profile are not allowed.")
-    if len({f"{which}Shapes" in named for which in ("min", "opt", "max")}) > 1:
-        fail("minShapes, optShapes and maxShapes belong together")
+    check_profiles(options)
     if "fp8" in named and "int8" in named:
-        fail("Invalid usage, fp8 and int8 aren't allowed to be enabled together.")
+        raise RefusedError("Invalid usage, fp8 and int8 aren't allowed to be enabled together.")
     if "best" in named and "stronglyTyped" in named:
-        fail("--best and --stronglyTyped cannot be both set.")
+        raise RefusedError("--best and --stronglyTyped cannot be both set.")
+    if {"loadEngine", "saveEngine"} <= named.keys():
+        raise RefusedError("Incompatible load and save engine options selected")
     if "loadEngine" not in named and not {"onnx", "saveEngine"} <= named.keys():
-        fail("Model missing or format not recognized")
+        raise RefusedError("Model missing or format not recognized")
 
 
 def known(name: str, version: tuple[int, ...]) -> bool:
@@ -160,31 +228,41 @@ def known(name: str, version: tuple[int, ...]) -> bool:
 def check_values(named: dict[str, str], version: tuple[int, ...]) -> None:
     levels = ["none", "ampere+"] + (["samecomputecapability"] if version >= (10, 9) else [])
     if named.get("hardwareCompatibilityLevel", "none").lower() not in levels:
-        fail(f"Unknown hardwareCompatibilityLevel: {named['hardwareCompatibilityLevel']}.")
+        raise RefusedError(f"Unknown hardwareCompatibilityLevel: {named['hardwareCompatibilityLevel']}.")
     pool = named.get("memPoolSize")
     if pool is not None:
         name, _, size = pool.partition(":")
-        digits = size if version < (10,) else size.rstrip("BKMG")
+        # 10.0 takes a suffix, and then counts mebibytes of what it stands for.
+        digits = size if version < (10, 1) else size.rstrip("BKMG")
         if name != "workspace" or not digits.isdigit():
-            fail("conversion failure: failed to parse --memPoolSize.")
-    if named.get("builderOptimizationLevel", "3") not in "012345":
-        fail("builderOptimizationLevel is between 0 and 5")
+            raise RefusedError("conversion failure: failed to parse --memPoolSize.")
+    if named.get("builderOptimizationLevel", "3") not in list("012345"):
+        raise RefusedError("builderOptimizationLevel is between 0 and 5")
     for which in ("min", "opt", "max"):
         for item in filter(None, named.get(f"{which}Shapes", "").split(",")):
             name, _, sizes = item.rpartition(":")
             if not name or not all(size.isdigit() for size in sizes.split("x")):
-                fail(f"failed to parse {item}")
+                raise RefusedError(f"failed to parse {item}")
 
 
 def check_profiles(options: list[tuple[str, str]]) -> None:
-    """Each number once and in order, its three shapes right behind it."""
+    """Each number once and in order, its three shapes right behind it; or three shapes without a number."""
     names = [name for name, _ in options]
+    if "profile" not in names:
+        counts = {names.count(f"{which}Shapes") for which in ("min", "opt", "max")}
+        if max(counts) > 1:
+            raise RefusedError(
+                "Multiple --minShapes/--optShapes/--maxShapes without --profile are not allowed."
+            )
+        if len(counts) > 1:
+            raise RefusedError("minShapes, optShapes and maxShapes belong together")
+        return
     places = [place for place, name in enumerate(names) if name == "profile"]
     if [options[place][1] for place in places] != [str(number) for number in range(len(places))]:
-        fail("Found invalid or missing shape spec at a profile index.")
+        raise RefusedError("Found invalid or missing shape spec at a profile index.")
     for place in places:
         if set(names[place + 1 : place + 4]) != {"minShapes", "optShapes", "maxShapes"}:
-            fail("Found invalid or missing shape spec at a profile index.")
+            raise RefusedError("Found invalid or missing shape spec at a profile index.")
 
 
 def use_timing_cache(named: dict[str, str], capability: str) -> None:
@@ -193,10 +271,10 @@ def use_timing_cache(named: dict[str, str], capability: str) -> None:
         return
     if file.exists():
         if file.read_text(errors="replace") != CACHE_MAGIC + capability:
-            fail("Failed to set the timing cache")
-        print("[I] Loaded the timing cache")
+            raise RefusedError("Failed to set the timing cache")
+        print(say("I", f"Loaded {file.stat().st_size} bytes of timing cache from {file}"))
     else:
-        print(f"[W] Could not read timing cache from: {file}. A new timing cache will be generated.")
+        print(say("W", f"Could not read timing cache from: {file}. A new timing cache will be generated."))
     file.write_text(CACHE_MAGIC + capability)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from model_build import archive
-from model_build.archive import is_safe_name, pack, sha256_of, unpack
+from model_build.archive import is_safe_name, pack, sha256_of, unpack, unpack_own
 from model_build.errors import ArchiveError
 
 
@@ -62,6 +62,46 @@ def test_unsafe_names_are_not_packed(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["../x", "/x", "a/../b", "", ".", "a//b", "a/"])
 def test_unsafe_paths(name: str) -> None:
     assert not is_safe_name(name)
+
+
+@pytest.mark.parametrize("change", ["shorter", "longer", "gone"])
+def test_a_file_that_changes_while_it_is_packed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Whoever writes there does so between a look at the file and its reading."""
+    file = fill(tmp_path / "in", ["m/x"]) / "m/x"
+    look, add = os.fstat, archive._add
+
+    def look_and_change(number: int) -> os.stat_result:
+        seen = look(number)
+        os.truncate(file, 100 if change == "shorter" else 1_000_000)
+        return seen
+
+    def add_what_is_gone(tar: tarfile.TarFile, folder: Path, path: Path) -> object:
+        if path == file:
+            path.unlink()
+        return add(tar, folder, path)
+
+    if change == "gone":
+        monkeypatch.setattr(archive, "_add", add_what_is_gone)
+    else:
+        monkeypatch.setattr(archive.os, "fstat", look_and_change)
+    with pytest.raises(ArchiveError, match="m/x changed while it was packed"):
+        pack(tmp_path / "in", tmp_path / "a.tar.gz")
+
+
+def test_more_files_than_usual_are_unpacked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "USUAL_MEMBERS", 2)
+    packed = pack(fill(tmp_path / "in", [f"m/{number}/x" for number in range(9)]), tmp_path / "a.tar.gz")
+    unpack_own(packed, tmp_path / "out")
+    with pytest.raises(ArchiveError, match="more than 2 files and folders"):
+        unpack(packed.file, tmp_path / "again", limit_bytes=packed.unpacked_bytes, limit_members=2)
+
+
+def test_folders_within_folders_without_end_are_refused(tmp_path: Path) -> None:
+    file = several(tmp_path / "h.tar.gz", ("a/" * 3000 + "x", b"1"))
+    with pytest.raises(ArchiveError, match="not safe to unpack"):
+        unpack(file, tmp_path / "out", limit_bytes=10)
 
 
 def test_links_are_not_packed(tmp_path: Path) -> None:
@@ -175,3 +215,20 @@ def test_damaged_archives_are_refused(tmp_path: Path, damage: str) -> None:
     packed.file.write_bytes({"cut": bytes(data[:-200]), "flip": bytes(data), "text": b"no archive"}[damage])
     with pytest.raises(ArchiveError, match="cannot be unpacked"):
         unpack(packed.file, tmp_path / "out", limit_bytes=packed.unpacked_bytes)
+
+
+def test_unpacking_needs_no_recent_python_and_keeps_no_owner_and_no_odd_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Python of Ubuntu 22.04 knows no filters: `extract` refuses the word there."""
+    member = tarfile.TarInfo("model/run.sh")
+    member.mode, member.uid = 0o6777, 12345
+    file = hostile(tmp_path / "model.tar.gz", member, b"echo")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise TypeError("unexpected keyword argument 'filter'")
+
+    monkeypatch.setattr(tarfile.TarFile, "extract", refuse)
+    unpack(file, tmp_path / "out", limit_bytes=100)
+    found = (tmp_path / "out" / "model" / "run.sh").stat()
+    assert (found.st_mode & 0o7777, found.st_uid) == (0o755, os.getuid())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,13 +20,15 @@ from tests.model_build.tiny import TEXTS
 TARGET = "sm86-24.09"
 
 
-def engine_model(folder: Path, source: Path, *, extra: str = "") -> Document[ModelSpec]:
+def engine_model(
+    folder: Path, source: Path, *, extra: str = "", recipe: str = "text-embedding, input: tokens"
+) -> Document[ModelSpec]:
     folder.mkdir(parents=True)
     texts = "".join(f"  - {text}\n" for text in TEXTS)
     file = folder / "model.yaml"
     file.write_text(
         f"name: tiny\ndescription: Tiny.\nsource: file://{source}\n"
-        "recipe: {kind: text-embedding, input: tokens, max_length: 24, format: tensorrt}\n"
+        f"recipe: {{kind: {recipe}, max_length: 24, format: tensorrt}}\n"
         f"batching: {{max_batch: 4}}\ntest_inputs:\n{texts}{extra}"
     )
     return load_document(file, ModelSpec)
@@ -77,3 +80,31 @@ def test_an_engine_is_built_served_and_kept(
         "--maxShapes=attention_mask:4x24,input_ids:4x24",
     ]
     assert build_model(model=model, folders=folders, targets=[TARGET]).reused
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("release", "wide", "extra"),
+    [("24.09", "INT64", "tensorrt: {version_compatible: true}\n"), ("24.03", "INT32", "precision: fp16\n")],
+)
+def test_texts_are_served_by_engines_of_any_version(
+    release: str,
+    wide: str,
+    extra: str,
+    tmp_path: Path,
+    tiny_folder: Path,
+    folders: BuildFolders,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The tokenizer gives the integers that the engine takes, and the server trusts what it has to."""
+    pretend_machine(tmp_path / "machine", monkeypatch, release=release, capability="8.6")
+    home = pretend_server(tmp_path / "server", folders.server, monkeypatch, capability="8.6")
+    model = engine_model(tmp_path / "model", tiny_folder, extra=extra, recipe="text-embedding")
+    folders = replace(folders, server=home)
+    manifest = build_model(model=model, folders=folders, targets=[f"sm86-{release}"]).manifest
+    assert [tensor.name for tensor in manifest.inputs] == ["TEXT"]
+    assert [report.stage for report in manifest.parity] == ["graph", "served"]
+    with tarfile.open(next(folders.artifacts.rglob("model.tar.gz"))) as archive:
+        files = {name: archive.extractfile(f"{name}/config.pbtxt") for name in ("model", "tokenizer")}
+        configs = {name: file.read().decode() for name, file in files.items() if file}
+    assert configs["model"].count(f"TYPE_{wide}") == configs["tokenizer"].count(f"TYPE_{wide}") == 2

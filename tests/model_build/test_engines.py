@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from catalog.models import ModelSpec
 from catalog.releases import RELEASES
 from catalog.targets import parse_target
 from catalog.tensorrt import Profile, Range, Shapes, TensorRT
+from catalog.tensorrt_rules import EXPLICIT_PROFILES, tensorrt_faults
 from model_build.engines import machine
 from model_build.engines.build import EngineBuilder
 from model_build.engines.profiles import profile_shapes
@@ -29,7 +32,8 @@ from model_build.graphs.records import ExportedGraph, SettledGraph
 from model_build.progress import Progress, Steps
 from model_build.recipes.base import Workshop
 from model_build.sources import FetchedSource
-from tests.model_build.graphs_to_try import answered, lookup, perceptron
+from tests.model_build import stand_in_trtexec
+from tests.model_build.graphs_to_try import answered, lookup, normalised, perceptron
 from tests.model_build.stand_in_machine import Machine, pretend_machine
 
 SHAPES = ProfileShapes({"ids": [1, 1]}, {"ids": [4, 12]}, {"ids": [4, 24]})
@@ -102,22 +106,54 @@ def order(version: tuple[int, ...], **more: Any) -> EngineOrder:
 @pytest.mark.parametrize("release", list(RELEASES))
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16", "int8"])
 @pytest.mark.parametrize("portability", ["exact", "same-capability", "ampere-plus"])
+@pytest.mark.parametrize("profiles", [1, 2])
 def test_every_release_takes_the_flags_that_the_rules_let_through(
-    release: str, precision: str, portability: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    release: str, precision: str, portability: str, profiles: int
 ) -> None:
-    from catalog.tensorrt_rules import tensorrt_faults
+    version = RELEASES[release].tensorrt_version
 
     options = TensorRT.model_validate(
         {"portability": portability, "workspace_mib": 512, "version_compatible": True, "builder_level": 4}
     )
-    here = pretend_machine(tmp_path, monkeypatch, release=release, capability="8.6")
-    graph = tmp_path / "graph" / "model.onnx"
-    graph.parent.mkdir()
-    graph.write_bytes(b"graph")
-    wanted = order(RELEASES[release].tensorrt_version, graph=graph, precision=precision, options=options)
-    fits = not list(tensorrt_faults(options, precision, RELEASES[release]))  # type: ignore[arg-type]
-    done = here.run(wanted.command(here.trtexec, plan=tmp_path / "plan", timing_cache=tmp_path / "cache"))
-    assert (done.returncode == 0) is fits, done.stdout
+    faults = tensorrt_faults(options, precision, RELEASES[release])  # type: ignore[arg-type]
+    shapes = [SHAPES, LONG][:profiles]
+    refused = bool(list(faults)) or (profiles > 1 and version < EXPLICIT_PROFILES)
+    # Built as they would be of a version that knows everything: what is too new for the real one, it refuses.
+    wanted = order((10, 16, 0), precision=precision, options=options, profiles=shapes)
+    command = wanted.command(Path("trtexec"), plan=Path("plan"), timing_cache=Path("cache"))
+    words = [word.removeprefix("--").partition("=")[::2] for word in command[1:]]
+    with pytest.raises(stand_in_trtexec.RefusedError) if refused else nullcontext():
+        stand_in_trtexec.check(words, version)  # type: ignore[arg-type] # pairs, by their form
+    if not refused:
+        assert order(version, precision=precision, options=options, profiles=shapes).flags() == wanted.flags()
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ((8, 6, 1), ["--profile=0"]),
+        ((8, 6, 1), ["--bf16"]),
+        ((8, 6, 1), ["--getPlanVersionOnly"]),
+        ((8, 6, 1), ["--memPoolSize=workspace:1024M"]),
+        ((10, 0, 1), ["--memPoolSize=workspace:1024M"]),
+        ((10, 4, 0), ["--hardwareCompatibilityLevel=sameComputeCapability"]),
+        ((10, 4, 0), ["--workspace=1024"]),
+        ((10, 4, 0), ["--buildOnly"]),
+        ((10, 4, 0), ["--minShapes=a:1", "--minShapes=a:2", "--optShapes=a:2", "--maxShapes=a:2"]),
+        ((10, 4, 0), ["--profile=1", "--minShapes=a:1", "--optShapes=a:2", "--maxShapes=a:2"]),
+        ((10, 4, 0), ["--loadEngine=other"]),
+        ((10, 4, 0), ["--int8", "--fp8"]),
+        ((10, 4, 0), ["--builderOptimizationLevel=6"]),
+        ((10, 4, 0), ["--cachefile=x"]),
+        ((11, 0, 0), ["--fp16"]),
+    ],
+)
+def test_the_stand_in_refuses_what_trtexec_would(version: tuple[int, ...], words: list[str]) -> None:
+    good = ["--onnx=graph", "--saveEngine=plan", "--skipInference"]
+    pairs = [word.removeprefix("--").partition("=")[::2] for word in (*good, *words)]
+    stand_in_trtexec.check(pairs[: len(good)], version)  # type: ignore[arg-type] # as above
+    with pytest.raises(stand_in_trtexec.RefusedError):
+        stand_in_trtexec.check(pairs, version)  # type: ignore[arg-type] # as above
 
 
 def test_the_command_line_of_one_profile() -> None:
@@ -174,6 +210,7 @@ def test_names_that_trtexec_would_misread() -> None:
         ("&&&& RUNNING TensorRT.trtexec [TensorRT v8601] # trtexec", (8, 6, 1)),
         ("&&&& RUNNING TensorRT.trtexec [TensorRT v100001] # trtexec", (10, 0, 1)),
         ("&&&& RUNNING TensorRT.trtexec [TensorRT v101303] [b9] # trtexec", (10, 13, 3)),
+        ("[11/21/2024-12:00:00] [I] Selected Device: NVIDIA A10G", None),
         ("[I] Selected Device: NVIDIA A10G", None),
     ],
 )
@@ -219,7 +256,7 @@ def test_an_engine_from_graph_to_folder(
     assert "--maxShapes=ids:4x24" in built
     assert asked[-1] == "--getPlanVersionOnly"
     lines = [event.detail for event in told if event.state == "running"]
-    assert lines[0].startswith("&&&& RUNNING TensorRT.trtexec [TensorRT v100400]")
+    assert lines[0].startswith("&&&& RUNNING TensorRT.trtexec [TensorRT v100400] [b26] #")
 
 
 def test_the_same_order_gives_the_same_engine_without_building_again(
@@ -243,6 +280,41 @@ def test_integers_of_64_bits_become_32_before_tensorrt_10(
     assert settled.tensorrt == "8.6.3"
     model = onnx.load(tmp_path / "graph-int32" / "model.onnx")
     assert [value.name for value in (*model.graph.input, *model.graph.output)] == ["ids", "states", "same"]
+
+
+def test_operators_that_tensorrt_8_misreads_are_written_as_it_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., SettledGraph]
+) -> None:
+    here = pretend_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
+    graph = normalised(tmp_path / "graph")
+    settle(graph, target="sm86-24.03")
+    given = Path(next(word for word in here.commands()[0] if "--onnx=" in word).removeprefix("--onnx="))
+    model = onnx.load(given)
+    assert model.opset_import[0].version == 17
+    (length,) = (node for node in model.graph.node if node.op_type == "ReduceL2")
+    assert len(length.input) == 1
+    assert next(attribute.ints for attribute in length.attribute if attribute.name == "axes") == [1]
+    assert onnx.load(graph.file).opset_import[0].version == 18
+
+
+def test_operators_that_tensorrt_8_does_not_have_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., SettledGraph]
+) -> None:
+    pretend_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
+    with pytest.raises(EngineError, match=r"up to opset 17, and the graph of opset 18 cannot") as caught:
+        settle(normalised(tmp_path / "graph", kind="Mish"), target="sm86-24.03")
+    assert caught.value.remedy is not None
+    assert "triton_release from 24.05" in caught.value.remedy
+
+
+def test_types_that_engines_do_not_have_are_refused(
+    tmp_path: Path, machine_here: Machine, settle: Callable[..., SettledGraph]
+) -> None:
+    graph = perceptron(tmp_path / "graph")
+    (x,) = graph.inputs
+    wide = replace(graph, inputs=(x.model_copy(update={"datatype": "FP64"}),))
+    with pytest.raises(EngineError, match=r"TensorRT 10\.4\.0 have no tensors of the types of x \(FP64\)"):
+        settle(wide)
 
 
 def test_int8_is_spelt_out_in_the_graph(
@@ -284,6 +356,18 @@ def test_what_trtexec_refuses_is_shown_with_the_command(
     assert f"{machine_here.trtexec} --onnx={graph.file}" in caught.value.message
 
 
+@pytest.mark.parametrize("release", ["24.03", "24.09"])
+def test_an_error_is_shown_and_not_the_help_behind_it(
+    release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = pretend_machine(tmp_path / "machine", monkeypatch, release=release, capability="8.6")
+    wrong = order((10, 4, 0), graph=lookup(tmp_path / "graph").file, precision="fp32", profiles=[])
+    make = replace(builder(here, tmp_path), release=RELEASES[release])
+    with pytest.raises(EngineError, match=r"ids would (be of 32 bits|get the size 1)") as caught:
+        make.build(wrong, tmp_path / "plan")
+    assert "--option" not in caught.value.message
+
+
 def test_what_a_release_cannot_do_is_told_with_its_line(
     tmp_path: Path, machine_here: Machine, settle: Callable[..., SettledGraph]
 ) -> None:
@@ -308,7 +392,7 @@ def test_a_damaged_timing_cache_does_no_harm(tmp_path: Path, machine_here: Machi
     assert any("A new timing cache" in line for line in said)
     said.clear()
     make.build(wanted, tmp_path / "second")
-    assert "[I] Loaded the timing cache" in said
+    assert any("bytes of timing cache" in line for line in said)
     (cache,) = (tmp_path / "files" / "timing").iterdir()
     assert cache.name == "10.4.0-sm86-NVIDIA-A10G.cache"
     cache.write_text("damaged")
@@ -316,6 +400,19 @@ def test_a_damaged_timing_cache_does_no_harm(tmp_path: Path, machine_here: Machi
     make.build(wanted, tmp_path / "third")
     assert "once more, without the timing cache" in said
     assert cache.read_text() != "damaged"
+
+
+def test_another_gpu_does_not_cost_the_timing_cache(tmp_path: Path, machine_here: Machine) -> None:
+    graph = lookup(tmp_path / "graph")
+    make = builder(machine_here, tmp_path)
+    make.build(order((10, 4, 0), graph=graph.file), tmp_path / "first")
+    (cache,) = (tmp_path / "files" / "timing").iterdir()
+    other = cache.with_name(cache.name.replace("sm86", "sm89"))
+    cache.rename(other)
+    with pytest.raises(EngineError, match=r"compute capability 8\.6"):
+        replace(make, capability="8.9").build(order((10, 4, 0), graph=graph.file), tmp_path / "second")
+    assert other.is_file()
+    assert len(machine_here.commands()) == 3
 
 
 def test_engines_of_several_gpus_become_one_artifact(

@@ -51,8 +51,7 @@ WHOLE = {
     + "random_data: true } } } ]\n",
     "the rest": HEAD
     + TENSORS
-    + "version_policy: { latest { num_versions: 1 } }\noptimization { graph { level: 1 } }\n"
-    + "response_cache { enable: true }\n",
+    + "version_policy: { latest { num_versions: 1 } }\noptimization { graph { level: 1 } }\n",
 }
 
 
@@ -110,11 +109,6 @@ def test_parameters_are_added_to_those_that_are_there(tmp_path: Path) -> None:
     )
     values = {key: value.string_value for key, value in config.parameters.items()}
     assert values == {"intra_op_thread_count": "1", "x": "ab", "more": "1", "g": "2"}
-
-
-def test_what_the_graph_was_measured_with_is_added(tmp_path: Path) -> None:
-    config = parse_config(laid(tmp_path, HEAD + TENSORS, graph={"accelerator": "openvino"}))
-    assert config.optimization.execution_accelerators.cpu_execution_accelerator[0].name == "openvino"
 
 
 def test_several_gpus_are_added(tmp_path: Path) -> None:
@@ -184,6 +178,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
         ),
         ("dynamic_batching {}\n", {"batching": "{dynamic: false}"}, 1, "model.yaml asks for another way"),
         ("sequence_batching { direct {} }\n", {}, 1, "the build has to know of sequences"),
+        ("\nresponse_cache { enable: true }\n", {}, 2, "a cache where model.yaml asks for one"),
         ("instance_group { kind: KIND_GPU }\n", {}, 1, "instance_group: .*these copies ask for a GPU"),
         ("model_transaction_policy { decoupled: true }\n", {}, 1, "SageMaker's front end takes one answer"),
         (
@@ -208,6 +203,11 @@ def test_contradictions_name_both_places(
         laid(tmp_path, text, **blocks)
 
 
+def test_a_cache_that_both_ask_for(tmp_path: Path) -> None:
+    text = HEAD + TENSORS + "response_cache { enable: true }\n"
+    assert laid(tmp_path, text, triton="config: config.pbtxt, response_cache: true") == text
+
+
 def test_parameters_that_differ(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError, match="gives intra_op_thread_count the value '2'"):
         laid(
@@ -215,11 +215,6 @@ def test_parameters_that_differ(tmp_path: Path) -> None:
             WHOLE["parameters"],
             triton='config: config.pbtxt, parameters: {intra_op_thread_count: "2"}',
         )
-
-
-def test_optimization_without_the_accelerator(tmp_path: Path) -> None:
-    with pytest.raises(InvalidFilesError, match="measured with the accelerator 'openvino'"):
-        laid(tmp_path, WHOLE["the rest"], graph={"accelerator": "openvino"})
 
 
 def test_all_contradictions_at_once(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pickle
 import zipfile
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from model_build.errors import ModelBuildError
@@ -54,6 +56,52 @@ def test_an_onnx_graph_without_a_batch_dimension(tmp_path: Path) -> None:
         tmp_path / "other",
     )
     assert tensors(laid) == [("x", "FP32", (1, 3)), ("y", "FP32", (1, 2)), ("best", "INT64", (1,))]
+
+
+def save_nodes(file: Path, nodes: list[Any], takes: tuple[int, Any], gives: list[Any]) -> None:
+    """A graph over a table of three rows, w, and a shape of one row."""
+    from onnx import TensorProto, helper, numpy_helper, save
+
+    table = numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(3, 2), "w")
+    one_row = numpy_helper.from_array(np.array([1, 2], np.int64), "one")
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", *takes)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, gives)],
+        [table, one_row],
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(file))
+
+
+@pytest.mark.parametrize(("said", "told"), [("batch", "of 2 rows at once"), ("k", "is not a row for each")])
+def test_a_graph_that_has_no_batch_dimension_though_it_says_so(tmp_path: Path, said: str, told: str) -> None:
+    from onnx import TensorProto, helper
+
+    product = helper.make_node("MatMul", ["x", "w"], ["p"])
+    last = (
+        helper.make_node("Reshape", ["p", "one"], ["y"])
+        if said == "batch"
+        else helper.make_node("Concat", ["p", "p"], ["y"], axis=0)
+    )
+    takes = (TensorProto.FLOAT, ["batch", 3])
+    save_nodes(tmp_path / "weights/model.onnx", [product, last], takes, [said, 2])
+    tests = [{"inputs": {"x": [1.0, 2.0, 3.0]}}]
+    found = refusal(lambda: write_given(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
+    assert told in found
+    assert "write `batching: {max_batch: 0}`" in found
+
+
+def test_a_test_input_that_the_graph_cannot_answer(tmp_path: Path) -> None:
+    from onnx import TensorProto, helper
+
+    nodes = [helper.make_node("Gather", ["w", "x"], ["y"])]
+    save_nodes(tmp_path / "weights/model.onnx", nodes, (TensorProto.INT64, ["batch"]), ["batch", 2])
+    tests = [{"inputs": {"x": 1}}, {"inputs": {"x": 7}}]
+    found = refusal(lambda: write_given(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
+    assert "test_inputs.1: the graph cannot answer: " in found
+    assert "idx=7 must be within" in found
 
 
 def test_a_graph_with_operators_that_triton_lacks(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def image_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def framework_of(folder: Path, **fields: object) -> ImageFramework:
     recipe = ImageClassificationRecipe.model_validate({"kind": "image-classification", **fields})
-    return ImageFramework(source=FetchedSource(folder, "", ""), recipe=recipe, trust_remote_code=False)
+    return ImageFramework(source=FetchedSource(folder, "", ""), recipe=recipe)
 
 
 def noise(*size: int) -> bytes:
@@ -103,7 +103,7 @@ def test_a_bad_image_spares_its_neighbours(
     assert before.outputs["pixel_values"].shape == (2, 3, 32, 32)
     np.testing.assert_array_equal(after.outputs["pixel_values"], framework.pixels([good])["pixel_values"])
     for response in (bad, cut):
-        assert "IMAGE cannot be read as BMP, GIF, JPEG" in response.error
+        assert "BMP, GIF, JPEG" in response.error
 
 
 def test_an_image_that_would_fill_the_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -111,6 +111,18 @@ def test_an_image_that_would_fill_the_memory(monkeypatch: pytest.MonkeyPatch, tm
     model = served(monkeypatch, tmp_path, {"geometry": []})
     (response,) = model.execute([request(noise(40, 40, 3))])
     assert "exceeds limit of 1000 pixels" in response.error
+
+
+def test_an_image_that_would_fill_the_memory_once_it_is_scaled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plain: dict[str, Any] = {"resample": 2, "scale": None, "mean": None, "deviation": None}
+    model = served(monkeypatch, tmp_path, {"geometry": [{"shorter": 256}, {"crop": [224, 224]}], **plain})
+    good, long = noise(300, 300, 3), noise(1, 50_000, 3)
+    responses = model.execute([request(good), request(long), request(b"no image")])
+    assert [response.error is None for response in responses] == [True, False, False]
+    assert "scaled from (50000, 1) to (12800000, 256) pixels it would fill the memory" in responses[1].error
+    assert responses[2].error == "IMAGE is none of BMP, GIF, JPEG, PNG, TIFF, WEBP"
 
 
 def test_images_are_turned_as_their_camera_says(

@@ -87,7 +87,7 @@ def test_the_buildspecs_own_command_builds_publishes_and_tells(
 
     phases: Any = MODEL_BUILDSPEC["phases"]
     (command,) = phases["build"]["commands"]
-    assert command.startswith("/opt/builder/bin/python -m model_build ")
+    assert command.startswith("HOME=/home/builder /opt/builder/bin/python -m model_build ")
     s3 = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
     s3.create_bucket(Bucket="artifacts")
     state = tmp_path / "state"
@@ -103,7 +103,11 @@ def test_the_buildspecs_own_command_builds_publishes_and_tells(
         "AWS_DEFAULT_REGION": "us-east-1",
     }
     result = subprocess.run(
-        ["/bin/sh", "-c", command.replace("/opt/builder/bin/python", sys.executable)],
+        [
+            "/bin/sh",
+            "-c",
+            command.replace("/home/builder", str(state)).replace("/opt/builder/bin/python", sys.executable),
+        ],
         cwd=project.root,
         env={"PATH": os.environ["PATH"], "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", **variables},
         capture_output=True,
@@ -115,7 +119,9 @@ def test_the_buildspecs_own_command_builds_publishes_and_tells(
     told = events(result.stdout)
     assert told[-1]["event"] == "built"
     assert [event["step"] for event in told if event.get("state") == "done"][-2:] == ["keep", "publish"]
-    record = json.loads(s3.get_object(Bucket="artifacts", Key="builds/0a1b2c.json")["Body"].read())
+    record = json.loads(
+        s3.get_object(Bucket="artifacts", Key="models/tiny/builds/0a1b2c.json")["Body"].read()
+    )
     prefix = f"models/tiny/{record['digest']}"
     manifest = json.loads(s3.get_object(Bucket="artifacts", Key=f"{prefix}/manifest.json")["Body"].read())
     assert (manifest["spec_hash"], manifest["target"]) == (record["spec_hash"], "cpu")

@@ -136,6 +136,26 @@ def version_in_words(folder: Path) -> None:
     (folder / "run/1").rename(folder / "run/first")
 
 
+def version_with_a_word(folder: Path) -> None:
+    shutil.copytree(folder / "run/1", folder / "run/2-old")
+
+
+def version_without_end(folder: Path) -> None:
+    shutil.copytree(folder / "run/1", folder / "run/99999999999999999999")
+
+
+def version_below_zero(folder: Path) -> None:
+    shutil.copytree(folder / "run/1", folder / "run/-1")
+
+
+def version_zero(folder: Path) -> None:
+    shutil.copytree(folder / "run/1", folder / "run/0")
+
+
+def empty_version(folder: Path) -> None:
+    (folder / "cut/2").mkdir()
+
+
 def version_with_zeros(folder: Path) -> None:
     (folder / "run/1").rename(folder / "run/01")
 
@@ -188,7 +208,12 @@ def append(file: Path, text: str) -> None:
         (no_code, "cut/1 has no model.py"),
         (no_graph, "run/1 has no model.onnx"),
         (version_in_words, "run has no numeric version folder"),
-        (version_with_zeros, "run/01: a version's number has no zero before it"),
+        (version_with_zeros, "run/01 is taken for a version"),
+        (version_with_a_word, "run/2-old is taken for a version"),
+        (version_without_end, "run/99999999999999999999 is taken for a version"),
+        (version_below_zero, "run/-1 is taken for a version"),
+        (version_zero, "run/0 is taken for a version"),
+        (empty_version, "cut/2 is an empty version"),
         (missing_version, "run/config.pbtxt serves version 3, which is not there"),
         (decoupled, "cut is decoupled"),
         (nested, "more than one ensemble: inner, whole"),

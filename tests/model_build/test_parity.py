@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from catalog.models import Accept
+from catalog.accepting import Accept, Precision
+from catalog.documents import load_document
+from catalog.errors import InvalidFilesError
+from catalog.models import ModelSpec
 from model_build.errors import ParityError
 from model_build.parity import compare, judge
 
@@ -41,7 +47,7 @@ def test_either_bound_can_miss() -> None:
 def test_a_vector_of_zeros_equals_only_itself() -> None:
     zeros = np.zeros_like(RIGHT)
     assert compare("a", "y", actual=zeros, expected=zeros).cosine == 1.0
-    assert not compare("a", "y", actual=zeros, expected=RIGHT).is_within(Accept(cosine=-1, absolute=9))
+    assert not compare("a", "y", actual=zeros, expected=RIGHT).is_within(Accept(cosine=0.1, absolute=9))
 
 
 def test_nan_never_passes() -> None:
@@ -65,9 +71,85 @@ def test_the_table_names_what_missed_worst_first() -> None:
     with pytest.raises(ParityError) as caught:
         judge("graph", comparisons, Accept())
     lines = caught.value.message.splitlines()
-    assert lines[0] == "the exported graph answers otherwise than the framework in 2 of 3 cases"
+    assert lines[0] == (
+        "the exported graph answers otherwise than the framework: 2 of 3 outputs miss what is accepted, "
+        "as marked by !"
+    )
     assert lines[1].split() == ["case", "output", "cosine", "absolute"]
-    assert lines[2].split() == ["far", "y", "-1.0000000", "2.00e+00"]
+    assert lines[2].split() == ["far", "y", "-1.0000000!", "2.00e+00!"]
     assert lines[3].startswith("  near")
     assert lines[4].split() == ["accepted", "y", ">=", "0.9999", "<=", "0.0001"]
     assert caught.value.exit_code == 1
+
+
+def test_what_is_not_accepted_is_marked_for_each_output_by_itself() -> None:
+    texts, others = (np.array([[text]], dtype=object) for text in ("calm", "cross"))
+    broken = RIGHT.copy()
+    broken[1, 1] = np.nan
+    comparisons = [
+        compare("one", "label", actual=texts, expected=others),
+        compare("one", "scores", actual=RIGHT + 0.5, expected=RIGHT),
+        compare("two", "scores", actual=broken, expected=RIGHT),
+        compare("three", "scores", actual=RIGHT, expected=broken),
+    ]
+    accept = Accept.model_validate({"outputs": {"scores": {"top1": 1.0, "absolute": 0.1}}})
+    with pytest.raises(ParityError) as caught:
+        judge("served", comparisons, accept)
+    table = [" ".join(line.split()) for line in caught.value.message.splitlines()[1:]]
+    assert table[0] == "case output cosine absolute top-1"
+    assert "one label -1.0000000! 1.00e+00! 0.000 'calm' for 'cross'" in table
+    assert "one scores 0.9486833 5.00e-01! 1.000" in table
+    assert "two scores nan nan! 1.000 the answer is no number where the framework's is" in table
+    assert any(
+        re.fullmatch("three scores nan nan! .* the framework's answer is no number", line) for line in table
+    )
+    assert table[-2:] == ["accepted label >= 0.9999 <= 0.0001 any", "accepted scores any <= 0.1 >= 1.0"]
+
+
+def test_infinities_mask_places_and_nothing_else() -> None:
+    masked = np.array([[-np.inf, 3.0, 4.0]])
+    near = compare("a", "y", actual=masked + np.array([[0, 1e-6, 0]]), expected=masked)
+    assert near.is_within(Accept(cosine=0.9999, absolute=1e-4, relative=1e-5))
+    assert not compare("a", "y", actual=np.array([[0.0, 3.0, 4.0]]), expected=masked).is_within(
+        Accept(top1=0)
+    )
+    far = compare("a", "y", actual=np.array([[-np.inf, 4.0, 3.0]]), expected=masked)
+    assert far.cosine == pytest.approx(0.96)
+    assert far.relative == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("precision", "actual", "expected", "right"),
+    [
+        ("int8", [[2.0]], [[2.1]], True),
+        ("int8", [[2.0]], [[9.0]], False),  # of one sign: the cosine is 1
+        ("fp16", [[100]], [[100]], True),
+        ("fp16", [[100]], [[101]], False),  # another label, however near its number
+        ("int8", [[[3, 3, 1]]], [[[3, 3, 1]]], True),
+        ("int8", [[[3, 3, 1]]], [[[3, 2, 1]]], False),
+        ("int8", [[True]], [[False]], False),
+        ("int8", [[1.0, 2.0]], [[1.05, 2.0]], True),
+    ],
+)
+def test_numbers_and_labels_are_compared_as_what_they_are(
+    precision: Precision, actual: list[object], expected: list[object], right: bool
+) -> None:
+    comparisons = [compare("a", "y", actual=np.array(actual), expected=np.array(expected))]
+    if right:
+        judge("graph", comparisons, Accept(), precision=precision)
+        return
+    with pytest.raises(ParityError):
+        judge("graph", comparisons, Accept(), precision=precision)
+    judge("graph", comparisons, Accept(absolute=10), precision=precision)
+
+
+def test_an_output_of_which_nothing_is_asked_is_a_mistake(tmp_path: Path) -> None:
+    file = tmp_path / "model.yaml"
+    file.write_text(
+        "name: m\ndescription: D.\nsource: file://w\nrecipe: {kind: onnx}\n"
+        "test_inputs: [{random: {}}]\naccept:\n  outputs:\n    y: {}\n"
+    )
+    with pytest.raises(InvalidFilesError) as caught:
+        load_document(file, ModelSpec)
+    (problem,) = caught.value.problems
+    assert (problem.field, problem.line, problem.message) == ("accept.outputs.y", 8, "it asks for nothing")

@@ -54,6 +54,10 @@ def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ("error", "message"),
     [
         (full(Path("/place/file")), "the disk is full: /place/file: No space left on device"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/the/source", None, "/the/copy"),
+            "the disk is full: /the/copy: No space",
+        ),
         (MemoryError("for 5 GB"), "the memory is exhausted: for 5 GB"),
         (
             RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
@@ -127,7 +131,7 @@ def failing(function: Callable[..., object]) -> Callable[..., object]:
         "model_build.environments.packing.archive.pack",
         "model_build.archive._add",
         "model_build.build.pack",
-        "model_build.serving_check.unpack",
+        "model_build.serving_check.unpack_own",
     ],
 )
 def test_a_disk_that_fills_up_leaves_nothing(

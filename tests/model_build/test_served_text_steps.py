@@ -22,7 +22,7 @@ from tests.model_build.tiny_tasks import QUESTIONS, TOKEN_LABELS, save_text_mode
 
 def framework_of(folder: Path, **fields: object) -> TextFramework:
     recipe: Any = TypeAdapter(Recipe).validate_python({"max_length": 24, **fields})
-    return TextFramework(source=FetchedSource(folder, "", ""), recipe=recipe, trust_remote_code=False)
+    return TextFramework(source=FetchedSource(folder, "", ""), recipe=recipe)
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +68,14 @@ def tokenizer(
     (folder / "1").mkdir()
     (folder / "1" / "tokenizer.json").write_text(framework.served_tokenizer())
     outputs = (*framework.inputs, "offsets")
-    return load_served("passage_tokenizer", folder, monkeypatch, inputs=inputs, outputs=outputs)
+    return load_served(
+        "passage_tokenizer",
+        folder,
+        monkeypatch,
+        inputs=inputs,
+        outputs=outputs,
+        parameters={"padding": "together"} if len(inputs) > 1 else {},
+    )
 
 
 def assert_same(outputs: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
@@ -185,3 +192,27 @@ def test_tokens_come_in_the_types_that_the_graph_takes(
     assert {array.dtype.name for array in response.outputs.values()} == {"int32"}
     expected = tagger.tokenize([TEXTS[0]])["input_ids"]
     np.testing.assert_array_equal(response.outputs["input_ids"], expected)
+
+
+def test_requests_whose_tokens_nobody_sees_are_padded_together(
+    tagger: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the model behind can answer them as one batch."""
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "tokenizer.json").write_text(tagger.served_tokenizer())
+    model = load_served(
+        "passage_tokenizer",
+        tmp_path,
+        monkeypatch,
+        inputs=["TEXT"],
+        outputs=["input_ids", "attention_mask"],
+        data_type="TYPE_INT32",
+        parameters={"padding": "together"},
+    )
+    responses = model.execute([texts(text) for text in (TEXTS[0], "two men")])
+    ids, mask = (
+        [response.outputs[name] for response in responses] for name in ("input_ids", "attention_mask")
+    )
+    expected = tagger.tokenize([TEXTS[0], "two men"])
+    np.testing.assert_array_equal(np.concatenate(ids), expected["input_ids"])
+    np.testing.assert_array_equal(np.concatenate(mask), expected["attention_mask"])

@@ -43,7 +43,7 @@ def recipe(**fields: object) -> Any:
 
 def framework_of(folder: Path, **fields: object) -> TextFramework:
     source = FetchedSource(folder, "", "")
-    return TextFramework(source=source, recipe=recipe(**fields), trust_remote_code=False)
+    return TextFramework(source=source, recipe=recipe(**fields))
 
 
 def run(graph: ExportedGraph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

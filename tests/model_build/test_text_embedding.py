@@ -64,9 +64,7 @@ def test_graph_tells_nothing_of_this_machine(tiny_graph: ExportedGraph) -> None:
 
 @pytest.mark.parametrize("pooling", ["cls", "max"])
 def test_every_pooling_equals_the_framework(tiny_source: FetchedSource, tmp_path: Path, pooling: str) -> None:
-    framework = TextFramework(
-        source=tiny_source, recipe=recipe(pooling=pooling, normalize=False), trust_remote_code=False
-    )
+    framework = TextFramework(source=tiny_source, recipe=recipe(pooling=pooling, normalize=False))
     graph = framework.export(tmp_path / "1")
     tokens = framework.tokenize(TEXTS)
     expected = framework.answer(tokens)["embedding"]
@@ -97,7 +95,7 @@ def test_same_bytes_in_another_process_and_folder(
         "from model_build.sources import FetchedSource\n"
         "recipe = TextEmbeddingRecipe(kind='text-embedding', max_length=24)\n"
         "source = FetchedSource(Path(sys.argv[1]), '', '')\n"
-        "framework = TextFramework(source=source, recipe=recipe, trust_remote_code=False)\n"
+        "framework = TextFramework(source=source, recipe=recipe)\n"
         "framework.export(Path(sys.argv[2]))\n"
     )
     command = [sys.executable, "-c", script, str(source.folder), str(tmp_path / "other")]
@@ -117,7 +115,7 @@ def test_large_weights_lie_beside_the_graph(tiny_graph: ExportedGraph, tmp_path:
 def test_served_tokenizer_spells_out_padding_and_truncation(
     tiny_source: FetchedSource, tiny_recipe: TextEmbeddingRecipe
 ) -> None:
-    framework = TextFramework(source=tiny_source, recipe=tiny_recipe, trust_remote_code=False)
+    framework = TextFramework(source=tiny_source, recipe=tiny_recipe)
     tokenizer = Tokenizer.from_str(framework.served_tokenizer())
     encodings = tokenizer.encode_batch_fast([TEXTS[0], "a " * 100, ""])
     assert [len(encoding.ids) for encoding in encodings] == [24, 24, 24]
@@ -128,7 +126,7 @@ def test_served_tokenizer_spells_out_padding_and_truncation(
 
 def test_longer_texts_than_the_model_has_positions_for(tiny_source: FetchedSource) -> None:
     with pytest.raises(ExportError, match=f"texts of {POSITIONS + 1} tokens.*has {POSITIONS} positions"):
-        TextFramework(source=tiny_source, recipe=recipe(max_length=POSITIONS + 1), trust_remote_code=False)
+        TextFramework(source=tiny_source, recipe=recipe(max_length=POSITIONS + 1))
 
 
 def test_weights_that_do_not_fill_the_model(tiny_source: FetchedSource, tmp_path: Path) -> None:
@@ -137,7 +135,30 @@ def test_weights_that_do_not_fill_the_model(tiny_source: FetchedSource, tmp_path
     del weights["encoder.layer.1.output.dense.weight"]
     save_file(weights, source.folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ExportError, match=r"missing: encoder\.layer\.1\.output\.dense\.weight"):
-        TextFramework(source=source, recipe=recipe(), trust_remote_code=False)
+        TextFramework(source=source, recipe=recipe())
+
+
+def test_weights_that_are_no_numbers(tiny_source: FetchedSource, tmp_path: Path) -> None:
+    source = copied(tiny_source, tmp_path / "model")
+    weights = load_file(source.folder / "model.safetensors")
+    broken = np.full_like(weights["encoder.layer.1.output.dense.weight"], np.nan)
+    save_file(
+        {**weights, "encoder.layer.1.output.dense.weight": broken},
+        source.folder / "model.safetensors",
+        metadata={"format": "pt"},
+    )
+    with pytest.raises(ExportError, match=r"the model itself answers embedding with .* \(NaN\)"):
+        TextFramework(source=source, recipe=recipe())
+
+
+def test_a_tokenizer_of_another_model(tiny_source: FetchedSource, tmp_path: Path) -> None:
+    source = copied(tiny_source, tmp_path / "model")
+    file = source.folder / "tokenizer.json"
+    tokenizer = json.loads(file.read_text())
+    tokenizer["model"]["vocab"]["zebra"] = 5000
+    file.write_text(json.dumps(tokenizer))
+    with pytest.raises(ExportError, match="tokens up to number 5000, and the model knows 120"):
+        TextFramework(source=source, recipe=recipe())
 
 
 @pytest.mark.parametrize("damaged", ["model.safetensors", "config.json", "tokenizer.json"])
@@ -145,7 +166,7 @@ def test_damaged_files(tiny_source: FetchedSource, tmp_path: Path, damaged: str)
     source = copied(tiny_source, tmp_path / "model")
     (source.folder / damaged).write_text("damaged")
     with pytest.raises(ExportError, match="transformers cannot load the"):
-        TextFramework(source=source, recipe=recipe(), trust_remote_code=False)
+        TextFramework(source=source, recipe=recipe())
 
 
 def sentence_model(source: FetchedSource, folder: Path, last: str, pooling: dict[str, bool]) -> FetchedSource:
@@ -165,15 +186,15 @@ def sentence_model(source: FetchedSource, folder: Path, last: str, pooling: dict
 def test_layers_that_would_be_lost_are_refused(tiny_source: FetchedSource, tmp_path: Path) -> None:
     source = sentence_model(tiny_source, tmp_path / "m", "Dense", {"pooling_mode_mean_tokens": True})
     with pytest.raises(ExportError, match="a layer of kind Dense"):
-        TextFramework(source=source, recipe=recipe(), trust_remote_code=False)
+        TextFramework(source=source, recipe=recipe())
 
 
 def test_another_pooling_than_it_was_trained_with(tiny_source: FetchedSource, tmp_path: Path) -> None:
     source = sentence_model(tiny_source, tmp_path / "m", "Normalize", {"pooling_mode_cls_token": True})
     with pytest.raises(ExportError, match="trained with cls pooling, the recipe says mean") as caught:
-        TextFramework(source=source, recipe=recipe(), trust_remote_code=False)
+        TextFramework(source=source, recipe=recipe())
     assert "pooling: cls" in str(caught.value)
-    TextFramework(source=source, recipe=recipe(pooling="cls"), trust_remote_code=False)
+    TextFramework(source=source, recipe=recipe(pooling="cls"))
 
 
 def test_shapes_reach_the_bounds_and_not_beyond() -> None:

@@ -34,7 +34,7 @@ def model(
         get_input_tensor_by_name=lambda request, name: request[name],
     )
     monkeypatch.setitem(sys.modules, backend.__name__, backend)
-    framework = TextFramework(source=tiny_source, recipe=tiny_recipe, trust_remote_code=False)
+    framework = TextFramework(source=tiny_source, recipe=tiny_recipe)
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "tokenizer.json").write_text(framework.served_tokenizer())
     code = importlib.reload(importlib.import_module("model_build.served.text_tokenizer"))

@@ -44,19 +44,18 @@ TREES: list[tuple[str, Save, dict[str, Any], str, list[int]]] = [
     ("l.txt", save_lightgbm, {"answer": "class"}, "lightgbm", [1]),
     ("l.txt", lightgbm("regression"), {}, "lightgbm", [1]),
     ("f.joblib", save_sklearn, {}, "treelite_checkpoint", [3]),
-    ("g.pkl", sklearn("GradientBoostingClassifier"), {}, "treelite_checkpoint", [3]),
-    (
-        "h.pkl",
-        lambda file: save_sklearn(file, "HistGradientBoostingRegressor"),
-        {},
-        "treelite_checkpoint",
-        [1],
-    ),
     ("i.pkl", sklearn("IsolationForest"), {}, "treelite_checkpoint", [1]),
+]
+MORE_TREES: list[tuple[str, Save, dict[str, Any], str, list[int]]] = [
+    ("g.pkl", sklearn("GradientBoostingClassifier"), {}, "treelite_checkpoint", [3]),
+    ("h.pkl", sklearn("HistGradientBoostingRegressor"), {}, "treelite_checkpoint", [1]),
 ]
 
 
-@pytest.mark.parametrize(("name", "save", "more", "form", "dims"), TREES)
+@pytest.mark.parametrize(
+    ("name", "save", "more", "form", "dims"),
+    [*TREES, *(pytest.param(*one, marks=pytest.mark.e2e) for one in MORE_TREES)],
+)
 def test_trees_of_every_library(
     tmp_path: Path, name: str, save: Save, more: dict[str, Any], form: str, dims: list[int]
 ) -> None:
@@ -64,16 +63,24 @@ def test_trees_of_every_library(
     save_rows(tmp_path / "rows.npz", 30)
     recipe = {"kind": "trees", "file": name, **more}
     model = write_given(tmp_path, recipe, test_inputs=ROWS, trust=TRUST, batching={"max_batch": 64})
-    laid = [lay(model, tmp_path / folder) for folder in ("one", "two")]
-    config = read_config(laid[0].folder / "tiny" / "config.pbtxt")
+    laid = lay(model, tmp_path / "work")
+    config = read_config(laid.folder / "tiny" / "config.pbtxt")
     assert [list(tensor.dims) for tensor in (*config.input, *config.output)] == [[5], dims]
     assert config.parameters["model_type"].string_value == form
     is_classifier = "false" if dims == [1] and more.get("answer") != "class" else "true"
     assert config.parameters["is_classifier"].string_value == is_classifier
     assert config.parameters["output_class"].string_value == is_classifier
     assert ("threshold" in config.parameters) == (is_classifier == "true")
-    assert laid[0].parity[0].max_absolute_error < 1e-6
-    assert contents(laid[0].folder) == contents(laid[1].folder)
+    assert laid.parity[0].max_absolute_error < 1e-6
+
+
+@pytest.mark.parametrize(("name", "save"), [("a.ubj", save_xgboost), ("l.txt", save_lightgbm)])
+def test_the_same_bytes_every_time(tmp_path: Path, name: str, save: Save) -> None:
+    save(tmp_path / "weights" / name)
+    save_rows(tmp_path / "rows.npz")
+    model = write_given(tmp_path, {"kind": "trees", "file": name}, test_inputs=ROWS)
+    one, two = (lay(model, tmp_path / folder) for folder in ("one", "two"))
+    assert contents(one.folder) == contents(two.folder)
 
 
 def test_classes_of_scikit_learn_are_labels(tmp_path: Path) -> None:

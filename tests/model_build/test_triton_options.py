@@ -13,8 +13,9 @@ from google.protobuf import text_format
 from catalog.errors import InvalidFilesError
 from catalog.manifests import TensorSpec
 from catalog.targets import Target
-from model_build.repository.config import model_config_schema
-from model_build.repository.parts import Around, add_ensemble, add_graph_model, add_vllm_model
+from model_build.repository.config import model_config_schema, read_config
+from model_build.repository.language import add_vllm_model
+from model_build.repository.parts import Around, add_ensemble, add_graph_model
 from tests.model_build.repositories import IDS, MASK, SCORES, a_graph, a_model, graph_config, python_config
 
 TENSORRT = "{kind: onnx, format: tensorrt}"
@@ -173,11 +174,6 @@ def test_parameters_of_people_and_of_the_graph(tmp_path: Path) -> None:
     assert values == {"intra_op_thread_count": "2", "a": "b"}
 
 
-def test_the_accelerator_that_was_measured(tmp_path: Path) -> None:
-    config = graph_config(tmp_path, graph={"accelerator": "openvino"})
-    same(config.optimization, 'execution_accelerators { cpu_execution_accelerator { name: "openvino" } }')
-
-
 def test_labels_lie_beside_the_configuration(tmp_path: Path) -> None:
     config = graph_config(tmp_path)
     folder = tmp_path / "repository/scorer"
@@ -220,8 +216,6 @@ def warmed(tmp_path: Path, example: Mapping[str, Any] | None, batching: str = "{
         target=Target("cpu"),
         around=Around(model=model, example=example),
     )
-    from model_build.repository.config import read_config
-
     return read_config(tmp_path / "repository/scorer/config.pbtxt")
 
 
@@ -257,6 +251,11 @@ def test_a_language_model_answers_in_parts(tmp_path: Path) -> None:
     text = (tmp_path / "chat/config.pbtxt").read_text()
     assert "decoupled: true" in text
     assert "KIND_MODEL" in text
+    # The backend does not start without the type of its output, and nobody fills that in.
+    config = read_config(tmp_path / "chat/config.pbtxt")
+    assert [tensor.name for tensor in config.input if not tensor.optional] == ["text_input"]
+    assert config.output[0].name == "text_output"
+    assert config.output[0].data_type == model_config_schema().DataType.Value("TYPE_STRING")
 
 
 def test_an_ensemble_may_keep_answers(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from catalog.builds import CodeBuildMachine, ProcessingMachine
 from operations.aws import Cloud
-from operations.build_ground import BuildGround, BuildStackError
+from operations.build_ground import BuildGround, BuildStackError, own_role
 from operations.build_images import image_job, missing_images
 from operations.build_jobs import (
     BuildJobError,
@@ -97,6 +97,38 @@ def test_a_build_is_told_what_to_do(codebuild: StrictCodeBuild, service: CodeBui
     variables = {item["name"]: item["value"] for item in started["environmentVariablesOverride"]}
     assert variables == {"MODEL": "m", "TARGETS": "cpu-py312 cpu", "JOB": ORDER.name(GROUND)}
     assert started["sourceLocationOverride"] == GROUND.source
+
+
+def test_a_token_goes_only_to_builds_that_need_it_and_by_its_secrets_name(
+    codebuild: StrictCodeBuild, service: CodeBuildJobs
+) -> None:
+    begin(service)
+    begin(service, replace(ORDER, model="gated", needs_token=True))
+    kinds = [
+        {item["name"]: (item["type"], item["value"]) for item in started["environmentVariablesOverride"]}
+        for started in codebuild.started
+    ]
+    assert "HF_TOKEN" not in kinds[0]
+    assert kinds[1]["HF_TOKEN"] == ("SECRETS_MANAGER", "hugging-face")
+
+
+def test_a_model_with_code_of_its_own_is_built_with_its_own_role(
+    codebuild: StrictCodeBuild, service: CodeBuildJobs
+) -> None:
+    role = "arn:aws:iam::111111111111:role/own"
+    sagemaker = StrictProcessing()
+    begin(service)
+    begin(service, replace(ORDER, model="own", role=role))
+    begin(ProcessingJobs(account(sagemaker=sagemaker), GROUND), replace(ON_L4, role=role))
+    assert [started.get("serviceRoleOverride") for started in codebuild.started] == [None, role]
+    assert sagemaker.started[0]["RoleArn"] == role
+
+
+def test_the_role_is_found_by_the_models_name(cloud: Cloud) -> None:
+    with pytest.raises(BuildStackError, match="has no role for 'own', which brings code of its own"):
+        own_role(cloud, "t-dev", "own")
+    cloud.client("ssm").put_parameter(Name="/t-dev/build-roles/own", Value="arn", Type="String")
+    assert own_role(cloud, "t-dev", "own") == "arn"
 
 
 def test_who_asks_again_attaches(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
@@ -221,7 +253,7 @@ def test_events_among_other_lines(line: str, event: dict[str, Any] | None) -> No
 def test_a_processing_job_is_one_that_sagemaker_takes() -> None:
     sagemaker = StrictProcessing()
     service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
-    name, attached = begin(service, ON_L4)
+    name, attached = begin(service, replace(ON_L4, needs_token=True))
     (started,) = sagemaker.started
     assert attached is False
     assert name == f"t-dev-build-{ON_L4.name(GROUND)}-1"
@@ -231,6 +263,7 @@ def test_a_processing_job_is_one_that_sagemaker_takes() -> None:
     arguments = started["AppSpecification"]["ContainerArguments"]
     assert "hugging-face" in arguments
     assert max(map(len, [SCRIPT, *arguments])) <= 256
+    assert "s3://artifacts/models/m/caches" in arguments
     assert "HF_TOKEN" not in json.dumps(started)
 
 
@@ -295,13 +328,12 @@ def manifest(**changes: Any) -> dict[str, Any]:
     return facts | changes
 
 
-def leave(cloud: Cloud, **changes: Any) -> None:
+def leave(cloud: Cloud, *, under: str = "cd" * 32, **changes: Any) -> None:
     """What a job leaves in the bucket."""
     s3, job = cloud.client("s3"), ORDER.name(GROUND)
     found = manifest(**changes)
-    s3.put_object(Bucket="artifacts", Key=f"builds/{job}.json", Body=json.dumps({"digest": found["digest"]}))
-    key = f"models/m/{found['digest']}/manifest.json"
-    s3.put_object(Bucket="artifacts", Key=key, Body=json.dumps(found))
+    s3.put_object(Bucket="artifacts", Key=f"models/m/builds/{job}.json", Body=json.dumps({"digest": under}))
+    s3.put_object(Bucket="artifacts", Key=f"models/m/{under}/manifest.json", Body=json.dumps(found))
 
 
 def test_the_result_is_found_by_the_record_that_the_job_left(cloud: Cloud) -> None:
@@ -317,7 +349,16 @@ def test_the_result_is_found_by_the_record_that_the_job_left(cloud: Cloud) -> No
     assert find_result(cloud, GROUND, ORDER, job) is None
 
 
-@pytest.mark.parametrize("changes", [{"spec_hash": "00" * 32}, {"target": "sm86-25.04"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"spec_hash": "00" * 32},
+        {"target": "sm86-25.04"},
+        # What a model's own code might write: the lock would name another model, or other bytes.
+        {"model": "another", "entry_model": "another"},
+        {"digest": "ee" * 32},
+    ],
+)
 def test_a_record_of_something_else_is_refused(cloud: Cloud, changes: dict[str, Any]) -> None:
     cloud.client("s3").create_bucket(Bucket="artifacts")
     leave(cloud, **changes)

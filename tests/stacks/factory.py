@@ -27,6 +27,26 @@ endpoints:
   on-a10g: {{kind: ensemble, model: encoder, instance_type: ml.g5.xlarge}}
   on-t4: {{kind: ensemble, model: encoder, instance_type: ml.g4dn.xlarge}}
   on-l4: {{kind: ensemble, model: encoder, instance_type: ml.g6.2xlarge}}
+  ours: {{kind: single, model: own, instance_type: ml.m5.large}}
+  ours-on-l4: {{kind: ensemble, model: chain, instance_type: ml.g6.2xlarge}}
+  hub: {{kind: ensemble, model: hub, instance_type: ml.m5.large}}
+"""
+
+OWN = """\
+name: own
+description: Code of our own.
+recipe: {kind: python}
+tensors: {x: {datatype: FP32, shape: [1]}}
+test_inputs: [{inputs: {x: [1.0]}}]
+"""
+
+CHAIN = """\
+name: chain
+description: Another model after one of our own.
+recipe:
+  kind: ensemble
+  steps: [{model: own}, {model: far}]
+test_inputs: [A man is eating food.]
 """
 
 
@@ -37,4 +57,11 @@ def write_factory(folder: Path) -> Workspace:
     far = project.model_file("far")
     far.parent.mkdir()
     far.write_text(MODEL.format(name="far").replace("file://weights", "s3://team-models/far/v3"))
+    hub = project.model_file("hub")
+    hub.parent.mkdir()
+    hub.write_text(MODEL.format(name="hub").replace("file://weights", "hf://a-team/a-model@0a1b2c3"))
+    for name, text in (("own", OWN), ("chain", CHAIN)):
+        project.model_file(name).parent.mkdir()
+        project.model_file(name).write_text(text)
+    (project.model_file("own").parent / "model.py").write_text("class TritonPythonModel: ...\n")
     return lock_everything(project, "factory")

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from catalog import naming
+from catalog.errors import UsageError
 from catalog.loading import load_workspace
 from stacks.environment import add_environment
 from tests.projects import edit
@@ -17,6 +19,8 @@ from tests.stacks.factory import FLEET
 
 HOME = "eu-central-1:123456789012"
 BASE = "tritonstack-factory"
+SHARED, OWN, CHAIN = "JobsShared", "JobsOwnown", "JobsOwnchain"
+"""What the logical ids of the jobs' roles begin with."""
 ARTIFACTS = f"arn:aws:s3:::{BASE}-artifacts-123456789012-eu-central-1"
 
 
@@ -114,21 +118,21 @@ def test_models_are_not_built_as_root(template):
     assert "useradd" in (ROOT / "containers" / "builder" / "Dockerfile").read_text()
 
 
-def test_the_token_is_fetched_from_its_secret_and_stands_nowhere(template):
-    variables = project(template, "cpu")["Environment"]["EnvironmentVariables"]
-    assert {"Name": "HF_TOKEN", "Type": "SECRETS_MANAGER", "Value": "search/hugging-face"} in variables
-    assert project(template, "images")["Environment"]["EnvironmentVariables"] == []
-    for role in ("ModelsRole", "ProcessingRole"):
-        (granted,) = granting(statements(template, role), "secretsmanager:GetSecretValue")
-        assert granted["Resource"] == [f"arn:aws:secretsmanager:{HOME}:secret:search/hugging-face-??????"]
-    assert not granting(statements(template, "ImagesRole"), "secretsmanager:GetSecretValue")
+def test_the_token_is_read_by_jobs_that_download_from_the_hub_and_stands_nowhere(template):
+    (granted,) = granting(statements(template, SHARED), "secretsmanager:GetSecretValue")
+    assert granted["Resource"] == [f"arn:aws:secretsmanager:{HOME}:secret:search/hugging-face-??????"]
+    for role in ("ImagesRole", OWN, CHAIN):
+        assert not granting(statements(template, role), "secretsmanager:GetSecretValue")
+    assert "HF_TOKEN" not in json.dumps(of_type(template, "AWS::CodeBuild::Project"))
 
 
-def test_jobs_write_artifacts_records_and_caches_and_delete_nothing(template):
-    for role in ("ModelsRole", "ProcessingRole"):
+def test_jobs_write_what_belongs_to_models_and_delete_nothing(template):
+    for role, prefix in ((SHARED, "models"), (OWN, "models/own"), (CHAIN, "models/chain")):
         allowed = statements(template, role)
         (granted,) = granting(allowed, "s3:PutObject")
-        assert granted["Resource"] == [f"{ARTIFACTS}/{prefix}/*" for prefix in ("models", "builds", "caches")]
+        assert granted["Resource"] == [f"{ARTIFACTS}/{prefix}/*"]
+        listed = [item["Condition"] for item in allowed if item["Resource"] == [ARTIFACTS]]
+        assert listed == [{"StringLike": {"s3:prefix": f"{prefix}/*"}}]
         assert not [action for item in allowed for action in item["Action"] if "Delete" in action]
         assert "*" not in [
             one
@@ -138,8 +142,42 @@ def test_jobs_write_artifacts_records_and_caches_and_delete_nothing(template):
         ]
 
 
+def test_what_the_buildspec_writes_is_what_the_role_allows(template):
+    """Artifacts, records and caches lie below the model's own prefix."""
+    prefix = naming.model_prefix("own")
+    assert naming.artifact_prefix("own", "0a").startswith(prefix)
+    assert naming.build_record_key("own", "0a").startswith(prefix)
+    (command,) = buildspec(project(template, "cpu"))["phases"]["build"]["commands"]
+    assert f"s3://$BUCKET/{naming.build_cache_prefix('$MODEL')}" in command
+    assert naming.build_cache_prefix("own").startswith(prefix)
+
+
+def test_a_model_with_code_of_its_own_reaches_nothing_of_another(template):
+    """Whatever that code does with its job's credentials: it is named in each statement, or the statement
+    reads what is nobody's secret."""
+    for role, model in ((OWN, "own"), (CHAIN, "chain")):
+        reached = [one for one in resources(statements(template, role)) if isinstance(one, str)]
+        in_bucket = {one for one in reached if one.startswith(f"{ARTIFACTS}/")}
+        assert in_bucket == {f"{ARTIFACTS}/models/{model}/*"}
+        services = {one.split(":")[2] for one in reached if one != "*"}
+        assert services <= {"s3", "ecr", "logs"}
+    parameters = {
+        item["Name"]: item["Value"]["Fn::GetAtt"][0] for item in of_type(template, "AWS::SSM::Parameter")
+    }
+    assert {name: role.startswith("JobsOwn") for name, role in parameters.items()} == {
+        f"/{BASE}/build-roles/own": True,
+        f"/{BASE}/build-roles/chain": True,
+    }
+
+
+def test_too_many_models_with_code_are_refused_before_cloudformation_does(factory, monkeypatch, tmp_path):
+    monkeypatch.setattr("stacks.constructs.build_roles.MOST_OWN_ROLES", 1)
+    with pytest.raises(UsageError, match="2 models bring code of their own, and one stack has room for 1"):
+        synthesised(tmp_path, factory.workspace)
+
+
 def test_models_in_buckets_are_read_from_their_own_prefix(template):
-    for role in ("ModelsRole", "ProcessingRole"):
+    for role in (SHARED, CHAIN):
         allowed = statements(template, role)
         assert ["arn:aws:s3:::team-models/far/v3/*"] in [item["Resource"] for item in allowed]
         assert {
@@ -148,13 +186,14 @@ def test_models_in_buckets_are_read_from_their_own_prefix(template):
             "Resource": ["arn:aws:s3:::team-models"],
             "Condition": {"StringLike": {"s3:prefix": "far/v3/*"}},
         } in allowed
+    assert "team-models" not in json.dumps(statements(template, OWN))
 
 
 def test_jobs_start_from_one_archive_and_read_no_other(template):
     source = template["Outputs"]["SourceArchive"]["Value"]
     for item in of_type(template, "AWS::CodeBuild::Project"):
         assert (item["Source"]["Type"], item["Source"]["Location"]) == ("S3", source)
-    for role in ("ImagesRole", "ModelsRole", "ProcessingRole"):
+    for role in ("ImagesRole", SHARED, OWN, CHAIN):
         (granted,) = granting(statements(template, role), "s3:GetObjectVersion")
         assert granted["Resource"] == [f"arn:aws:s3:::{source}"]
 
@@ -163,30 +202,27 @@ def test_only_the_image_build_pushes(template):
     repository = f"arn:aws:ecr:{HOME}:repository/{BASE}/builder"
     (granted,) = granting(statements(template, "ImagesRole"), "ecr:PutImage")
     assert granted["Resource"] == [repository]
-    for role in ("ModelsRole", "ProcessingRole"):
+    for role in (SHARED, OWN, CHAIN):
         assert not granting(statements(template, role), "ecr:PutImage")
         (pulled,) = granting(statements(template, role), "ecr:BatchGetImage")
         assert pulled["Resource"] == [repository]
 
 
 def test_roles_are_taken_on_for_these_projects_and_jobs_alone(template):
-    conditions = [
-        item["AssumeRolePolicyDocument"]["Statement"][0]["Condition"]
-        for item in of_type(template, "AWS::IAM::Role")
-    ]
+    trusted = [item["AssumeRolePolicyDocument"]["Statement"] for item in of_type(template, "AWS::IAM::Role")]
     codebuild = f"arn:aws:codebuild:{HOME}:project/{BASE}-build-"
-    assert {"StringEquals": {"aws:SourceArn": f"{codebuild}images"}} in conditions
-    assert {
-        "StringEquals": {"aws:SourceArn": [f"{codebuild}{name}" for name in ("cpu", "sm75", "sm86")]}
-    } in [
-        {"StringEquals": {"aws:SourceArn": sorted(item["StringEquals"]["aws:SourceArn"])}}
-        for item in conditions
-        if isinstance(item["StringEquals"].get("aws:SourceArn"), list)
-    ]
-    assert any(
-        item.get("ArnLike") == {"aws:SourceArn": f"arn:aws:sagemaker:{HOME}:processing-job/{BASE}-build-*"}
-        for item in conditions
-    )
+    ((images,), *jobs) = sorted(trusted, key=len)
+    assert images["Condition"] == {"StringEquals": {"aws:SourceArn": f"{codebuild}images"}}
+    assert len(jobs) == 3
+    for builds, processing in jobs:
+        assert builds["Principal"] == {"Service": "codebuild.amazonaws.com"}
+        projects = builds["Condition"]["StringEquals"]["aws:SourceArn"]
+        assert sorted(projects) == [f"{codebuild}{name}" for name in ("cpu", "sm75", "sm86")]
+        assert processing["Principal"] == {"Service": "sagemaker.amazonaws.com"}
+        assert processing["Condition"] == {
+            "StringEquals": {"aws:SourceAccount": "123456789012"},
+            "ArnLike": {"aws:SourceArn": f"arn:aws:sagemaker:{HOME}:processing-job/{BASE}-build-*"},
+        }
 
 
 def test_the_log_is_encrypted_kept_for_a_while_and_written_by_all(template):

@@ -69,6 +69,17 @@ def test_a_built_endpoint_has_a_plan(project):
     )
 
 
+def test_what_the_server_has_to_know_follows_from_the_models_files(project):
+    file = project.model_file("encoder")
+    file.write_text(file.read_text() + "triton: {response_cache: true}\n")
+    plan = locked(project)
+    assert isinstance(plan, EndpointDeployment)
+    assert plan.variants[0].data.keeps_answers
+    shelf = locked(project, environment="every", endpoint="shelf")
+    assert isinstance(shelf, EndpointDeployment)
+    assert shelf.variants[0].data.keeps_answers
+
+
 def test_each_variant_is_planned_from_its_own_artifact(plan):
     main, challenger = plan("compared").variants
     assert (main.spec.name, challenger.spec.name) == ("main", "challenger")
@@ -115,11 +126,14 @@ def test_a_model_on_a_shelf_that_no_volume_holds_is_refused(project):
 
 def test_out_of_memory_is_foreseen(project):
     problem = only(locked(project, unpacked_bytes=9 * GB))
-    assert problem.message == (
-        "the artifact of 'encoder' is 9 GiB unpacked, and ml.c7i.xlarge has 8 GiB of memory"
-    )
+    assert problem.message == ("the artifact of 'encoder' takes 9 GiB of memory, and ml.c7i.xlarge has 8 GiB")
+
+
+def test_shared_memory_is_memory(project):
+    problem = only(locked(project, unpacked_bytes=5 * GB, shared_memory_bytes=4 * GB))
+    assert "takes 9 GiB of memory" in problem.message
 
 
 def test_machines_with_disks_of_their_own_hold_what_no_volume_does(project):
     planned = locked(project, environment="every", endpoint="rolled", unpacked_bytes=300 * GB)
-    assert "is 300 GiB unpacked, and ml.g5.xlarge has 16 GiB of memory" in only(planned).message
+    assert "takes 300 GiB of memory, and ml.g5.xlarge has 16 GiB" in only(planned).message

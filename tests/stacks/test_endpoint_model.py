@@ -34,6 +34,7 @@ def test_model_serves_the_locked_artifact_without_a_network(plain):
             "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
             "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
             "SAGEMAKER_TRITON_PING_MODE": "ready",
+            "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
         },
     }
 
@@ -49,6 +50,7 @@ def test_single_models_are_named_to_triton_and_the_files_own_variables_pass(ever
         "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
         "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
         "SAGEMAKER_TRITON_PING_MODE": "ready",
+        "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
         "TOKENIZERS_PARALLELISM": "false",
     }
 
@@ -66,6 +68,7 @@ def test_multi_model_container_is_told_to_answer_pings_while_it_lives(every):
             "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
             "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
             "SAGEMAKER_TRITON_PING_MODE": "live",
+            "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
         },
     }
 

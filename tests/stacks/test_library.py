@@ -59,6 +59,28 @@ def serve(stack: cdk.Stack, **options: Any) -> Template:
     return Template.from_stack(stack)
 
 
+# What a container is told of its models
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        ModelArchive("s3://my-models/encoder/7.tar.gz", entry_model="encoder", keeps_answers=True),
+        ModelShelf("s3://my-models/shelf/", keeps_answers=True),
+    ],
+)
+def test_models_that_keep_answers_have_a_cache(stack: cdk.Stack, data: ModelArchive | ModelShelf) -> None:
+    TritonModel(stack, "Model", data=data, image=IMAGE)
+    (model,) = Template.from_stack(stack).find_resources("AWS::SageMaker::Model").values()
+    environment = model["Properties"]["PrimaryContainer"]["Environment"]
+    assert "--cache-config=local,size=67108864" in environment["SAGEMAKER_TRITON_ADDITIONAL_ARGS"].split()
+
+
+def test_language_models_are_asked_to_generate() -> None:
+    data = ModelArchive("s3://my-models/chat/7.tar.gz", entry_model="chat", generates=True)
+    assert container_environment(data, {})["SAGEMAKER_TRITON_INFERENCE_TYPE"] == "generate"
+
+
 # The documented example
 
 

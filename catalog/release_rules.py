@@ -1,0 +1,62 @@
+"""Whether an endpoint's kind and its Triton release can serve what a model's recipe makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from catalog.endpoints import EndpointSpec, MultiModelEndpoint
+from catalog.errors import FileProblem
+from catalog.recipes import TreesRecipe
+from catalog.variables import GENERATING, INFERENCE_TYPE, SINCE
+from catalog.workspace import ServedModel, Workspace
+
+CHECKPOINTS_SINCE = "24.03"
+"""The release whose FIL reads checkpoints of treelite 4, which most trees become."""
+
+
+def release_problems(
+    workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
+) -> Iterator[FileProblem]:
+    """What an endpoint cannot serve; the models that one is made of count too."""
+    yield from _generating_problems(workspace, endpoint, served)
+    release = workspace.spec.release.name
+    for name in workspace.made_of(served.model):
+        recipe = workspace.models[name].record.recipe
+        if isinstance(recipe, TreesRecipe) and not recipe.is_lightgbm and release < CHECKPOINTS_SINCE:
+            yield workspace.environment.problem(
+                served.place,
+                f"FIL in Triton {release} cannot read the checkpoints of treelite 4 that the trees of "
+                f"{name!r} become",
+                remedy=f"choose triton_release {CHECKPOINTS_SINCE} or later; models of LightGBM's need not, "
+                "with `library: lightgbm` in recipe",
+            )
+
+
+def _generating_problems(
+    workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
+) -> Iterator[FileProblem]:
+    """A model that answers in parts is asked with `generate`, or not at all."""
+    document = workspace.models.get(served.model)
+    if document is None or not document.record.generates:
+        return
+    told = f"{served.model!r} answers a request in parts, and"
+    release = workspace.spec.release.name
+    asked = endpoint.environment.get(INFERENCE_TYPE)
+    if isinstance(endpoint, MultiModelEndpoint):
+        yield workspace.environment.problem(
+            served.place,
+            f"{told} multi-model endpoints ask for one answer; vLLM also wants its weights at one place",
+            remedy="give it an endpoint of its own (kind: single)",
+        )
+    elif release < SINCE[INFERENCE_TYPE]:
+        yield workspace.environment.problem(
+            served.place,
+            f"{told} SageMaker's front end of Triton {release} refuses such models",
+            remedy=f"choose triton_release {SINCE[INFERENCE_TYPE]} or later",
+        )
+    elif asked and asked not in GENERATING:
+        yield workspace.environment.problem(
+            (*served.place[:2], "environment", INFERENCE_TYPE),
+            f"{told} {asked!r} asks for one answer",
+            remedy=f"remove it: the container gets {GENERATING[0]!r}; or write {GENERATING[1]!r}",
+        )

@@ -1,0 +1,133 @@
+"""Language models are served and asked before they are kept, here by a strict stand-in for Triton."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from catalog.manifests import GenerationReport
+from model_build import build as building
+from model_build.archive import pack
+from model_build.build import BuildFolders, build_model
+from model_build.engines import machine
+from model_build.errors import ServingError
+from model_build.generate_check import GenerateCheck
+from model_build.serving_check import ServedCheck
+from tests.model_build.laying import lay
+from tests.model_build.test_vllm import vllm_model
+from triton_runtime import TritonFailedError, TritonInstallation
+from triton_runtime.sandbox import why_no_namespaces
+
+STAND_IN = Path(__file__).with_name("stand_in_generate.py")
+pytestmark = pytest.mark.skipif(bool(why_no_namespaces()), reason="the server's files cannot be shown to it")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> TritonInstallation:
+    """An installation whose tritonserver is the stand-in."""
+    root = tmp_path / "server"
+    (root / "bin").mkdir(parents=True)
+    executable = root / "bin/tritonserver"
+    executable.write_text(STAND_IN.read_text().replace("#!python", f"#!{sys.executable}", 1))
+    executable.chmod(0o755)
+    return TritonInstallation(
+        kind="embedded",
+        root=root,
+        executable=executable,
+        version="2.57.0",
+        release="25.04",
+        backends=("python", "vllm"),
+        backend_directory=root,
+        cache_directory=root,
+    )
+
+
+def serve(server: TritonInstallation, folder: Path, *, mode: str = "", damage: str = "") -> ServedCheck:
+    """The check of a model whose server misbehaves as `mode` says; `damage` is a file to remove first."""
+    laid = lay(vllm_model(folder), folder / "work", "sm86-25.04")
+    (laid.folder / "tiny/1/config.json").unlink()  # a link to the source's
+    (laid.folder / "tiny/1/config.json").write_text(json.dumps({"mode": mode}))
+    if damage:
+        (laid.folder / damage).unlink()
+    check = GenerateCheck(
+        installation=server,
+        packed=pack(laid.folder, folder / "model.tar.gz"),
+        entry=laid.entry,
+        texts=("Hello", "Schöne neue Welt 東京"),
+        work=folder / "serving",
+    )
+    return check.run()
+
+
+def test_every_text_is_answered_and_answered_alike(server: TritonInstallation, tmp_path: Path) -> None:
+    served = serve(server, tmp_path)
+    assert served.generation == GenerationReport(cases=2, times=2, tokens=16)
+    assert served.parity is None
+    assert [(report.batch, report.requests) for report in served.latency] == [(1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        (
+            "wanders",
+            "asked twice for what goes on after 'Hello', the served artifact answers 'olleH 1' and",
+        ),
+        ("silent", "'Hello', the served artifact answers 200 and no text"),
+        ("nameless", "'Hello', the served artifact answers 200 and no text"),
+        ("fails", 'answers 400 and no text: {"error": "ValueError: CUDA out of memory"}'),
+    ],
+)
+def test_what_does_not_answer_is_not_let_through(
+    server: TritonInstallation, tmp_path: Path, mode: str, told: str
+) -> None:
+    with pytest.raises(ServingError) as caught:
+        serve(server, tmp_path, mode=mode)
+    assert told in str(caught.value)
+
+
+def test_an_archive_without_its_weights_does_not_start(server: TritonInstallation, tmp_path: Path) -> None:
+    with pytest.raises(TritonFailedError, match="no weights in /opt/ml/model/tiny/1"):
+        serve(server, tmp_path, damage="tiny/1/model.safetensors")
+
+
+def test_without_namespaces_it_says_why(
+    server: TritonInstallation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triton_runtime.server.why_no_namespaces", lambda: "as the test wants it")
+    with pytest.raises(ServingError, match="the engine's arguments name /opt/ml/model"):
+        serve(server, tmp_path)
+
+
+def test_a_build_is_kept_with_what_was_proven(
+    server: TritonInstallation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(building, "find_installation", lambda **_: server)
+    monkeypatch.setattr(machine, "has_gpu", lambda: True)
+    built = build_model(
+        model=vllm_model(tmp_path / "models/tiny"),
+        folders=BuildFolders(tmp_path / "artifacts", tmp_path / "cache", tmp_path / "server"),
+        targets=["sm86-25.04-py312", "sm86-25.04"],
+    )
+    manifest = built.manifest
+    assert manifest.generation == GenerationReport(cases=1, times=2, tokens=16)
+    assert manifest.parity == ()
+    assert (manifest.target, manifest.max_batch) == ("sm86-25.04", 0)
+    assert [tensor.name for tensor in (*manifest.inputs, *manifest.outputs)] == ["text_input", "text_output"]
+    assert (built.artifact_dir / "model.tar.gz").is_file()
+
+
+def test_a_build_that_does_not_answer_leaves_nothing(
+    server: TritonInstallation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(building, "find_installation", lambda **_: server)
+    monkeypatch.setattr(machine, "has_gpu", lambda: True)
+    model = vllm_model(tmp_path / "models/tiny")
+    (tmp_path / "models/tiny/weights/config.json").write_text('{"mode": "silent"}')
+    folders = BuildFolders(tmp_path / "artifacts", tmp_path / "cache", tmp_path / "server")
+    with pytest.raises(ServingError):
+        build_model(model=model, folders=folders, targets=["sm86-25.04"])
+    assert not list((tmp_path / "artifacts").rglob("manifest.json"))

@@ -1,0 +1,53 @@
+"""Precision levels from model.yaml to a served archive."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from catalog.documents import load_document
+from catalog.models import ModelSpec
+from model_build import BuildFolders, build_model
+from model_build.artifacts import read_manifest
+from tests.model_build.tiny import TEXTS
+from tests.model_build.tiny_tasks import LABELS, save_text_model
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("classifier")
+    return save_text_model(folder, "BertForSequenceClassification", labels=LABELS)
+
+
+def write_classifier(folder: Path, source: Path, precision: str) -> Path:
+    texts = "".join(f"  - {text}\n" for text in TEXTS)
+    file = folder / "model.yaml"
+    file.write_text(
+        f"name: moods\ndescription: Moods.\nsource: file://{source}\nprecision: {precision}\n"
+        "recipe: {kind: text-classification, max_length: 24}\nbatching: {max_batch: 4}\n"
+        f"test_inputs:\n{texts}"
+    )
+    return file
+
+
+def test_auto_serves_one_and_writes_all_down(tmp_path: Path, classifier: Path, folders: BuildFolders) -> None:
+    file = write_classifier(tmp_path, classifier, "auto")
+    result = build_model(model=load_document(file, ModelSpec), folders=folders)
+    manifest = read_manifest(result.artifact_dir)
+    assert [candidate.name for candidate in manifest.candidates] == ["fp32", "int8, GELU fused", "int8"]
+    assert all(candidate.parity for candidate in manifest.candidates), "each can be made of this graph"
+    (kept,) = (candidate for candidate in manifest.candidates if candidate.kept)
+    assert (kept.precision, kept.parity) == (manifest.precision, manifest.parity[0])
+
+
+def test_int8_gives_the_same_bytes_again(tmp_path: Path, classifier: Path, folders: BuildFolders) -> None:
+    file = write_classifier(tmp_path, classifier, "int8")
+    model = load_document(file, ModelSpec)
+    first = build_model(model=model, folders=folders)
+    again = build_model(model=model, folders=replace(folders, artifacts=tmp_path / "again"))
+    assert first.manifest.digest == again.manifest.digest
+    assert not again.reused

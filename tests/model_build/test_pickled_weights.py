@@ -1,0 +1,125 @@
+"""Weights that are a pickle: read where model.yaml trusts them, and even then for numbers alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catalog.documents import load_document
+from catalog.models import ModelSpec, Trust
+from catalog.recipes import TextEmbeddingRecipe
+from model_build.errors import ExportError, SourceError
+from model_build.exporters.text_framework import TextFramework
+from model_build.sources import FetchedSource
+from tests.model_build.laying import lay
+from tests.model_build.tiny import TEXTS
+
+TRUSTED = Trust(pickle="made by this very test")
+RECIPE = TextEmbeddingRecipe(kind="text-embedding", max_length=24)
+
+
+def as_pickle(source: FetchedSource, folder: Path, *, parts: int = 1) -> FetchedSource:
+    """The same model with its weights saved by torch.save, in one file or in several."""
+    import torch
+    from safetensors.torch import load_file
+
+    shutil.copytree(source.folder, folder)
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    if parts == 1:
+        torch.save(weights, folder / "pytorch_model.bin")
+        return FetchedSource(folder, "", "")
+    places = {}
+    for part in range(parts):
+        file = f"pytorch_model-{part + 1:05}-of-{parts:05}.bin"
+        held = {name: weights[name] for name in sorted(weights)[part::parts]}
+        torch.save(held, folder / file)
+        places |= dict.fromkeys(held, file)
+    index = {"metadata": {}, "weight_map": places}
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    return FetchedSource(folder, "", "")
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_trusted_pickle_is_the_same_model(tiny_source: FetchedSource, tmp_path: Path, parts: int) -> None:
+    source = as_pickle(tiny_source, tmp_path / "model", parts=parts)
+    found = TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
+    safe = TextFramework(source=tiny_source, recipe=RECIPE)
+    tokens = safe.tokenize(TEXTS)
+    np.testing.assert_array_equal(found.answer(tokens)["embedding"], safe.answer(tokens)["embedding"])
+
+
+def test_nothing_reads_a_pickle_that_nobody_trusts(tiny_source: FetchedSource, tmp_path: Path) -> None:
+    source = as_pickle(tiny_source, tmp_path / "model")
+    with pytest.raises(ExportError, match=r"no file named model\.safetensors"):
+        TextFramework(source=source, recipe=RECIPE)
+
+
+class _Runs:
+    """What a pickle does when it is loaded."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.file),)
+
+
+def test_a_trusted_pickle_runs_nothing_all_the_same(tiny_source: FetchedSource, tmp_path: Path) -> None:
+    import torch
+
+    source = as_pickle(tiny_source, tmp_path / "model")
+    weights = torch.load(source.folder / "pytorch_model.bin")
+    torch.save({**weights, "more": _Runs(tmp_path / "proof")}, source.folder / "pytorch_model.bin")
+    with pytest.raises(ExportError, match="its pickle holds more than numbers"):
+        TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
+    (source.folder / "pytorch_model.bin").write_bytes(pickle.dumps(_Runs(tmp_path / "proof")))
+    with pytest.raises(ExportError, match="its pickle holds more than numbers"):
+        TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
+    assert not (tmp_path / "proof").exists()
+
+
+def test_safetensors_beside_a_pickle_are_what_counts(tiny_source: FetchedSource, tmp_path: Path) -> None:
+    source = as_pickle(tiny_source, tmp_path / "model")
+    shutil.copyfile(tiny_source.folder / "model.safetensors", source.folder / "model.safetensors")
+    (source.folder / "pytorch_model.bin").write_bytes(b"never read")
+    TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
+
+
+def test_a_pickle_that_is_cut_short_or_holds_no_weights(tiny_source: FetchedSource, tmp_path: Path) -> None:
+    import torch
+
+    source = as_pickle(tiny_source, tmp_path / "model")
+    file = source.folder / "pytorch_model.bin"
+    whole = file.read_bytes()
+    torch.save([1, 2], file)
+    for content in (whole[:-1000], b"", file.read_bytes()):
+        file.write_bytes(content)
+        with pytest.raises(ExportError, match=r"transformers cannot load the model: \w"):
+            TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
+
+
+def write_model(folder: Path, *, trusted: bool) -> Path:
+    reason = "trust: {pickle: made by this very test}\n" if trusted else ""
+    file = folder / "model.yaml"
+    file.write_text(
+        "name: tiny\ndescription: Tiny.\nsource: file://weights\nbatching: {max_batch: 4}\n"
+        f"recipe: {{kind: text-embedding, input: tokens, max_length: 24}}\n{reason}test_inputs: [A man.]\n"
+    )
+    return file
+
+
+def test_the_reason_in_model_yaml_decides(tiny_source: FetchedSource, tmp_path: Path) -> None:
+    as_pickle(tiny_source, tmp_path / "weights")
+    untrusted = load_document(write_model(tmp_path, trusted=False), ModelSpec)
+    with pytest.raises(SourceError, match=r"pytorch_model\.bin, a pickle"):
+        lay(untrusted, tmp_path / "untrusted")
+    trusted = load_document(write_model(tmp_path, trusted=True), ModelSpec)
+    assert lay(trusted, tmp_path / "trusted").parity[0].min_cosine > 0.9999
