@@ -57,6 +57,7 @@ def run_cdk(project: Project, *arguments: str) -> subprocess.CompletedProcess[st
     )
 
 
+@pytest.mark.e2e
 def test_the_same_commit_gives_the_same_templates(sample, project, tmp_path):
     """In another process, from a checkout in another place, with another order of hashing."""
     lock_everything(project, "sample")

@@ -40,7 +40,8 @@ REPOSITORY = environment_names(Project(ROOT))
 SAMPLES = sample_names()
 WALLED = "walled"
 FACTORY = "factory"
-ENVIRONMENTS = [*REPOSITORY, *SAMPLES, WALLED, FACTORY]
+OTHERS = [*SAMPLES, WALLED, FACTORY]
+ENVIRONMENTS = [*REPOSITORY, *OTHERS]
 
 Record = Callable[[str, object], None]
 
@@ -109,7 +110,11 @@ def test_no_suppression_is_left_over(checked):
     assert acknowledged == silenced
 
 
-def test_cfn_lint_finds_nothing(checked):
+@pytest.mark.parametrize(
+    "name", [*REPOSITORY, *(pytest.param(name, marks=pytest.mark.e2e) for name in OTHERS)]
+)
+def test_cfn_lint_finds_nothing(assemblies, name):
+    checked = assemblies[name]
     templates = checked.templates
     assert len(templates) >= 1 + len(checked.workspace.spec.endpoints)
     for template in templates:
@@ -170,6 +175,7 @@ def within(findings: set[Finding], part: str) -> set[Finding]:
     }
 
 
+@pytest.mark.e2e
 def test_checkov_finds_nothing_that_is_not_explained(checkov, record_property):
     assert sorted(checkov.as_deployed) == []
     tell(
@@ -180,6 +186,7 @@ def test_checkov_finds_nothing_that_is_not_explained(checkov, record_property):
     assert all(len(reason.split()) >= 5 for reason in checkov.excused.values())
 
 
+@pytest.mark.e2e
 def test_no_excuse_for_checkov_is_left_over(checkov):
     """Each resource that is excused from a rule would break it."""
     assert set(checkov.excused) == checkov.bare
@@ -198,6 +205,7 @@ def careless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "careless.template.json"
 
 
+@pytest.mark.e2e
 def test_the_rules_would_find_something(careless, checkov):
     """Careless templates fail, so that the silence above means something."""
     nag = {finding["ruleName"] for finding in reports(careless.parent)["AwsSolutions"]["violations"]}
