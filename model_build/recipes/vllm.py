@@ -75,6 +75,7 @@ class VllmModel:
             outputs=(TEXT_OUT,),
             parity=(),
             cases=(),
+            max_batch=0,
         )
 
     def _lay(self, repository: Path, workshop: Workshop) -> int:
