@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from catalog import naming
 from catalog.build_plans import NeededArtifact
 from catalog.builds import ByHand, CodeBuildMachine
@@ -36,11 +38,11 @@ from operations.build_jobs import (
     parse_event,
     start_or_attach,
 )
-from operations.cdk import find_cdk
+from operations.cdk import CdkCli, find_cdk
 from operations.changes import DEPLOY_OPTIONS
 from operations.codebuild_jobs import CodeBuildJobs
 from operations.processing_jobs import ProcessingJobs
-from operations.stacks import deployed_templates, describe_stack
+from operations.stacks import StackState, deployed_templates, describe_stack, wait_until_settled
 
 _LINES_SHOWN = 20
 _POLL_S = 5.0
@@ -52,22 +54,44 @@ def prepare_ground(state: Context, workspace: Workspace, cloud: Cloud) -> BuildG
     spec = workspace.spec
     name = naming.build_stack_name(spec.base)
     cdk = find_cdk(state.project.root, environment_name=spec.name, variables=cloud.process_environment())
+    try:
+        _deploy_if_other(state, cloud, cdk, name)
+    except KeyboardInterrupt:
+        raise BuildInterruptedError(
+            f"stopped by you; CloudFormation finishes what it has begun of {name}, and nothing is built yet",
+            remedy="run the same command again: it waits for that, and goes on",
+        ) from None
+    outputs = stack_outputs(cloud, name)
+    if outputs is None or "SourceArchive" not in outputs:
+        raise BuildStackError(
+            f"stack {name} does not stand" if outputs is None else f"stack {name} is not complete",
+            remedy=f"run `npx cdk deploy {name} -c env={spec.name}`, which says why",
+        )
+    return ground_of(workspace, outputs)
+
+
+def _deploy_if_other(state: Context, cloud: Cloud, cdk: CdkCli, name: str) -> None:
+    """Deploy the stack, with the foundation that it stands on, if it is not what the files ask for."""
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
         with state.output.step("synthesising the build stack") as step:
             cdk.run("synth", name, "--quiet", "--output", folder, on_line=step.update)
         assembly = Assembly(Path(folder))
-        require_bootstrap(state, cloud, cdk, allowed=False)
-        standing = describe_stack(cloud, name)
+        require_bootstrap(state, cloud, cdk, allowed=None)
+        standing = _settled(state, cloud, name)
         deployed = deployed_templates(cloud, [standing] if standing else [])
         if deployed.get(name) != assembly.template(name):
-            with state.output.step(f"deploying {name}") as step:
+            with state.output.step(f"deploying {name} and what it stands on") as step:
                 cdk.run("deploy", name, *DEPLOY_OPTIONS, assembly=assembly.folder, on_line=step.update)
-    outputs = stack_outputs(cloud, name)
-    if outputs is None:
-        raise BuildStackError(
-            f"there is no stack {name}", remedy=f"run `npx cdk deploy {name} -c env={spec.name}`"
-        )
-    return ground_of(workspace, outputs)
+
+
+def _settled(state: Context, cloud: Cloud, name: str) -> StackState | None:
+    """The stack, once nobody is changing it: while that goes on, its template is what is to come."""
+    standing = describe_stack(cloud, name)
+    if standing is None or not standing.in_progress:
+        return standing
+    with state.output.step(f"waiting for what CloudFormation is still doing with {name}") as step:
+        wait_until_settled(cloud, [name], on_change=lambda stack: step.update(stack.status))
+    return describe_stack(cloud, name)
 
 
 def ground_of(workspace: Workspace, outputs: Mapping[str, str]) -> BuildGround:
@@ -258,23 +282,36 @@ def _follow_one(steps: Steps, job: _Job, tail: LogTail, enough: threading.Event)
     assert job.state is not None  # noqa: S101 - only jobs that were started are followed
     title = f"building {job.needed.model} for {job.needed.target} {job.needed.venue.words}"
     with steps.step(title, label=job.needed.model) as step:
-        job.state = follow(
-            job.service,
-            job.state,
-            tail,
-            on_news=lambda news: job.hear(step, news),
-            enough=enough,
-            poll_s=_POLL_S,
-        )
+        try:
+            job.state = follow(
+                job.service,
+                job.state,
+                tail,
+                on_news=lambda news: job.hear(step, news),
+                enough=enough,
+                poll_s=_POLL_S,
+            )
+        except (BotoCoreError, ClientError) as error:
+            # A build may outlast the credentials of whoever watches it.
+            job.error, step.failed = _lost_sight(job, error), True
+            return job
         step.failed = job.state.status in ("failed", "stopped")
         if job.state.status == "running":
             step.detail = "goes on in the account"
     return job
 
 
+def _lost_sight(job: _Job, error: BotoCoreError | ClientError) -> BuildJobError:
+    return BuildJobError(
+        f"AWS no longer tells of the build of {job.needed.model}, which goes on in the account: {error}",
+        remedy="log in again if your credentials have expired, and run the same command again: it attaches "
+        "to what runs, and takes what is done",
+    )
+
+
 def _finish(job: _Job, cloud: Cloud, ground: BuildGround, on_done: Done) -> None:
     """Take what a job that has ended made."""
-    if job.state is None or job.state.status == "running":
+    if job.state is None or job.error or job.state.status == "running":
         return
     manifest = find_result(cloud, ground, job.order, job.name) if job.state.status == "succeeded" else None
     if manifest is None:

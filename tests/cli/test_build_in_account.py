@@ -23,7 +23,7 @@ from cli.output import Output
 from operations.aws import Cloud
 from operations.build_ground import BuildGround
 from tests.cli.stand_in_job import manifest_of
-from tests.operations.strict_aws import StrictCodeBuild, StrictLogs
+from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, refused
 
 OUTPUTS = {"SourceArchive": "assets/abc.zip", "CpuImage": "1.dkr.ecr.eu-west-1.amazonaws.com/t/builder:1"}
 CPU = "tritonstack-dev-build-cpu"
@@ -192,3 +192,17 @@ def test_without_waiting_the_job_is_started_and_no_more(
 ) -> None:
     assert watched.run(wait_for_it=False) == []
     assert f"minilm for cpu: started {CPU}:1" in capsys.readouterr().err
+
+
+def test_credentials_that_expire_end_the_watching_and_not_the_build(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def expire(_: str) -> None:
+        raise refused("BatchGetBuilds", "ExpiredTokenException", "The security token has expired")
+
+    when_looked_at(watched, monkeypatch, expire)
+    (outcome,) = watched.run()
+    assert outcome.error is not None
+    assert "the build of minilm, which goes on in the account" in outcome.error.message
+    assert "it attaches" in str(outcome.error.remedy)
+    assert watched.codebuild.stopped == []
