@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
+import botocore.session
 import pytest
 import yaml
 
+from catalog.build_options import runs_processing_jobs
 from catalog.build_plans import needed_artifacts
-from catalog.builds import ByHand, CodeBuildMachine, ProcessingMachine, Venue, venue_of
+from catalog.builds import ByHand, CodeBuildMachine, ComputeType, ProcessingMachine, Venue, venue_of
 from catalog.environments import EnvironmentSpec
 from catalog.errors import UsageError
 from catalog.hardware import INSTANCE_TYPES
@@ -197,3 +200,16 @@ def test_a_model_on_two_sizes_of_one_machine_is_built_once(project: Project) -> 
 def test_models_that_the_environment_does_not_serve_are_refused(project: Project) -> None:
     with pytest.raises(UsageError, match="serves no model 'minilmm'"):
         needed_artifacts(load_workspace(project, "dev"), ["minilmm"])
+
+
+def test_the_machines_of_processing_jobs_are_those_that_the_sdk_knows() -> None:
+    known = botocore.session.get_session().get_service_model("sagemaker").shape_for("ProcessingInstanceType")
+    ours = {name for name, instance in INSTANCE_TYPES.items() if runs_processing_jobs(instance)}
+    # What our table has; the SDK's also has families that no Triton image runs on.
+    assert ours == {name for name in known.enum if name in INSTANCE_TYPES and INSTANCE_TYPES[name].gpus}
+
+
+def test_the_sizes_and_kinds_of_machine_are_codebuilds_own() -> None:
+    model = botocore.session.get_session().get_service_model("codebuild")
+    assert set(get_args(ComputeType)) <= set(model.shape_for("ComputeType").enum)
+    assert {"LINUX_CONTAINER", "LINUX_GPU_CONTAINER"} <= set(model.shape_for("EnvironmentType").enum)

@@ -128,6 +128,49 @@ def test_explain_names_what_has_changed(
 
 
 @pytest.mark.usefixtures("stand_in")
+def test_explain_of_a_model_that_was_built_for_another_machine(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build(capsys, project, "--no-publish")
+    with project.environment_file("dev").open("a") as stream:
+        stream.write("  on-a10g: {kind: ensemble, model: minilm, instance_type: ml.g5.xlarge}\n")
+    on_cpu, on_gpu = explained(capsys, project).splitlines()
+    assert on_cpu.startswith("minilm for cpu: up to date, ")
+    there = "in CodeBuild, project tritonstack-dev-build-sm86"
+    assert on_gpu == f"minilm for sm86-25.04: to build {there}: never built for sm86-25.04"
+
+
+PYTHON = "name: {}\ndescription: Code.\nrecipe: {{kind: python}}\ntest_inputs: [{{inputs: {{x: [1.0]}}}}]\n"
+CHAIN = """\
+name: chain
+description: One after the other.
+recipe: {kind: ensemble, steps: [{model: one}, {model: two}]}
+test_inputs: [{inputs: {x: [1.0]}}]
+"""
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_explain_names_a_file_beside_and_a_model_that_another_is_made_of(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in (("one", PYTHON.format("one")), ("two", PYTHON.format("two")), ("chain", CHAIN)):
+        project.model_file(name).parent.mkdir()
+        project.model_file(name).write_text(text)
+        (project.model_file(name).parent / "model.py").write_text("class TritonPythonModel: ...\n")
+    with project.environment_file("dev").open("a") as stream:
+        stream.write("  alone: {kind: single, model: one, instance_type: ml.c7i.xlarge}\n")
+        stream.write("  chained: {kind: ensemble, model: chain, instance_type: ml.c7i.xlarge}\n")
+    assert build(capsys, project, "--no-publish")[0] == 0
+    chain, _, one = explained(capsys, project, "--local").splitlines()
+    assert chain.startswith("chain for cpu: up to date")
+    assert one.startswith("one for cpu: up to date")
+    (project.model_file("one").parent / "model.py").write_text("class TritonPythonModel: pass\n")
+    chain, _, one = explained(capsys, project, "--local").splitlines()
+    assert chain.endswith("a model that it is made of has changed since")
+    assert one.endswith("on this machine: files beside model.yaml have changed since")
+
+
+@pytest.mark.usefixtures("stand_in")
 def test_explain_with_a_lock_that_does_not_say_what_it_was_built_from(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

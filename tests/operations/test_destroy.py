@@ -40,7 +40,7 @@ def keys(cloud: Cloud, bucket: str) -> int:
 
 
 def test_what_stands_on_others_goes_first(cloud: Cloud, spec: EnvironmentSpec) -> None:
-    stand(cloud, *SHARED, "endpoint-search", "endpoint-rank")
+    stand(cloud, *SHARED, "build", "endpoint-search", "endpoint-rank")
     buckets = (spec.artifact_bucket, spec.data_bucket, spec.log_bucket)
     fill(cloud, *buckets)
     gone: list[str] = []
@@ -50,8 +50,8 @@ def test_what_stands_on_others_goes_first(cloud: Cloud, spec: EnvironmentSpec) -
             gone.append(stack.name.removeprefix(f"{BASE}-"))
 
     deleted = destroy_environment(cloud, spec, on_change=see)
-    assert set(gone[:3]) == {"monitoring", "endpoint-search", "endpoint-rank"}
-    assert gone[3:] == ["network", "foundation"]
+    assert set(gone[:4]) == {"monitoring", "build", "endpoint-search", "endpoint-rank"}
+    assert gone[4:] == ["network", "foundation"]
     assert [name.removeprefix(f"{BASE}-") for name in deleted] == gone
     assert [keys(cloud, bucket) for bucket in buckets] == [0, 0, 0]
     assert environment_stacks(cloud, BASE) == []
