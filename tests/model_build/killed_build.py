@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,7 @@ POINTS: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "environment half packed": (environments.archive, "pack", half_an_archive),
     "environment copied": (shutil, "copyfile", dying_at_call(2, shutil.copyfile)),
     "archive half packed": (archive, "_add", dying_at_call(5, archive._add)),
-    "archive half unpacked": (tarfile.TarFile, "extract", dying_at_call(3, tarfile.TarFile.extract)),
+    "archive half unpacked": (archive, "_place", dying_at_call(3, archive._place)),
     "first server asked": (TritonServer, "request", die),
     "second server started": (TritonServer, "start", dying_at_call(2, TritonServer.start)),
     "archive kept, manifest not": (artifacts, "write_text_atomically", die),

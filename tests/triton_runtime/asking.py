@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -52,6 +53,11 @@ def wait_until_gone(log: Path) -> bool:
     return True
 
 
-def shared_memory_of_servers() -> set[str]:
-    """The host's regions, those of servers that other people run on this machine among them."""
-    return {entry.name for entry in SHARED_MEMORY.iterdir() if entry.name.startswith("triton")}
+def shared_memory_left_behind() -> set[str]:
+    """The host's regions that no process uses; those of other servers that run on this machine are in use."""
+    left = {entry.name for entry in SHARED_MEMORY.iterdir() if entry.name.startswith("triton")}
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):  # a process that has ended meanwhile
+            text = maps.read_text()
+            left = {name for name in left if name not in text}
+    return left

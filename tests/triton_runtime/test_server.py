@@ -18,7 +18,7 @@ from tests.triton_runtime.asking import (
     invoke,
     outputs,
     processes_writing_to,
-    shared_memory_of_servers,
+    shared_memory_left_behind,
     wait_until_gone,
 )
 from tests.triton_runtime.conftest import NEGATE, add_ensemble, add_python_model
@@ -84,14 +84,16 @@ def on_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("on_host")
 def test_serves_a_python_model_and_leaves_nothing(start: Start, tmp_path: Path) -> None:
-    of_others = shared_memory_of_servers()
+    left_before = shared_memory_left_behind()
     server = start(add_python_model(tmp_path / "models"))
     assert outputs(invoke(server, [1.0, 2.0])) == {"y": [-1.0, -2.0]}
     assert server.running
     assert len(processes_writing_to(server.log_path)) > 2
+    # What `serve` gives the one copy of the model, and nothing of what others have.
+    assert 16 << 20 <= server.shared_memory_held() < 32 << 20
     server.stop()
     assert processes_writing_to(server.log_path) == []
-    assert shared_memory_of_servers() <= of_others
+    assert shared_memory_left_behind() <= left_before
     assert not server.running
     server.stop()
     with pytest.raises(TritonFailedError, match="has ended with exit status 0"):
@@ -161,10 +163,10 @@ def test_an_execution_environment_is_unpacked_out_of_sight(
             'parameters { key: "EXECUTION_ENV_PATH" '
             'value: { string_value: "$$TRITON_MODEL_DIRECTORY/environment.tar.gz" } }\n'
         )
-    of_others = set(Path("/tmp").glob("python_env_*"))  # noqa: S108
+    left_before = set(Path("/tmp").glob("python_env_*"))  # noqa: S108
     server = start(models)
     assert outputs(invoke(server, [1.0])) == {"y": [-1.0]}
-    assert set(Path("/tmp").glob("python_env_*")) <= of_others  # noqa: S108
+    assert set(Path("/tmp").glob("python_env_*")) <= left_before  # noqa: S108
 
 
 def test_a_failed_load_says_why(start: Start, tmp_path: Path) -> None:
@@ -247,7 +249,7 @@ def test_everything_ends_when_the_parent_is_killed(
     on_host: bool, installation: TritonInstallation, tmp_path: Path
 ) -> None:
     models, state = add_python_model(tmp_path / "models"), tmp_path / "state"
-    of_others = shared_memory_of_servers()
+    left_before = shared_memory_left_behind()
     arguments = [str(installation.root), str(models), str(state), str(on_host)]
     parent = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PARENT), *arguments],
@@ -261,4 +263,4 @@ def test_everything_ends_when_the_parent_is_killed(
         assert len(processes_writing_to(state / "triton.log")) > 2
         parent.send_signal(signal.SIGKILL)
     assert wait_until_gone(state / "triton.log")
-    assert shared_memory_of_servers() <= of_others
+    assert shared_memory_left_behind() <= left_before
