@@ -31,7 +31,9 @@ def server(tmp_path: Path) -> TritonInstallation:
     root = tmp_path / "server"
     (root / "bin").mkdir(parents=True)
     executable = root / "bin/tritonserver"
-    executable.write_text(STAND_IN.read_text().replace("#!python", f"#!{sys.executable}", 1))
+    # Not the virtual environment's: that may lie where the server's world of its own has other files.
+    python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    executable.write_text(STAND_IN.read_text().replace("#!python", f"#!{python}", 1))
     executable.chmod(0o755)
     return TritonInstallation(
         kind="embedded",
@@ -42,6 +44,7 @@ def server(tmp_path: Path) -> TritonInstallation:
         backends=("python", "vllm"),
         backend_directory=root,
         cache_directory=root,
+        outside=(Path(sys.base_prefix),),
     )
 
 
