@@ -15,6 +15,7 @@ from catalog.releases import RELEASES
 from model_build import serving_check
 from model_build.archive import PackedArchive
 from model_build.engines import machine
+from triton_runtime.installation import RECORD_NAME
 
 STAND_IN = Path(__file__).with_name("stand_in_trtexec.py")
 PACKAGE_NUMBERS = {"8.6.1": 6, "10.0.1": 6, "10.4.0": 26, "10.9.0": 34, "10.13.3": 9, "10.16.0": 72}
@@ -59,8 +60,12 @@ def pretend_server(home: Path, server: Path, monkeypatch: pytest.MonkeyPatch, *,
     """The embedded server with a TensorRT backend, which serves models for a GPU on the processor."""
     home.mkdir()
     for part in server.iterdir():
-        if part.name != "backends":
+        if part.name not in ("backends", RECORD_NAME):
             (home / part.name).symlink_to(part.resolve())
+    record = json.loads((server / RECORD_NAME).read_text())
+    # The links lead there, and it may lie where the server's world of its own has other files.
+    record["outside"].append(str(server.resolve()))
+    (home / RECORD_NAME).write_text(json.dumps(record))
     shutil.copytree(server / "backends", home / "backends")
     backend = home / "backends" / "tensorrt"
     backend.mkdir()
