@@ -24,6 +24,7 @@ from pathlib import Path
 from catalog.errors import TritonstackError, UsageError
 from local_cloud.accounts import access_key_for
 from local_cloud.lifetime import die_with_parent, is_running, start_ticks
+from local_cloud.settings import CloudSettings
 
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 90.0
@@ -67,20 +68,25 @@ class CloudAddress:
         }
 
 
-def start_detached(
-    *, state_dir: Path, port: int | None, account_id: str, region: str, server_home: Path
-) -> CloudAddress:
+def start_detached(settings: CloudSettings, *, port: int | None = None) -> CloudAddress:
     """Start a cloud that outlives this process, and return once it answers."""
-    _check_account(account_id)
-    state_dir, server_home = state_dir.resolve(), server_home.resolve()
+    _check_account(settings.account_id)
+    settings = settings.resolved()
+    state_dir = settings.state_dir
     running = read_address(state_dir)
     if running is not None:
         raise _already_running(state_dir, running)
     _free_port(port).close()
     state_dir.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "local_cloud", "--state-dir", str(state_dir)]
-    command += ["--port", str(port or 0), "--account", account_id, "--region", region]
-    command += ["--server-home", str(server_home)]
+    command = [
+        sys.executable,
+        "-m",
+        "local_cloud",
+        "--settings",
+        settings.to_json(),
+        "--port",
+        str(port or 0),
+    ]
     with log_path(state_dir).open("wb") as log:
         child = subprocess.Popen(
             command,
@@ -95,57 +101,45 @@ def start_detached(
 
 
 def run_foreground(
+    settings: CloudSettings,
     *,
-    state_dir: Path,
-    port: int | None,
-    account_id: str,
-    region: str,
-    server_home: Path,
+    port: int | None = None,
     on_ready: Callable[[CloudAddress], None] = lambda _: None,
 ) -> None:
     """Be the cloud until a signal ends it. The death of the parent process is such a signal."""
     die_with_parent()
-    be_the_cloud(
-        state_dir=state_dir,
-        port=port,
-        account_id=account_id,
-        region=region,
-        server_home=server_home,
-        on_ready=on_ready,
-    )
+    be_the_cloud(settings, port=port, on_ready=on_ready)
 
 
 def be_the_cloud(
+    settings: CloudSettings,
     *,
-    state_dir: Path,
-    port: int | None,
-    account_id: str,
-    region: str,
-    server_home: Path,
+    port: int | None = None,
     on_ready: Callable[[CloudAddress], None] = lambda _: None,
 ) -> None:
     """Serve in this process until SIGINT or SIGTERM."""
-    _check_account(account_id)
+    _check_account(settings.account_id)
+    settings = settings.resolved()
     isolated = _isolated(os.environ)
     os.environ.clear()
     os.environ.update(isolated)
     # Imported here: whoever only looks for a cloud or stops one need not load moto.
-    from local_cloud.server import Cloud, CloudSettings  # noqa: PLC0415
+    from local_cloud.server import Cloud  # noqa: PLC0415
 
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
-    state_dir = state_dir.resolve()
-    with _locked(state_dir):
-        settings = CloudSettings(state_dir, server_home.resolve(), account_id, region)
+    with _locked(settings.state_dir):
         cloud = Cloud(settings=settings, listener=_free_port(port))
         try:
-            address = CloudAddress(cloud.endpoint_url, cloud.port, os.getpid(), account_id, region)
-            _write_address(state_dir, address)
+            address = CloudAddress(
+                cloud.endpoint_url, cloud.port, os.getpid(), settings.account_id, settings.region
+            )
+            _write_address(settings.state_dir, address)
             on_ready(address)
             ended.wait()
         finally:
-            _address_path(state_dir).unlink(missing_ok=True)
+            _address_path(settings.state_dir).unlink(missing_ok=True)
             cloud.close()
 
 

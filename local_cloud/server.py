@@ -7,8 +7,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from xml.sax.saxutils import escape
@@ -26,13 +25,18 @@ from werkzeug.wrappers import Request, Response
 
 from local_cloud import moto_corrections
 from local_cloud.accounts import read_credential
+from local_cloud.clients import Clients
 from local_cloud.cloudformation.api import CloudFormationApp
 from local_cloud.cloudformation.providers import PROVIDERS
+from local_cloud.cloudwatch.metrics import Metrics
 from local_cloud.inventory import inventory
-from local_cloud.sagemaker.app import SageMakerApp, create_app
+from local_cloud.sagemaker.app import SageMakerApp, Surroundings, create_app
+from local_cloud.settings import CloudSettings
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+Application = Callable[["WSGIEnvironment", "StartResponse"], Iterable[bytes]]
 
 _POLL_S = 0.05
 """How often the server looks whether it is to stop."""
@@ -40,20 +44,10 @@ INVENTORY_PATH = "/_tritonstack/inventory"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class CloudSettings:
-    """What a cloud is started with."""
-
-    state_dir: Path
-    server_home: Path
-    account_id: str
-    region: str
-
-
 class MakeSageMaker(Protocol):
     """How the SageMaker of a cloud is made; tests put stand-ins for Tritons behind it."""
 
-    def __call__(self, *, state_dir: Path, server_home: Path, region: str, endpoint_url: str) -> SageMakerApp:
+    def __call__(self, *, surroundings: Surroundings, server_home: Path) -> SageMakerApp:
         """Make it."""
 
 
@@ -66,15 +60,21 @@ class Cloud:
         moto_corrections.apply(account_id=settings.account_id)
         self._moto = _Moto(create_backend_app)
         self._server = _serve(listener, self)
-        self._cloudformation = CloudFormationApp(
-            endpoint_url=self.endpoint_url, region=settings.region, providers=PROVIDERS
-        )
-        self._sagemaker = make_sagemaker(
-            state_dir=settings.state_dir,
-            server_home=settings.server_home,
+        clients = Clients(endpoint_url=self.endpoint_url)
+        self._metrics = Metrics(clients=clients)
+        self._cloudformation = CloudFormationApp(clients=clients, region=settings.region, providers=PROVIDERS)
+        surroundings = Surroundings(
+            folder=settings.state_dir / "endpoints",
             region=settings.region,
-            endpoint_url=self.endpoint_url,
+            clients=clients,
+            metrics=self._metrics,
+            pace=settings.pace,
         )
+        self._sagemaker = make_sagemaker(surroundings=surroundings, server_home=settings.server_home)
+        self._own: Mapping[str, Application] = {
+            "cloudformation": self._cloudformation,
+            "sagemaker": self._sagemaker,
+        }
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(_POLL_S,), name="cloud", daemon=True
         )
@@ -96,6 +96,7 @@ class Cloud:
         self._thread.join()
         self._server.server_close()
         self._sagemaker.close()
+        self._metrics.close()
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Hand a request to the service it is meant for."""
@@ -106,10 +107,8 @@ class Cloud:
             headers=dict(request.headers.items()), query=request.query_string.decode()
         )
         service = credential.service if credential else ""
-        if service == "cloudformation":
-            return self._cloudformation(environ, start_response)
-        if service == "sagemaker":
-            return self._sagemaker(environ, start_response)
+        if service in self._own:
+            return self._own[service](environ, start_response)
         try:
             return self._moto(environ, start_response)  # type: ignore[no-any-return]
         except NotImplementedError as error:

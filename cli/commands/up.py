@@ -11,10 +11,12 @@ import typer
 from catalog.environments import EMBEDDED_ACCOUNT
 from catalog.images import image_account
 from cli.context import Context
+from local_cloud.pace import USUAL_MINUTE_S, Pace
 from local_cloud.process import CloudAddress, read_address, run_foreground, start_detached
+from local_cloud.settings import CloudSettings
 
 
-def up(
+def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
     context: typer.Context,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it answers.")] = False,
     port: Annotated[
@@ -22,6 +24,16 @@ def up(
     ] = None,
     account: Annotated[str, typer.Option(help="The account it plays.")] = EMBEDDED_ACCOUNT,
     region: Annotated[str, typer.Option(help="The region it plays.")] = "us-east-1",
+    minute: Annotated[
+        float,
+        typer.Option(
+            min=0.1, max=60, help="Seconds that a minute of a rollout's and an alarm's waiting lasts here."
+        ),
+    ] = USUAL_MINUTE_S,
+    containers: Annotated[
+        bool,
+        typer.Option("--containers", help="Run endpoints in their image where Docker holds it."),
+    ] = False,
     shell: Annotated[
         bool, typer.Option("--shell", help="Print export lines, of a running cloud too.")
     ] = False,
@@ -40,25 +52,23 @@ def up(
         _report_capabilities(state)
         return
     image_account(region)  # refuses a region that no environment can name
-    cloud_dir, server_dir = state.project.cloud_dir, state.project.server_dir
-    running = read_address(cloud_dir)
+    running = read_address(state.project.cloud_dir)
     if shell and running is not None:
         _report(state, running, shell=shell)
         return
+    settings = CloudSettings(
+        state_dir=state.project.cloud_dir,
+        server_home=state.project.server_dir,
+        account_id=account,
+        region=region,
+        pace=Pace(minute_s=minute),
+        containers=containers,
+    )
     if not detach:
-        run_foreground(
-            state_dir=cloud_dir,
-            server_home=server_dir,
-            port=port,
-            account_id=account,
-            region=region,
-            on_ready=lambda address: _report(state, address, shell=shell),
-        )
+        run_foreground(settings, port=port, on_ready=lambda address: _report(state, address, shell=shell))
         return
     with state.output.step("starting the embedded cloud"):
-        address = start_detached(
-            state_dir=cloud_dir, server_home=server_dir, port=port, account_id=account, region=region
-        )
+        address = start_detached(settings, port=port)
     _report(state, address, shell=shell)
 
 

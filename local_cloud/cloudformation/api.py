@@ -17,14 +17,15 @@ from moto.core.utils import get_service_model
 from werkzeug.wrappers import Request, Response
 
 from local_cloud.accounts import read_credential
+from local_cloud.clients import Clients
 from local_cloud.cloudformation.actions import ACTIONS, Action, Context
 from local_cloud.cloudformation.changes import Providers
-from local_cloud.cloudformation.clients import Clients
 from local_cloud.cloudformation.engine import Engine
 from local_cloud.cloudformation.errors import CloudFormationError, InvalidActionError
 from local_cloud.cloudformation.records import Stack
-from local_cloud.cloudformation.store import Place, Store
+from local_cloud.cloudformation.store import Store
 from local_cloud.moto_corrections import account_of
+from local_cloud.places import Place
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -38,10 +39,9 @@ warnings.filterwarnings("ignore", message=".* does not match an error shape", ca
 class CloudFormationApp:
     """A WSGI application that is CloudFormation."""
 
-    def __init__(self, *, endpoint_url: str, region: str, providers: Providers) -> None:
+    def __init__(self, *, clients: Clients, region: str, providers: Providers) -> None:
         self._region = region
         self._providers = providers
-        clients = Clients(endpoint_url=endpoint_url)
         self._store = Store(clients)
         self._engine = Engine(providers, clients, self._store.check_outputs)
 

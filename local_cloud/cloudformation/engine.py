@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from local_cloud.clients import Clients
 from local_cloud.cloudformation.changes import Providers, ResourceState
-from local_cloud.cloudformation.clients import Clients
 from local_cloud.cloudformation.errors import CloudFormationError
 from local_cloud.cloudformation.graph import dependencies
 from local_cloud.cloudformation.operations import LiveAnswers, Operations, StepError, reason_of

@@ -9,8 +9,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from local_cloud.clients import Clients
 from local_cloud.cloudformation.changes import Providers, Replacement, ResourceState, compare
-from local_cloud.cloudformation.clients import Clients
 from local_cloud.cloudformation.errors import CloudFormationError
 from local_cloud.cloudformation.providers.base import ProviderError, ResourceRequest, UnchangeableError
 from local_cloud.cloudformation.records import Stack, Step

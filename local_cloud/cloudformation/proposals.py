@@ -18,8 +18,9 @@ from local_cloud.cloudformation.evaluation import Evaluation
 from local_cloud.cloudformation.operations import LiveAnswers, Operations
 from local_cloud.cloudformation.parameters import GivenParameter, resolve_parameters
 from local_cloud.cloudformation.records import Proposal, Stack, StackSettings
-from local_cloud.cloudformation.store import AccountSurroundings, Place, Store
+from local_cloud.cloudformation.store import AccountSurroundings, Store
 from local_cloud.cloudformation.template import Template, parse_template
+from local_cloud.places import Place
 
 _NAMED_IAM = {
     "AWS::IAM::Role": "RoleName",
@@ -125,7 +126,7 @@ def submitted_template(
 
 def _read_s3(store: Store, place: Place, url: str) -> str:
     bucket, key, version = _s3_address(url)
-    s3 = store.clients.client("s3", account=place.account, region=place.region)
+    s3 = store.clients.client("s3", place)
     extra = {"VersionId": version} if version else {}
     try:
         body: bytes = s3.get_object(Bucket=bucket, Key=key, **extra)["Body"].read()

@@ -6,17 +6,10 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from local_cloud.cloudformation.clients import Clients
+from local_cloud.clients import Clients
 from local_cloud.cloudformation.errors import AlreadyExistsError, CloudFormationError, TemplateError
 from local_cloud.cloudformation.records import Output, Stack
-
-
-@dataclass(frozen=True)
-class Place:
-    """An account and region: names and exports are unique within."""
-
-    account: str
-    region: str
+from local_cloud.places import Place
 
 
 @dataclass
@@ -108,12 +101,12 @@ class AccountSurroundings:
 
     def availability_zones(self, region: str) -> list[str]:
         """Return the zones of a region."""
-        ec2 = self.store.clients.client("ec2", account=self.place.account, region=region)
+        ec2 = self.store.clients.client("ec2", Place(self.place.account, region))
         return [zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"]]
 
     def ssm_value(self, name: str) -> str:
         """Return the value of an SSM parameter."""
-        ssm = self.store.clients.client("ssm", account=self.place.account, region=self.place.region)
+        ssm = self.store.clients.client("ssm", self.place)
         try:
             return str(ssm.get_parameter(Name=name)["Parameter"]["Value"])
         except ssm.exceptions.ParameterNotFound as error:

@@ -5,20 +5,27 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from werkzeug.wrappers import Request, Response
 
+from local_cloud.clients import Clients
+from local_cloud.cloudwatch.metrics import Metrics
+from local_cloud.pace import USUAL_PACE, Pace
+from local_cloud.places import Place
 from local_cloud.sagemaker import wire
-from local_cloud.sagemaker.deployment import Launcher, StartServer, triton_starter
+from local_cloud.sagemaker.deployment import Launcher
 from local_cloud.sagemaker.endpoints import Endpoints
 from local_cloud.sagemaker.faults import ServiceError, invocation_refused
 from local_cloud.sagemaker.hosting import Hosting
 from local_cloud.sagemaker.invocations import Invocations
-from local_cloud.sagemaker.records import EndpointRecord, Place, Store, StoredRecord, Table
+from local_cloud.sagemaker.records import EndpointRecord, Store, StoredRecord
 from local_cloud.sagemaker.resources import EndpointConfigs, Fields, Models, TagActions
 from local_cloud.sagemaker.scaling import ask_autoscaling
+from local_cloud.sagemaker.servers import StartServer, triton_starter
+from local_cloud.tables import Table
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -29,17 +36,32 @@ _RUNTIME_PREFIX = "/endpoints/"
 _INVOCATION = re.compile(r"/endpoints/(?P<endpoint>[^/]+)/invocations")
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What this SageMaker finds in the cloud that it is a part of."""
+
+    folder: Path
+    """Where the endpoints' instances live."""
+    region: str
+    """The region of callers who name none."""
+    clients: Clients
+    metrics: Metrics
+    pace: Pace = USUAL_PACE
+
+
 class SageMakerApp:
     """Answers both APIs. Threads may call it at once; `close` ends every server it has started."""
 
-    def __init__(self, *, folder: Path, region: str, endpoint_url: str, start_server: StartServer) -> None:
-        self._region = region
+    def __init__(self, *, surroundings: Surroundings, start_server: StartServer) -> None:
+        self._region = surroundings.region
         self._store = Store()
-        launcher = Launcher(folder=folder, endpoint_url=endpoint_url, start_server=start_server)
+        launcher = Launcher(
+            folder=surroundings.folder, clients=surroundings.clients, start_server=start_server
+        )
         self._hosting = Hosting(store=self._store, launcher=launcher)
         self._invocations = Invocations(hosting=self._hosting)
         endpoints = Endpoints(
-            store=self._store, hosting=self._hosting, is_scaled=ask_autoscaling(endpoint_url=endpoint_url)
+            store=self._store, hosting=self._hosting, is_scaled=ask_autoscaling(surroundings.clients)
         )
         self._actions = _actions(self._store, endpoints)
 
@@ -91,20 +113,13 @@ class SageMakerApp:
         return self._invocations.invoke(request, place=place, endpoint=match["endpoint"])
 
 
-def create_app(*, state_dir: Path, server_home: Path, region: str, endpoint_url: str) -> SageMakerApp:
+def create_app(*, surroundings: Surroundings, server_home: Path) -> SageMakerApp:
     """Make the application that real Tritons from `server_home` stand behind.
 
-    `endpoint_url` is the embedded cloud's own address, from which artifacts are read and to which logs are
-    written. What an earlier cloud left in `state_dir` without ending properly is removed.
+    What an earlier cloud left in the endpoints' folder without ending properly is removed.
     """
-    folder = state_dir / "endpoints"
-    shutil.rmtree(folder, ignore_errors=True)
-    return SageMakerApp(
-        folder=folder,
-        region=region,
-        endpoint_url=endpoint_url,
-        start_server=triton_starter(server_home=server_home),
-    )
+    shutil.rmtree(surroundings.folder, ignore_errors=True)
+    return SageMakerApp(surroundings=surroundings, start_server=triton_starter(server_home=server_home))
 
 
 def _actions(store: Store, endpoints: Endpoints) -> dict[str, Action]:

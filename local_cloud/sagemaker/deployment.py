@@ -7,69 +7,27 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from catalog.errors import TritonstackError
+from local_cloud.clients import Clients
+from local_cloud.places import Place
 from local_cloud.sagemaker import artifacts
 from local_cloud.sagemaker.capture import Capture
-from local_cloud.sagemaker.clients import client
 from local_cloud.sagemaker.logs import LogShipper, log_group
-from local_cloud.sagemaker.multi_model import HostedModels, MultiModelServer, Shelf
+from local_cloud.sagemaker.multi_model import HostedModels, Shelf
 from local_cloud.sagemaker.plans import DeploymentPlan
-from local_cloud.sagemaker.records import Place
-from triton_runtime import TritonFailedError, TritonServer, find_installation
+from local_cloud.sagemaker.servers import Server, ServerOrder, StartServer
+from triton_runtime import TritonFailedError
 
 MODEL_FOLDER = "model"
 
 log = logging.getLogger(__name__)
-
-
-class Server(MultiModelServer, Protocol):
-    """What is needed of triton_runtime's TritonServer; tests put a stricter, smaller one in its place."""
-
-    @property
-    def running(self) -> bool:
-        """Whether it has not ended."""
-
-    log_path: Path
-
-    def wait_ready(self, *, timeout_s: float) -> None:
-        """Return when it is ready, raise when it cannot be."""
-
-    def stop(self, *, grace_s: float = ...) -> None:
-        """End it."""
-
-
-@dataclass(frozen=True)
-class ServerOrder:
-    """What a server is started with."""
-
-    model_root: Path
-    environment: Mapping[str, str]
-    state_dir: Path
-
-
-StartServer = Callable[[ServerOrder], Server]
-
-
-def triton_starter(*, server_home: Path) -> StartServer:
-    """Start real Tritons, from the installation found when each is wanted."""
-
-    def start(order: ServerOrder) -> TritonServer:
-        return TritonServer.start(
-            installation=find_installation(home=server_home),
-            model_root=order.model_root,
-            environment=order.environment,
-            state_dir=order.state_dir,
-        )
-
-    return start
 
 
 class LaunchFailedError(TritonstackError):
@@ -143,9 +101,9 @@ class Deployment:
 class Launcher:
     """Brings deployments up, each in a folder of its own below the endpoint's."""
 
-    def __init__(self, *, folder: Path, endpoint_url: str, start_server: StartServer) -> None:
+    def __init__(self, *, folder: Path, clients: Clients, start_server: StartServer) -> None:
         self._folder = folder
-        self._endpoint_url = endpoint_url
+        self._clients = clients
         self._start_server = start_server
         self._cancelled = threading.Event()
         self._starting: set[Server] = set()
@@ -161,10 +119,12 @@ class Launcher:
         folder = self.endpoint_folder(plan.place, plan.endpoint) / instance
         model_root = folder / MODEL_FOLDER
         model_root.mkdir(parents=True)
-        s3 = client("s3", place=plan.place, endpoint_url=self._endpoint_url)
+        s3 = self._clients.client("s3", plan.place)
         try:
             self._fetch(plan, s3, model_root)
-            order = ServerOrder(model_root=model_root, environment=plan.environment, state_dir=folder)
+            order = ServerOrder(
+                model_root=model_root, environment=plan.environment, state_dir=folder, image=plan.image
+            )
             server = self._start_server(order)
         except (TritonstackError, OSError, ClientError, BotoCoreError) as fault:
             shutil.rmtree(folder, ignore_errors=True)
@@ -226,7 +186,7 @@ class Launcher:
         preface = f"The embedded Triton of this machine plays the image {plan.image}."
         log.info("endpoint %s: %s", plan.endpoint, preface)
         shipper = LogShipper(
-            client=client("logs", place=plan.place, endpoint_url=self._endpoint_url),
+            client=self._clients.client("logs", plan.place),
             group=log_group(plan.endpoint),
             stream=f"{plan.variant}/{instance}",
             path=server.log_path,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from local_cloud.places import Place
 from local_cloud.sagemaker import refusals
 from local_cloud.sagemaker.faults import already_exists, not_found, validation_exception
 from local_cloud.sagemaker.hosting import Hosting
@@ -15,10 +16,10 @@ from local_cloud.sagemaker.records import (
     Capacity,
     EndpointRecord,
     PendingUpdate,
-    Place,
     Status,
     Store,
     VariantRecord,
+    arn_of,
     now,
 )
 from local_cloud.sagemaker.resources import ENDPOINT, Fields
@@ -40,7 +41,7 @@ class Endpoints:
         created = now()
         record = EndpointRecord(
             name=name,
-            arn=place.arn("endpoint", name),
+            arn=arn_of(place, "endpoint", name),
             config_name=plan.config_name,
             status="Creating",
             created=created,
@@ -93,7 +94,7 @@ class Endpoints:
 
         record = self._store.endpoints.change(place, request["EndpointName"], note)
         if record is None:
-            raise not_found(ENDPOINT, place.arn("endpoint", request["EndpointName"]))
+            raise not_found(ENDPOINT, arn_of(place, "endpoint", request["EndpointName"]))
         self._hosting.weigh(place, record)
         return {"EndpointArn": record.arn}
 
@@ -103,7 +104,7 @@ class Endpoints:
             place, request["EndpointName"], lambda current: _step(current, "Deleting")
         )
         if record is None:
-            raise not_found(ENDPOINT, place.arn("endpoint", request["EndpointName"]))
+            raise not_found(ENDPOINT, arn_of(place, "endpoint", request["EndpointName"]))
         self._hosting.delete(place, record)
         return {}
 
@@ -148,7 +149,7 @@ class Endpoints:
     def _endpoint(self, place: Place, name: str) -> EndpointRecord:
         record = self._store.endpoints.get(place, name)
         if record is None:
-            raise not_found(ENDPOINT, place.arn("endpoint", name))
+            raise not_found(ENDPOINT, arn_of(place, "endpoint", name))
         return record
 
     def _refuse_unscalable(self, record: EndpointRecord, place: Place, plan: EndpointPlan) -> None:

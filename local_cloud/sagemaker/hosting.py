@@ -10,11 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from local_cloud.places import Place
 from local_cloud.sagemaker.deployment import Deployment, Launcher, LaunchFailedError
 from local_cloud.sagemaker.faults import invocation_refused
 from local_cloud.sagemaker.fleet import Fleet, weights_of
 from local_cloud.sagemaker.plans import DeploymentPlan, EndpointPlan
-from local_cloud.sagemaker.records import EndpointRecord, Place, Store, VariantRecord
+from local_cloud.sagemaker.records import EndpointRecord, Store, VariantRecord
 
 # The service model's limit for FailureReason.
 FAILURE_REASON_LIMIT = 1024

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from botocore.model import StructureShape
 from werkzeug.wrappers import Request, Response
 
+from local_cloud.places import Place
 from local_cloud.sagemaker import refusals, validation
 from local_cloud.sagemaker.capture import Message
 from local_cloud.sagemaker.deployment import Deployment
@@ -18,7 +19,6 @@ from local_cloud.sagemaker.faults import ServiceError, invocation_refused
 from local_cloud.sagemaker.hosting import Hosting
 from local_cloud.sagemaker.logs import log_group
 from local_cloud.sagemaker.multi_model import LoadRefusedError
-from local_cloud.sagemaker.records import Place
 from local_cloud.sagemaker.wire import service_model
 from triton_runtime import TritonFailedError, TritonRequestError, TritonResponse, TritonTimeoutError
 
@@ -189,6 +189,6 @@ def _model_error(deployment: Deployment, status: int, said: str) -> ServiceError
     fields = {
         "OriginalStatusCode": status,
         "OriginalMessage": said[:MESSAGE_LIMIT],
-        "LogStreamArn": place.log_group_arn(group),
+        "LogStreamArn": place.arn("logs", f"log-group:{group}"),
     }
     return ServiceError("ModelError", message, status=424, fields=fields)

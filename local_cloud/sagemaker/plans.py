@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from local_cloud.places import Place
 from local_cloud.sagemaker.capture import CapturePlan
-from local_cloud.sagemaker.records import Capacity, Place, Store, VariantRecord
+from local_cloud.sagemaker.records import Capacity, Store, VariantRecord
 from local_cloud.sagemaker.resources import CONFIG, MODEL, stored
 
 # SageMaker waits eight minutes for the first healthy ping and sets no shorter limit for the download than its

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from local_cloud.places import Place
 from local_cloud.sagemaker import refusals
 from local_cloud.sagemaker.faults import already_exists, not_found
 from local_cloud.sagemaker.listing import page
-from local_cloud.sagemaker.records import Place, Store, StoredRecord, Table, now
+from local_cloud.sagemaker.records import Store, StoredRecord, arn_of, now
+from local_cloud.tables import Table
 
 Fields = Mapping[str, Any]
 MODEL, CONFIG, ENDPOINT = "model", "endpoint configuration", "endpoint"
@@ -18,7 +20,7 @@ def stored(table: Table[StoredRecord], place: Place, *, kind: str, name: str) ->
     """Find a model or a configuration, or say in AWS's words that it is not there."""
     record = table.get(place, name)
     if record is None:
-        raise not_found(kind, place.arn(kind.replace("endpoint configuration", "endpoint-config"), name))
+        raise not_found(kind, arn_of(place, kind.replace("endpoint configuration", "endpoint-config"), name))
     return record
 
 
@@ -33,7 +35,7 @@ class Models:
         refusals.refuse_unbuilt_model(request)
         name = request["ModelName"]
         record = StoredRecord(
-            name=name, arn=place.arn("model", name), created=now(), fields=_untagged(request)
+            name=name, arn=arn_of(place, "model", name), created=now(), fields=_untagged(request)
         )
         if not self._store.models.add(place, record):
             raise already_exists(MODEL, record.arn)
@@ -78,7 +80,7 @@ class EndpointConfigs:
         for variant in request["ProductionVariants"]:
             stored(self._store.models, place, kind=MODEL, name=variant["ModelName"])
         record = StoredRecord(
-            name=name, arn=place.arn("endpoint-config", name), created=now(), fields=_untagged(request)
+            name=name, arn=arn_of(place, "endpoint-config", name), created=now(), fields=_untagged(request)
         )
         if not self._store.configs.add(place, record):
             raise already_exists(CONFIG, record.arn)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from local_cloud.sagemaker.clients import client
-from local_cloud.sagemaker.records import Place
+from local_cloud.clients import Clients
+from local_cloud.places import Place
 
 IsScaled = Callable[[Place, str, str], bool]
 """Whether a variant of an endpoint is a scalable target: place, endpoint, variant."""
 
 
-def ask_autoscaling(*, endpoint_url: str) -> IsScaled:
-    """Ask the Application Auto Scaling at an address."""
+def ask_autoscaling(clients: Clients) -> IsScaled:
+    """Ask this cloud's Application Auto Scaling."""
 
     def is_scaled(place: Place, endpoint: str, variant: str) -> bool:
-        autoscaling = client("application-autoscaling", place=place, endpoint_url=endpoint_url)
+        autoscaling = clients.client("application-autoscaling", place)
         found = autoscaling.describe_scalable_targets(
             ServiceNamespace="sagemaker",
             ResourceIds=[f"endpoint/{endpoint}/variant/{variant}"],

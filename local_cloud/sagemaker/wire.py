@@ -16,9 +16,9 @@ from botocore.model import OperationModel, ServiceModel, StructureShape
 from werkzeug.wrappers import Request, Response
 
 from local_cloud.accounts import account_in_key, read_credential
+from local_cloud.places import Place
 from local_cloud.sagemaker import validation
 from local_cloud.sagemaker.faults import ServiceError
-from local_cloud.sagemaker.records import Place
 
 JSON_1_1 = "application/x-amz-json-1.1"
 

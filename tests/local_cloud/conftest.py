@@ -16,8 +16,10 @@ from botocore.config import Config
 
 from local_cloud.accounts import access_key_for
 from local_cloud.sagemaker import SageMakerApp
-from local_cloud.sagemaker.deployment import ServerOrder
-from local_cloud.server import Cloud, CloudSettings
+from local_cloud.sagemaker.app import Surroundings
+from local_cloud.sagemaker.servers import ServerOrder
+from local_cloud.server import Cloud
+from local_cloud.settings import CloudSettings
 from tests.local_cloud.sagemaker.cloud import FakeTritons
 from tests.local_cloud.sagemaker.multi_model_triton import MultiModelTriton
 
@@ -59,9 +61,9 @@ def fake_tritons() -> FakeTritons:
 def running_cloud(tmp_path_factory: pytest.TempPathFactory, fake_tritons: FakeTritons) -> Iterator[Cloud]:
     folder = tmp_path_factory.mktemp("cloud")
 
-    def make_app(*, state_dir: Path, server_home: Path, region: str, endpoint_url: str) -> SageMakerApp:
+    def make_app(*, surroundings: Surroundings, server_home: Path) -> SageMakerApp:
         del server_home
-        return SageMakerApp(folder=state_dir, region=region, endpoint_url=endpoint_url, start_server=start)
+        return SageMakerApp(surroundings=surroundings, start_server=start)
 
     def start(order: ServerOrder) -> Any:
         if order.environment.get("SAGEMAKER_MULTI_MODEL") == "true":
@@ -69,7 +71,7 @@ def running_cloud(tmp_path_factory: pytest.TempPathFactory, fake_tritons: FakeTr
         return fake_tritons(order)
 
     listener = socket.create_server(("127.0.0.1", 0))
-    settings = CloudSettings(folder, folder, "111122223333", REGION)
+    settings = CloudSettings(state_dir=folder, server_home=folder, account_id="111122223333", region=REGION)
     cloud = Cloud(settings=settings, listener=listener, make_sagemaker=make_app)
     yield cloud
     fake_tritons.released.set()

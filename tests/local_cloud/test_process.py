@@ -22,29 +22,23 @@ from local_cloud.process import (
     start_detached,
     stop,
 )
+from local_cloud.settings import CloudSettings
 
 ROOT = Path(__file__).parents[2]
 FOREGROUND = """
 from pathlib import Path
 from local_cloud.process import run_foreground
+from local_cloud.settings import CloudSettings
 folder = Path({folder!r})
-run_foreground(
-    state_dir=folder, port=None, account_id="111122223333", region="eu-west-1", server_home=folder
-)
+run_foreground(CloudSettings(
+    state_dir=folder, server_home=folder, account_id="111122223333", region="eu-west-1"
+))
 """
 
 
-def start(folder, **options):
-    return start_detached(
-        state_dir=folder,
-        **{
-            "port": None,
-            "account_id": "111122223333",
-            "region": "eu-west-1",
-            "server_home": folder,
-            **options,
-        },
-    )
+def start(folder, *, port=None, **options):
+    usual = {"account_id": "111122223333", "region": "eu-west-1", "server_home": folder}
+    return start_detached(CloudSettings(state_dir=folder, **usual | options), port=port)
 
 
 def wait_until(condition, *, timeout_s=60):

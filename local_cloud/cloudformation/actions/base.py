@@ -8,7 +8,8 @@ from typing import Any
 
 from local_cloud.cloudformation.changes import Providers
 from local_cloud.cloudformation.engine import Engine
-from local_cloud.cloudformation.store import Place, Store
+from local_cloud.cloudformation.store import Store
+from local_cloud.places import Place
 
 Params = Mapping[str, Any]
 Answer = dict[str, Any]

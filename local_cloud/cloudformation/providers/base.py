@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 
 from botocore.exceptions import ClientError
 
-from local_cloud.cloudformation.clients import Clients
+from local_cloud.clients import Clients
 from local_cloud.cloudformation.evaluation import StackIdentity
 from local_cloud.cloudformation.shapes import shape_named, to_api, unknown_members
+from local_cloud.places import Place
 
 Members = Mapping[str, "Members | None"]
 
@@ -78,7 +79,7 @@ class ResourceRequest:
 
     def client(self, service: str) -> Any:
         """Return a boto3 client of this resource's account and region."""
-        return self.clients.client(service, account=self.stack.account, region=self.stack.region)
+        return self.clients.client(service, Place(self.stack.account, self.stack.region))
 
     def api(self, *names: str) -> dict[str, Any]:
         """Return the named properties that are set (all of them when none is named) as the API takes them."""

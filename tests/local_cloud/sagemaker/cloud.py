@@ -17,6 +17,9 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from local_cloud.accounts import access_key_for, account_in_key, read_credential
+from local_cloud.clients import Clients
+from local_cloud.cloudwatch.metrics import Metrics
+from local_cloud.sagemaker.app import Surroundings
 from triton_runtime import TritonFailedError, TritonRequestError, TritonResponse, TritonTimeoutError
 
 REGION = "eu-west-1"
@@ -144,19 +147,22 @@ class FrontDoor:
         return self._moto(environ, start_response)
 
 
-def run_cloud(make_app):
-    """Serve until the generator is closed; `make_app` gets the cloud's address."""
+def run_cloud(make_app, folder):
+    """Serve until the generator is closed; `make_app` gets what a SageMaker finds around it."""
     front_door = FrontDoor()
     http = make_server("127.0.0.1", 0, front_door, threaded=True, request_handler=_Handler)
     http.daemon_threads = True
     url = f"http://127.0.0.1:{http.port}"
-    front_door.app = make_app(url)
+    clients = Clients(endpoint_url=url)
+    metrics = Metrics(clients=clients)
+    front_door.app = make_app(Surroundings(folder=folder, region=REGION, clients=clients, metrics=metrics))
     thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield Cloud(url=url, app=front_door.app)
     finally:
         front_door.app.close()
+        metrics.close()
         http.shutdown()
         thread.join()
         http.server_close()

@@ -15,7 +15,7 @@ def tritons():
 
 @pytest.fixture
 def cloud(tmp_path, tritons):
-    def make_app(url):
-        return SageMakerApp(folder=tmp_path, region="eu-west-1", endpoint_url=url, start_server=tritons)
+    def make_app(surroundings):
+        return SageMakerApp(surroundings=surroundings, start_server=tritons)
 
-    yield from run_cloud(make_app)
+    yield from run_cloud(make_app, tmp_path)

@@ -79,20 +79,23 @@ def test_a_variants_own_time_limit_holds(cloud, tritons):
 
 
 def test_what_a_killed_cloud_left_is_removed(tmp_path):
-    (tmp_path / "endpoints/1/eu-west-1/e/i-1").mkdir(parents=True)
-    (tmp_path / "other").touch()
-    app = create_app(
-        state_dir=tmp_path, server_home=tmp_path, region=REGION, endpoint_url="http://localhost:1"
-    )
-    app.close()
-    assert tree(tmp_path) == ["other"]
+    folder = tmp_path / "endpoints"
+    (folder / "1/eu-west-1/e/i-1").mkdir(parents=True)
+
+    def make_app(surroundings):
+        return create_app(surroundings=surroundings, server_home=tmp_path)
+
+    running = run_cloud(make_app, folder)
+    next(running)
+    running.close()
+    assert not folder.exists()
 
 
 def test_without_a_server_an_endpoint_fails_and_says_how_to_get_one(tmp_path):
-    def make_app(url):
-        return create_app(state_dir=tmp_path, server_home=tmp_path, region=REGION, endpoint_url=url)
+    def make_app(surroundings):
+        return create_app(surroundings=surroundings, server_home=tmp_path)
 
-    running = run_cloud(make_app)
+    running = run_cloud(make_app, tmp_path / "endpoints")
     described = created(next(running))
     running.close()
     assert described["EndpointStatus"] == "Failed"

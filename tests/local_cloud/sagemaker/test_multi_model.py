@@ -7,9 +7,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from local_cloud.sagemaker import SageMakerApp
-from local_cloud.sagemaker.deployment import ServerOrder
 from local_cloud.sagemaker.faults import ServiceError
 from local_cloud.sagemaker.multi_model import HostedModels, LoadRefusedError, Shelf
+from local_cloud.sagemaker.servers import ServerOrder
 from tests.local_cloud.sagemaker.cloud import IMAGE, ROLE, run_cloud, tree
 from tests.local_cloud.sagemaker.multi_model_triton import MultiModelTriton, archive
 
@@ -27,10 +27,10 @@ def cloud(tmp_path, tritons):
         tritons.append(MultiModelTriton(order))
         return tritons[-1]
 
-    def make_app(url):
-        return SageMakerApp(folder=tmp_path, region="eu-west-1", endpoint_url=url, start_server=start)
+    def make_app(surroundings):
+        return SageMakerApp(surroundings=surroundings, start_server=start)
 
-    yield from run_cloud(make_app)
+    yield from run_cloud(make_app, tmp_path)
 
 
 @pytest.fixture
@@ -232,7 +232,8 @@ def hosted(cloud, tmp_path):
         root, state = tmp_path / "root", tmp_path / "state"
         root.mkdir()
         state.mkdir()
-        order = ServerOrder(model_root=root, environment={"SAGEMAKER_MULTI_MODEL": "true"}, state_dir=state)
+        variables = {"SAGEMAKER_MULTI_MODEL": "true"}
+        order = ServerOrder(model_root=root, environment=variables, state_dir=state, image=IMAGE)
         server = MultiModelTriton(order)
         shelf = Shelf(s3=cloud.client("s3"), url=f"s3://{cloud.bucket}/{SHELF}", folder=root)
         return server, HostedModels(server=server, shelf=shelf, keep=keep, limit_s=limit_s)

@@ -65,10 +65,10 @@ def scaling_by(factor):
 def real_cloud(tmp_path):
     home = find_project(Path(__file__)).state_dir / "server"
 
-    def make_app(url):
-        return create_app(state_dir=tmp_path, server_home=home, region="eu-west-1", endpoint_url=url)
+    def make_app(surroundings):
+        return create_app(surroundings=surroundings, server_home=home)
 
-    yield from run_cloud(make_app)
+    yield from run_cloud(make_app, tmp_path / "endpoints")
     assert supervisors() == []
 
 

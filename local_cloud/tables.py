@@ -1,0 +1,91 @@
+"""What the services of this cloud that are its own remember: frozen records, replaced as a whole."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from local_cloud.places import Place
+
+
+class Named(Protocol):
+    """A record; its name is unique within a place."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+
+Record = TypeVar("Record", bound=Named)
+
+
+class Table(Generic[Record]):
+    """Records of one kind by place and name. Every method is atomic."""
+
+    def __init__(self) -> None:
+        self._records: dict[tuple[Place, str], Record] = {}
+        self._lock = threading.Lock()
+
+    def add(self, place: Place, record: Record) -> bool:
+        """Add a record unless there is one of its name; say whether it was added."""
+        with self._lock:
+            key = (place, record.name)
+            return self._records.setdefault(key, record) is record
+
+    def get(self, place: Place, name: str) -> Record | None:
+        """Find a record."""
+        return self._records.get((place, name))
+
+    def change(self, place: Place, name: str, step: Callable[[Record], Record]) -> Record | None:
+        """Replace a record by what `step` makes of it; a step that raises changes nothing."""
+        with self._lock:
+            record = self._records.get((place, name))
+            if record is None:
+                return None
+            changed = step(record)
+            self._records[place, name] = changed
+            return changed
+
+    def remove(self, place: Place, name: str) -> Record | None:
+        """Remove a record and return it."""
+        with self._lock:
+            return self._records.pop((place, name), None)
+
+    def within(self, place: Place) -> list[Record]:
+        """List the records of one place."""
+        return [record for where, record in self.everywhere() if where == place]
+
+    def everywhere(self) -> list[tuple[Place, Record]]:
+        """List all records with their places."""
+        with self._lock:
+            return [(place, record) for (place, _), record in self._records.items()]
+
+
+class Tags:
+    """Tags by ARN, in the order in which they were given."""
+
+    def __init__(self) -> None:
+        self._tags: dict[str, dict[str, str]] = {}
+        self._lock = threading.Lock()
+
+    def put(self, arn: str, tags: list[Mapping[str, str]]) -> None:
+        """Add tags or replace those of the same key."""
+        with self._lock:
+            self._tags.setdefault(arn, {}).update({tag["Key"]: tag["Value"] for tag in tags})
+
+    def drop(self, arn: str, keys: list[str]) -> None:
+        """Remove the tags of these keys."""
+        with self._lock:
+            for key in keys:
+                self._tags.get(arn, {}).pop(key, None)
+
+    def forget(self, arn: str) -> None:
+        """Remove every tag of a resource that has gone."""
+        with self._lock:
+            self._tags.pop(arn, None)
+
+    def of(self, arn: str) -> list[dict[str, str]]:
+        """List a resource's tags."""
+        with self._lock:
+            return [{"Key": key, "Value": value} for key, value in self._tags.get(arn, {}).items()]
