@@ -10,10 +10,12 @@ from triton_runtime.connections import TritonResponse
 from triton_runtime.errors import (
     InstallError,
     ServeRefusedError,
+    TritonEndedError,
     TritonFailedError,
     TritonNotFoundError,
     TritonRequestError,
     TritonTimeoutError,
+    TritonUnreachableError,
 )
 from triton_runtime.installation import TritonInstallation, find_installation
 from triton_runtime.serve import ServeCommand, serve_command
@@ -23,6 +25,7 @@ __all__ = [
     "InstallError",
     "ServeCommand",
     "ServeRefusedError",
+    "TritonEndedError",
     "TritonFailedError",
     "TritonInstallation",
     "TritonNotFoundError",
@@ -30,6 +33,7 @@ __all__ = [
     "TritonResponse",
     "TritonServer",
     "TritonTimeoutError",
+    "TritonUnreachableError",
     "find_installation",
     "serve_command",
 ]

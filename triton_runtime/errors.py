@@ -6,7 +6,9 @@ TritonstackError
 ├── ServeRefusedError       NVIDIA's `serve` would refuse to start with this model folder or environment
 ├── TritonFailedError       the server ended, or did not become ready in time
 └── TritonRequestError      no answer came to a request
-    └── TritonTimeoutError  ... within its time limit
+    ├── TritonTimeoutError  ... within its time limit
+    └── TritonUnreachableError  ... which was never sent
+        └── TritonEndedError    ... because the server has ended (a TritonFailedError too)
 """
 
 from __future__ import annotations
@@ -40,3 +42,11 @@ class TritonRequestError(TritonstackError):
 
 class TritonTimeoutError(TritonRequestError):
     """The server gave no answer within the request's time limit."""
+
+
+class TritonUnreachableError(TritonRequestError):
+    """The server could not be connected to: it has seen nothing of the request, which may go to another."""
+
+
+class TritonEndedError(TritonFailedError, TritonUnreachableError):
+    """The server had ended before the request was sent."""

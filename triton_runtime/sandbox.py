@@ -24,7 +24,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from triton_runtime.errors import TritonRequestError
+from triton_runtime.errors import TritonRequestError, TritonUnreachableError
 from triton_runtime.supervisor import CONNECT, MAX_MESSAGE, MEASURE, STOP, Order
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -87,6 +87,11 @@ class Sandbox:
         """None while anything in the sandbox runs."""
         return self._process.poll()
 
+    @property
+    def pid(self) -> int:
+        """The first process: everything that runs in the sandbox descends from it."""
+        return self._process.pid
+
     def connect(self) -> socket.socket:
         """A new connection to the command's port."""
         with self._lock:
@@ -96,10 +101,10 @@ class Sandbox:
                     self._channel, MAX_MESSAGE, 1, socket.MSG_CMSG_CLOEXEC
                 )
             except OSError as error:
-                raise TritonRequestError(f"the Triton server is gone: {error}") from error
+                raise TritonUnreachableError(f"the Triton server is gone: {error}") from error
         if not descriptors:
             reason = answer.decode() or "its sandbox has ended"
-            raise TritonRequestError(f"the Triton server cannot be reached: {reason}")
+            raise TritonUnreachableError(f"the Triton server cannot be reached: {reason}")
         connection = socket.socket(fileno=descriptors[0])
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection

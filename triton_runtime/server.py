@@ -22,7 +22,13 @@ from types import MappingProxyType, TracebackType
 
 from triton_runtime import log
 from triton_runtime.connections import ConnectionPool, TritonResponse
-from triton_runtime.errors import TritonFailedError, TritonRequestError, TritonTimeoutError
+from triton_runtime.errors import (
+    TritonEndedError,
+    TritonFailedError,
+    TritonRequestError,
+    TritonTimeoutError,
+    TritonUnreachableError,
+)
 from triton_runtime.installation import TritonInstallation
 from triton_runtime.sandbox import Sandbox, warn_without_namespaces, why_no_namespaces
 from triton_runtime.serve import (
@@ -92,6 +98,11 @@ class TritonServer:
         """Whether the server, ready or not, has not ended."""
         return self._sandbox.exit_status is None
 
+    @property
+    def pid(self) -> int:
+        """The first process: everything that the server runs descends from it."""
+        return self._sandbox.pid
+
     def wait_ready(self, *, timeout_s: float) -> None:
         """Return when GET /ping answers 200; raise TritonFailedError if the server ends or time runs out."""
         deadline = time.monotonic() + timeout_s
@@ -121,7 +132,8 @@ class TritonServer:
             status = self._sandbox.exit_status
             if status is None:
                 raise
-            raise self._failed(f"tritonserver has ended with exit status {status}") from error
+            kind = TritonEndedError if isinstance(error, TritonUnreachableError) else TritonFailedError
+            raise self._failed(f"tritonserver has ended with exit status {status}", kind) from error
 
     def shared_memory_held(self) -> int:
         """The bytes of shared memory that its Python models hold; they grow and never shrink."""
@@ -151,8 +163,8 @@ class TritonServer:
         except TritonRequestError:
             return False
 
-    def _failed(self, what: str) -> TritonFailedError:
-        return TritonFailedError(
+    def _failed(self, what: str, kind: type[TritonFailedError] = TritonFailedError) -> TritonFailedError:
+        return kind(
             f"{what}:\n{log.reasons(self.log_path)}",
             log=self.log_tail(),
             remedy=f"the whole log is in {self.log_path}",

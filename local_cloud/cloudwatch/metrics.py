@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Datum:
-    """One measured value."""
+    """One measured value, or the same one several times."""
 
     namespace: str
     name: str
@@ -32,6 +32,7 @@ class Datum:
     value: float
     unit: str = "None"
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
+    count: int = 1
 
     def as_api(self) -> dict[str, Any]:
         """Return it as PutMetricData takes it."""
@@ -39,7 +40,8 @@ class Datum:
             "MetricName": self.name,
             "Dimensions": [{"Name": name, "Value": value} for name, value in self.dimensions.items()],
             "Timestamp": self.time,
-            "Value": self.value,
+            "Values": [self.value],
+            "Counts": [self.count],
             "Unit": self.unit,
         }
 

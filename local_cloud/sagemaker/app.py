@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,15 @@ from local_cloud.cloudwatch.metrics import Metrics
 from local_cloud.pace import USUAL_PACE, Pace
 from local_cloud.places import Place
 from local_cloud.sagemaker import wire
+from local_cloud.sagemaker.alarms import ask_cloudwatch
 from local_cloud.sagemaker.deployment import Launcher
 from local_cloud.sagemaker.endpoints import Endpoints
 from local_cloud.sagemaker.faults import ServiceError, invocation_refused
 from local_cloud.sagemaker.hosting import Hosting
 from local_cloud.sagemaker.invocations import Invocations
+from local_cloud.sagemaker.load import MachineMetrics
+from local_cloud.sagemaker.machine import Machine, this_machine
+from local_cloud.sagemaker.measurements import RequestMetrics
 from local_cloud.sagemaker.records import EndpointRecord, Store, StoredRecord
 from local_cloud.sagemaker.resources import EndpointConfigs, Fields, Models, TagActions
 from local_cloud.sagemaker.scaling import ask_autoscaling
@@ -47,6 +51,8 @@ class Surroundings:
     clients: Clients
     metrics: Metrics
     pace: Pace = USUAL_PACE
+    machine: Machine = field(default_factory=this_machine)
+    """What holds the instances."""
 
 
 class SageMakerApp:
@@ -58,8 +64,18 @@ class SageMakerApp:
         launcher = Launcher(
             folder=surroundings.folder, clients=surroundings.clients, start_server=start_server
         )
-        self._hosting = Hosting(store=self._store, launcher=launcher)
-        self._invocations = Invocations(hosting=self._hosting)
+        self._hosting = Hosting(
+            store=self._store,
+            launcher=launcher,
+            machine=surroundings.machine,
+            pace=surroundings.pace,
+            read_alarms=ask_cloudwatch(surroundings.clients),
+        )
+        self._request_metrics = RequestMetrics(metrics=surroundings.metrics)
+        self._machine_metrics = MachineMetrics(
+            metrics=surroundings.metrics, pace=surroundings.pace, instances=lambda: self._hosting.live
+        )
+        self._invocations = Invocations(hosting=self._hosting, metrics=self._request_metrics)
         endpoints = Endpoints(
             store=self._store, hosting=self._hosting, is_scaled=ask_autoscaling(surroundings.clients)
         )
@@ -94,9 +110,15 @@ class SageMakerApp:
             for place, record in table.everywhere()
         ]
 
+    def resume(self) -> None:
+        """Bring back the endpoints of the tables, once they hold what an earlier cloud has left."""
+        self._hosting.resume()
+
     def close(self) -> None:
         """End every server; what is on its way fails."""
+        self._machine_metrics.close()
         self._hosting.close()
+        self._request_metrics.close()
 
     def _control(self, request: Request) -> Response:
         call = wire.read_control_call(request, offered=self._actions)

@@ -18,7 +18,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from local_cloud.sagemaker.artifacts import bucket_and_key
-from local_cloud.sagemaker.records import now
+from local_cloud.sagemaker.clock import now
 
 # SageMaker collects for minutes before it writes; people who try it here should see something sooner.
 FLUSH_S = 2.0

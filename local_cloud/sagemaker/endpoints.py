@@ -8,21 +8,16 @@ from typing import Any
 
 from local_cloud.places import Place
 from local_cloud.sagemaker import refusals
+from local_cloud.sagemaker.clock import now
+from local_cloud.sagemaker.describing import describe
 from local_cloud.sagemaker.faults import already_exists, not_found, validation_exception
 from local_cloud.sagemaker.hosting import Hosting
 from local_cloud.sagemaker.listing import page
-from local_cloud.sagemaker.plans import EndpointPlan, plan_endpoint
-from local_cloud.sagemaker.records import (
-    Capacity,
-    EndpointRecord,
-    PendingUpdate,
-    Status,
-    Store,
-    VariantRecord,
-    arn_of,
-    now,
-)
+from local_cloud.sagemaker.planning import plan_endpoint
+from local_cloud.sagemaker.plans import Capacity, EndpointPlan, VariantRecord, counts_of
+from local_cloud.sagemaker.records import EndpointRecord, PendingUpdate, Status, Store, arn_of
 from local_cloud.sagemaker.resources import ENDPOINT, Fields
+from local_cloud.sagemaker.rollouts import check_rollout
 from local_cloud.sagemaker.scaling import IsScaled
 
 
@@ -38,22 +33,22 @@ class Endpoints:
         """Begin to create an endpoint."""
         name = request["EndpointName"]
         plan = plan_endpoint(self._store, place, endpoint=name, config_name=request["EndpointConfigName"])
-        created = now()
+        config, created = request.get("DeploymentConfig"), now()
         record = EndpointRecord(
             name=name,
             arn=arn_of(place, "endpoint", name),
-            config_name=plan.config_name,
             status="Creating",
             created=created,
             modified=created,
+            plan=plan,
             variants=plan.variants,
-            data_capture=plan.data_capture,
-            deployment_config=request.get("DeploymentConfig"),
+            deployment_config=config,
+            pending=PendingUpdate(plan, plan.variants, config, created),
         )
         if not self._store.endpoints.add(place, record):
             raise already_exists(ENDPOINT, record.arn)
         self._store.tags.put(record.arn, request.get("Tags", []))
-        self._hosting.create(plan)
+        self._hosting.create(record)
         return {"EndpointArn": record.arn}
 
     def update(self, place: Place, request: Fields) -> Fields:
@@ -62,40 +57,46 @@ class Endpoints:
         record = self._endpoint(place, name)
         plan = plan_endpoint(self._store, place, endpoint=name, config_name=request["EndpointConfigName"])
         self._refuse_unscalable(record, place, plan)
-        pending = PendingUpdate(config_name=plan.config_name, started=now())
 
         def begin(current: EndpointRecord) -> EndpointRecord:
-            return _step(current, "Updating", pending=pending)
+            variants = _retained(request, old=current.variants, new=plan.variants)
+            config = _deployment_config(request, current)
+            pending = PendingUpdate(plan, variants, config, now())
+            updating = _step(current, "Updating", pending=pending)
+            check_rollout(config, counts_of(variants))
+            return updating
 
         updating = self._store.endpoints.change(place, name, begin)
-        if updating is None:
+        if updating is None or updating.pending is None:
             raise not_found(ENDPOINT, record.arn)
-        changes = {
-            "config_name": plan.config_name,
-            "data_capture": plan.data_capture,
-            "deployment_config": _deployment_config(request, updating),
-        }
-        variants = _retained(request, old=updating.variants, new=plan.variants)
-        self._hosting.update(plan, variants=variants, changes=changes)
+        self._hosting.update(updating, updating.pending)
         return {"EndpointArn": record.arn}
 
     def update_weights_and_capacities(self, place: Place, request: Fields) -> Fields:
-        """Note other numbers; they hold at once, since no instance has to start or stop."""
+        """Begin to bring variants to other numbers; other weights alone hold at once."""
+        name = request["EndpointName"]
         wanted = {item["VariantName"]: item for item in request["DesiredWeightsAndCapacities"]}
         for item in wanted.values():
             refusals.refuse_unbuilt("DesiredWeightAndCapacity", item)
+        former = self._endpoint(place, name)
 
         def note(current: EndpointRecord) -> EndpointRecord:
+            nonlocal former
             unknown = wanted.keys() - {variant.name for variant in current.variants}
             if unknown:
                 raise validation_exception(f'Could not find variants "{", ".join(sorted(unknown))}".')
             variants = tuple(_scaled(item, wanted.get(item.name, {})) for item in current.variants)
-            return _step(_step(current, "Updating"), "InService", variants=variants)
+            former, updating = current, _step(current, "Updating", variants=variants)
+            same = counts_of(variants) == counts_of(current.variants)
+            return updating.settled("InService") if same else updating
 
-        record = self._store.endpoints.change(place, request["EndpointName"], note)
+        record = self._store.endpoints.change(place, name, note)
         if record is None:
-            raise not_found(ENDPOINT, arn_of(place, "endpoint", request["EndpointName"]))
-        self._hosting.weigh(place, record)
+            raise not_found(ENDPOINT, former.arn)
+        if record.status == "InService":
+            self._hosting.weigh(record)
+        else:
+            self._hosting.scale(record, former.variants)
         return {"EndpointArn": record.arn}
 
     def delete(self, place: Place, request: Fields) -> Fields:
@@ -105,31 +106,13 @@ class Endpoints:
         )
         if record is None:
             raise not_found(ENDPOINT, arn_of(place, "endpoint", request["EndpointName"]))
-        self._hosting.delete(place, record)
+        self._hosting.delete(record)
         return {}
 
     def describe(self, place: Place, request: Fields) -> Fields:
         """Show an endpoint."""
         record = self._endpoint(place, request["EndpointName"])
-        shown: dict[str, Any] = {
-            "EndpointName": record.name,
-            "EndpointArn": record.arn,
-            "EndpointConfigName": record.config_name,
-            "EndpointStatus": record.status,
-            "FailureReason": record.failure_reason,
-            "CreationTime": record.created,
-            "LastModifiedTime": record.modified,
-            "LastDeploymentConfig": record.deployment_config,
-            "DataCaptureConfig": _capture_summary(record.data_capture),
-        }
-        if record.status in ("InService", "Updating", "Deleting"):
-            shown["ProductionVariants"] = [_shown(variant) for variant in record.variants]
-        if record.pending is not None:
-            shown["PendingDeploymentSummary"] = {
-                "EndpointConfigName": record.pending.config_name,
-                "StartTime": record.pending.started,
-            }
-        return shown
+        return describe(record, *self._hosting.fleets(place, record.name))
 
     def list(self, place: Place, request: Fields) -> Fields:
         """List endpoints."""
@@ -212,27 +195,3 @@ def _scaled(variant: VariantRecord, wanted: Fields) -> VariantRecord:
         weight=wanted.get("DesiredWeight", variant.capacity.weight),
     )
     return replace(variant, capacity=capacity)
-
-
-def _capture_summary(settings: Mapping[str, Any] | None) -> Fields | None:
-    if settings is None:
-        return None
-    enabled = settings.get("EnableCapture", True)
-    return {
-        "EnableCapture": enabled,
-        "CaptureStatus": "Started" if enabled else "Stopped",
-        "CurrentSamplingPercentage": settings["InitialSamplingPercentage"],
-        "DestinationS3Uri": settings["DestinationS3Uri"],
-        "KmsKeyId": settings.get("KmsKeyId", ""),
-    }
-
-
-def _shown(variant: VariantRecord) -> Fields:
-    return {
-        "VariantName": variant.name,
-        "DeployedImages": [{"SpecifiedImage": variant.image}],
-        "CurrentWeight": variant.capacity.weight,
-        "DesiredWeight": variant.capacity.weight,
-        "CurrentInstanceCount": variant.capacity.instance_count,
-        "DesiredInstanceCount": variant.capacity.instance_count,
-    }

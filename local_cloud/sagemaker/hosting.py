@@ -1,223 +1,251 @@
-"""Moves endpoints through their states: threads that launch, swap and retire deployments."""
+"""Moves endpoints through their states: threads that launch, update, scale and retire what serves them."""
 
 from __future__ import annotations
 
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
 
+from local_cloud.pace import Pace
 from local_cloud.places import Place
-from local_cloud.sagemaker.deployment import Deployment, Launcher, LaunchFailedError
+from local_cloud.sagemaker.alarms import ReadAlarms
+from local_cloud.sagemaker.clock import now
+from local_cloud.sagemaker.deployment import Launcher, LaunchFailedError
 from local_cloud.sagemaker.faults import invocation_refused
-from local_cloud.sagemaker.fleet import Fleet, weights_of
-from local_cloud.sagemaker.plans import DeploymentPlan, EndpointPlan
-from local_cloud.sagemaker.records import EndpointRecord, Store, VariantRecord
+from local_cloud.sagemaker.fleet import Fleet, Pool
+from local_cloud.sagemaker.instances import Instance
+from local_cloud.sagemaker.machine import Machine
+from local_cloud.sagemaker.plans import VariantRecord, counts_of, weights_of
+from local_cloud.sagemaker.records import EndpointRecord, PendingUpdate, Stage, Store
+from local_cloud.sagemaker.rollouts import plan_rollout
+from local_cloud.sagemaker.supply import CLOSE_TIMEOUT_S, FAILURE_REASON_LIMIT, CloudEndingError, Supply
+from local_cloud.sagemaker.traffic import Traffic
+from local_cloud.sagemaker.updating import Means, Update, UpdateFailedError
 
-# The service model's limit for FailureReason.
-FAILURE_REASON_LIMIT = 1024
-# A request may take a minute (invocations.py); one that has not ended by then has no reader any more.
-DRAIN_TIMEOUT_S = 65.0
-STOP_GRACE_S = 30.0
-CLOSE_GRACE_S = 2.0
-# Servers end with this process in any case; waiting longer than this for them helps nobody.
-CLOSE_TIMEOUT_S = 10.0
+_INTERRUPTED = (
+    "The embedded cloud ended while the endpoint was updated to {config}; what served before is back."
+)
 
 log = logging.getLogger(__name__)
 
 
 class Hosting:
-    """The fleets that serve, by endpoint."""
+    """What serves, by endpoint."""
 
-    def __init__(self, *, store: Store, launcher: Launcher) -> None:
+    def __init__(
+        self, *, store: Store, launcher: Launcher, machine: Machine, pace: Pace, read_alarms: ReadAlarms
+    ) -> None:
         self._store = store
         self._launcher = launcher
-        self._serving: dict[tuple[Place, str], Fleet] = {}
-        self._live: set[Deployment] = set()  # those that serve and those that are being retired
-        self._reviving: set[Deployment] = set()
+        self._supply = Supply(launcher=launcher, machine=machine)
+        self._closing = threading.Event()
+        self._means = Means(self._supply, pace, read_alarms, self._closing)
+        self._serving: dict[tuple[Place, str], Traffic] = {}
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
 
-    def create(self, plan: EndpointPlan) -> None:
+    def create(self, endpoint: EndpointRecord) -> None:
         """Bring a new endpoint, whose record is Creating, into service or to Failed."""
+        self._spawn(lambda: self._create(endpoint), f"create {endpoint.name}")
 
-        def work() -> None:
-            fleet, reason = self._assembled(plan, plan.variants)
-            if fleet is None:
-                self._move(plan, lambda record: record.moved_to("Failed", failure_reason=reason))
-                return
-            self._swap(plan, fleet)
-            self._move(plan, lambda record: record.moved_to("InService"))
+    def update(self, endpoint: EndpointRecord, pending: PendingUpdate) -> None:
+        """Bring an endpoint, whose record is Updating, to another plan; if that fails, the old one stays."""
+        self._spawn(lambda: self._update(endpoint, pending), f"update {endpoint.name}")
 
-        self._spawn(work, f"create {plan.endpoint}")
+    def scale(self, endpoint: EndpointRecord, former: tuple[VariantRecord, ...]) -> None:
+        """Bring an endpoint, whose record is Updating, to the instances and weights that it tells."""
+        self._spawn(lambda: self._scale(endpoint, former), f"scale {endpoint.name}")
 
-    def update(
-        self, plan: EndpointPlan, *, variants: tuple[VariantRecord, ...], changes: dict[str, Any]
-    ) -> None:
-        """Replace what serves an endpoint, whose record is Updating; on failure the old stays.
-
-        `variants` and `changes`, other fields of the record, hold from the moment the new fleet serves.
-        """
-
-        def work() -> None:
-            fleet, reason = self._assembled(plan, variants)
-            if fleet is None:
-                self._move(
-                    plan, lambda record: record.moved_to("InService", failure_reason=reason, pending=None)
-                )
-                return
-            old = self._swap(plan, fleet)
-            if old is not None:
-                self._retire(old.deployments)
-            self._move(
-                plan,
-                lambda record: record.moved_to(
-                    "InService", failure_reason=None, pending=None, variants=variants, **changes
-                ),
-            )
-
-        self._spawn(work, f"update {plan.endpoint}")
-
-    def weigh(self, place: Place, endpoint: EndpointRecord) -> None:
+    def weigh(self, endpoint: EndpointRecord) -> None:
         """Split an endpoint's traffic by the weights of its record."""
-        fleet = self._serving.get((place, endpoint.name))
-        if fleet is not None:
-            fleet.weigh(weights_of(endpoint.variants))
+        traffic = self._traffic(endpoint.plan.place, endpoint.name)
+        if traffic is not None:
+            traffic.fleet.weigh(weights_of(endpoint.variants))
 
-    def delete(self, place: Place, endpoint: EndpointRecord) -> None:
+    def delete(self, endpoint: EndpointRecord) -> None:
         """Take an endpoint, whose record is Deleting, out of service and forget it."""
+        self._spawn(lambda: self._delete(endpoint), f"delete {endpoint.name}")
 
-        def work() -> None:
-            with self._lock:
-                fleet = self._serving.pop((place, endpoint.name), None)
-            if fleet is not None:
-                self._retire(fleet.deployments)
-            shutil.rmtree(self._launcher.endpoint_folder(place, endpoint.name), ignore_errors=True)
-            self._store.tags.forget(endpoint.arn)
-            self._store.endpoints.remove(place, endpoint.name)
-
-        self._spawn(work, f"delete {endpoint.name}")
+    def resume(self) -> None:
+        """Bring back what served, and go on with what was under way, when an earlier cloud ended."""
+        for _, endpoint in self._store.endpoints.everywhere():
+            if endpoint.status == "Creating":
+                self.create(endpoint)
+            elif endpoint.status == "Deleting":
+                self.delete(endpoint)
+            elif endpoint.status != "Failed":
+                self._bring_back(endpoint)
 
     @contextmanager
-    def lease(self, place: Place, endpoint: str, *, variant: str | None) -> Iterator[Deployment]:
-        """Hold a deployment of an endpoint for one request: the variant's, or the one whose turn it is.
+    def lease(
+        self, place: Place, endpoint: str, *, variant: str | None, target: str | None, deadline: float
+    ) -> Iterator[tuple[Pool, Instance]]:
+        """Hold an instance of an endpoint for one request: the variant's, or the one whose turn it is.
 
-        One that is just being replaced takes no request, and then its successor stands in its place.
+        A pool that is just being replaced takes no request, and then its successor stands in its place.
+        Raises NoInstanceError if no instance can take the request before the deadline.
         """
         while True:
-            deployment = self._deployment(place, endpoint, variant)
-            with deployment.request_slot() as admitted:
-                if admitted:
-                    yield deployment
+            pool = self._pool(place, endpoint, variant)
+            with pool.lease(target=target, deadline=deadline) as instance:
+                if instance is not None:
+                    yield pool, instance
                     return
 
-    def revive(self, dead: Deployment) -> None:
-        """Replace a deployment whose server has ended, as SageMaker restarts a container that has died."""
-        with self._lock:
-            if dead in self._reviving:
-                return
-            self._reviving.add(dead)
-        log.warning("endpoint %s: its server has ended and is started again", dead.plan.endpoint)
+    def fleets(self, place: Place, endpoint: str) -> tuple[Fleet | None, Fleet | None]:
+        """Give the fleet that serves an endpoint and the one that is on its way to it."""
+        traffic = self._traffic(place, endpoint)
+        return (None, None) if traffic is None else (traffic.fleet, traffic.arriving)
 
-        def work() -> None:
-            try:
-                self._take_place_of(dead)
-            finally:
-                with self._lock:
-                    self._reviving.discard(dead)
+    def instances_of(self, place: Place, endpoint: str, variant: str) -> int:
+        """Count the instances behind a variant."""
+        traffic = self._traffic(place, endpoint)
+        return 0 if traffic is None else traffic.instances_of(variant)
 
-        self._spawn(work, f"revive {dead.plan.endpoint}")
+    @property
+    def live(self) -> list[Instance]:
+        """Every instance of every endpoint."""
+        return self._supply.live
 
     def close(self) -> None:
         """End everything now; requests that are running break."""
-        self._launcher.cancel()
+        self._closing.set()
+        self._supply.close()
         with self._lock:
-            threads, live = list(self._threads), list(self._live)
-        for deployment in live:
-            deployment.abandon()
-        stoppers = [
-            threading.Thread(target=self._stop, args=(deployment, CLOSE_GRACE_S)) for deployment in live
-        ]
-        for stopper in stoppers:
-            stopper.start()
-        for thread in (*stoppers, *threads):
+            threads = list(self._threads)
+        for thread in threads:
             thread.join(timeout=CLOSE_TIMEOUT_S)
 
-    def _deployment(self, place: Place, endpoint: str, variant: str | None) -> Deployment:
-        fleet = self._serving.get((place, endpoint))
-        if fleet is None:
+    def _traffic(self, place: Place, endpoint: str) -> Traffic | None:
+        return self._serving.get((place, endpoint))
+
+    def _pool(self, place: Place, endpoint: str, variant: str | None) -> Pool:
+        traffic = self._traffic(place, endpoint)
+        if traffic is None or self._closing.is_set():
             raise invocation_refused(f"Endpoint {endpoint} of account {place.account} not found.")
-        deployment = fleet.choose(variant)
-        if deployment is None:
+        pool = traffic.choose(variant)
+        if pool is None:
             raise invocation_refused(f"Variant {variant} not found for endpoint {endpoint}.")
-        return deployment
+        return pool
 
-    def _take_place_of(self, dead: Deployment) -> None:
-        successor, reason = self._launched(dead.plan)
-        if successor is None:  # the next request that finds nobody tries again
-            log.error("endpoint %s: %s", dead.plan.endpoint, reason)
-            return
-        with self._lock:
-            self._live.add(successor)
-            fleet = self._serving.get((dead.plan.place, dead.plan.endpoint))
-            # An update or a deletion may have come first.
-            wanted = fleet is not None and fleet.put_in_place(successor, of=dead)
-        self._retire([dead if wanted else successor])
-
-    def _assembled(self, plan: EndpointPlan, variants: Iterable[VariantRecord]) -> tuple[Fleet | None, str]:
-        """Launch every variant at once; where one fails, the others go too."""
-        with ThreadPoolExecutor(len(plan.deployments)) as pool:
-            launched = list(pool.map(self._launched, plan.deployments))
-        deployments = [deployment for deployment, _ in launched if deployment is not None]
-        if len(deployments) == len(launched):
-            return Fleet(deployments, weights=weights_of(variants)), ""
-        for deployment in deployments:
-            deployment.stop(grace_s=STOP_GRACE_S)
-        return None, next(reason for deployment, reason in launched if deployment is None)
-
-    def _launched(self, plan: DeploymentPlan) -> tuple[Deployment | None, str]:
-        """Launch, or say why not; an endpoint must never stay on its way for good."""
+    def _create(self, endpoint: EndpointRecord) -> None:
+        fleet = self._supply.fleet(endpoint.plan)
+        counts = counts_of(endpoint.variants)
+        launching = {name: f"Launching {count} instance(s)." for name, count in counts.items()}
+        self._tell(endpoint, Stage("Creating", launching, now()))
         try:
-            return self._launcher.launch(plan), ""
+            self._supply.grow(fleet, counts)
         except LaunchFailedError as failed:
-            return None, failed.message[:FAILURE_REASON_LIMIT]
-        except Exception as fault:
-            log.exception("launching endpoint %s", plan.endpoint)
-            return None, f"Internal failure: {fault}"[:FAILURE_REASON_LIMIT]
+            reason = failed.message
+            self._supply.retire(fleet)
+            self._move(endpoint, lambda record: record.settled("Failed", failure_reason=reason))
+            return
+        self._serve(endpoint, Traffic(fleet))
+        self._move(endpoint, lambda record: record.settled("InService"))
 
-    def _swap(self, plan: EndpointPlan, fleet: Fleet) -> Fleet | None:
+    def _update(self, endpoint: EndpointRecord, pending: PendingUpdate) -> None:
+        traffic = self._serving[endpoint.plan.place, endpoint.name]
+        fleet = self._supply.fleet(pending.plan, weights_of(pending.variants))
+        old = counts_of(endpoint.variants)
+        update = Update(
+            place=endpoint.plan.place,
+            rollout=plan_rollout(pending.deployment_config, new=counts_of(pending.variants), old=old),
+            traffic=traffic,
+            fleet=fleet,
+            means=self._means,
+            tell=lambda stage: self._tell(endpoint, stage),
+        )
+        try:
+            update.carry_out()
+        except (LaunchFailedError, UpdateFailedError) as failed:
+            reason = failed.message[:FAILURE_REASON_LIMIT]
+            self._move(endpoint, lambda record: record.moved_to("RollingBack", failure_reason=reason))
+            update.take_back(old)
+            self._move(endpoint, lambda record: record.settled("InService"))
+            return
+        self._move(
+            endpoint,
+            lambda record: record.settled(
+                "InService",
+                failure_reason=None,
+                plan=pending.plan,
+                variants=pending.variants,
+                deployment_config=pending.deployment_config,
+            ),
+        )
+
+    def _scale(self, endpoint: EndpointRecord, former: tuple[VariantRecord, ...]) -> None:
+        fleet = self._serving[endpoint.plan.place, endpoint.name].fleet
+        counts, before = counts_of(endpoint.variants), counts_of(former)
+        scaling = {
+            name: f"Scaling {'out' if count > before[name] else 'in'} desired instance count to {count}."
+            for name, count in counts.items()
+            if count != before[name]
+        }
+        self._tell(endpoint, Stage("Updating", scaling, now()))
+        try:
+            self._supply.grow(fleet, counts)
+        except LaunchFailedError as failed:
+            reason = failed.message
+            self._move(endpoint, lambda record: record.moved_to("RollingBack", failure_reason=reason))
+            self._move(endpoint, lambda record: record.settled("InService", variants=former))
+            return
+        fleet.weigh(weights_of(endpoint.variants))
+        self._supply.shrink(fleet, counts)
+        self._move(endpoint, lambda record: record.settled("InService", failure_reason=None))
+
+    def _delete(self, endpoint: EndpointRecord) -> None:
+        place = endpoint.plan.place
         with self._lock:
-            old = self._serving.get((plan.place, plan.endpoint))
-            self._serving[plan.place, plan.endpoint] = fleet
-            self._live.update(fleet.deployments)
-            return old
+            traffic = self._serving.pop((place, endpoint.name), None)
+        if traffic is not None:
+            self._supply.retire(traffic.fleet)
+        shutil.rmtree(self._launcher.endpoint_folder(place, endpoint.name), ignore_errors=True)
+        self._store.tags.forget(endpoint.arn)
+        self._store.endpoints.remove(place, endpoint.name)
 
-    def _retire(self, deployments: Iterable[Deployment]) -> None:
-        """Drain and stop, all at once: each takes its time."""
+    def _bring_back(self, endpoint: EndpointRecord) -> None:
+        """Launch what an endpoint served with; requests that come meanwhile wait for it."""
+        reason = endpoint.failure_reason
+        if endpoint.pending is not None and endpoint.status != "RollingBack":
+            reason = _INTERRUPTED.format(config=endpoint.pending.plan.config_name)
+        self._move(endpoint, lambda record: replace(record.moved_to("SystemUpdating"), failure_reason=reason))
+        fleet = self._supply.fleet(endpoint.plan, weights_of(endpoint.variants))
+        self._serve(endpoint, Traffic(fleet))
 
-        def work(deployment: Deployment) -> None:
-            deployment.drain(timeout_s=DRAIN_TIMEOUT_S)
-            self._stop(deployment, STOP_GRACE_S)
+        def work() -> None:
+            try:
+                self._supply.grow(fleet, counts_of(endpoint.variants))
+            except LaunchFailedError as failed:
+                with self._lock:
+                    self._serving.pop((endpoint.plan.place, endpoint.name), None)
+                self._supply.retire(fleet)
+                said = failed.message
+                self._move(endpoint, lambda record: record.settled("Failed", failure_reason=said))
+                return
+            self._move(endpoint, lambda record: record.settled("InService"))
 
-        leaving = list(deployments)
-        with ThreadPoolExecutor(len(leaving)) as pool:
-            list(pool.map(work, leaving))
+        self._spawn(work, f"bring back {endpoint.name}")
 
-    def _stop(self, deployment: Deployment, grace_s: float) -> None:
-        deployment.stop(grace_s=grace_s)
+    def _serve(self, endpoint: EndpointRecord, traffic: Traffic) -> None:
         with self._lock:
-            self._live.discard(deployment)
+            self._serving[endpoint.plan.place, endpoint.name] = traffic
 
-    def _move(self, plan: EndpointPlan, step: Callable[[EndpointRecord], EndpointRecord]) -> None:
-        self._store.endpoints.change(plan.place, plan.endpoint, step)
+    def _tell(self, endpoint: EndpointRecord, stage: Stage) -> None:
+        self._move(endpoint, lambda record: replace(record, stage=stage))
+
+    def _move(self, endpoint: EndpointRecord, step: Callable[[EndpointRecord], EndpointRecord]) -> None:
+        self._store.endpoints.change(endpoint.plan.place, endpoint.name, step)
 
     def _spawn(self, work: Callable[[], None], name: str) -> None:
         def run() -> None:
             try:
                 work()
+            except CloudEndingError:
+                log.info("%s: the cloud ends before it is done; the next one takes it back", name)
             finally:
                 with self._lock:
                     self._threads.discard(threading.current_thread())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from botocore.model import StructureShape
 from werkzeug.wrappers import Request, Response
@@ -14,13 +16,22 @@ from werkzeug.wrappers import Request, Response
 from local_cloud.places import Place
 from local_cloud.sagemaker import refusals, validation
 from local_cloud.sagemaker.capture import Message
-from local_cloud.sagemaker.deployment import Deployment
 from local_cloud.sagemaker.faults import ServiceError, invocation_refused
+from local_cloud.sagemaker.fleet import NoInstanceError, Pool
 from local_cloud.sagemaker.hosting import Hosting
+from local_cloud.sagemaker.instances import Container, Instance
 from local_cloud.sagemaker.logs import log_group
+from local_cloud.sagemaker.measurements import Exchange, RequestMetrics, Stopwatch, Watched
 from local_cloud.sagemaker.multi_model import LoadRefusedError
+from local_cloud.sagemaker.plans import DeploymentPlan
 from local_cloud.sagemaker.wire import service_model
-from triton_runtime import TritonFailedError, TritonRequestError, TritonResponse, TritonTimeoutError
+from triton_runtime import (
+    TritonFailedError,
+    TritonRequestError,
+    TritonResponse,
+    TritonTimeoutError,
+    TritonUnreachableError,
+)
 
 # AWS documents 25 MB for real-time endpoints; botocore's model still says 6 MiB, the limit of earlier years.
 PAYLOAD_LIMIT_BYTES = 25 * 1024 * 1024
@@ -39,6 +50,8 @@ _HANDED_ON = ("ContentType", "Accept", "CustomAttributes", "InferenceId", "Targe
 SAFE_TARGET = re.compile(r"[A-Za-z0-9._/-]+")
 _STEPS_ASIDE = {"", ".", ".."}
 
+log = logging.getLogger(__name__)
+
 
 class Invocations:
     """Answers InvokeEndpoint."""
@@ -47,23 +60,79 @@ class Invocations:
         self,
         *,
         hosting: Hosting,
+        metrics: RequestMetrics,
         payload_limit_bytes: int = PAYLOAD_LIMIT_BYTES,
         timeout_s: float = INVOCATION_TIMEOUT_S,
     ) -> None:
         self._hosting = hosting
+        self._metrics = metrics
         self._payload_limit_bytes = payload_limit_bytes
         self._timeout_s = timeout_s
 
     def invoke(self, request: Request, *, place: Place, endpoint: str) -> Response:
         """Pass one request through."""
+        watch = Stopwatch()
         fields = _fields(request, endpoint)
-        body = self._body(request)
-        with self._hosting.lease(place, endpoint, variant=fields.get("TargetVariant")) as deployment:
-            answer = self._ask(deployment, body, fields)
-            if not 200 <= answer.status < 300:
-                raise _model_error(deployment, answer.status, answer.body.decode(errors="replace"))
-            _keep(deployment, body, fields, answer)
-            return _passed_through(answer, deployment.plan.variant)
+        call = _Call(
+            place=place,
+            endpoint=endpoint,
+            fields=fields,
+            body=self._body(request),
+            deadline=time.monotonic() + self._timeout_s,
+            watch=watch,
+        )
+        answer: Response | None = None
+        while answer is None:
+            answer = self._try(call)
+        return answer
+
+    def _try(self, call: _Call) -> Response | None:
+        """Ask one instance; None if it cannot be reached, and so has seen nothing of the request."""
+        variant, target = call.fields.get("TargetVariant"), call.fields.get("TargetModel")
+        try:
+            with self._hosting.lease(
+                call.place, call.endpoint, variant=variant, target=target, deadline=call.deadline
+            ) as (pool, instance):
+                return self._measured(call, pool, instance)
+        except TritonUnreachableError:
+            return None
+        except NoInstanceError as fault:
+            raise ServiceError(
+                "ServiceUnavailable", "The service is unavailable. Try your call again.", status=503
+            ) from fault
+
+    def _measured(self, call: _Call, pool: Pool, instance: Instance) -> Response:
+        """Ask, and count what comes of it."""
+        status = 200
+        try:
+            return self._asked(call, pool, instance)
+        except TritonUnreachableError:
+            status = 0  # nothing that a metric should tell: another instance is asked
+            raise
+        except ServiceError as fault:
+            status = _told_status(fault)
+            raise
+        finally:
+            if status:
+                self._count(call, pool, status)
+
+    def _count(self, call: _Call, pool: Pool, status: int) -> None:
+        plan = pool.plan
+        exchange = Exchange(
+            status=status,
+            model_s=call.watch.model_s,
+            overhead_s=call.watch.overhead_s(),
+            instances=self._hosting.instances_of(plan.place, plan.endpoint, plan.variant),
+            concurrent=pool.requests,
+        )
+        self._metrics.note(Watched(plan.place, plan.endpoint, plan.variant), exchange)
+
+    def _asked(self, call: _Call, pool: Pool, instance: Instance) -> Response:
+        answer = self._ask(call, instance)
+        if not 200 <= answer.status < 300:
+            raise _model_error(pool.plan, answer.status, answer.body.decode(errors="replace"))
+        _keep(pool, call, answer)
+        return _passed_through(answer, pool.plan.variant)
 
     def _body(self, request: Request) -> bytes:
         if (request.content_length or 0) > self._payload_limit_bytes:
@@ -79,32 +148,52 @@ class Invocations:
             f"length less than or equal to {self._payload_limit_bytes}, it has {size}"
         )
 
-    def _ask(self, deployment: Deployment, body: bytes, fields: Mapping[str, str]) -> TritonResponse:
-        shape = _input_shape()
+    def _ask(self, call: _Call, instance: Instance) -> TritonResponse:
+        shape, fields, plan = _input_shape(), call.fields, instance.plan
         headers = {
             shape.members[name].serialization["name"]: fields[name] for name in _HANDED_ON if name in fields
         }
-        deadline = time.monotonic() + self._timeout_s
+        container = instance.container
         try:
-            with _entrance(deployment, fields, timeout_s=self._timeout_s) as path:
-                left_s = max(MIN_INVOCATION_S, deadline - time.monotonic())
-                return deployment.server.request("POST", path, body=body, headers=headers, timeout_s=left_s)
+            with _entrance(container, plan, fields, timeout_s=self._timeout_s) as path, call.watch.in_model():
+                left_s = max(MIN_INVOCATION_S, call.deadline - time.monotonic())
+                return container.server.request(
+                    "POST", path, body=call.body, headers=headers, timeout_s=left_s
+                )
         except LoadRefusedError as refused:
-            raise _model_error(deployment, refused.status, refused.said) from refused
+            raise _model_error(plan, refused.status, refused.said) from refused
         except TritonTimeoutError as fault:
             raise _model_error(
-                deployment,
+                plan,
                 0,
                 "Your invocation timed out while waiting for a response from container "
-                f"{deployment.plan.container}. Review the latency metrics for each container in Amazon "
+                f"{plan.container}. Review the latency metrics for each container in Amazon "
                 "CloudWatch, resolve the issue, and try again.",
             ) from fault
+        except TritonUnreachableError:
+            instance.doubt()
+            raise
         except (TritonFailedError, TritonRequestError) as fault:
-            if not deployment.server.running:
-                self._hosting.revive(deployment)
+            instance.doubt()
+            log.warning("%s: %s", instance.name, fault.message)
             raise ServiceError(
-                "ServiceUnavailable", f"The container gave no answer: {fault.message}", status=503
+                "InternalFailure",
+                "An exception occurred while sending request to model. Please contact customer support "
+                f"regarding request {uuid.uuid4()}.",
+                status=500,
             ) from fault
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One request on its way."""
+
+    place: Place
+    endpoint: str
+    fields: Mapping[str, str]
+    body: bytes
+    deadline: float
+    watch: Stopwatch
 
 
 def _input_shape() -> StructureShape:
@@ -129,22 +218,25 @@ def _fields(request: Request, endpoint: str) -> dict[str, str]:
 
 
 @contextmanager
-def _entrance(deployment: Deployment, fields: Mapping[str, str], *, timeout_s: float) -> Iterator[str]:
+def _entrance(
+    container: Container, plan: DeploymentPlan, fields: Mapping[str, str], *, timeout_s: float
+) -> Iterator[str]:
     """Give the path that asks the model a request is meant for, which is loaded first if it must be."""
-    target, endpoint = fields.get("TargetModel"), deployment.plan.endpoint
-    if deployment.models is None:
+    target = fields.get("TargetModel")
+    if container.models is None:
         if target is not None:
             raise invocation_refused(
-                f"Endpoint {endpoint} is not a multi-model endpoint and does not support target model header."
+                f"Endpoint {plan.endpoint} is not a multi-model endpoint and does not support target model "
+                "header."
             )
         yield "/invocations"
         return
     if target is None:
         raise invocation_refused(
-            f"Request {uuid.uuid4()} is missing a target model header: endpoint {endpoint} is a multi-model "
-            "endpoint."
+            f"Request {uuid.uuid4()} is missing a target model header: endpoint {plan.endpoint} is a "
+            "multi-model endpoint."
         )
-    with deployment.models.in_use(target, timeout_s=timeout_s) as path:
+    with container.models.in_use(target, timeout_s=timeout_s) as path:
         yield path
 
 
@@ -160,11 +252,18 @@ def _check_target(fields: Mapping[str, str]) -> None:
     )
 
 
-def _keep(deployment: Deployment, body: bytes, fields: Mapping[str, str], answer: TritonResponse) -> None:
-    if deployment.capture is not None:
-        asked = Message(body, fields.get("ContentType", ""))
+def _keep(pool: Pool, call: _Call, answer: TritonResponse) -> None:
+    if pool.capture is not None:
+        asked = Message(call.body, call.fields.get("ContentType", ""))
         answered = Message(answer.body, answer.headers.get("content-type", ""))
-        deployment.capture.note(asked, answered, inference_id=fields.get("InferenceId"))
+        pool.capture.note(asked, answered, inference_id=call.fields.get("InferenceId"))
+
+
+def _told_status(fault: ServiceError) -> int:
+    """The status that metrics count: the model's own where it gave one."""
+    return int(
+        fault.fields.get("OriginalStatusCode") or (504 if fault.code == "ModelError" else fault.status)
+    )
 
 
 def _passed_through(answer: TritonResponse, variant: str) -> Response:
@@ -175,13 +274,13 @@ def _passed_through(answer: TritonResponse, variant: str) -> Response:
     return Response(answer.body, status=200, headers=headers, content_type=answer.headers.get("content-type"))
 
 
-def _model_error(deployment: Deployment, status: int, said: str) -> ServiceError:
+def _model_error(plan: DeploymentPlan, status: int, said: str) -> ServiceError:
     """Wrap the container's own status and words; 0 stands for a container that never answered."""
-    place, endpoint = deployment.plan.place, deployment.plan.endpoint
+    place, endpoint = plan.place, plan.endpoint
     group = log_group(endpoint)
     side = "client" if 400 <= status < 500 else "server"
     message = (
-        f"Received {side} error ({status}) from {deployment.plan.container} with message "
+        f"Received {side} error ({status}) from {plan.container} with message "
         f'"{said[:MESSAGE_LIMIT]}". See '
         f"https://{place.region}.console.aws.amazon.com/cloudwatch/home?region={place.region}"
         f"#logEventViewer:group={group} in account {place.account} for more information."

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +27,24 @@ def log_group(endpoint: str) -> str:
 
 
 class LogShipper:
-    """Follows a log file until `stop`, then sends what is left. If CloudWatch fails, it ends, and no more."""
+    """Carries what an instance's containers write, one after the other, until `stop`; then what is left.
 
-    def __init__(self, *, client: Any, group: str, stream: str, path: Path, preface: str) -> None:
+    If CloudWatch fails, it ends, and no more.
+    """
+
+    def __init__(self, *, client: Any, group: str, stream: str, preface: Sequence[str]) -> None:
         self._client = client
         self._group = group
         self._stream = stream
-        self._path = path
         self._preface = preface
+        self._paths: queue.SimpleQueue[Path] = queue.SimpleQueue()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"log of {group}", daemon=True)
-
-    def start(self) -> None:
-        """Begin to follow the file."""
         self._thread.start()
+
+    def follow(self, path: Path) -> None:
+        """Go on with another file when the one before has been sent."""
+        self._paths.put(path)
 
     def stop(self) -> None:
         """Send what is left and end."""
@@ -48,19 +54,27 @@ class LogShipper:
     def _run(self) -> None:
         try:
             self._make_stream()
-            self._send([self._preface])
-            with self._path.open("rb") as file:
-                while not self._ended.wait(_PAUSE_S):
+            self._send(list(self._preface))
+            while (path := self._next_path()) is not None:
+                with path.open("rb") as file:
+                    while self._paths.empty() and not self._ended.wait(_PAUSE_S):
+                        self._send_new_lines(file)
                     self._send_new_lines(file)
-                self._send_new_lines(file)
         except (ClientError, BotoCoreError) as fault:
             log.warning("the log of %s is no longer carried to CloudWatch Logs: %s", self._group, fault)
+
+    def _next_path(self) -> Path | None:
+        while not self._ended.is_set():
+            with contextlib.suppress(queue.Empty):
+                return self._paths.get(timeout=_PAUSE_S)
+        return None if self._paths.empty() else self._paths.get()
 
     def _make_stream(self) -> None:
         """The stack usually makes the group, with a retention of its own; only a missing one is made here."""
         found = self._client.describe_log_groups(logGroupNamePrefix=self._group)["logGroups"]
         if all(group["logGroupName"] != self._group for group in found):
-            self._client.create_log_group(logGroupName=self._group)
+            with contextlib.suppress(self._client.exceptions.ResourceAlreadyExistsException):
+                self._client.create_log_group(logGroupName=self._group)  # another instance may be first
         self._client.create_log_stream(logGroupName=self._group, logStreamName=self._stream)
 
     def _send_new_lines(self, file: Any) -> None:

@@ -117,6 +117,11 @@ class HostedModels:
         finally:
             self._give_back(model)
 
+    def holds(self, target: str) -> bool:
+        """Whether a model is loaded, or on its way."""
+        with self._lock:
+            return target in self._models
+
     def close(self) -> None:
         """Break off what is being fetched: the server is about to end."""
         self._closed.set()

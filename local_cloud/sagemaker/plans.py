@@ -1,27 +1,38 @@
-"""What an endpoint's configuration and its models ask for, worked out once, when a deployment begins."""
+"""What an endpoint is to run, as plain data: worked out once, kept with the endpoint as long as it lives."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from local_cloud.places import Place
 from local_cloud.sagemaker.capture import CapturePlan
-from local_cloud.sagemaker.records import Capacity, Store, VariantRecord
-from local_cloud.sagemaker.resources import CONFIG, MODEL, stored
 
-# SageMaker waits eight minutes for the first healthy ping and sets no shorter limit for the download than its
-# longest, an hour.
-STARTUP_TIMEOUT_S = 480.0
-DOWNLOAD_TIMEOUT_S = 3600.0
-# What SageMaker adds to the environment of a container that is to serve many models.
-MULTI_MODEL_VARIABLE = "SAGEMAKER_MULTI_MODEL"
+LEAST_OUTSTANDING, RANDOM = "LEAST_OUTSTANDING_REQUESTS", "RANDOM"
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What is asked of a variant."""
+
+    instance_count: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class VariantRecord:
+    """A production variant as DescribeEndpoint shows it."""
+
+    name: str
+    image: str
+    instance_type: str
+    capacity: Capacity
 
 
 @dataclass(frozen=True)
 class DeploymentPlan:
-    """What one server is started for: a variant of an endpoint."""
+    """What the servers of one variant are started for."""
 
     place: Place
     endpoint: str
@@ -37,6 +48,8 @@ class DeploymentPlan:
     """Whether a multi-model server keeps models between requests."""
     capture: CapturePlan | None = None
     """What is kept of its requests and answers."""
+    routing: str = RANDOM
+    """How requests find their instance."""
 
     @property
     def container(self) -> str:
@@ -46,7 +59,7 @@ class DeploymentPlan:
 
 @dataclass(frozen=True)
 class EndpointPlan:
-    """All that an endpoint is to run."""
+    """All that an endpoint is to run; its configuration and models may go while it does."""
 
     place: Place
     endpoint: str
@@ -56,44 +69,11 @@ class EndpointPlan:
     data_capture: Mapping[str, Any] | None
 
 
-def plan_endpoint(store: Store, place: Place, *, endpoint: str, config_name: str) -> EndpointPlan:
-    """Read a configuration and its models; both have to exist."""
-    config = stored(store.configs, place, kind=CONFIG, name=config_name)
-    data_capture = config.fields.get("DataCaptureConfig")
-    capture = CapturePlan.of(data_capture)
-    variants, deployments = [], []
-    for variant in config.fields["ProductionVariants"]:
-        model = stored(store.models, place, kind=MODEL, name=variant["ModelName"])
-        container = model.fields.get("PrimaryContainer") or model.fields["Containers"][0]
-        variants.append(_variant(variant, container))
-        deployments.append(replace(_deployment(place, endpoint, variant, container), capture=capture))
-    return EndpointPlan(place, endpoint, config_name, tuple(variants), tuple(deployments), data_capture)
+def counts_of(variants: tuple[VariantRecord, ...]) -> dict[str, int]:
+    """How many instances each variant is to have."""
+    return {variant.name: variant.capacity.instance_count for variant in variants}
 
 
-def _variant(variant: Mapping[str, Any], container: Mapping[str, Any]) -> VariantRecord:
-    return VariantRecord(
-        name=variant["VariantName"],
-        image=container["Image"],
-        instance_type=variant["InstanceType"],
-        capacity=Capacity(variant["InitialInstanceCount"], variant.get("InitialVariantWeight", 1.0)),
-    )
-
-
-def _deployment(
-    place: Place, endpoint: str, variant: Mapping[str, Any], container: Mapping[str, Any]
-) -> DeploymentPlan:
-    multi_model = container.get("Mode") == "MultiModel"
-    caching = container.get("MultiModelConfig", {}).get("ModelCacheSetting", "Enabled")
-    added = {MULTI_MODEL_VARIABLE: "true"} if multi_model else {}
-    return DeploymentPlan(
-        place=place,
-        endpoint=endpoint,
-        variant=variant["VariantName"],
-        image=container["Image"],
-        environment={**container.get("Environment", {}), **added},
-        model_data_url=container.get("ModelDataUrl"),
-        download_timeout_s=variant.get("ModelDataDownloadTimeoutInSeconds", DOWNLOAD_TIMEOUT_S),
-        startup_timeout_s=variant.get("ContainerStartupHealthCheckTimeoutInSeconds", STARTUP_TIMEOUT_S),
-        multi_model=multi_model,
-        model_cache=caching == "Enabled",
-    )
+def weights_of(variants: tuple[VariantRecord, ...]) -> dict[str, float]:
+    """How traffic is to be split."""
+    return {variant.name: variant.capacity.weight for variant in variants}

@@ -1,35 +1,39 @@
-"""What this SageMaker remembers.
+"""What this SageMaker remembers: plain data, which outlives the cloud's process. What runs is not in it.
 
 An endpoint's states, and the only ways from one to another:
 
-    Creating ──> InService ──> Updating ──> InService       a failed update comes back with the old config
-        └──────> Failed            InService, Failed ──> Deleting ──> gone
+    Creating ──> InService ──> Updating ──> InService       a failed update comes back with the old config,
+        │            │            └──> RollingBack ──> InService                 by way of RollingBack
+        └──────> Failed           InService, Failed ──> Deleting ──> gone
+
+An endpoint that served when its cloud ended goes through SystemUpdating when the cloud starts again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 from local_cloud.places import Place
+from local_cloud.sagemaker.clock import now
+from local_cloud.sagemaker.plans import EndpointPlan, VariantRecord
 from local_cloud.tables import Table, Tags
 
-Status = Literal["Creating", "InService", "Updating", "Failed", "Deleting"]
+Status = Literal["Creating", "InService", "Updating", "RollingBack", "SystemUpdating", "Failed", "Deleting"]
+
+StageStatus = Literal["Creating", "Updating", "Deleting", "ActivatingTraffic", "Baking"]
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
     "Creating": frozenset({"InService", "Failed"}),
-    "InService": frozenset({"Updating", "Deleting"}),
-    "Updating": frozenset({"InService"}),
+    "InService": frozenset({"Updating", "Deleting", "SystemUpdating"}),
+    "Updating": frozenset({"InService", "RollingBack", "SystemUpdating"}),
+    "RollingBack": frozenset({"InService", "SystemUpdating"}),
+    "SystemUpdating": frozenset({"InService", "Failed", "SystemUpdating"}),
     "Failed": frozenset({"Deleting"}),
     "Deleting": frozenset(),
 }
-
-
-def now() -> datetime:
-    """Read the clock, time zone included."""
-    return datetime.now(UTC)
 
 
 def arn_of(place: Place, kind: str, name: str) -> str:
@@ -48,46 +52,40 @@ class StoredRecord:
 
 
 @dataclass(frozen=True)
-class Capacity:
-    """What was asked of a variant; one Triton serves it, whatever the count."""
+class Stage:
+    """What is being done to an endpoint's variants: SageMaker's VariantStatus."""
 
-    instance_count: int
-    weight: float
-
-
-@dataclass(frozen=True)
-class VariantRecord:
-    """A production variant as DescribeEndpoint shows it."""
-
-    name: str
-    image: str
-    instance_type: str
-    capacity: Capacity
+    status: StageStatus
+    messages: Mapping[str, str]
+    """What is told of each variant."""
+    started: datetime
 
 
 @dataclass(frozen=True)
 class PendingUpdate:
-    """An update on its way."""
+    """What an endpoint is on its way to."""
 
-    config_name: str
+    plan: EndpointPlan
+    variants: tuple[VariantRecord, ...]
+    deployment_config: Mapping[str, Any] | None
     started: datetime
 
 
 @dataclass(frozen=True)
 class EndpointRecord:
-    """An endpoint as DescribeEndpoint shows it."""
+    """An endpoint as DescribeEndpoint shows it, and the plan that it runs."""
 
     name: str
     arn: str
-    config_name: str
     status: Status
     created: datetime
     modified: datetime
+    plan: EndpointPlan
     variants: tuple[VariantRecord, ...]
-    data_capture: Mapping[str, Any] | None = None
     failure_reason: str | None = None
     deployment_config: Mapping[str, Any] | None = None
     pending: PendingUpdate | None = None
+    stage: Stage | None = None
 
     def can_become(self, status: Status) -> bool:
         """Say whether the state machine leads there from here."""
@@ -98,6 +96,10 @@ class EndpointRecord:
         if not self.can_become(status):
             raise ValueError(f"endpoint {self.name} cannot go from {self.status} to {status}")
         return replace(self, status=status, modified=now(), **changes)
+
+    def settled(self, status: Status, **changes: Any) -> EndpointRecord:
+        """Take a step after which nothing is on its way any more."""
+        return self.moved_to(status, pending=None, stage=None, **changes)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from typing import Any
 
 from local_cloud.places import Place
 from local_cloud.sagemaker import refusals
+from local_cloud.sagemaker.clock import now
 from local_cloud.sagemaker.faults import already_exists, not_found
 from local_cloud.sagemaker.listing import page
-from local_cloud.sagemaker.records import Store, StoredRecord, arn_of, now
+from local_cloud.sagemaker.records import Store, StoredRecord, arn_of
 from local_cloud.tables import Table
 
 Fields = Mapping[str, Any]

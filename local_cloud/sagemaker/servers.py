@@ -18,6 +18,10 @@ class Server(MultiModelServer, Protocol):
     def running(self) -> bool:
         """Whether it has not ended."""
 
+    @property
+    def pid(self) -> int:
+        """The process from which all that it runs descends: what it uses of the machine is measured there."""
+
     log_path: Path
 
     def wait_ready(self, *, timeout_s: float) -> None:

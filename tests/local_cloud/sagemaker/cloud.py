@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import itertools
+import os
 import tarfile
 import threading
 import time
@@ -19,14 +20,23 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from local_cloud.accounts import access_key_for, account_in_key, read_credential
 from local_cloud.clients import Clients
 from local_cloud.cloudwatch.metrics import Metrics
+from local_cloud.pace import Pace
 from local_cloud.sagemaker.app import Surroundings
-from triton_runtime import TritonFailedError, TritonRequestError, TritonResponse, TritonTimeoutError
+from local_cloud.sagemaker.machine import Machine
+from triton_runtime import (
+    TritonEndedError,
+    TritonFailedError,
+    TritonRequestError,
+    TritonResponse,
+    TritonTimeoutError,
+)
 
 REGION = "eu-west-1"
 IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/sagemaker-tritonserver:24.09-py3"
 ROLE = "arn:aws:iam::123456789012:role/endpoint"
 BUCKET = "artifacts"
 
+_BUSY = ("Creating", "Updating", "RollingBack", "SystemUpdating", "Deleting")
 _accounts = itertools.count(100000000000)
 _session = boto3.Session()
 _making = threading.Lock()
@@ -104,7 +114,7 @@ class Cloud:
         deadline = time.monotonic() + timeout_s
         while True:
             described = self.sagemaker.describe_endpoint(EndpointName=endpoint)
-            if described["EndpointStatus"] not in ("Creating", "Updating", "Deleting"):
+            if described["EndpointStatus"] not in _BUSY:
                 return described
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{endpoint} is still {described['EndpointStatus']}")
@@ -147,7 +157,12 @@ class FrontDoor:
         return self._moto(environ, start_response)
 
 
-def run_cloud(make_app, folder):
+# A minute passes in a blink, and there is room for every instance that a test asks for.
+FAST = Pace(minute_s=0.002)
+ROOMY = Machine(cores=64, instance_bytes=1)
+
+
+def run_cloud(make_app, folder, *, machine=ROOMY):
     """Serve until the generator is closed; `make_app` gets what a SageMaker finds around it."""
     front_door = FrontDoor()
     http = make_server("127.0.0.1", 0, front_door, threaded=True, request_handler=_Handler)
@@ -155,7 +170,11 @@ def run_cloud(make_app, folder):
     url = f"http://127.0.0.1:{http.port}"
     clients = Clients(endpoint_url=url)
     metrics = Metrics(clients=clients)
-    front_door.app = make_app(Surroundings(folder=folder, region=REGION, clients=clients, metrics=metrics))
+    front_door.app = make_app(
+        Surroundings(
+            folder=folder, region=REGION, clients=clients, metrics=metrics, pace=FAST, machine=machine
+        )
+    )
     thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
@@ -197,6 +216,7 @@ class StrictFakeTriton:
         self.log_path.write_text("E1121 model: no such tensor\n\nthe server says hello\n")
         self.released = released
         self.holding = threading.Event()
+        self.healthy = True
         self._ready = False
         self._stopped = threading.Event()
         self._died = threading.Event()
@@ -214,13 +234,20 @@ class StrictFakeTriton:
             raise TritonFailedError("tritonserver ended with exit status 1:\nE1121 model: no such tensor")
         self._ready = True
 
+    @property
+    def pid(self):
+        return os.getpid()
+
     def request(self, method, path, *, body, headers, timeout_s):
+        if (method, path) == ("GET", "/ping"):
+            return self._answer(200 if self.healthy and self._ready else 400, b"", headers)
         assert (method, path) == ("POST", "/invocations")
         assert self._ready
         if body == b"die":
             self._died.set()
-        if self._died.is_set():
             raise TritonFailedError("tritonserver has ended with exit status 139")
+        if self._died.is_set():
+            raise TritonEndedError("tritonserver has ended with exit status 139")
         assert self.running, "a request reached a server that was stopped"
         if body == b"ask":
             return self._answer(200, self.order.environment["FAKE_ANSWER"].encode(), headers)

@@ -65,8 +65,9 @@ def test_a_container_that_does_not_answer_in_time(endpoint):
 
 def test_a_container_that_has_died(endpoint):
     response = failure(endpoint, b"dead")
-    assert response["Error"]["Code"] == "ServiceUnavailable"
-    assert response["ResponseMetadata"]["HTTPStatusCode"] == 503
+    assert response["Error"]["Code"] == "InternalFailure"
+    assert "An exception occurred while sending request to model" in response["Error"]["Message"]
+    assert response["ResponseMetadata"]["HTTPStatusCode"] == 500
 
 
 def test_no_such_endpoint_and_not_in_this_account(endpoint):

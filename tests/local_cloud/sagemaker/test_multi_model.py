@@ -163,7 +163,7 @@ def test_a_request_without_a_target_is_refused(endpoint):
 def test_a_server_that_dies_at_a_load_is_started_again(endpoint, tritons):
     endpoint.upload(f"{SHELF}c.tar.gz", archive("die"))
     assert asked(endpoint, "a.tar.gz") == "a"
-    assert failure(endpoint, TargetModel="c.tar.gz")["Error"]["Code"] == "ServiceUnavailable"
+    assert failure(endpoint, TargetModel="c.tar.gz")["Error"]["Code"] == "InternalFailure"
     deadline = time.monotonic() + 20
     while len(tritons) < 2 or not _answers(endpoint):
         assert time.monotonic() < deadline

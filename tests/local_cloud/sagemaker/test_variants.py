@@ -121,20 +121,11 @@ def test_an_endpoint_with_a_variant_that_does_not_start_leaves_no_server(cloud, 
 
 
 def test_a_server_that_dies_is_started_again_beside_the_other(endpoint, tritons):
-    with pytest.raises(ClientError, match="exit status 139"):
+    with pytest.raises(ClientError, match="sending request to model"):
         endpoint.runtime.invoke_endpoint(EndpointName="e", Body=b"die", TargetVariant="challenger")
     assert asked(endpoint, TargetVariant="main") == "main"
-    deadline = time.monotonic() + 20
-    while len(tritons.started) < 3 or not _answers(endpoint):
-        assert time.monotonic() < deadline
+    assert asked(endpoint, TargetVariant="challenger") == "challenger"
     assert sum(server.running for server in tritons.started) == 2
-
-
-def _answers(cloud):
-    try:
-        return asked(cloud, TargetVariant="challenger") == "challenger"
-    except ClientError:
-        return False
 
 
 @pytest.mark.parametrize(
