@@ -28,20 +28,22 @@ test: test-fast ## every test, those with a real Triton and a real `cdk deploy` 
 test-fast: setup-dev ## the tests that start no Triton and no CDK command line: under three minutes
 	@.venv/bin/python -m pytest -m "not e2e" --numprocesses auto --dist loadfile
 
-lint: setup-dev ## style, types, import floors
+lint: setup-dev ## style, types, import floors, Dockerfiles
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-logo
+	@.venv/bin/hadolint containers/*/Dockerfile tests/containers/*/Dockerfile
 
 format: setup-dev ## put the code into its style
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
 
-bench: setup ## how long synth, deploy, invoke, destroy, packing and starting take here
+bench: setup ## how long synth, deploy, invoke, destroy, packing and starting take here, and what idles
 	@.venv/bin/python -m benchmarks.lifecycle
 	@.venv/bin/python -m benchmarks.synthesis
 	@.venv/bin/python -m benchmarks.starting
+	@.venv/bin/python -m benchmarks.cloud
 	@.venv/bin/python -m benchmarks.packing --cache "$${TRITONSTACK_HOME:-.tritonstack}/cache"
 
 setup: ## install what `make demo` and the command line need

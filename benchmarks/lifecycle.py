@@ -45,7 +45,7 @@ def main() -> None:
     try:
         rows += deployment(project, workspace.spec, requests)
     finally:
-        command("tritonstack", "down")
+        command("tritonstack", "down", "--forget")
     rows += framework(project, workspace, requests)
     table = Table("what", "measured", title="life of an endpoint on this machine")
     for row in rows:

@@ -89,8 +89,9 @@ class GpuMachine(Record):
 class BuildOptions(Record):
     """How an environment's models are built."""
 
-    enabled: bool = True
-    """Whether builds run in the account; otherwise they run where `tritonstack build` does."""
+    enabled: bool | None = None
+    """Whether builds run in the account; otherwise they run where `tritonstack build` does. If not
+    given, they run in the account, but for the embedded cloud's, which needs a Docker engine for images."""
     cpu_size: CpuSize = "large"
     """CodeBuild's machine for models without a GPU: 4, 8, 36 or 72 processors, 8, 16, 72 or 144 GiB."""
     machines: Mapping[GpuKind, GpuMachine] = Field(default_factory=dict)

@@ -134,8 +134,10 @@ class EnvironmentSpec(Record):
 
     @property
     def builds_in_account(self) -> bool:
-        """Whether models are built by jobs in its account; the embedded cloud runs none."""
-        return self.builds.enabled and self.account != EMBEDDED_ACCOUNT
+        """Whether models are built by jobs in its account; the embedded cloud does it only if asked to."""
+        if self.builds.enabled is None:
+            return self.account != EMBEDDED_ACCOUNT
+        return self.builds.enabled
 
     def endpoint_name(self, endpoint: str) -> str:
         """The name that callers of InvokeEndpoint use."""

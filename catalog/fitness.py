@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from catalog.build_images import endpoint_image, image_folders
 from catalog.builds import build_remedy, venue_of
-from catalog.documents import FieldPath
+from catalog.documents import FieldPath, closest
 from catalog.drivers import ami_fault, cuda_fault
 from catalog.endpoint_rules import RuledEndpoint
 from catalog.endpoints import EndpointSpec, MultiModelEndpoint, SingleEndpoint, Variant
@@ -48,6 +49,7 @@ def environment_problems(workspace: Workspace, name: str) -> Iterator[FileProble
         ]
         yield from unfit or _unbuildable(workspace, name, variant, place)
     yield from _unfit_host(workspace, name, endpoint)
+    yield from _no_such_image(workspace, name, endpoint)
     yield from _unfit_layouts(workspace, name, endpoint)
     for served in workspace.serves(name):
         yield from _too_heavy(workspace, endpoint, served)
@@ -60,13 +62,18 @@ def environment_problems(workspace: Workspace, name: str) -> Iterator[FileProble
 
 
 def unbuilt(workspace: Workspace, *names: str) -> list[FileProblem]:
-    """What keeps endpoints, all if none is named, from being deployed: artifacts that are missing or old.
+    """What keeps endpoints, all if none is named, from being deployed: what is missing or old in the lock.
 
     A model that several of them serve is told of once.
     """
     endpoints = names or tuple(workspace.spec.endpoints)
     return list(
-        dict.fromkeys(problem for name in endpoints for problem in _artifact_problems(workspace, name))
+        dict.fromkeys(
+            problem
+            for name in endpoints
+            for problems in (_artifact_problems(workspace, name), _image_problems(workspace, name))
+            for problem in problems
+        )
     )
 
 
@@ -79,6 +86,41 @@ def _artifact_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]
             continue
         yield from _stale(workspace, served.model, artifact)
         yield from _foreign_engine(workspace, served, artifact)
+
+
+def _image_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
+    """The image of an endpoint's own that is missing or old."""
+    spec, endpoint = workspace.spec, workspace.spec.endpoints[name]
+    if endpoint.image is None:
+        return
+    for gpu in sorted({bool(variant.instance.gpus) for variant in endpoint.variants}):
+        image = endpoint_image(workspace.project, spec, endpoint.image, gpu=gpu)
+        locked = workspace.lock.record.images.get(endpoint.image, {}).get("gpu" if gpu else "cpu")
+        if locked is None:
+            yield workspace.environment.problem(
+                ("endpoints", name, "image"),
+                f"{workspace.lock.file.name} has no image {endpoint.image!r} for {image.kind}",
+                remedy=_build_again(workspace),
+            )
+        elif locked.tag != image.tag:
+            yield workspace.lock.problem(
+                ("images", endpoint.image, image.kind),
+                f"the locked image {locked.tag} was built from another version of "
+                f"containers/{endpoint.image}, or on another image of SageMaker's",
+                remedy=_build_again(workspace),
+            )
+
+
+def _no_such_image(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileProblem]:
+    known = image_folders(workspace.project)
+    if endpoint.image is None or endpoint.image in known:
+        return
+    suggestion = closest(endpoint.image, known)
+    yield workspace.environment.problem(
+        ("endpoints", name, "image"),
+        f"containers/{endpoint.image} has no Dockerfile that endpoints' images are made from",
+        remedy=f"did you mean '{suggestion}'?" if suggestion else f"there are: {', '.join(known) or 'none'}",
+    )
 
 
 def _unfit_hardware(workspace: Workspace, instance: InstanceType, place: FieldPath) -> Iterator[FileProblem]:

@@ -1,4 +1,4 @@
-"""`environments/<env>.lock.yaml`: the artifacts an environment runs, by digest.
+"""`environments/<env>.lock.yaml`: the artifacts and images an environment runs, by digest.
 
 Written by machines, reviewed by people; the only thing a promotion changes.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Literal
 
 import yaml
 from pydantic import Field
@@ -20,6 +20,10 @@ from catalog.naming import Name
 from catalog.targets import TargetText
 
 _HEADER = "# Which artifact runs where. Written by `tritonstack build`; review it, do not edit it.\n"
+
+
+ImageKind = Literal["cpu", "gpu"]
+"""The kinds of machine that images are made for."""
 
 
 class LockedArtifact(Record):
@@ -39,10 +43,21 @@ class LockedArtifact(Record):
     """What `spec_hash` is made of, shortened: model.yaml, files, members and the builder's version."""
 
 
+class LockedImage(Record):
+    """An image of the project's own that endpoints run."""
+
+    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+    tag: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
+    """It changes with all that the image is made from."""
+
+
 class Lock(Record):
-    """The artifacts of one environment: model -> target -> artifact."""
+    """What one environment runs."""
 
     models: Mapping[Name, Mapping[TargetText, LockedArtifact]] = Field(default_factory=dict)
+    """model -> target -> artifact"""
+    images: Mapping[Name, Mapping[ImageKind, LockedImage]] = Field(default_factory=dict)
+    """folder of containers/ -> kind of machine -> image"""
 
     def find(self, model: str, targets: Iterable[str]) -> LockedArtifact | None:
         """The artifact of a model for the first of `targets` that has one."""
@@ -67,7 +82,12 @@ class Lock(Record):
             built_from=parts,
         )
         targets = {**self.models.get(manifest.model, {}), manifest.target: entry}
-        return Lock(models={**self.models, manifest.model: targets})
+        return Lock(models={**self.models, manifest.model: targets}, images=self.images)
+
+    def with_image(self, folder: str, kind: ImageKind, image: LockedImage) -> Lock:
+        """This lock with one image put in its place."""
+        kinds: dict[ImageKind, LockedImage] = {**self.images.get(folder, {}), kind: image}
+        return Lock(models=self.models, images={**self.images, folder: kinds})
 
 
 def load_lock(file: Path) -> Document[Lock]:
@@ -91,9 +111,16 @@ def add_to_lock(
         return write_lock(file, lock)
 
 
+def add_image_to_lock(file: Path, folder: str, kind: ImageKind, image: LockedImage) -> bool:
+    """Put an image into a lock as it is now."""
+    with files.only_writer(file.parent):
+        return write_lock(file, load_lock(file).record.with_image(folder, kind, image))
+
+
 def write_lock(file: Path, lock: Lock) -> bool:
     """Write a lock, sorted and whole or not at all; tells whether the file changed."""
-    body = yaml.safe_dump(
-        lock.model_dump(mode="json", exclude_none=True), sort_keys=True, default_flow_style=False
-    )
+    held = lock.model_dump(mode="json", exclude_none=True)
+    if not lock.images:
+        del held["images"]
+    body = yaml.safe_dump(held, sort_keys=True, default_flow_style=False)
     return files.write_text_atomically(file, _HEADER + body)

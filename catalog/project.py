@@ -28,9 +28,9 @@ class Project:
         return self.root / "environments"
 
     @property
-    def builder_dir(self) -> Path:
-        """What the image is made from that models are built in."""
-        return self.root / "containers" / "builder"
+    def containers_dir(self) -> Path:
+        """What images are made from, one folder each."""
+        return self.root / "containers"
 
     @property
     def state_dir(self) -> Path:

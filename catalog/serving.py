@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from catalog.alarms import Alarms
 from catalog.documents import Record
+from catalog.naming import Name
 from catalog.rollouts import AllAtOnce, Canary, Linear, Rolling, Rollout
 from catalog.scaling import DEFAULT_BACKLOG_PER_INSTANCE, DEFAULT_INVOCATIONS_PER_INSTANCE, Scaling
 
@@ -137,6 +138,8 @@ class ServingOptions(Record):
     """How long fetching and unpacking the artifact may take; follows from its size if not given."""
     inference_ami: InferenceAmi | None = None
     """The host's image, and with it its NVIDIA driver; one that fits the Triton release if not given."""
+    image: Name | None = None
+    """A folder of containers/ whose image the containers run; SageMaker's own Triton image if not given."""
     network_isolation: bool = True
     """Cut the containers off from every network."""
     environment: Mapping[str, str] = Field(default_factory=dict)

@@ -9,7 +9,7 @@ from catalog.documents import Document, FieldPath
 from catalog.endpoints import MAIN, MultiModelEndpoint
 from catalog.environments import EnvironmentSpec
 from catalog.hardware import InstanceType
-from catalog.locks import Lock, LockedArtifact
+from catalog.locks import Lock, LockedArtifact, LockedImage
 from catalog.models import ModelSpec
 from catalog.project import Project
 from catalog.targets import acceptable_targets
@@ -44,6 +44,11 @@ class Workspace:
     def artifact_for(self, model: str, instance: InstanceType) -> LockedArtifact | None:
         """The locked artifact of a model that a machine can run, if it has been built."""
         return self.lock.record.find(model, acceptable_targets(instance, self.spec.release))
+
+    def image_for(self, name: str, instance: InstanceType) -> LockedImage | None:
+        """The locked image of the project's own that an endpoint runs on a machine, if it has been built."""
+        image = self.spec.endpoints[name].image
+        return self.lock.record.images.get(str(image), {}).get("gpu" if instance.gpus else "cpu")
 
     def serves(self, name: str) -> Iterator[ServedModel]:
         """Every model that an endpoint serves, on each kind of machine it serves it on."""

@@ -13,6 +13,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from catalog import naming
+from catalog.build_images import endpoint_images
 from catalog.build_plans import NeededArtifact
 from catalog.builds import ByHand, CodeBuildMachine
 from catalog.errors import TritonstackError, UsageError
@@ -103,6 +104,7 @@ def ground_of(workspace: Workspace, outputs: Mapping[str, str]) -> BuildGround:
         bucket=spec.artifact_bucket,
         source=outputs["SourceArchive"],
         images={kind: uri for kind, uri in images.items() if uri},
+        endpoint_images=[image.uri for image in endpoint_images(workspace.project, spec)],
         processing_role=outputs.get("ProcessingRole"),
         token_secret=spec.builds.hugging_face_token_secret,
         timeout_minutes=spec.builds.timeout_minutes,
@@ -126,7 +128,7 @@ def build_there(
         return
     enough = threading.Event()
     try:
-        _build_images(state, cloud, ground, enough)
+        build_images_there(state, cloud, ground, enough)
         for job in waiting:
             job.start(state)
         if wait_for_it:
@@ -223,12 +225,13 @@ class _Job:
         )
 
 
-def _build_images(state: Context, cloud: Cloud, ground: BuildGround, enough: threading.Event) -> None:
+def build_images_there(state: Context, cloud: Cloud, ground: BuildGround, enough: threading.Event) -> None:
+    """Build the images that the account lacks."""
     missing = missing_images(cloud, ground)
     if not missing:
         return
     tags = ", ".join(uri.rpartition(":")[2] for uri in missing)
-    with state.output.step(f"building the builder's image {tags}") as step:
+    with state.output.step(f"building {_whose(ground, missing)} image {tags}") as step:
         service, started, _ = image_job(cloud, ground)
         said: list[str] = []
 
@@ -246,10 +249,15 @@ def _build_images(state: Context, cloud: Cloud, ground: BuildGround, enough: thr
         )
         if ended.status != "succeeded":
             words = "\n".join(said[-_LINES_SHOWN:])
+            why = ended.reason or ended.status
             raise BuildJobError(
-                f"the builder's image could not be built: {ended.reason or ended.status}\n{words}",
+                f"{_whose(ground, missing)} image could not be built: {why}\n{words}",
                 remedy=f"its log is {ended.log_stream} in {ended.log_group}",
             )
+
+
+def _whose(ground: BuildGround, missing: Sequence[str]) -> str:
+    return "the builder's" if set(missing) <= set(ground.images.values()) else "the project's own"
 
 
 def _follow_all(

@@ -86,9 +86,14 @@ def main() -> int:
         console.print("[bold red]stopped by you")
         return 1
     finally:
-        run("tritonstack", "down", quiet=True)
+        forget()
     console.rule(f"[bold green]all of it held, in {time.monotonic() - started:.0f} s", align="left")
     return 0
+
+
+def forget() -> None:
+    """End the demonstration's cloud; the next one begins with nothing."""
+    run("tritonstack", "down", "--forget", quiet=True)
 
 
 def build(_: Demo) -> None:
@@ -98,6 +103,7 @@ def build(_: Demo) -> None:
 
 def bring_up(demo: Demo) -> None:
     """Step 2."""
+    forget()  # a demonstration that was killed may have left its cloud
     run("tritonstack", "up", "--detach", "--region", demo.spec.region)
 
 

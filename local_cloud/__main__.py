@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 
+from catalog.errors import TritonstackError
 from local_cloud.process import be_the_cloud
 from local_cloud.settings import CloudSettings
 
@@ -17,7 +19,11 @@ def main() -> None:
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("botocore").setLevel(logging.WARNING)
-    be_the_cloud(given.settings, port=given.port)
+    try:
+        be_the_cloud(given.settings, port=given.port)
+    except TritonstackError as error:
+        # Whoever started it shows the end of its log.
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from botocore.config import Config
 
 from local_cloud.accounts import access_key_for
 from local_cloud.places import Place
+from local_cloud.state.receipts import name_step
 
 # Everything is on this machine; a proxy meant for the world outside must not get between.
 _CONFIG = Config(
@@ -24,9 +25,10 @@ class Clients:
     """
 
     def __init__(self, *, endpoint_url: str) -> None:
-        self._endpoint_url = endpoint_url
+        self.endpoint_url = endpoint_url
         self._lock = threading.Lock()
         self._session = boto3.session.Session()
+        self._session.events.register("before-sign", name_step)
         self._made: dict[tuple[str, Place], Any] = {}
 
     def client(self, service: str, place: Place) -> Any:
@@ -36,7 +38,7 @@ class Clients:
                 self._made[service, place] = self._session.client(
                     service,
                     region_name=place.region,
-                    endpoint_url=self._endpoint_url,
+                    endpoint_url=self.endpoint_url,
                     aws_access_key_id=access_key_for(place.account),
                     aws_secret_access_key="embedded",  # noqa: S106 - the embedded cloud checks no signature
                     config=_CONFIG,

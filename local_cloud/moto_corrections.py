@@ -1,4 +1,7 @@
-"""Where moto has to behave differently to stand for AWS here. Each correction says why it is needed."""
+"""Where moto has to behave differently to stand for AWS here. Each correction says why it is needed.
+
+EC2's is in ec2_correction.py.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,7 @@ from typing import Any
 
 import flask
 import moto.iam.models as iam_models
-from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.ec2.models.vpcs import VPCBackend
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.iam.policy_validation import IAMTrustPolicyDocumentValidator
 from moto.s3.exceptions import S3ClientError
@@ -17,6 +18,7 @@ from moto.s3.models import FakeBucket, S3Backend
 from moto.s3.responses import S3Response
 
 from local_cloud.accounts import account_in_key, read_credential
+from local_cloud.aws_policies import policies_of_aws
 from local_cloud.bucket_policies import (
     RequestContext,
     UnsupportedPolicyError,
@@ -24,8 +26,8 @@ from local_cloud.bucket_policies import (
     effective_policy,
     request_context,
 )
+from local_cloud.state import moto_backends
 
-_move_vpc_endpoint = VPCBackend.modify_vpc_endpoint
 _put_bucket_policy = S3Backend.put_bucket_policy
 _answer_head_object = S3Response.head_object
 _default_account = DEFAULT_ACCOUNT_ID
@@ -93,38 +95,22 @@ def _head_object(
     return status, answered, body
 
 
-def _modify_vpc_endpoint(
-    backend: Any, vpc_id: str, policy_doc: str, *lists: Any, **named_lists: list[str] | None
-) -> None:
-    _move_vpc_endpoint(backend, vpc_id, policy_doc, *lists, **named_lists)
-    endpoint = backend.vpc_end_points[vpc_id]
-    prefix_list = endpoint.destination_prefix_list_id
-    if prefix_list is None:
-        return
-    for table_id, table in backend.route_tables.items():
-        routed = any(route.gateway and route.gateway.id == vpc_id for route in table.routes)
-        if routed and table_id not in endpoint.route_table_ids:
-            backend.delete_route(table_id, prefix_list)
-        elif not routed and table_id in endpoint.route_table_ids:
-            backend.create_route(table_id, None, gateway_id=vpc_id, destination_prefix_list_id=prefix_list)
-
-
 _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
+    # What outlives the process needs to know what changed, and holds S3's bodies in files.
+    *moto_backends.CORRECTIONS,
     # moto puts unknown keys into the account 123456789012, knows no key that names an account, and looks an
     # issued one up in every partition of every account, all of which it makes for that.
     (iam_models, "get_account_id_from", account_of),
+    # moto reads AWS's own policies anew for every account, which takes a third of a second.
+    (iam_models.IAMBackend, "_init_aws_policies", policies_of_aws),
     # moto enforces bucket policies but ignores their conditions: a TLS-only policy would deny everything.
     (FakeBucket, "get_permission", _get_permission),
     (S3Backend, "put_bucket_policy", _put_checked_bucket_policy),
-    # moto forgets the routes when a gateway endpoint leaves one table for another; it cannot go then.
-    (VPCBackend, "modify_vpc_endpoint", _modify_vpc_endpoint),
     # moto's HeadObject gives the checksum of an upload in parts as if it were that of the whole object.
     (S3Response, "head_object", _head_object),
     # moto asks for the log bucket's permissions when logging is set up; AWS does so when it delivers. The CDK
     # grants them in a policy that is made later.
     (FakeBucket, "_log_permissions_enabled_policy", lambda _bucket, **_: True),
-    # moto's PutMetricAlarm knows composite alarms, but the action that makes them is missing.
-    (CloudWatchResponse, "put_composite_alarm", CloudWatchResponse.put_metric_alarm),
     # moto wants a Version in updated trust policies; AWS takes them without, and the CDK's roles have none.
     (IAMTrustPolicyDocumentValidator, "_validate_version", lambda _validator: None),
 )

@@ -2,6 +2,7 @@
 
 A cloud belongs to a state folder. `cloud.json` there says where it listens, written whole once it answers;
 `cloud.log` is its log; `cloud.lock` is locked for as long as it lives, so that two cannot share the folder.
+What it remembers lies in `state` (state/folder.py) and stays when it ends, until it is forgotten.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from catalog.errors import TritonstackError, UsageError
 from local_cloud.accounts import access_key_for
 from local_cloud.lifetime import die_with_parent, is_running, start_ticks
 from local_cloud.settings import CloudSettings
+from local_cloud.state.folder import forget as forget_state
 
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 90.0
 _POLL_S = 0.05
+_SIGNAL_LOOK_S = 0.5
 _LOG_TAIL_LINES = 30
 
 
@@ -53,6 +56,8 @@ class CloudAddress:
     pid: int
     account_id: str
     region: str
+    notices: tuple[str, ...] = ()
+    """What there is to be said about its start: what comes back, what does not."""
 
     def environment(self) -> dict[str, str]:
         """Return the variables that point AWS's tools at this cloud, and at nothing else."""
@@ -133,11 +138,18 @@ def be_the_cloud(
         cloud = Cloud(settings=settings, listener=_free_port(port))
         try:
             address = CloudAddress(
-                cloud.endpoint_url, cloud.port, os.getpid(), settings.account_id, settings.region
+                cloud.endpoint_url,
+                cloud.port,
+                os.getpid(),
+                settings.account_id,
+                settings.region,
+                cloud.notices,
             )
             _write_address(settings.state_dir, address)
             on_ready(address)
-            ended.wait()
+            # Woken now and then: the kernel may give a signal to another thread, and this one handles it.
+            while not ended.wait(_SIGNAL_LOOK_S):
+                continue
         finally:
             _address_path(settings.state_dir).unlink(missing_ok=True)
             cloud.close()
@@ -162,6 +174,12 @@ def stop(*, state_dir: Path) -> bool:
     return True
 
 
+def forget(*, state_dir: Path) -> bool:
+    """Remove everything that the cloud of a state folder remembers. False if that was nothing."""
+    with _locked(state_dir):
+        return forget_state(state_dir)
+
+
 def read_address(state_dir: Path) -> CloudAddress | None:
     """Return the running cloud of a state folder. What a killed cloud left behind is cleaned up."""
     path = _address_path(state_dir)
@@ -170,7 +188,7 @@ def read_address(state_dir: Path) -> CloudAddress | None:
     except FileNotFoundError:
         return None
     ticks = written.pop("start_ticks")
-    address = CloudAddress(**written)
+    address = CloudAddress(**written | {"notices": tuple(written.get("notices", ()))})
     if is_running(address.pid, ticks):
         return address
     path.unlink(missing_ok=True)

@@ -7,13 +7,14 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from xml.sax.saxutils import escape
 
 # Roles attach AWS's managed policies, which moto knows only when told so before its first import.
 os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
+# Nobody starts an instance of EC2 here, and 1,300 images would be written with every change of a network.
+os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
 
 from moto.moto_server.werkzeug_app import (
     DomainDispatcherApplication,
@@ -29,14 +30,21 @@ from local_cloud.clients import Clients
 from local_cloud.cloudformation.api import CloudFormationApp
 from local_cloud.cloudformation.providers import PROVIDERS
 from local_cloud.cloudwatch.metrics import Metrics
+from local_cloud.cloudwatch.watch import Watch
+from local_cloud.codebuild.app import BuildSurroundings
+from local_cloud.codebuild.app import create_app as create_codebuild
 from local_cloud.inventory import inventory
-from local_cloud.sagemaker.app import SageMakerApp, Surroundings, create_app
+from local_cloud.sagemaker.app import RUNTIME_PREFIX, SageMakerApp, Surroundings, create_app
 from local_cloud.settings import CloudSettings
+from local_cloud.state.folder import open_state, state_folder
+from local_cloud.state.front_door import Application, FrontDoor
+from local_cloud.state.keeper import Keeper
+from local_cloud.state.moto_backends import untouched
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-Application = Callable[["WSGIEnvironment", "StartResponse"], Iterable[bytes]]
+    from local_cloud.container_ground import ContainerGround
 
 _POLL_S = 0.05
 """How often the server looks whether it is to stop."""
@@ -57,28 +65,54 @@ class Cloud:
     def __init__(
         self, *, settings: CloudSettings, listener: socket.socket, make_sagemaker: MakeSageMaker = create_app
     ) -> None:
+        self._ground = _ground_of(settings)
         moto_corrections.apply(account_id=settings.account_id)
-        self._moto = _Moto(create_backend_app)
+        self._state = open_state(state_folder(settings.state_dir))
+        self._keeper = Keeper(self._state)
+        self._front_door = FrontDoor(self._state, self._keeper)
+        self._moto = _Moto(_backend_app)
         self._server = _serve(listener, self)
         clients = Clients(endpoint_url=self.endpoint_url)
-        self._metrics = Metrics(clients=clients)
-        self._cloudformation = CloudFormationApp(clients=clients, region=settings.region, providers=PROVIDERS)
+        self._metrics = Metrics()
+        self._watch = Watch(clients=clients, pace=settings.pace)
+        self._cloudformation = CloudFormationApp(
+            clients=clients,
+            region=settings.region,
+            providers=PROVIDERS,
+            receipts=self._front_door.receipts,
+        )
         surroundings = Surroundings(
             folder=settings.state_dir / "endpoints",
             region=settings.region,
             clients=clients,
             metrics=self._metrics,
             pace=settings.pace,
+            ground=self._ground,
+            loaded_models=settings.loaded_models,
         )
         self._sagemaker = make_sagemaker(surroundings=surroundings, server_home=settings.server_home)
+        self._codebuild = create_codebuild(
+            surroundings=BuildSurroundings(
+                folder=settings.state_dir / "builds",
+                region=settings.region,
+                clients=clients,
+                metrics=self._metrics,
+            ),
+            server_home=settings.server_home,
+        )
         self._own: Mapping[str, Application] = {
             "cloudformation": self._cloudformation,
+            "codebuild": self._codebuild,
             "sagemaker": self._sagemaker,
         }
+        self._remember()
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(_POLL_S,), name="cloud", daemon=True
         )
         self._thread.start()
+        self._sagemaker.resume()
+        self._codebuild.resume()
+        self._cloudformation.resume()
 
     @property
     def port(self) -> int:
@@ -86,17 +120,38 @@ class Cloud:
         return self._server.port
 
     @property
+    def notices(self) -> tuple[str, ...]:
+        """What there is to be said about what came back and what did not."""
+        count = self._sagemaker.endpoint_count
+        coming = f"{count} endpoint{'s are' if count > 1 else ' is'} coming back"
+        return (*self._state.notices, *((coming,) if count else ()))
+
+    @property
     def endpoint_url(self) -> str:
         """Where clients reach it. The name matters: S3 clients put bucket names in front of it."""
         return f"http://localhost:{self.port}"
 
+    def _remember(self) -> None:
+        """Have everything kept, and take in what an earlier process kept."""
+        self._cloudformation.store.tell = self._keeper.hold("cloudformation", self._cloudformation.store)
+        remembered = {"sagemaker": self._sagemaker.tables, "codebuild": self._codebuild.tables}
+        for service, tables in remembered.items():
+            for name, table in tables.items():
+                table.tell = self._keeper.hold(f"{service}.{name}", table)
+        self._keeper.load()
+        self._keeper.start()
+
     def close(self) -> None:
-        """Stop listening and end everything that was started."""
+        """Stop listening and end everything; what is under way then is taken up at the next start."""
+        self._watch.close()
+        self._keeper.close()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+        self._codebuild.close()
         self._sagemaker.close()
-        self._metrics.close()
+        if self._ground is not None:
+            self._ground.close()
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Hand a request to the service it is meant for."""
@@ -107,33 +162,46 @@ class Cloud:
             headers=dict(request.headers.items()), query=request.query_string.decode()
         )
         service = credential.service if credential else ""
-        if service in self._own:
-            return self._own[service](environ, start_response)
-        try:
-            return self._moto(environ, start_response)  # type: ignore[no-any-return]
-        except NotImplementedError as error:
-            _log.warning("%s: %s", service, error)
-            refusal = _not_implemented(request, f"{error} in the {service} of the embedded cloud")
-            return refusal(environ, start_response)
+        if request.path.startswith(RUNTIME_PREFIX):
+            return self._sagemaker(environ, start_response)
+        application = self._own.get(service)
+        answer = self._front_door.answer(
+            environ, service=service, application=application or self._moto, is_moto=application is None
+        )
+        return answer(environ, start_response)
 
     def _inventory(self) -> Response:
         held = [item.described() for item in inventory(self._cloudformation.stacks())]
-        found = [*held, *self._sagemaker.inventory()]
+        found = [*held, *self._sagemaker.inventory(), *self._codebuild.inventory()]
         return Response(json.dumps(found, indent=1), content_type="application/json")
 
 
-def _not_implemented(request: Request, message: str) -> Response:
-    """Refuse what moto does not know, with a status that clients do not retry."""
-    code = "UnknownOperationException"
-    if "X-Amz-Target" in request.headers:
-        body = json.dumps({"__type": code, "message": message})
-        return Response(body, 400, content_type="application/x-amz-json-1.1")
-    error = f"<Type>Sender</Type><Code>{code}</Code><Message>{escape(message)}</Message>"
-    return Response(f"<ErrorResponse><Error>{error}</Error></ErrorResponse>", 400, content_type="text/xml")
+def _ground_of(settings: CloudSettings) -> ContainerGround | None:
+    if not settings.containers:
+        return None
+    # Imported here: nobody else needs Docker's library.
+    from local_cloud.container_ground import ContainerGround  # noqa: PLC0415
+    from local_cloud.docker_engine import docker_engine  # noqa: PLC0415
+
+    return ContainerGround(engine=docker_engine(), owner=settings.state_dir)
+
+
+def _backend_app(service: Any) -> Any:
+    """Make moto's application of a service, when it is first asked for."""
+    if service == "ec2":
+        from local_cloud import ec2_correction  # noqa: PLC0415
+
+        ec2_correction.apply()
+    return create_backend_app(service)
 
 
 class _Moto(DomainDispatcherApplication):
     """moto's services; one that it does not have is refused, where moto would break."""
+
+    def get_application(self, environ: dict[str, Any]) -> Any:
+        # Made on first use, a service's application looks at a backend that nobody asked for.
+        with untouched():
+            return super().get_application(environ)
 
     def get_backend_for_host(self, host: str | None) -> Any:
         backend = super().get_backend_for_host(host)

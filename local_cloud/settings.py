@@ -21,6 +21,12 @@ class CloudSettings:
     pace: Pace = USUAL_PACE
     containers: bool = False
     """Whether endpoints whose image the machine's Docker engine holds run in that very image."""
+    loaded_models: int | None = None
+    """How many models an instance of a multi-model endpoint may have loaded at once.
+
+    AWS knows no such number: there the memory of the instance type decides, as it does here without one.
+    It stands for an instance whose memory holds so many; a test need not fill the memory of this machine.
+    """
 
     def resolved(self) -> CloudSettings:
         """The same with paths that hold in every working directory."""

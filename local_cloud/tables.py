@@ -1,12 +1,21 @@
-"""What the services of this cloud that are its own remember: frozen records, replaced as a whole."""
+"""What the services of this cloud that are its own remember: frozen records, replaced as a whole.
+
+A service lists its tables by name (`Tables`); the cloud keeps what is in them (state/keeper.py), and fills
+them again at its next start.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from local_cloud.places import Place
+from local_cloud.state.keeper import Tell, kept_nowhere
+from local_cloud.state.pickling import dumps
+
+Tables = Mapping[str, "Table[Any] | Tags"]
+"""The tables of a service, by name."""
 
 
 class Named(Protocol):
@@ -26,12 +35,15 @@ class Table(Generic[Record]):
     def __init__(self) -> None:
         self._records: dict[tuple[Place, str], Record] = {}
         self._lock = threading.Lock()
+        self.tell: Tell = kept_nowhere
 
     def add(self, place: Place, record: Record) -> bool:
         """Add a record unless there is one of its name; say whether it was added."""
         with self._lock:
             key = (place, record.name)
-            return self._records.setdefault(key, record) is record
+            added = self._records.setdefault(key, record) is record
+        self._tell(place, record.name)
+        return added
 
     def get(self, place: Place, name: str) -> Record | None:
         """Find a record."""
@@ -45,12 +57,15 @@ class Table(Generic[Record]):
                 return None
             changed = step(record)
             self._records[place, name] = changed
-            return changed
+        self._tell(place, name)
+        return changed
 
     def remove(self, place: Place, name: str) -> Record | None:
         """Remove a record and return it."""
         with self._lock:
-            return self._records.pop((place, name), None)
+            removed = self._records.pop((place, name), None)
+        self._tell(place, name)
+        return removed
 
     def within(self, place: Place) -> list[Record]:
         """List the records of one place."""
@@ -61,6 +76,20 @@ class Table(Generic[Record]):
         with self._lock:
             return [(place, record) for (place, _), record in self._records.items()]
 
+    def dump(self, key: str) -> bytes | None:
+        """Pickle a record for the keeper."""
+        account, region, name = key.split("/", 2)
+        record = self._records.get((Place(account, region), name))
+        return None if record is None else dumps(record)
+
+    def load(self, key: str, value: Record) -> None:
+        """Take a record back from the keeper."""
+        account, region, name = key.split("/", 2)
+        self._records[Place(account, region), name] = value
+
+    def _tell(self, place: Place, name: str) -> None:
+        self.tell(f"{place.account}/{place.region}/{name}")
+
 
 class Tags:
     """Tags by ARN, in the order in which they were given."""
@@ -68,24 +97,38 @@ class Tags:
     def __init__(self) -> None:
         self._tags: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()
+        self.tell: Tell = kept_nowhere
 
     def put(self, arn: str, tags: list[Mapping[str, str]]) -> None:
         """Add tags or replace those of the same key."""
         with self._lock:
             self._tags.setdefault(arn, {}).update({tag["Key"]: tag["Value"] for tag in tags})
+        self.tell(arn)
 
     def drop(self, arn: str, keys: list[str]) -> None:
         """Remove the tags of these keys."""
         with self._lock:
             for key in keys:
                 self._tags.get(arn, {}).pop(key, None)
+        self.tell(arn)
 
     def forget(self, arn: str) -> None:
         """Remove every tag of a resource that has gone."""
         with self._lock:
             self._tags.pop(arn, None)
+        self.tell(arn)
 
     def of(self, arn: str) -> list[dict[str, str]]:
         """List a resource's tags."""
         with self._lock:
             return [{"Key": key, "Value": value} for key, value in self._tags.get(arn, {}).items()]
+
+    def dump(self, key: str) -> bytes | None:
+        """Pickle the tags of a resource for the keeper."""
+        with self._lock:
+            tags = self._tags.get(key)
+            return None if tags is None else dumps(tags)
+
+    def load(self, key: str, value: dict[str, str]) -> None:
+        """Take the tags of a resource back from the keeper."""
+        self._tags[key] = value

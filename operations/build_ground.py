@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
@@ -27,6 +27,8 @@ class BuildGround:
     """bucket/key of the repository's files that the stack was deployed with."""
     images: Mapping[str, str]
     """The builder's image for machines of each kind, cpu and gpu."""
+    endpoint_images: Sequence[str] = ()
+    """The images of the project's own that endpoints run."""
     processing_role: str | None = None
     token_secret: str | None = None
     timeout_minutes: int = 120

@@ -1,4 +1,4 @@
-"""The builder's images in an environment's repository: what is not there yet, CodeBuild builds."""
+"""Images of the project's own in an environment's repositories: what is not there yet, CodeBuild builds."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _ABSENT = ("ImageNotFoundException", "RepositoryNotFoundException")
 
 
 def missing_images(cloud: Cloud, ground: BuildGround) -> list[str]:
-    """Those that the repository lacks."""
-    return [uri for uri in ground.images.values() if not _is_there(cloud, uri)]
+    """Those that the repositories lack."""
+    wanted = (*ground.images.values(), *ground.endpoint_images)
+    return [uri for uri in wanted if image_digest(cloud, uri) is None]
 
 
 def image_job(cloud: Cloud, ground: BuildGround) -> tuple[CodeBuildJobs, JobState, bool]:
     """The build of the missing images that runs, or a new one; and whether it ran before."""
     service = CodeBuildJobs(cloud, ground, image_project_name(ground.base))
-    facts = json.dumps([ground.source, *sorted(ground.images.values())])
+    facts = json.dumps([ground.source, *sorted(ground.images.values()), *sorted(ground.endpoint_images)])
     job = hashlib.sha256(facts.encode()).hexdigest()[:16]
     attempts = service.attempts(job)
     running = next((attempt for attempt in attempts if attempt.status == "running"), None)
@@ -33,12 +34,13 @@ def image_job(cloud: Cloud, ground: BuildGround) -> tuple[CodeBuildJobs, JobStat
     return service, service.start_with(job, len(attempts) + 1, {"JOB": job}), False
 
 
-def _is_there(cloud: Cloud, uri: str) -> bool:
+def image_digest(cloud: Cloud, uri: str) -> str | None:
+    """The digest of an image, None if it is not there."""
     repository, _, tag = uri.partition("/")[2].rpartition(":")
     try:
-        cloud.client("ecr").describe_images(repositoryName=repository, imageIds=[{"imageTag": tag}])
+        found = cloud.client("ecr").describe_images(repositoryName=repository, imageIds=[{"imageTag": tag}])
     except ClientError as error:
         if error_code(error) in _ABSENT:
-            return False
+            return None
         raise
-    return True
+    return str(found["imageDetails"][0]["imageDigest"])

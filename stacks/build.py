@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from constructs import Construct
 
 from catalog import naming
-from catalog.build_images import BuilderImage, builder_image
+from catalog.build_images import OwnImage, builder_image, endpoint_images
 from catalog.build_reach import BuildReach, reach_of
 from catalog.builds import ByHand, CodeBuildMachine, ProcessingMachine, Venue, venues
 from catalog.workspace import Workspace
@@ -53,15 +53,17 @@ class BuildStack(EnvironmentStack):
         )
         found = venues(environment)
         images = _images(workspace, found)
-        if images:
+        run_by_endpoints = endpoint_images(workspace.project, environment)
+        if images or run_by_endpoints:
             ImageBuilds(
                 self,
                 "Images",
                 name=naming.image_project_name(base),
-                images=list(images.values()),
+                images=[*images.values(), *run_by_endpoints],
                 source=source,
                 settings=settings,
             )
+        if images:
             self._jobs(workspace, found, images, source, settings)
         self.output("SourceArchive", value=source.location, description="The files that builds start from")
         for image in images.values():
@@ -73,7 +75,7 @@ class BuildStack(EnvironmentStack):
         self,
         workspace: Workspace,
         found: Sequence[Venue],
-        images: Mapping[bool, BuilderImage],
+        images: Mapping[bool, OwnImage],
         source: BuildSource,
         settings: BuildSettings,
     ) -> None:
@@ -108,7 +110,7 @@ class BuildStack(EnvironmentStack):
             self.output("ProcessingRole", value=role.arn, description="What Processing jobs run with")
 
 
-def _images(workspace: Workspace, found: Sequence[Venue]) -> dict[bool, BuilderImage]:
+def _images(workspace: Workspace, found: Sequence[Venue]) -> dict[bool, OwnImage]:
     """The images that the machines need: with what a GPU needs, without, or both."""
     gpus = {venue.hardware != "cpu" for venue in found if not isinstance(venue, ByHand)}
     return {gpu: builder_image(workspace.project, workspace.spec, gpu=gpu) for gpu in sorted(gpus)}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from catalog import naming
+from catalog.build_images import locked_uri
 from catalog.documents import FieldPath
 from catalog.endpoints import MAIN, EndpointSpec, MultiModelEndpoint, Variant
 from catalog.environments import EnvironmentSpec
@@ -60,7 +61,7 @@ def plan_deployment(workspace: Workspace, name: str) -> EndpointDeployment | lis
 
 def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeployment:
     spec, endpoint = workspace.spec, workspace.spec.endpoints[name]
-    image = TritonImage(spec.triton_release, variant.instance.name)
+    image = TritonImage(spec.triton_release, variant.instance.name, _own_image(workspace, name, variant))
     price = spec.prices.get(variant.instance.name)
     if isinstance(endpoint, MultiModelEndpoint):
         shelf = naming.shelf_prefix(spec.endpoint_name(name))
@@ -98,6 +99,11 @@ def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeploy
         download_timeout_s=sizing.download_timeout_s(artifact),
         price_per_hour=price,
     )
+
+
+def _own_image(workspace: Workspace, name: str, variant: Variant) -> str | None:
+    locked = workspace.image_for(name, variant.instance)
+    return locked_uri(workspace.spec, locked) if locked else None
 
 
 def _artifact(workspace: Workspace, model: str, variant: Variant) -> LockedArtifact:

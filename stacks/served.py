@@ -48,12 +48,14 @@ class ModelShelf:
 
 @dataclass(frozen=True)
 class TritonImage:
-    """SageMaker's own Triton image for a kind of machine."""
+    """SageMaker's own Triton image for a kind of machine, or one that extends it."""
 
     release: str
     """The Triton release, for example 25.04."""
     instance_type: str
     """The kind of machine, which decides between the image for GPUs and the one for CPUs."""
+    extended: str | None = None
+    """URI of an image of one's own that was made from it."""
 
     @property
     def triton(self) -> TritonRelease:
@@ -67,6 +69,8 @@ class TritonImage:
 
     def uri(self, region: str) -> str:
         """Where the image lies for a region."""
+        if self.extended:
+            return self.extended
         gpu = instance_named(self.instance_type).family.accelerator == "gpu"
         return images.image_uri(region=region, release=self.triton.name, gpu=gpu)
 

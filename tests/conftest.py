@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 
+import botocore.session
 import pytest
 
 # The runtime behind aws_cdk draws a box on every start under Node 20; see app.py.
@@ -12,6 +14,9 @@ os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
 from catalog.project import Project
 from tests.projects import write_project
+
+# Every session of botocore's reads megabytes of JSON anew, which takes longer than most tests that make one.
+botocore.session.create_loader = functools.cache(botocore.session.create_loader)
 
 SUPPRESSED = "suppressed findings"
 """The property by which a test tells how many findings of a rule set are suppressed."""

@@ -41,7 +41,12 @@ def write_project(root: Path) -> Project:
 
 def add_builder(root: Path) -> None:
     """What the builder's image is made from, as every project with builds in its account has it."""
-    folder = root / "containers" / "builder"
+    add_image(root, "builder")
+
+
+def add_image(root: Path, name: str) -> None:
+    """What one of the project's own images is made from."""
+    folder = root / "containers" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "Dockerfile").write_text("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n")
 

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from triton_runtime.errors import TritonRequestError, TritonUnreachableError
-from triton_runtime.supervisor import CONNECT, MAX_MESSAGE, MEASURE, STOP, Order
+from triton_runtime.supervisor import CONNECT, MAX_MESSAGE, MEASURE, STOP, WEIGH, Order
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 NAMESPACES = ("--user", "--map-root-user", "--net", "--pid", "--mount", "--ipc")
@@ -111,9 +111,16 @@ class Sandbox:
 
     def shared_memory_held(self) -> int:
         """The bytes of shared memory that the command and its children hold."""
+        return self._measured(MEASURE)
+
+    def memory_held(self) -> int:
+        """The bytes of memory that the command and its children hold, shared memory included."""
+        return self._measured(WEIGH)
+
+    def _measured(self, question: bytes) -> int:
         with self._lock:
             try:
-                self._channel.send(MEASURE)
+                self._channel.send(question)
                 return int(self._channel.recv(MAX_MESSAGE))
             except (OSError, ValueError) as error:
                 raise TritonRequestError("the Triton server is gone") from error

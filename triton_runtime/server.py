@@ -135,9 +135,19 @@ class TritonServer:
             kind = TritonEndedError if isinstance(error, TritonUnreachableError) else TritonFailedError
             raise self._failed(f"tritonserver has ended with exit status {status}", kind) from error
 
+    def connect(self) -> socket.socket:
+        """A new connection to the server's SageMaker port, for who speaks HTTP by himself."""
+        connection = self._sandbox.connect()
+        connection.settimeout(None)  # it was made in another process, with a time limit
+        return connection
+
     def shared_memory_held(self) -> int:
         """The bytes of shared memory that its Python models hold; they grow and never shrink."""
         return self._sandbox.shared_memory_held()
+
+    def memory_held(self) -> int:
+        """The bytes of memory that it and its models hold: their own and the shared, no mapped files."""
+        return self._sandbox.memory_held()
 
     def log_tail(self, lines: int = 40) -> str:
         """The end of what the server wrote."""

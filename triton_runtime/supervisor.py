@@ -1,11 +1,13 @@
 """The first process of a sandbox: prepares it, starts the server, and ends everything when it should end.
 
 It runs as a script of its own (`python -I supervisor.py CHANNEL_FD`), in new namespaces where sandbox.py
-could make them, and so imports nothing of the project. The channel is one end of a socket pair; the parent
+could make them, and so imports nothing of the project. (The first process of a build of the embedded cloud
+mounts as this one does.) The channel is one end of a socket pair; the parent
 holds the other. The first message is the order (see Order), each later one a letter:
 
     c   connect to the server's port; the answer carries the connected socket, or an error's text
     m   measure the shared memory that the server and its models hold; the answer is the number of bytes
+    w   weigh the memory that they hold, their own and the shared
     s   stop the server, politely
 
 The end of the channel means that the parent is gone: everything ends at once. As this process is the first
@@ -26,7 +28,7 @@ import struct
 import sys
 from typing import TypedDict
 
-CONNECT, MEASURE, STOP = b"c", b"m", b"s"
+CONNECT, MEASURE, WEIGH, STOP = b"c", b"m", b"w", b"s"
 MAX_MESSAGE = 1 << 18
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Triton's Python backend keeps its regions
 
@@ -65,7 +67,7 @@ def main(channel: socket.socket) -> int:
         os.makedirs(folder, exist_ok=True)
     for notice in order["notices"]:
         print(notice, flush=True)
-    wakeup = _wake_on_signals()
+    wakeup = wake_on_signals()
     server = os.posix_spawn(
         order["argv"][0],
         order["argv"],
@@ -80,7 +82,7 @@ def main(channel: socket.socket) -> int:
         _end_all(server, order["shared_memory_prefix"])
 
 
-def _wake_on_signals() -> socket.socket:
+def wake_on_signals() -> socket.socket:
     """A socket that can be read when a child has ended or this process is asked to stop."""
     wakeup, writer = socket.socketpair()
     writer.setblocking(False)
@@ -118,6 +120,10 @@ def _answer(message: bytes, channel: socket.socket, server: int, order: Order) -
     if message == MEASURE:
         channel.send(str(_shared_memory_held(order["shared_memory_prefix"] or "")).encode())
         return
+    if message == WEIGH:
+        shared = _shared_memory_held(order["shared_memory_prefix"] or "")
+        channel.send(str(_private_memory_held(server) + shared).encode())
+        return
     try:
         connection = socket.create_connection(("127.0.0.1", order["port"]), timeout=5)
     except OSError as error:
@@ -136,6 +142,26 @@ def _shared_memory_held(prefix: str) -> int:
                 with contextlib.suppress(FileNotFoundError):
                     held += entry.stat().st_blocks * 512
     return held
+
+
+def _private_memory_held(group: int) -> int:
+    """What the processes of the server's group have for themselves; files that they map can be read again."""
+    held = 0
+    for name in os.listdir("/proc"):
+        if not name.isdecimal():
+            continue
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if os.getpgid(int(name)) == group:
+                held += _anonymous_bytes(f"/proc/{name}/status")
+    return held
+
+
+def _anonymous_bytes(status: str) -> int:
+    with open(status) as lines:
+        for line in lines:
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1]) * 1024
+    return 0  # it has ended and was not collected yet
 
 
 def _reap(server: int) -> int | None:
@@ -177,26 +203,27 @@ def _mount_all(mounts: list[Mount]) -> None:
     Sources are opened first: a fresh /tmp may be about to hide them.
     """
     sources = [os.open(mount["source"], os.O_PATH) for mount in mounts]
-    _mount_tmpfs(SHARED_MEMORY)
-    _mount_tmpfs("/tmp")  # noqa: S108 - the server's own from here on
-    _make_writable("/opt")
+    mount_tmpfs(SHARED_MEMORY)
+    mount_tmpfs("/tmp")  # noqa: S108 - the server's own from here on
+    make_writable("/opt")
     for mount, source in zip(mounts, sources, strict=True):
         os.makedirs(mount["target"], exist_ok=True)
-        _bind(source, mount["target"])
+        bind(source, mount["target"])
         _forbid_writing(mount["target"])
 
 
-def _make_writable(folder: str) -> None:
+def make_writable(folder: str) -> None:
     """Put a tmpfs in the folder's place that shows what the folder holds, and has room for more."""
     with os.scandir(folder) as entries:
         kept = [(entry.name, os.open(entry.path, os.O_PATH)) for entry in entries if entry.is_dir()]
-    _mount_tmpfs(folder)
+    mount_tmpfs(folder)
     for name, source in kept:
         os.mkdir(f"{folder}/{name}")
-        _bind(source, f"{folder}/{name}")
+        bind(source, f"{folder}/{name}")
 
 
-def _bind(source: int, target: str) -> None:
+def bind(source: int, target: str) -> None:
+    """Show a folder, opened before, in another place too."""
     _mount(f"/proc/self/fd/{source}", target, None, MS_BIND | MS_REC)
     os.close(source)
 
@@ -207,7 +234,8 @@ def _forbid_writing(target: str) -> None:
     _mount(None, target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | locked)
 
 
-def _mount_tmpfs(target: str) -> None:
+def mount_tmpfs(target: str) -> None:
+    """Put an empty folder in a folder's place."""
     _mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
 
 

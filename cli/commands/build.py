@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from catalog.build_images import OwnImage, endpoint_images
 from catalog.build_plans import NeededArtifact, needed_artifacts
 from catalog.builds import ByHand
 from catalog.errors import shown_path
@@ -48,7 +49,8 @@ def build(
     """Build what an environment's lock lacks, check it against the framework, and write the lock.
 
     Builds run in the environment's account: Ctrl-C ends the watching, not the builds, and the same command
-    attaches to them again. With --local or --no-publish, and in the embedded cloud, they run on this machine.
+    attaches to them again. With --local or --no-publish they run on this machine, and so they do for the
+    embedded cloud unless the environment's file says `builds: {enabled: true}`.
 
     Example: tritonstack build local --no-publish
     """
@@ -61,6 +63,7 @@ def build(
         return
     cloud = state.cloud(workspace.spec) if upload else None
     run = _Run(state, workspace, cloud, here)
+    images_changed = _lock_images(state, workspace, cloud, here=here)
     try:
         run.build(wanted, at_once=jobs or most_at_once(), wait_for_it=not no_wait)
     finally:
@@ -71,7 +74,7 @@ def build(
     state.output.result(
         {
             "lock": str(workspace.lock.file),
-            "changed": changed,
+            "changed": changed or images_changed,
             "artifacts": [outcome.facts() for outcome in run.outcomes],
         },
         text="\n".join(_summary(outcome) for outcome in run.outcomes) or "nothing has been built yet",
@@ -159,12 +162,32 @@ class _Run:
         }
 
 
+def _lock_images(state: Context, workspace: Workspace, cloud: Cloud | None, *, here: bool) -> bool:
+    if not any(endpoint.image for endpoint in workspace.spec.endpoints.values()):
+        return False
+    # Imported here: only environments with images of their own need Docker's library.
+    from cli.own_images import lock_images  # noqa: PLC0415
+
+    return lock_images(state, workspace, cloud, here=here)
+
+
 def _explain(state: Context, workspace: Workspace, wanted: Sequence[NeededArtifact], *, here: bool) -> None:
     rows = [_explained(state, needed, here=here) for needed in wanted]
+    images = [_explained_image(workspace, image) for image in endpoint_images(state.project, workspace.spec)]
     state.output.result(
-        {"environment": workspace.spec.name, "artifacts": rows},
-        text="\n".join(row["words"] for row in rows) or "the environment serves no model",
+        {"environment": workspace.spec.name, "artifacts": rows, "images": images},
+        text="\n".join(row["words"] for row in (*images, *rows)) or "the environment serves no model",
     )
+
+
+def _explained_image(workspace: Workspace, image: OwnImage) -> dict[str, Any]:
+    locked = workspace.lock.record.images.get(image.folder, {}).get(image.kind)
+    up_to_date = locked is not None and locked.tag == image.tag
+    return {
+        "image": image.tag,
+        "build": not up_to_date,
+        "words": f"image {image.tag}: {'up to date' if up_to_date else 'to build, unless it is there'}",
+    }
 
 
 def _explained(state: Context, needed: NeededArtifact, *, here: bool) -> dict[str, Any]:

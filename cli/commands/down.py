@@ -1,22 +1,33 @@
-"""`tritonstack down`: end the embedded cloud and everything it started."""
+"""`tritonstack down`: end the embedded cloud and everything it started; forget it if asked to."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
 from cli.context import Context
+from local_cloud.process import forget as forget_cloud
 from local_cloud.process import stop
 
 
-def down(context: typer.Context) -> None:
+def down(
+    context: typer.Context,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Remove its state too: the next one starts with nothing.")
+    ] = False,
+) -> None:
     """End the embedded cloud, its endpoints and their Triton servers.
+
+    What it remembers stays, and its endpoints come back with the next `tritonstack up`.
 
     Example: tritonstack down
     """
     state: Context = context.obj
     with state.output.step("ending the embedded cloud"):
         stopped = stop(state_dir=state.project.cloud_dir)
-    state.output.result(
-        {"stopped": stopped},
-        text="the embedded cloud has ended" if stopped else "the embedded cloud was not running",
-    )
+    text = "the embedded cloud has ended" if stopped else "the embedded cloud was not running"
+    forgotten = forget and forget_cloud(state_dir=state.project.cloud_dir)
+    if forget:
+        text += "; its state is removed" if forgotten else "; there was no state of it"
+    state.output.result({"stopped": stopped, "forgotten": forgotten}, text=text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
 
@@ -34,6 +33,12 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
         bool,
         typer.Option("--containers", help="Run endpoints in their image where Docker holds it."),
     ] = False,
+    loaded_models: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Models that a multi-model instance holds loaded; by default as its memory allows."
+        ),
+    ] = None,
     shell: Annotated[
         bool, typer.Option("--shell", help="Print export lines, of a running cloud too.")
     ] = False,
@@ -56,6 +61,8 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
     if shell and running is not None:
         _report(state, running, shell=shell)
         return
+    if containers:
+        _require_engine()
     settings = CloudSettings(
         state_dir=state.project.cloud_dir,
         server_home=state.project.server_dir,
@@ -63,6 +70,7 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
         region=region,
         pace=Pace(minute_s=minute),
         containers=containers,
+        loaded_models=loaded_models,
     )
     if not detach:
         run_foreground(settings, port=port, on_ready=lambda address: _report(state, address, shell=shell))
@@ -72,41 +80,53 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
     _report(state, address, shell=shell)
 
 
+def _require_engine() -> None:
+    """Tell that there is none before anything starts."""
+    # Imported here: no other use of this command needs Docker's library.
+    from local_cloud.docker_engine import docker_engine  # noqa: PLC0415
+
+    docker_engine()
+
+
 def _report(state: Context, address: CloudAddress, *, shell: bool) -> None:
     variables = address.environment()
     lines = [f"export {name}={value}" for name, value in variables.items()]
     text = f"the embedded cloud listens on {address.endpoint_url} (account {address.account_id})"
     state.output.result(
-        {"endpoint_url": address.endpoint_url, "pid": address.pid, "environment": variables},
+        {
+            "endpoint_url": address.endpoint_url,
+            "pid": address.pid,
+            "environment": variables,
+            "notices": address.notices,
+        },
         text="\n".join(lines) if shell else text,
     )
+    for notice in address.notices:
+        state.output.note(notice)
 
 
 def _report_capabilities(state: Context) -> None:
     # Imported here: no other use of this command needs what the cloud itself is made of.
     from local_cloud import capabilities as cloud  # noqa: PLC0415
-    from local_cloud.sagemaker import ACCEPTED_WITHOUT_EFFECT, REFUSED  # noqa: PLC0415
 
-    refused = {**cloud.refused_types(), **REFUSED}
+    refused = cloud.refused()
     state.output.result(
         {
             "types": [asdict(item) for item in cloud.capabilities()],
             "actions": cloud.actions(),
-            "sagemaker_without_effect": ACCEPTED_WITHOUT_EFFECT,
+            "limits": [asdict(item) for item in cloud.limits()],
             "refused": refused,
         },
         text="\n".join(
             [
                 "CloudFormation types\n",
                 cloud.capability_table(),
-                "\nSageMaker fields that are accepted without effect\n",
-                *_table(ACCEPTED_WITHOUT_EFFECT),
-                "\nTypes and SageMaker fields that are known and refused\n",
-                *_table(refused),
+                "\nAccepted, but not or not wholly with its effect on AWS",
+                cloud.limit_tables(),
+                "\nActions of this cloud's own services; moto's are in its documentation\n",
+                *(f"{service}: {', '.join(names)}" for service, names in cloud.actions().items()),
+                "\nTypes and fields that are known and refused\n",
+                *cloud.reason_table(refused),
             ]
         ),
     )
-
-
-def _table(reasons: Mapping[str, str]) -> list[str]:
-    return ["| what | why |", "|---|---|", *(f"| {what} | {reason} |" for what, reason in reasons.items())]

@@ -26,6 +26,7 @@ from local_cloud.cloudformation.records import Stack
 from local_cloud.cloudformation.store import Store
 from local_cloud.moto_corrections import account_of
 from local_cloud.places import Place
+from local_cloud.state.receipts import Receipts
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -39,11 +40,11 @@ warnings.filterwarnings("ignore", message=".* does not match an error shape", ca
 class CloudFormationApp:
     """A WSGI application that is CloudFormation."""
 
-    def __init__(self, *, clients: Clients, region: str, providers: Providers) -> None:
+    def __init__(self, *, clients: Clients, region: str, providers: Providers, receipts: Receipts) -> None:
         self._region = region
         self._providers = providers
-        self._store = Store(clients)
-        self._engine = Engine(providers, clients, self._store.check_outputs)
+        self.store = Store(clients)
+        self._engine = Engine(providers, clients, receipts, self.store)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
@@ -51,7 +52,11 @@ class CloudFormationApp:
 
     def stacks(self) -> Iterable[Stack]:
         """Yield every stack that is not deleted."""
-        return self._store.everywhere()
+        return self.store.everywhere()
+
+    def resume(self) -> None:
+        """Take up the deployments that were under way when the process was killed."""
+        self._engine.resume()
 
     def answer(self, request: Request) -> Response:
         """Answer one request."""
@@ -77,7 +82,7 @@ class CloudFormationApp:
         account = account_of(credential.access_key if credential else "")
         place = Place(account=account, region=credential.region if credential else self._region)
         _log.info("%s %s", operation.name, params.get("StackName", ""))
-        return action.run(Context(self._store, self._engine, self._providers, place), params)
+        return action.run(Context(self.store, self._engine, self._providers, place), params)
 
 
 def _operation(model: ServiceModel, name: str) -> OperationModel:

@@ -53,6 +53,10 @@ class Evaluation:
     imports: set[str] = field(default_factory=set)
     _conditions: dict[str, bool | None] = field(default_factory=dict)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # The surroundings are this process's own: whoever reads an evaluation back puts it into new ones.
+        return {name: value for name, value in vars(self).items() if name != "surroundings"}
+
     def active_resources(self) -> dict[str, Resource]:
         """Return the resources whose condition holds."""
         return {

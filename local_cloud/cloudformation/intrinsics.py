@@ -26,6 +26,9 @@ class Unknown:
 class _NoValue:
     """What `AWS::NoValue` stands for; it vanishes from the object or list that holds it."""
 
+    def __reduce__(self) -> str:
+        return "NO_VALUE"
+
 
 NO_VALUE = _NoValue()
 

@@ -1,10 +1,13 @@
-"""Carries out single steps on resources through their providers, and keeps the stack's history of them."""
+"""Carries out single steps on resources through their providers, and keeps the stack's history of them.
+
+A step is written down before it is done: after a kill, `take_up` finds out how far it had come.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -15,6 +18,7 @@ from local_cloud.cloudformation.errors import CloudFormationError
 from local_cloud.cloudformation.providers.base import ProviderError, ResourceRequest, UnchangeableError
 from local_cloud.cloudformation.records import Stack, Step
 from local_cloud.cloudformation.template import Resource
+from local_cloud.state.receipts import Receipts, in_step
 
 _log = logging.getLogger(__name__)
 
@@ -43,20 +47,22 @@ class Operations:
     stack: Stack
     providers: Providers
     clients: Clients
+    receipts: Receipts = field(default_factory=Receipts)
 
-    def bring(self, resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]) -> Step | None:
-        """Make, change or replace a resource so that it has these properties; None when it has them."""
+    def bring(self, resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]) -> None:
+        """Make, change or replace a resource so that it has these properties, unless it has them."""
         before = self.stack.resources.get(resource.logical_id)
         wanted = _wanted(resource, properties, needs)
         if before is None:
-            return self._make(Step(wanted.logical_id, wanted.type, before=None), wanted, word="CREATE")
+            self._make(wanted, None, word="CREATE")
+            return
         changes = compare(self.providers[resource.type], before.properties, properties)
         if not changes:
-            self._keep(replace(wanted, physical_id=before.physical_id, attributes=before.attributes))
-            return None
-        if any(change.replacement is not Replacement.NEVER for change in changes):
-            return self._replaced(before, wanted)
-        return self._changed(before, wanted)
+            self.stack.keep(replace(wanted, physical_id=before.physical_id, attributes=before.attributes))
+        elif any(change.replacement is not Replacement.NEVER for change in changes):
+            self._replace(before, wanted)
+        else:
+            self._change(before, wanted)
 
     def find(self, resource: Resource, properties: Mapping[str, Any]) -> str | None:
         """Return the physical id of a resource that exists already under the name the template gives."""
@@ -70,45 +76,67 @@ class Operations:
         if physical_id is None:
             raise ProviderError("the resource to be imported does not exist any more")
         wanted = replace(wanted, physical_id=physical_id)
-        self._note(wanted, "IMPORT_IN_PROGRESS")
-        provider, request = self.providers[wanted.type], self.request(wanted)
+        self.stack.set_resource_status(wanted, "IMPORT_IN_PROGRESS")
         try:
-            provider.settle(request, physical_id)
-            wanted = replace(wanted, attributes=provider.attributes(request, physical_id))
+            wanted = self._settled(wanted, self.request(wanted))
         except Exception as error:
-            self._note(wanted, "IMPORT_FAILED", reason_of(error))
-            raise StepError(wanted.logical_id, reason_of(error), None) from error
-        self._note(wanted, "IMPORT_COMPLETE")
-        self._keep(wanted)
+            self.stack.set_resource_status(wanted, "IMPORT_FAILED", reason_of(error))
+            raise StepError(reason_of(error)) from error
+        self.stack.set_resource_status(wanted, "IMPORT_COMPLETE")
+        self.stack.keep(wanted)
 
     def change_back(self, step: Step) -> None:
-        """Undo a change in place, or forget the replacement of a resource; made ones are left to `remove`."""
+        """Undo a change in place; for one that made a resource there is nothing to be done to the old one."""
         before = step.before
         if before is None:
-            self.stack.resources.pop(step.logical_id, None)
             return
-        if step.after is not None and not step.made:
-            self._note(before, "UPDATE_IN_PROGRESS")
+        if not step.made:
+            self.stack.set_resource_status(before, "UPDATE_IN_PROGRESS")
             provider, request = self.providers[before.type], self.request(before)
             provider.update(request, before.physical_id, self.request(step.after))
             provider.settle(request, before.physical_id)
-        self._note(before, "UPDATE_COMPLETE")
-        self._keep(before)
+        self.stack.set_resource_status(before, "UPDATE_COMPLETE")
+
+    def take_up(self, step: Step) -> None:
+        """Find out how far a step had come when the process was killed; what it has made gets its id."""
+        if step.progress != "under way":
+            return
+        if step.made and not step.after.physical_id:
+            if not self.receipts.has_from_before(step.token):
+                self.stack.drop(step)
+                return
+            try:
+                self._note_made(step, self._created(step))
+            except Exception as error:
+                # What was refused before the kill is refused again, and so has made nothing.
+                _log.warning("%s of %s: %s", step.logical_id, self.stack.identity.name, reason_of(error))
+                self.stack.drop(step)
+                return
+        self.stack.end(step, progress="failed")
+        word = "UPDATE" if step.before else "CREATE"
+        self.stack.set_resource_status(step.after, f"{word}_FAILED", "The embedded cloud was ended meanwhile")
 
     def remove(self, state: ResourceState, *, retain: bool) -> None:
         """Delete a resource, or leave it standing when its policy says so."""
+        standing = self.stack.resources.get(state.logical_id)
+        # The logical id may live on in another resource; only the events tell of this one then.
+        elsewhere = standing is not None and standing.physical_id != state.physical_id
+
+        def note(status: str, reason: str | None = None) -> None:
+            self.stack.set_resource_status(state, status, reason, only_tell=elsewhere)
+
         if retain:
-            self._note(state, "DELETE_SKIPPED")
+            note("DELETE_SKIPPED")
             return
-        self._note(state, "DELETE_IN_PROGRESS")
+        note("DELETE_IN_PROGRESS")
         try:
             self.providers[state.type].delete(self.request(state), state.physical_id)
         except Exception as error:
-            self._note(state, "DELETE_FAILED", reason_of(error))
+            note("DELETE_FAILED", reason_of(error))
             raise
-        self._note(state, "DELETE_COMPLETE")
+        note("DELETE_COMPLETE")
 
-    def request(self, state: ResourceState) -> ResourceRequest:
+    def request(self, state: ResourceState, token: str | None = None) -> ResourceRequest:
         """Return what a provider is told about a resource."""
         return ResourceRequest(
             logical_id=state.logical_id,
@@ -117,75 +145,85 @@ class Operations:
             clients=self.clients,
             specification=self.providers[state.type].properties,
             cancelled=self.stack.cancelled,
+            token=token,
         )
 
-    def _replaced(self, before: ResourceState, wanted: ResourceState) -> Step:
-        step = Step(wanted.logical_id, wanted.type, before=before)
-        self._refuse_named_replacement(before, wanted)
-        reason = "Requested update requires the creation of a new physical resource; hence creating one."
-        return self._make(step, wanted, word="UPDATE", reason=reason)
-
-    def _refuse_named_replacement(self, before: ResourceState, wanted: ResourceState) -> None:
+    def _replace(self, before: ResourceState, wanted: ResourceState) -> None:
         name = self.providers[wanted.type].name_property
         if name and wanted.properties.get(name) and wanted.properties[name] == before.properties.get(name):
             message = (
                 "CloudFormation cannot update a stack when a custom-named resource requires replacing. "
                 f"Rename {wanted.properties[name]} and update the stack again."
             )
-            self._note(before, "UPDATE_FAILED", message)
-            raise StepError(wanted.logical_id, message, None)
+            self.stack.set_resource_status(before, "UPDATE_FAILED", message)
+            raise StepError(message)
+        reason = "Requested update requires the creation of a new physical resource; hence creating one."
+        self._make(wanted, before, word="UPDATE", reason=reason)
 
-    def _make(self, step: Step, wanted: ResourceState, *, word: str, reason: str | None = None) -> Step:
-        old = step.before or wanted
-        self._note(old, f"{word}_IN_PROGRESS", reason)
-        provider, request = self.providers[wanted.type], self.request(wanted)
+    def _make(
+        self, wanted: ResourceState, before: ResourceState | None, *, word: str, reason: str | None = None
+    ) -> None:
+        self.stack.set_resource_status(before or wanted, f"{word}_IN_PROGRESS", reason)
+        step = self.stack.begin(Step(wanted.logical_id, wanted.type, before, wanted))
         try:
-            physical_id = provider.create(request)
-            made = replace(wanted, physical_id=physical_id)
-            step.after = made
-            self._note(made, f"{word}_IN_PROGRESS", "Resource creation Initiated")
-            provider.settle(request, physical_id)
-            made = replace(made, attributes=provider.attributes(request, physical_id))
+            self._note_made(step, self._created(step))
+            self.stack.set_resource_status(step.after, f"{word}_IN_PROGRESS", "Resource creation Initiated")
+            made = self._settled(step.after, self.request(step.after))
         except Exception as error:
-            raise self._failed(step, step.after or old, word, error) from error
-        step.after = made
-        self._note(made, f"{word}_COMPLETE")
-        self._keep(made)
-        return step
+            if step.after.physical_id:
+                self.stack.end(step, progress="failed")
+            else:
+                self.stack.drop(step)
+            raise self._failed(
+                step.after if step.after.physical_id else before or wanted, word, error
+            ) from error
+        self._done(step, made, word)
 
-    def _changed(self, before: ResourceState, wanted: ResourceState) -> Step:
+    def _created(self, step: Step) -> str:
+        with in_step(step.token):
+            return self.providers[step.type].create(self.request(step.after, step.token))
+
+    def _note_made(self, step: Step, physical_id: str) -> None:
+        with self.stack.changing():
+            self.stack.end(step, after=replace(step.after, physical_id=physical_id))
+        self.receipts.forget(step.token)
+
+    def _change(self, before: ResourceState, wanted: ResourceState) -> None:
         wanted = replace(wanted, physical_id=before.physical_id)
-        step = Step(wanted.logical_id, wanted.type, before=before, after=wanted)
-        self._note(wanted, "UPDATE_IN_PROGRESS")
-        provider, request = self.providers[wanted.type], self.request(wanted)
+        self.stack.set_resource_status(wanted, "UPDATE_IN_PROGRESS")
+        step = self.stack.begin(Step(wanted.logical_id, wanted.type, before, wanted))
+        request = self.request(wanted)
         try:
-            provider.update(request, wanted.physical_id, self.request(before))
-            provider.settle(request, wanted.physical_id)
-            attributes = provider.attributes(request, wanted.physical_id)
+            self.providers[wanted.type].update(request, wanted.physical_id, self.request(before))
+            changed = self._settled(wanted, request)
         except Exception as error:
-            undoable = None if isinstance(error, UnchangeableError) else step
-            raise self._failed(undoable, wanted, "UPDATE", error) from error
-        self._note(wanted, "UPDATE_COMPLETE")
-        self._keep(replace(wanted, attributes=attributes))
-        return step
+            if isinstance(error, UnchangeableError):
+                self.stack.drop(step)
+            else:
+                self.stack.end(step, progress="failed")
+            raise self._failed(wanted, "UPDATE", error) from error
+        self._done(step, changed, "UPDATE")
 
-    def _failed(self, step: Step | None, state: ResourceState, word: str, error: Exception) -> StepError:
+    def _settled(self, state: ResourceState, request: ResourceRequest) -> ResourceState:
+        provider = self.providers[state.type]
+        provider.settle(request, state.physical_id)
+        return replace(state, attributes=provider.attributes(request, state.physical_id))
+
+    def _done(self, step: Step, state: ResourceState, word: str) -> None:
+        with self.stack.changing():
+            self.stack.end(step, after=state, progress="done")
+            self.stack.set_resource_status(state, f"{word}_COMPLETE")
+            self.stack.keep(state)
+
+    def _failed(self, state: ResourceState, word: str, error: Exception) -> StepError:
         reason = reason_of(error)
-        self._note(state, f"{word}_FAILED", reason)
-        return StepError(state.logical_id, reason, step)
+        self.stack.set_resource_status(state, f"{word}_FAILED", reason)
+        return StepError(reason)
 
-    def _keep(self, state: ResourceState) -> None:
-        with self.stack.lock:
-            self.stack.resources[state.logical_id] = state
 
-    def _note(self, state: ResourceState, status: str, reason: str | None = None) -> None:
-        self.stack.set_resource_status(
-            state.logical_id,
-            type_name=state.type,
-            physical_id=state.physical_id,
-            status=status,
-            reason=reason,
-        )
+def blank_state(resource: Resource) -> ResourceState:
+    """Return a resource of which nothing is known yet."""
+    return _wanted(resource, {}, frozenset())
 
 
 def _wanted(resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]) -> ResourceState:
@@ -203,13 +241,11 @@ def _wanted(resource: Resource, properties: Mapping[str, Any], needs: frozenset[
 
 
 class StepError(Exception):
-    """A step failed; `step` says what may have been left behind."""
+    """A step failed, and the stack's history says why."""
 
-    def __init__(self, logical_id: str, reason: str, step: Step | None) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(reason)
-        self.logical_id = logical_id
         self.reason = reason
-        self.step = step
 
 
 def reason_of(error: BaseException) -> str:

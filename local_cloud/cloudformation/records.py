@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any, Literal
 
 from local_cloud.cloudformation.changes import Change, ResourceState
 from local_cloud.cloudformation.evaluation import Evaluation, StackIdentity
+from local_cloud.cloudformation.names import new_token
 from local_cloud.cloudformation.parameters import Parameter
 from local_cloud.cloudformation.template import Template
 
@@ -59,19 +62,31 @@ class Output:
 
 @dataclass
 class Step:
-    """One thing that a deployment did to a resource, remembered so that it can be undone."""
+    """One thing that a deployment does to a resource, written down before it is done, for undoing it.
+
+    The physical id in `after` is empty until it is known.
+    """
 
     logical_id: str
     type: str
     before: ResourceState | None
-    after: ResourceState | None = None
+    after: ResourceState
+    token: str = field(default_factory=new_token)
+    """Tells this step's calls from all others; see state/receipts.py."""
+    progress: Literal["under way", "done", "failed"] = "under way"
 
     @property
     def made(self) -> bool:
-        """Whether the step made a resource, in place of another or not."""
-        return self.before is None or (
-            self.after is not None and self.before.physical_id != self.after.physical_id
-        )
+        """Whether the step makes a resource, in place of another or not."""
+        return self.before is None or self.before.physical_id != self.after.physical_id
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A resource that is no part of its stack any more and still has to go, or be let go."""
+
+    state: ResourceState
+    retain: bool
 
 
 @dataclass(frozen=True)
@@ -116,9 +131,12 @@ class ChangeSet:
     execution_status: str
 
 
+_OF_THIS_PROCESS = {"lock", "cancelled", "worker", "tell"}
+
+
 @dataclass
 class Stack:
-    """One stack. Everything below `lock` is changed by the worker that deploys it."""
+    """One stack, changed within `changing` alone. What follows `lock` lives in this process only."""
 
     identity: StackIdentity
     created: datetime
@@ -137,11 +155,29 @@ class Stack:
     imports: frozenset[str] = frozenset()
     events: list[Event] = field(default_factory=list)
     change_sets: dict[str, ChangeSet] = field(default_factory=dict)
-    unfinished: tuple[Step, ...] = ()
-    broken: list[ResourceState] = field(default_factory=list)
+    unfinished: list[Step] = field(default_factory=list)
+    leftovers: list[Leftover] = field(default_factory=list)
+    keeps_failures: bool = False
+    """Whether the deployment that is under way stays as it is if it fails."""
+    retained: frozenset[str] = frozenset()
+    """What the deletion that is under way leaves standing."""
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
     worker: threading.Thread | None = field(default=None, repr=False)
+    tell: Callable[[], None] = field(default=lambda: None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in _OF_THIS_PROCESS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(vars(Stack(state["identity"], state["created"])) | state)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Change several things as one; whoever keeps the stack hears of it."""
+        with self.lock:
+            yield
+            self.tell()
 
     @property
     def in_progress(self) -> bool:
@@ -155,32 +191,88 @@ class Stack:
 
     def retire_change_sets(self) -> None:
         """Make the change sets that wait out of date, as the stack is about to change under them."""
-        for change_set in self.change_sets.values():
-            if change_set.execution_status == "AVAILABLE":
-                change_set.execution_status = "OBSOLETE"
+        with self.changing():
+            for change_set in self.change_sets.values():
+                if change_set.execution_status == "AVAILABLE":
+                    change_set.execution_status = "OBSOLETE"
+
+    def adopt(self, proposal: Proposal) -> None:
+        """Take over what a proposal says about the stack as a whole."""
+        with self.changing():
+            self.template, self.parameters = proposal.template, proposal.parameters
+            self.settings = proposal.settings
+
+    def begin(self, step: Step) -> Step:
+        """Write a step down before it is done."""
+        with self.changing():
+            self.unfinished.append(step)
+        return step
+
+    def end(self, step: Step, **changes: Any) -> None:
+        """Write down how a step ended, or how far it came."""
+        with self.changing():
+            vars(step).update(changes)
+
+    def drop(self, step: Step) -> None:
+        """Forget a step: it did nothing, or nothing of it is left."""
+        with self.changing():
+            self.unfinished.remove(step)
+
+    def undone(self, step: Step) -> None:
+        """Note that a resource is what it was before a step; what the step made is left over."""
+        with self.changing():
+            self.unfinished.remove(step)
+            if step.before is None:
+                self.resources.pop(step.logical_id, None)
+            else:
+                self.resources[step.logical_id] = step.before
+            if step.made:
+                self._leave(step.after, retain=step.after.deletion_policy == "Retain")
+
+    def keep(self, state: ResourceState) -> None:
+        """Note what a resource was brought to."""
+        with self.changing():
+            self.resources[state.logical_id] = state
+
+    def close_steps(self) -> None:
+        """End a deployment: what its steps made or replaced, and the stack does not hold, is left over."""
+        with self.changing():
+            for step in reversed(self.unfinished):
+                if step.made:
+                    self._leave(step.after, retain=step.after.deletion_policy == "Retain")
+                if step.made and step.before is not None:
+                    self._leave(step.before, retain=step.before.update_replace_policy == "Retain")
+            self.unfinished = []
+
+    def _leave(self, state: ResourceState, *, retain: bool) -> None:
+        held = [*self.resources.values(), *(leftover.state for leftover in self.leftovers)]
+        name = (state.logical_id, state.physical_id)
+        if state.physical_id and name not in {(other.logical_id, other.physical_id) for other in held}:
+            self.leftovers.append(Leftover(state, retain))
 
     def set_status(self, status: str, *, reason: str | None = None) -> None:
         """Change the stack's status and say so in its history."""
-        with self.lock:
+        with self.changing():
             self.status, self.reason = status, reason
-            self._add_event(self.identity.name, self.identity.stack_id, "AWS::CloudFormation::Stack", reason)
+            identity = self.identity
+            self._add_event(identity.name, identity.stack_id, "AWS::CloudFormation::Stack", status, reason)
 
     def set_resource_status(
-        self, logical_id: str, *, type_name: str, physical_id: str, status: str, reason: str | None = None
+        self, state: ResourceState, status: str, reason: str | None = None, *, only_tell: bool = False
     ) -> None:
-        """Change a resource's status and say so in the stack's history."""
-        with self.lock:
+        """Change a resource's status and say so in the stack's history, or do the latter alone."""
+        with self.changing():
             now = timestamp()
-            self.statuses[logical_id] = ResourceStatus(status, reason, now, physical_id, type_name)
-            self.events.append(
-                Event(f"{logical_id}-{uuid.uuid4()}", now, logical_id, physical_id, type_name, status, reason)
-            )
+            if not only_tell:
+                known = ResourceStatus(status, reason, now, state.physical_id, state.type)
+                self.statuses[state.logical_id] = known
+            self._add_event(state.logical_id, state.physical_id, state.type, status, reason)
 
-    def _add_event(self, logical_id: str, physical_id: str, type_name: str, reason: str | None) -> None:
-        event_id = str(uuid.uuid4())
-        self.events.append(
-            Event(event_id, timestamp(), logical_id, physical_id, type_name, self.status, reason)
-        )
+    def _add_event(
+        self, logical_id: str, physical_id: str, kind: str, status: str, reason: str | None
+    ) -> None:
+        event_id = f"{logical_id}-{uuid.uuid4()}"
+        self.events.append(Event(event_id, timestamp(), logical_id, physical_id, kind, status, reason))
 
 
 def timestamp() -> datetime:

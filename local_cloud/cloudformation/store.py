@@ -10,6 +10,8 @@ from local_cloud.clients import Clients
 from local_cloud.cloudformation.errors import AlreadyExistsError, CloudFormationError, TemplateError
 from local_cloud.cloudformation.records import Output, Stack
 from local_cloud.places import Place
+from local_cloud.state.keeper import Tell, kept_nowhere
+from local_cloud.state.pickling import dumps
 
 
 @dataclass
@@ -17,7 +19,9 @@ class Store:
     """Every stack, deleted ones included: they can still be described by id."""
 
     clients: Clients
+    tell: Tell = kept_nowhere
     _stacks: dict[Place, dict[str, Stack]] = field(default_factory=dict)
+    _by_id: dict[str, Stack] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def add(self, place: Place, stack: Stack) -> None:
@@ -25,7 +29,26 @@ class Store:
         with self._lock:
             if self.find(place, stack.identity.name) is not None:
                 raise AlreadyExistsError(f"Stack [{stack.identity.name}] already exists")
-            self._stacks.setdefault(place, {})[stack.identity.stack_id] = stack
+            self._take(place, stack)
+        stack.tell()
+
+    def dump(self, key: str) -> bytes | None:
+        """Pickle a stack for the keeper."""
+        stack = self._by_id[key]
+        with stack.lock:
+            return dumps(stack)
+
+    def load(self, key: str, value: Stack) -> None:
+        """Take a stack back from the keeper."""
+        place = Place(value.identity.account, value.identity.region)
+        for change_set in value.change_sets.values():
+            change_set.proposal.evaluation.surroundings = AccountSurroundings(self, place)
+        self._take(place, value)
+
+    def _take(self, place: Place, stack: Stack) -> None:
+        stack_id = stack.identity.stack_id
+        self._stacks.setdefault(place, {})[stack_id] = self._by_id[stack_id] = stack
+        stack.tell = lambda: self.tell(stack_id)
 
     def stacks(self, place: Place) -> list[Stack]:
         """Return all stacks of a place, newest first."""
@@ -66,6 +89,13 @@ class Store:
     def importers(self, place: Place, export: str) -> list[str]:
         """Return the names of the stacks that use an export."""
         return [stack.identity.name for stack in self.living(place) if export in stack.imports]
+
+    def publish(self, stack: Stack, outputs: tuple[Output, ...]) -> None:
+        """Give a stack its outputs, unless `check_outputs` refuses them."""
+        with self._lock:
+            self.check_outputs(stack, outputs)
+            with stack.changing():
+                stack.outputs = outputs
 
     def check_outputs(self, stack: Stack, outputs: tuple[Output, ...]) -> None:
         """Refuse outputs that export a taken name, or that drop or change an export in use."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from local_cloud.pace import USUAL_PACE, Pace
 from local_cloud.places import Place
 from local_cloud.sagemaker import wire
 from local_cloud.sagemaker.alarms import ask_cloudwatch
+from local_cloud.sagemaker.announcements import tell_eventbridge
 from local_cloud.sagemaker.deployment import Launcher
 from local_cloud.sagemaker.endpoints import Endpoints
 from local_cloud.sagemaker.faults import ServiceError, invocation_refused
@@ -25,18 +26,21 @@ from local_cloud.sagemaker.invocations import Invocations
 from local_cloud.sagemaker.load import MachineMetrics
 from local_cloud.sagemaker.machine import Machine, this_machine
 from local_cloud.sagemaker.measurements import RequestMetrics
+from local_cloud.sagemaker.multi_model import ModelHost
 from local_cloud.sagemaker.records import EndpointRecord, Store, StoredRecord
 from local_cloud.sagemaker.resources import EndpointConfigs, Fields, Models, TagActions
 from local_cloud.sagemaker.scaling import ask_autoscaling
 from local_cloud.sagemaker.servers import StartServer, triton_starter
-from local_cloud.tables import Table
+from local_cloud.tables import Table, Tables
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
+    from local_cloud.container_ground import ContainerGround
+
 Action = Callable[[Place, Fields], Fields]
 
-_RUNTIME_PREFIX = "/endpoints/"
+RUNTIME_PREFIX = "/endpoints/"
 _INVOCATION = re.compile(r"/endpoints/(?P<endpoint>[^/]+)/invocations")
 
 
@@ -53,16 +57,31 @@ class Surroundings:
     pace: Pace = USUAL_PACE
     machine: Machine = field(default_factory=this_machine)
     """What holds the instances."""
+    ground: ContainerGround | None = None
+    """Where images run that the machine's Docker engine holds; None where the embedded Triton plays all."""
+    loaded_models: int | None = None
+    """How many models an instance of a multi-model endpoint may have loaded, however much memory it has."""
 
 
 class SageMakerApp:
     """Answers both APIs. Threads may call it at once; `close` ends every server it has started."""
 
-    def __init__(self, *, surroundings: Surroundings, start_server: StartServer) -> None:
+    def __init__(
+        self, *, surroundings: Surroundings, start_server: StartServer, store: Store | None = None
+    ) -> None:
+        """`store` holds what an earlier cloud has left, for `resume`; without one all begins anew."""
         self._region = surroundings.region
-        self._store = Store()
+        self._store = store or Store()
+        self._model_host = ModelHost(
+            metrics=surroundings.metrics,
+            pace=surroundings.pace,
+            loaded_models=surroundings.loaded_models,
+        )
         launcher = Launcher(
-            folder=surroundings.folder, clients=surroundings.clients, start_server=start_server
+            folder=surroundings.folder,
+            clients=surroundings.clients,
+            start_server=start_server,
+            model_host=self._model_host,
         )
         self._hosting = Hosting(
             store=self._store,
@@ -70,6 +89,7 @@ class SageMakerApp:
             machine=surroundings.machine,
             pace=surroundings.pace,
             read_alarms=ask_cloudwatch(surroundings.clients),
+            announce=tell_eventbridge(surroundings.clients, self._store.tags),
         )
         self._request_metrics = RequestMetrics(metrics=surroundings.metrics)
         self._machine_metrics = MachineMetrics(
@@ -84,12 +104,28 @@ class SageMakerApp:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
         request = Request(environ)
-        runtime = request.path.startswith(_RUNTIME_PREFIX)
+        runtime = request.path.startswith(RUNTIME_PREFIX)
         try:
             answer = self._invoke(request) if runtime else self._control(request)
         except ServiceError as fault:
             answer = wire.runtime_fault(fault) if runtime else wire.control_fault(fault)
         return answer(environ, start_response)
+
+    @property
+    def tables(self) -> Tables:
+        """Everything it remembers; filled before `resume` when the cloud starts again."""
+        store = self._store
+        return {
+            "models": store.models,
+            "endpoint-configs": store.configs,
+            "endpoints": store.endpoints,
+            "tags": store.tags,
+        }
+
+    @property
+    def endpoint_count(self) -> int:
+        """How many endpoints there are."""
+        return len(self._store.endpoints.everywhere())
 
     def inventory(self) -> list[dict[str, str]]:
         """List everything that exists, in every account and region."""
@@ -119,6 +155,7 @@ class SageMakerApp:
         self._machine_metrics.close()
         self._hosting.close()
         self._request_metrics.close()
+        self._model_host.close()
 
     def _control(self, request: Request) -> Response:
         call = wire.read_control_call(request, offered=self._actions)
@@ -141,27 +178,46 @@ def create_app(*, surroundings: Surroundings, server_home: Path) -> SageMakerApp
     What an earlier cloud left in the endpoints' folder without ending properly is removed.
     """
     shutil.rmtree(surroundings.folder, ignore_errors=True)
-    return SageMakerApp(surroundings=surroundings, start_server=triton_starter(server_home=server_home))
+    start_server = triton_starter(server_home=server_home)
+    if surroundings.ground is not None:
+        # Imported here: nobody else needs Docker's library.
+        from local_cloud.sagemaker.container_servers import ContainerStarter  # noqa: PLC0415
+
+        start_server = ContainerStarter(ground=surroundings.ground, otherwise=start_server)
+    return SageMakerApp(surroundings=surroundings, start_server=start_server)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    models: Models
+    configs: EndpointConfigs
+    endpoints: Endpoints
+    tags: TagActions
+
+
+_ACTIONS: Mapping[str, Callable[[_Parts], Action]] = {
+    "CreateModel": lambda parts: parts.models.create,
+    "DescribeModel": lambda parts: parts.models.describe,
+    "ListModels": lambda parts: parts.models.list,
+    "DeleteModel": lambda parts: parts.models.delete,
+    "CreateEndpointConfig": lambda parts: parts.configs.create,
+    "DescribeEndpointConfig": lambda parts: parts.configs.describe,
+    "ListEndpointConfigs": lambda parts: parts.configs.list,
+    "DeleteEndpointConfig": lambda parts: parts.configs.delete,
+    "CreateEndpoint": lambda parts: parts.endpoints.create,
+    "DescribeEndpoint": lambda parts: parts.endpoints.describe,
+    "ListEndpoints": lambda parts: parts.endpoints.list,
+    "UpdateEndpoint": lambda parts: parts.endpoints.update,
+    "UpdateEndpointWeightsAndCapacities": lambda parts: parts.endpoints.update_weights_and_capacities,
+    "DeleteEndpoint": lambda parts: parts.endpoints.delete,
+    "AddTags": lambda parts: parts.tags.add,
+    "ListTags": lambda parts: parts.tags.list,
+    "DeleteTags": lambda parts: parts.tags.delete,
+}
+OFFERED = tuple(_ACTIONS)
+"""The actions of the control plane."""
 
 
 def _actions(store: Store, endpoints: Endpoints) -> dict[str, Action]:
-    models, configs, tags = Models(store=store), EndpointConfigs(store=store), TagActions(store=store)
-    return {
-        "CreateModel": models.create,
-        "DescribeModel": models.describe,
-        "ListModels": models.list,
-        "DeleteModel": models.delete,
-        "CreateEndpointConfig": configs.create,
-        "DescribeEndpointConfig": configs.describe,
-        "ListEndpointConfigs": configs.list,
-        "DeleteEndpointConfig": configs.delete,
-        "CreateEndpoint": endpoints.create,
-        "DescribeEndpoint": endpoints.describe,
-        "ListEndpoints": endpoints.list,
-        "UpdateEndpoint": endpoints.update,
-        "UpdateEndpointWeightsAndCapacities": endpoints.update_weights_and_capacities,
-        "DeleteEndpoint": endpoints.delete,
-        "AddTags": tags.add,
-        "ListTags": tags.list,
-        "DeleteTags": tags.delete,
-    }
+    parts = _Parts(Models(store=store), EndpointConfigs(store=store), endpoints, TagActions(store=store))
+    return {name: action(parts) for name, action in _ACTIONS.items()}

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -20,9 +19,9 @@ from local_cloud.sagemaker import artifacts
 from local_cloud.sagemaker.capture import Capture
 from local_cloud.sagemaker.instances import Container, Instance
 from local_cloud.sagemaker.logs import LogShipper, log_group
-from local_cloud.sagemaker.multi_model import HostedModels, Shelf
+from local_cloud.sagemaker.multi_model import ModelHost, volume_bytes
 from local_cloud.sagemaker.plans import DeploymentPlan
-from local_cloud.sagemaker.servers import Server, ServerOrder, StartServer
+from local_cloud.sagemaker.servers import ServerOrder, StartServer, introduction
 from triton_runtime import TritonFailedError
 
 MODEL_FOLDER = "model"
@@ -37,10 +36,13 @@ class LaunchFailedError(TritonstackError):
 class Launcher:
     """Brings instances up, each in a folder of its own below the endpoint's."""
 
-    def __init__(self, *, folder: Path, clients: Clients, start_server: StartServer) -> None:
+    def __init__(
+        self, *, folder: Path, clients: Clients, start_server: StartServer, model_host: ModelHost
+    ) -> None:
         self._folder = folder
         self._clients = clients
         self._start_server = start_server
+        self._model_host = model_host
         self._cancelled = threading.Event()
 
     def endpoint_folder(self, place: Place, endpoint: str) -> Path:
@@ -105,7 +107,8 @@ class Launcher:
         )
         server = self._start_server(order)
         s3 = self._clients.client("s3", plan.place)
-        return Container(server=server, models=_hosted_models(plan, server, s3, model_root))
+        models = self._model_host.hosted_models(plan, server=server, s3=s3, folder=model_root)
+        return Container(server=server, models=models)
 
     def _fetch(self, plan: DeploymentPlan, model_root: Path) -> None:
         if plan.model_data_url is None or plan.multi_model:
@@ -127,10 +130,11 @@ class Launcher:
             to=model_root,
             container=plan.container,
             checkpoint=checkpoint,
+            space=artifacts.Allowance(volume_bytes(plan.instance_type, plan.volume_gb)),
         )
 
     def _ship_log(self, plan: DeploymentPlan, instance: str, notes: list[str]) -> LogShipper:
-        preface = [f"The embedded Triton of this machine plays the image {plan.image}.", *notes]
+        preface = [introduction(self._start_server, plan.image), *notes]
         for line in preface:
             log.info("endpoint %s, %s: %s", plan.endpoint, plan.variant, line)
         return LogShipper(
@@ -139,13 +143,6 @@ class Launcher:
             stream=f"{plan.variant}/{instance}",
             preface=preface,
         )
-
-
-def _hosted_models(plan: DeploymentPlan, server: Server, s3: Any, folder: Path) -> HostedModels | None:
-    if not plan.multi_model or plan.model_data_url is None:
-        return None
-    shelf = Shelf(s3=s3, url=plan.model_data_url, folder=folder)
-    return HostedModels(server=server, shelf=shelf, keep=plan.model_cache)
 
 
 def _told(fault: BaseException) -> str:

@@ -8,6 +8,11 @@ from typing import Any
 from catalog.errors import TritonstackError
 
 
+def sentence(reason: str) -> str:
+    """Make a sentence of a reason, which the tables of what is refused hold as half of one."""
+    return f"{reason[0].upper()}{reason[1:]}."
+
+
 class ServiceError(TritonstackError):
     """An error answer: what the SDK turns into a ClientError with this code."""
 

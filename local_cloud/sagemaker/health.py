@@ -11,6 +11,8 @@ from catalog.errors import TritonstackError
 # A container that has died is noticed within this; each look is a system call.
 LOOK_S = 0.1
 PING_EVERY_S = 5.0
+# After one that has failed.
+PING_AGAIN_S = 2.0
 # SageMaker's own limit for an answer to /ping.
 PING_TIMEOUT_S = 2.0
 # So many pings in a row have to fail before a container that runs is taken for dead.
@@ -49,9 +51,12 @@ def watch(patient: Patient) -> None:
     """Watch until the instance has ended."""
     failed, next_ping = 0, time.monotonic() + PING_EVERY_S
     while not patient.ended_within(LOOK_S):
+        # A request could not reach it: that is looked into at once.
+        doubted = patient.suspect and not failed
         if not patient.running:
             _restart(patient, "has ended")
-        elif not patient.suspect and time.monotonic() < next_ping:
+            failed = 0
+        elif not doubted and time.monotonic() < next_ping:
             continue
         elif patient.answers_ping(PING_TIMEOUT_S):
             failed = 0
@@ -60,7 +65,7 @@ def watch(patient: Patient) -> None:
             if failed == FAILED_PINGS:
                 _restart(patient, f"has not answered {FAILED_PINGS} pings")
                 failed = 0
-        next_ping = time.monotonic() + PING_EVERY_S
+        next_ping = time.monotonic() + (PING_AGAIN_S if failed else PING_EVERY_S)
 
 
 def _restart(patient: Patient, reason: str) -> None:

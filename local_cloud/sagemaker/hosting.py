@@ -12,6 +12,7 @@ from dataclasses import replace
 from local_cloud.pace import Pace
 from local_cloud.places import Place
 from local_cloud.sagemaker.alarms import ReadAlarms
+from local_cloud.sagemaker.announcements import Announce
 from local_cloud.sagemaker.clock import now
 from local_cloud.sagemaker.deployment import Launcher, LaunchFailedError
 from local_cloud.sagemaker.faults import invocation_refused
@@ -36,9 +37,17 @@ class Hosting:
     """What serves, by endpoint."""
 
     def __init__(
-        self, *, store: Store, launcher: Launcher, machine: Machine, pace: Pace, read_alarms: ReadAlarms
+        self,
+        *,
+        store: Store,
+        launcher: Launcher,
+        machine: Machine,
+        pace: Pace,
+        read_alarms: ReadAlarms,
+        announce: Announce,
     ) -> None:
         self._store = store
+        self._announce = announce
         self._launcher = launcher
         self._supply = Supply(launcher=launcher, machine=machine)
         self._closing = threading.Event()
@@ -49,15 +58,15 @@ class Hosting:
 
     def create(self, endpoint: EndpointRecord) -> None:
         """Bring a new endpoint, whose record is Creating, into service or to Failed."""
-        self._spawn(lambda: self._create(endpoint), f"create {endpoint.name}")
+        self._begin(endpoint, lambda: self._create(endpoint), f"create {endpoint.name}")
 
     def update(self, endpoint: EndpointRecord, pending: PendingUpdate) -> None:
         """Bring an endpoint, whose record is Updating, to another plan; if that fails, the old one stays."""
-        self._spawn(lambda: self._update(endpoint, pending), f"update {endpoint.name}")
+        self._begin(endpoint, lambda: self._update(endpoint, pending), f"update {endpoint.name}")
 
     def scale(self, endpoint: EndpointRecord, former: tuple[VariantRecord, ...]) -> None:
         """Bring an endpoint, whose record is Updating, to the instances and weights that it tells."""
-        self._spawn(lambda: self._scale(endpoint, former), f"scale {endpoint.name}")
+        self._begin(endpoint, lambda: self._scale(endpoint, former), f"scale {endpoint.name}")
 
     def weigh(self, endpoint: EndpointRecord) -> None:
         """Split an endpoint's traffic by the weights of its record."""
@@ -67,7 +76,7 @@ class Hosting:
 
     def delete(self, endpoint: EndpointRecord) -> None:
         """Take an endpoint, whose record is Deleting, out of service and forget it."""
-        self._spawn(lambda: self._delete(endpoint), f"delete {endpoint.name}")
+        self._begin(endpoint, lambda: self._delete(endpoint), f"delete {endpoint.name}")
 
     def resume(self) -> None:
         """Bring back what served, and go on with what was under way, when an earlier cloud ended."""
@@ -238,7 +247,25 @@ class Hosting:
         self._move(endpoint, lambda record: replace(record, stage=stage))
 
     def _move(self, endpoint: EndpointRecord, step: Callable[[EndpointRecord], EndpointRecord]) -> None:
-        self._store.endpoints.change(endpoint.plan.place, endpoint.name, step)
+        before: EndpointRecord | None = None
+
+        def noted(record: EndpointRecord) -> EndpointRecord:
+            nonlocal before
+            before = record
+            return step(record)
+
+        after = self._store.endpoints.change(endpoint.plan.place, endpoint.name, noted)
+        if after is not None:
+            self._announce(before, after, self.fleets(endpoint.plan.place, endpoint.name))
+
+    def _begin(self, endpoint: EndpointRecord, work: Callable[[], None], name: str) -> None:
+        """Start what a caller has asked for; the endpoint's record tells of it already."""
+
+        def told() -> None:
+            self._announce(None, endpoint, self.fleets(endpoint.plan.place, endpoint.name))
+            work()
+
+        self._spawn(told, name)
 
     def _spawn(self, work: Callable[[], None], name: str) -> None:
         def run() -> None:

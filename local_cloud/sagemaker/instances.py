@@ -103,15 +103,16 @@ class Instance:
             return self._ended
 
     def answers_ping(self, timeout_s: float) -> bool:
-        """Ping it; a good answer takes suspicion away."""
+        """Ping it; a good answer takes suspicion away. One that unloads a model need not answer."""
         answered = False
+        models = self.container.models
         with contextlib.suppress(TritonFailedError, TritonRequestError):
             answer = self.container.server.request("GET", "/ping", body=b"", headers={}, timeout_s=timeout_s)
             answered = answer.status == 200
         if answered and self._suspect:
             self._suspect = False
             self.on_change()
-        return answered
+        return answered or (models is not None and models.unloading)
 
     def restart(self) -> None:
         """Put a new container in the place of this one, or raise."""
@@ -134,11 +135,13 @@ class Instance:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _bring_up(self) -> None:
+        if self.ended_within(0):
+            raise TritonFailedError(f"{self.name} has been stopped")
         self._starts += 1
         container = self._start(self._starts)
         with self._woken:
             self._container = container
-            ended = self._ended
+            ended: object = self._ended  # which another thread may have set meanwhile
         self._log.follow(container.server.log_path)
         if ended:  # between the start and the line above
             container.stop(grace_s=0)

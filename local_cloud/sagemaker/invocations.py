@@ -39,6 +39,8 @@ PAYLOAD_LIMIT_BYTES = 25 * 1024 * 1024
 INVOCATION_TIMEOUT_S = 60.0
 # What a request gets at least, when its model took nearly all of the time to load.
 MIN_INVOCATION_S = 1.0
+# What a multi-model container answers when it lacks memory.
+NO_ROOM = 507
 # The service model's limit for messages.
 MESSAGE_LIMIT = 2048
 
@@ -156,10 +158,13 @@ class Invocations:
         container = instance.container
         try:
             with _entrance(container, plan, fields, timeout_s=self._timeout_s) as path, call.watch.in_model():
-                left_s = max(MIN_INVOCATION_S, call.deadline - time.monotonic())
-                return container.server.request(
-                    "POST", path, body=call.body, headers=headers, timeout_s=left_s
-                )
+                while True:
+                    left_s = max(MIN_INVOCATION_S, call.deadline - time.monotonic())
+                    answer = container.server.request(
+                        "POST", path, body=call.body, headers=headers, timeout_s=left_s
+                    )
+                    if not _is_relieved(container, answer):
+                        return answer
         except LoadRefusedError as refused:
             raise _model_error(plan, refused.status, refused.said) from refused
         except TritonTimeoutError as fault:
@@ -238,6 +243,11 @@ def _entrance(
         )
     with container.models.in_use(target, timeout_s=timeout_s) as path:
         yield path
+
+
+def _is_relieved(container: Container, answer: TritonResponse) -> bool:
+    """Whether a container that lacked memory for a request has got some, from a model that nobody asks."""
+    return answer.status == NO_ROOM and container.models is not None and container.models.relieve()
 
 
 def _check_target(fields: Mapping[str, str]) -> None:

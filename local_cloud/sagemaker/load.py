@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
@@ -51,11 +52,10 @@ class MachineMetrics:
         for instance in instances:
             plan = instance.plan
             dimensions = Watched(plan.place, plan.endpoint, plan.variant).dimensions
-            data = [
-                Datum(NAMESPACE, name, dimensions, value, "Percent")
-                for name, value in self._used(instance, table, before)
-            ]
-            self._metrics.put(plan.place, data)
+            with contextlib.suppress(FileNotFoundError):  # its endpoint has just been deleted
+                used = list(self._used(instance, table, before))
+                data = [Datum(NAMESPACE, name, dimensions, value, "Percent") for name, value in used]
+                self._metrics.put(plan.place, data)
 
     def _used(
         self, instance: Instance, table: ProcessTable, before: dict[str, tuple[float, float]]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
-from pathlib import Path
+
+from local_cloud.machine import free_memory
 
 # What a Triton with a model of ordinary size takes, loading included.
 INSTANCE_BYTES = 1 << 30
@@ -20,17 +20,10 @@ class Machine:
 
     def holds(self, asked: int, *, running: int) -> int:
         """Say how many of the instances asked of a variant there will be, of which some run; at least one."""
-        room = running + _available_bytes() // self.instance_bytes
+        room = running + free_memory() // self.instance_bytes
         return min(asked, max(1, running, min(self.cores, room)))
 
 
 def this_machine() -> Machine:
     """Describe the machine that this process may use."""
     return Machine(cores=len(os.sched_getaffinity(0)))
-
-
-def _available_bytes() -> int:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return sys.maxsize

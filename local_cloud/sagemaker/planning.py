@@ -61,6 +61,8 @@ def _deployment(
         model_data_url=container.get("ModelDataUrl"),
         download_timeout_s=variant.get("ModelDataDownloadTimeoutInSeconds", DOWNLOAD_TIMEOUT_S),
         startup_timeout_s=variant.get("ContainerStartupHealthCheckTimeoutInSeconds", STARTUP_TIMEOUT_S),
+        instance_type=variant["InstanceType"],
+        volume_gb=variant.get("VolumeSizeInGB"),
         multi_model=multi_model,
         model_cache=caching == "Enabled",
         capture=capture,

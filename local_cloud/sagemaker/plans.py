@@ -43,6 +43,9 @@ class DeploymentPlan:
     """The archive, or the prefix below which a multi-model server finds its archives."""
     download_timeout_s: float
     startup_timeout_s: float
+    instance_type: str
+    volume_gb: int | None
+    """VolumeSizeInGB, None where the variant leaves it to SageMaker."""
     multi_model: bool = False
     model_cache: bool = True
     """Whether a multi-model server keeps models between requests."""

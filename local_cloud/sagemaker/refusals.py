@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from local_cloud.sagemaker.faults import ServiceError, not_built, validation_exception
+from local_cloud.sagemaker.plans import LEAST_OUTSTANDING, RANDOM
 
-_ONE_MACHINE = "one Triton on this machine serves each variant, whatever is asked for"
-_ALL_AT_ONCE = "an update moves all traffic at once, when the new server is ready"
 NO_COMPONENTS = "copies of models on machines that SageMaker manages are not built; they run on AWS alone"
 _FOR_COMPONENTS = f"it is for inference components, and {NO_COMPONENTS}"
 _NO_QUEUE = "asynchronous endpoints are not built; they run on AWS alone"
+_NO_AWARENESS = "requests are routed at random or to the least busy instance, never by what they hold"
 _NO_SERVERLESS = "serverless endpoints are not built"
 
 # Field, as the service model names it below its operation -> why nothing comes of it here.
@@ -27,16 +27,9 @@ ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "ContainerDefinition.Image": "the installed Triton plays every image of an ECR repository",
     "ContainerDefinition.ContainerHostname": "there is one container and nobody calls it by name",
     "CreateEndpointConfig.KmsKeyId": "there is no volume to encrypt",
-    "ProductionVariant.InstanceType": "fixed while scaled, but the machine is the one this cloud runs on",
-    "ProductionVariant.InitialInstanceCount": f"shown and scaled, but {_ONE_MACHINE}",
-    "ProductionVariant.VolumeSizeInGB": "the artifact is unpacked into this cloud's folder",
+    "ProductionVariant.InstanceType": "its memory bounds multi-model endpoints; but this machine serves",
     "ProductionVariant.EnableSSMAccess": "there is no instance to log in to",
-    "ProductionVariant.RoutingConfig": f"there is nothing to route among: {_ONE_MACHINE}",
     "ProductionVariant.InferenceAmiVersion": "there is no host driver to choose",
-    "DeploymentConfig.BlueGreenUpdatePolicy": _ALL_AT_ONCE,
-    "DeploymentConfig.RollingUpdatePolicy": _ALL_AT_ONCE,
-    "DeploymentConfig.AutoRollbackConfiguration": "an update rolls back when its server fails, not on alarms",
-    "DesiredWeightAndCapacity.DesiredInstanceCount": f"shown at once, but {_ONE_MACHINE}",
 }
 
 # Field -> why it is refused.
@@ -54,7 +47,7 @@ REFUSED: dict[str, str] = {
     "CreateEndpointConfig.ExecutionRoleArn": _FOR_COMPONENTS,
     "CreateEndpointConfig.VpcConfig": _FOR_COMPONENTS,
     "CreateEndpointConfig.EnableNetworkIsolation": _FOR_COMPONENTS,
-    "CreateEndpointConfig.MetricsConfig": "metrics are not published yet",
+    "CreateEndpointConfig.MetricsConfig": "metrics are published as without it: by variant, once a minute",
     "CreateEndpointConfig.CrossRegionTrafficConfig": "there is no other region to send traffic to",
     "ProductionVariant.InstancePools": "there are no instances to pool",
     "ProductionVariant.VariantInstanceProvisionTimeoutInSeconds": "there are no instances to pool",
@@ -69,7 +62,8 @@ REFUSED: dict[str, str] = {
     "InvokeEndpoint.EnableExplanations": "there is no explainer",
     "InvokeEndpoint.InferenceComponentName": NO_COMPONENTS,
     "InvokeEndpoint.SessionId": "stateful sessions are not built",
-    "InvokeEndpoint.PrefixAwareId": f"there is nothing to route among: {_ONE_MACHINE}",
+    "InvokeEndpoint.PrefixAwareId": _NO_AWARENESS,
+    "ProductionVariantRoutingConfig.PrefixAwareRoutingConfig": _NO_AWARENESS,
 }
 
 _ECR_IMAGE = re.compile(r"\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/[a-z0-9._/-]+([:@][\w:.-]+)?")
@@ -95,6 +89,7 @@ def refusal_of_template(shape: str, fields: Mapping[str, Any]) -> str | None:
             for structure in held if isinstance(held, list) else [held]:
                 refuse_unbuilt(inner, structure)
                 _refuse_components(inner, structure)
+                _refuse_routing(structure.get("RoutingConfig", {}))
     except ServiceError as refused:
         return refused.message
     return None
@@ -173,8 +168,16 @@ def refuse_unbuilt_config(fields: Mapping[str, Any]) -> None:
 def _refuse_variant(number: int, variant: Mapping[str, Any]) -> None:
     refuse_unbuilt("ProductionVariant", variant)
     _refuse_components("ProductionVariant", variant)
+    _refuse_routing(variant.get("RoutingConfig", {}))
     for name in ("InstanceType", "InitialInstanceCount"):
         if name not in variant:
             raise validation_exception(
                 f"ProductionVariants[{number}].{name} must be given for a variant with instances."
             )
+
+
+def _refuse_routing(routing: Mapping[str, Any]) -> None:
+    refuse_unbuilt("ProductionVariantRoutingConfig", routing)
+    strategy = routing.get("RoutingStrategy", RANDOM)
+    if strategy not in (RANDOM, LEAST_OUTSTANDING):
+        raise not_built(f"RoutingStrategy {strategy}", _NO_AWARENESS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from local_cloud.sagemaker.multi_model import MultiModelServer
 from triton_runtime import TritonServer, find_installation
@@ -45,6 +45,22 @@ class ServerOrder:
 
 
 StartServer = Callable[[ServerOrder], Server]
+
+
+@runtime_checkable
+class Introducing(Protocol):
+    """A way to start servers that says itself what it starts."""
+
+    def introduce(self, image: str) -> str:
+        """Say what is started for a model that names this image."""
+
+
+def introduction(start_server: StartServer | Introducing, image: str) -> str:
+    """Say what stands behind an endpoint whose model names an image."""
+    starter: object = start_server
+    if isinstance(starter, Introducing):
+        return starter.introduce(image)
+    return f"The embedded Triton of this machine plays the image {image}."
 
 
 def triton_starter(*, server_home: Path) -> StartServer:

@@ -1,4 +1,7 @@
-"""Requests and answers of both SageMaker APIs, read and written by botocore's own service models."""
+"""Requests and answers of this cloud's own services, read and written by botocore's own service models.
+
+Both of SageMaker's APIs are among them, and CodeBuild's.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ JSON_1_1 = "application/x-amz-json-1.1"
 
 @cache
 def service_model(service: str) -> ServiceModel:
-    """Load botocore's description of `sagemaker` or `sagemaker-runtime`."""
+    """Load botocore's description of a service."""
     return botocore.session.get_session().get_service_model(service)
 
 
@@ -52,26 +55,29 @@ class ControlCall:
     fields: Mapping[str, Any]
 
 
-def read_control_call(request: Request, *, offered: Mapping[str, object]) -> ControlCall:
+def read_control_call(
+    request: Request, *, offered: Mapping[str, object], service: str = "sagemaker"
+) -> ControlCall:
     """Read a JSON 1.1 request; `offered` are the operations that this cloud has."""
-    operation = request.headers.get("X-Amz-Target", "").removeprefix("SageMaker.")
+    metadata = service_model(service).metadata
+    operation = request.headers.get("X-Amz-Target", "").removeprefix(f"{metadata['targetPrefix']}.")
     if operation not in offered:
         raise ServiceError(
             "UnknownOperationException",
-            f"The embedded cloud does not offer SageMaker's {operation or 'request without X-Amz-Target'}; "
-            f"it offers {', '.join(sorted(offered))}.",
+            f"The embedded cloud does not offer {metadata['serviceId']}'s "
+            f"{operation or 'request without X-Amz-Target'}; it offers {', '.join(sorted(offered))}.",
         )
     try:
         fields = json.loads(request.get_data() or b"{}")
     except (ValueError, RecursionError) as fault:
         raise ServiceError("SerializationException", f"The body is not JSON: {fault}") from fault
-    validation.check(_operation(operation).input_shape, fields)
+    validation.check(_operation(service, operation).input_shape, fields)
     return ControlCall(operation, {name: value for name, value in fields.items() if value is not None})
 
 
-def control_answer(operation: str, result: Mapping[str, Any]) -> Response:
+def control_answer(operation: str, result: Mapping[str, Any], *, service: str = "sagemaker") -> Response:
     """Write a result as the operation's output; what the model does not know is a fault of this cloud."""
-    shape = _operation(operation).output_shape
+    shape = _operation(service, operation).output_shape
     body = {} if shape is None else _written(shape, result)
     return Response(json.dumps(body), content_type=JSON_1_1, headers=_request_id())
 
@@ -96,8 +102,8 @@ def _request_id() -> dict[str, str]:
     return {"x-amzn-RequestId": str(uuid.uuid4())}
 
 
-def _operation(name: str) -> OperationModel:
-    return service_model("sagemaker").operation_model(name)
+def _operation(service: str, name: str) -> OperationModel:
+    return service_model(service).operation_model(name)
 
 
 def _written(shape: StructureShape, result: Mapping[str, Any]) -> dict[str, Any]:

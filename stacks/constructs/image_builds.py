@@ -1,4 +1,4 @@
-"""The project that builds the images which models are built in."""
+"""The project that builds images of the project's own: what models are built in, what endpoints run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from constructs import Construct
 
-from catalog.build_images import BuilderImage
+from catalog.build_images import OwnImage
 from stacks.constructs.build_grants import push_image, read_source, write_build_log
 from stacks.constructs.build_project import BuildMachine, BuildProject, BuildSettings, BuildTask
 from stacks.constructs.build_source import BuildSource
@@ -25,7 +25,7 @@ class ImageBuilds(Construct):
         construct_id: str,
         *,
         name: str,
-        images: Sequence[BuilderImage],
+        images: Sequence[OwnImage],
         source: BuildSource,
         settings: BuildSettings,
     ) -> None:
@@ -39,15 +39,19 @@ class ImageBuilds(Construct):
                     "StringEquals": {"aws:SourceArn": home.arn("codebuild", f"project/{name}")}
                 }
             },
-            description="CodeBuild builds the builder's images with it",
+            description="CodeBuild builds images with it",
             policy_name="build-images",
         )
         role.allow(
             [
                 *read_source(home, source.bucket, source.key),
                 write_build_log(home, settings.log_group),
-                *(grant for image in images for grant in pull_image(home, image.base)),
-                push_image(home, images[0].uri),
+                *(
+                    grant
+                    for base in sorted({image.base for image in images})
+                    for grant in pull_image(home, base)
+                ),
+                *(push_image(home, uri) for uri in _one_of_each_repository(images)),
             ]
         )
         BuildProject(
@@ -55,7 +59,7 @@ class ImageBuilds(Construct):
             "Images",
             task=BuildTask(
                 name=name,
-                description="Builds the images that models are built in",
+                description="Builds what models are built in, and what endpoints run beside SageMaker's own",
                 role=role,
                 buildspec=image_buildspec(images),
             ),
@@ -66,19 +70,18 @@ class ImageBuilds(Construct):
         )
 
 
-def image_buildspec(images: Sequence[BuilderImage]) -> dict[str, object]:
+def _one_of_each_repository(images: Sequence[OwnImage]) -> list[str]:
+    return list({image.uri.rpartition(":")[0]: image.uri for image in images}.values())
+
+
+def image_buildspec(images: Sequence[OwnImage]) -> dict[str, object]:
     """Build and push what is not there yet, one image after the other."""
     return {
         "version": "0.2",
         "phases": {
             "build": {
                 "on-failure": "ABORT",
-                "commands": [
-                    " ".join(
-                        ["sh containers/builder/publish.sh", image.base, image.uri, image.torch_index]
-                    ).rstrip()
-                    for image in images
-                ],
+                "commands": [" ".join(["sh containers/publish.sh", *image.arguments]) for image in images],
             }
         },
     }

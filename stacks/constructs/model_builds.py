@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import aws_cdk as cdk
 from constructs import Construct
 
-from catalog.build_images import BuilderImage
+from catalog.build_images import OwnImage
 from catalog.builds import CodeBuildMachine
 from stacks.constructs.build_project import BuildMachine, BuildProject, BuildSettings, BuildTask
 from stacks.constructs.service_role import ServiceRole
@@ -42,7 +42,7 @@ class ModelBuilds(Construct):
         construct_id: str,
         *,
         machines: Sequence[CodeBuildMachine],
-        images: Mapping[bool, BuilderImage],
+        images: Mapping[bool, OwnImage],
         bucket: str,
         role: ServiceRole,
         settings: BuildSettings,

@@ -33,16 +33,16 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
             "    kind:",
             "    zzz: 1\n    kind:",
             "dev.yaml:7: endpoints.search.zzz: unknown key\n  help: known keys here: alarms, asynchronous, "
-            "challenger, components, data_capture, download_timeout_s, environment, inference_ami, "
-            "instance_type, kind, log_retention_days, model, network_isolation, rollout, scaling, shadow, "
-            "startup_timeout_s",
+            "challenger, components, data_capture, download_timeout_s, environment, image, "
+            "inference_ami, instance_type, kind, log_retention_days, model, network_isolation, rollout, "
+            "scaling, shadow, startup_timeout_s",
         ),
         (
             "    kind: ensemble\n    model: minilm",
             "    kind: multi-model\n    models: [minilm]\n    shadow: {}",
             "dev.yaml:9: endpoints.search.shadow: kind: multi-model has no such key, kind: single or "
             "ensemble has\n  help: remove it; known keys here: alarms, asynchronous, components, "
-            "data_capture, download_timeout_s, environment, inference_ami, instance_type, kind, "
+            "data_capture, download_timeout_s, environment, image, inference_ami, instance_type, kind, "
             "log_retention_days, model_cache, models, network_isolation, rollout, scaling, startup_timeout_s",
         ),
         (

@@ -9,7 +9,6 @@ from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from catalog.build_plans import NeededArtifact, needed_artifacts
 from catalog.loading import load_workspace
@@ -24,6 +23,7 @@ from operations.aws import Cloud
 from operations.build_ground import BuildGround
 from tests.cli.stand_in_job import manifest_of
 from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, refused
+from tests.played_aws import played_aws
 
 OUTPUTS = {"SourceArchive": "assets/abc.zip", "CpuImage": "1.dkr.ecr.eu-west-1.amazonaws.com/t/builder:1"}
 CPU = "tritonstack-dev-build-cpu"
@@ -88,7 +88,7 @@ def watched(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch
         monkeypatch.setenv(name, "testing")
     monkeypatch.setattr(module, "missing_images", lambda *_: [])
     monkeypatch.setattr(module, "_POLL_S", 0.01)
-    with mock_aws():
+    with played_aws():
         yield Watched(project)
 
 

@@ -17,7 +17,7 @@ IMAGE = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/t-dev/builder:25.04-py3-0a
 
 
 def pins(file: Path) -> set[str]:
-    return {line for line in file.read_text().splitlines() if "==" in line}
+    return {line.split()[0] for line in file.read_text().splitlines() if "==" in line}
 
 
 def test_models_are_built_with_the_versions_that_are_tested_here() -> None:
@@ -38,7 +38,7 @@ def publish(folder: Path, *, there: bool = False, push: int = 0) -> tuple[int, l
         file.write_text(f'#!/bin/sh\necho "{name} $*" >>{heard}\n{script}\n')
         file.chmod(0o755)
     result = subprocess.run(
-        ["sh", str(BUILDER / "publish.sh"), BASE, IMAGE, "https://example.com/cpu"],
+        ["sh", str(BUILDER.parent / "publish.sh"), "builder", BASE, IMAGE, "https://example.com/cpu"],
         env={"PATH": f"{folder}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,

@@ -1,45 +1,50 @@
-"""`tritonstack build` in an account, the whole road: synth, deploy, image, jobs, artifacts, lock.
+"""`tritonstack build` in an account, the whole road: bootstrap, synth, deploy, image, jobs, artifacts, lock.
 
-moto plays the account but for CodeBuild, whose builds run here, with the commands of the deployed projects.
+The account is the embedded cloud's, and its CodeBuild runs the very commands of the deployed projects. Only
+the programs `docker` and `aws` are played: the builder's image needs an engine and a registry; that it is
+asked for and arrives in its repository needs neither.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from moto.cloudformation import parsing
-from moto.cloudformation.models import ChangeSet
-from moto.server import ThreadedMotoServer
 
 from catalog.loading import load_workspace
 from catalog.locks import Lock, load_lock
+from operations.aws import cloud_of
 from stacks.constructs.build_source import READ_BY_BUILDS
 from tests.e2e.conftest import REPOSITORY, Site, furnished_site
-from tests.e2e.played_codebuild import PlayedCodeBuild, serve
 from tests.model_build.given_models import PYTHON_MODEL
 from tests.model_build.tiny import save_tiny_model, write_model
+from triton_runtime.sandbox import why_no_namespaces
 
-pytestmark = pytest.mark.e2e
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces"),
+]
 
-ACCOUNT = "123456789012"
-ENVIRONMENT = f"""\
+ENVIRONMENT = """\
 name: dev
-account: "{ACCOUNT}"
+account: "000000000000"
 region: us-east-1
 triton_release: "25.04"
 removal: destroy
+builds: {enabled: true}
 endpoints:
-  search: {{kind: ensemble, model: tiny, instance_type: ml.c7i.xlarge}}
-  twice: {{kind: single, model: own, instance_type: ml.c7i.xlarge}}
-  hopeless: {{kind: ensemble, model: broken, instance_type: ml.c7i.xlarge}}
+  search: {kind: ensemble, model: tiny, instance_type: ml.c7i.xlarge}
+  twice: {kind: single, model: own, instance_type: ml.c7i.xlarge}
+  hopeless: {kind: ensemble, model: broken, instance_type: ml.c7i.xlarge}
 """
 OWN = """\
 name: own
@@ -47,9 +52,35 @@ description: Twice its input.
 recipe: {kind: python}
 test_inputs: [{inputs: {x: [1.0, 2.0]}, outputs: {y: [2.0, 4.0]}}]
 """
-_apply_in_moto = ChangeSet.apply
-_create_in_moto = parsing.parse_and_create_resource
 STACK = "tritonstack-dev-build"
+PLAYED = {
+    "docker": """
+import json, os, sys
+import boto3
+if sys.argv[1] == "login":
+    sys.stdin.read()
+print("docker", sys.argv[1])
+if sys.argv[1] == "push":
+    name, _, tag = sys.argv[2].partition("/")[2].rpartition(":")
+    manifest = {"schemaVersion": 2, "config": {"digest": tag}, "layers": []}
+    boto3.client("ecr").put_image(
+        repositoryName=name, imageTag=tag, imageManifest=json.dumps(manifest),
+        imageManifestMediaType="application/vnd.docker.distribution.manifest.v2+json",
+    )
+""",
+    "aws": """
+import sys
+import boto3
+if sys.argv[2] == "get-login-password":
+    print("password")
+else:
+    options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
+    boto3.client("ecr").describe_images(
+        repositoryName=options["--repository-name"],
+        imageIds=[{"imageTag": options["--image-ids"].removeprefix("imageTag=")}],
+    )
+""",
+}
 
 
 @dataclass(frozen=True)
@@ -57,63 +88,46 @@ class Account:
     """A site, and the account that its environment lives in."""
 
     site: Site
-    codebuild: PlayedCodeBuild
 
     def client(self, service: str) -> Any:
-        variables = self.site.variables
-        return boto3.client(
-            service, endpoint_url=variables["AWS_ENDPOINT_URL"], region_name=variables["AWS_DEFAULT_REGION"]
-        )
+        spec = load_workspace(self.site.project, "dev").spec
+        return cloud_of(spec, variables=self.site.address.environment()).client(service)
 
     @property
     def lock(self) -> Lock:
         return load_lock(self.site.project.lock_file("dev")).record
 
+    def builds(self) -> list[dict[str, Any]]:
+        codebuild = self.client("codebuild")
+        found: list[dict[str, Any]] = codebuild.batch_get_builds(ids=codebuild.list_builds()["ids"])["builds"]
+        return found
+
+    def log(self, build: dict[str, Any]) -> str:
+        where = build["logs"]
+        events = self.client("logs").get_log_events(
+            logGroupName=where["groupName"], logStreamName=where["streamName"], startFromHead=True
+        )["events"]
+        return "".join(event["message"] for event in events)
+
 
 @pytest.fixture(scope="module")
 def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    moto = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    moto.start()
-    _, port = moto.get_host_and_port()
-    variables = {
-        "AWS_ENDPOINT_URL": f"http://localhost:{port}",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-    }
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in variables.items():
-            patched.setenv(name, value)
-        patched.setattr(ChangeSet, "apply", _apply)
-        patched.setattr(parsing, "parse_and_create_resource", _create_untagged)
-        root = tmp_path_factory.mktemp("account")
-        site = _site(root / "site")
-        codebuild = PlayedCodeBuild(STACK, root / "played", variables)
-        (root / "played" / "state").mkdir()
-        (root / "played" / "state" / "server").symlink_to(REPOSITORY.server_dir)
-        server = serve(codebuild)
-        site.variables.update(variables)
-        site.variables["AWS_ENDPOINT_URL_CODEBUILD"] = f"http://127.0.0.1:{server.server_port}"
-        found = Account(site, codebuild)
-        _bootstrap(found)
-        yield found
-        codebuild.wait()
-        server.shutdown()
-    moto.stop()
+    root = tmp_path_factory.mktemp("account")
+    site = _site(root / "site")
+    site.variables["PATH"] = f"{_played_programs(root / 'tools')}:{os.environ['PATH']}"
+    site.tritonstack("up", "--detach")
+    site.run("cdk", "bootstrap", "aws://000000000000/us-east-1", "-c", "env=dev", with_cloud=True)
+    yield Account(site)
+    site.tritonstack("down")
 
 
-def _create_untagged(name: str, resource: dict[str, Any], *others: Any, **more: Any) -> Any:
-    """moto's CloudFormation stumbles over tags of keys and parameters."""
-    properties = {key: value for key, value in resource.get("Properties", {}).items() if key != "Tags"}
-    return _create_in_moto(name, resource | {"Properties": properties}, *others, **more)
-
-
-def _apply(change: ChangeSet) -> None:
-    """moto forgets the outputs of a stack that a change set makes."""
-    _apply_in_moto(change)
-    change.stack.template_dict = change.template_dict
-    change.stack.output_map = change.stack._create_output_map()
+def _played_programs(folder: Path) -> Path:
+    folder.mkdir()
+    for name, code in PLAYED.items():
+        (folder / name).write_text(f"#!{sys.executable}\n{code}")
+        (folder / name).chmod(0o755)
+    return folder
 
 
 def _site(root: Path) -> Site:
@@ -136,12 +150,6 @@ def _site(root: Path) -> Site:
     return site
 
 
-def _bootstrap(account: Account) -> None:
-    """What the CDK asks of an account that it has prepared."""
-    account.client("ssm").put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String")
-    account.client("s3").create_bucket(Bucket=f"cdk-hnb659fds-assets-{ACCOUNT}-us-east-1")
-
-
 def read_until(process: subprocess.Popen[str], count: int, words: str) -> str:
     """What a command says, up to the line in which the words come for that time."""
     said = ""
@@ -153,12 +161,33 @@ def read_until(process: subprocess.Popen[str], count: int, words: str) -> str:
     pytest.fail(said)
 
 
+def builders(count: int) -> list[int]:
+    """The processes that build models, once there are as many."""
+    deadline = time.monotonic() + 60
+    while len(found := list(_builders())) < count:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.02)
+    return found
+
+
+def _builders() -> Iterator[int]:
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[:3] == [b"/opt/builder/bin/python", b"-m", b"model_build"]:
+            yield int(entry.name)
+
+
 def test_from_an_empty_account_to_a_lock(account: Account) -> None:
     """Interrupted once; the second call attaches, takes what was made, and tells of the one that failed."""
-    site, codebuild = account.site, account.codebuild
-    codebuild.held.clear()
+    site = account.site
     process = site.start("tritonstack", "build", "dev")
     first = read_until(process, 3, " for cpu: started tritonstack-dev-build-cpu:")
+    held = builders(3)
+    for builder in held:  # they would go on while nobody watches, and be done
+        os.kill(builder, signal.SIGSTOP)
     process.send_signal(signal.SIGINT)
     first += process.communicate(timeout=60)[0]
     assert process.returncode == 1
@@ -171,15 +200,17 @@ def test_from_an_empty_account_to_a_lock(account: Account) -> None:
 
     process = site.start("tritonstack", "build", "dev")
     second = read_until(process, 3, " for cpu: attached to tritonstack-dev-build-cpu:")
-    codebuild.held.set()
+    for builder in held:
+        os.kill(builder, signal.SIGCONT)
     second += process.communicate(timeout=240)[0]
     assert process.returncode == 1
     assert "deploying" not in second
-    assert len(codebuild.started) == 4
+    assert len(account.builds()) == 4
     assert "✗ building broken for cpu in CodeBuild" in second
     assert second.count("error: ") == 1
     assert "model.safetensors" in second.partition("error: ")[2]
     assert set(account.lock.models) == {"own", "tiny"}
+    assert not list(_builders())
 
 
 def test_what_was_built_lies_where_the_lock_says(account: Account) -> None:
@@ -196,15 +227,29 @@ def test_what_was_built_lies_where_the_lock_says(account: Account) -> None:
 
 def test_code_of_a_models_own_ran_with_the_role_that_the_stack_made_for_it(account: Account) -> None:
     roles = {
-        variable["value"]: started.get("serviceRoleOverride")
-        for started in account.codebuild.started
-        for variable in started["environmentVariablesOverride"]
+        variable["value"]: build["serviceRole"]
+        for build in account.builds()
+        for variable in build["environment"]["environmentVariables"]
         if variable["name"] == "MODEL"
     }
     parameter = account.client("ssm").get_parameter(Name="/tritonstack-dev/build-roles/own")["Parameter"]
-    assert roles == {"broken": None, "own": parameter["Value"], "tiny": None}
-    names = {role["Arn"] for role in account.client("iam").list_roles()["Roles"]}
-    assert parameter["Value"] in names
+    (project,) = account.client("codebuild").batch_get_projects(names=["tritonstack-dev-build-cpu"])[
+        "projects"
+    ]
+    assert roles == dict.fromkeys(("broken", "tiny"), project["serviceRole"]) | {"own": parameter["Value"]}
+    assert parameter["Value"] != project["serviceRole"]
+
+
+def test_the_log_says_what_plays_the_image(account: Account) -> None:
+    images, *_ = sorted(account.builds(), key=lambda build: build["startTime"])
+    assert "This machine plays the image aws/codebuild/standard:7.0" in account.log(images)
+    assert "The project is privileged" in account.log(images)
+    assert [line for line in account.log(images).splitlines() if line.startswith("docker")] == [
+        "docker login",
+        "docker build",
+        "docker login",
+        "docker push",
+    ]
 
 
 def test_the_next_call_builds_only_what_is_missing(account: Account) -> None:
@@ -217,4 +262,9 @@ def test_the_next_call_builds_only_what_is_missing(account: Account) -> None:
     ]
     said = account.site.tritonstack("build", "dev", "own", "tiny")
     assert "up to date" in said
-    assert len(account.codebuild.started) == 4
+    assert len(account.builds()) == 4
+
+
+def test_what_builds_models_comes_down_with_its_environment(account: Account) -> None:
+    account.site.tritonstack("destroy", "dev", "--yes")
+    assert not [item for item in account.site.inventory() if item["service"] == "codebuild"]

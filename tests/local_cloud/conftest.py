@@ -15,6 +15,7 @@ import pytest
 from botocore.config import Config
 
 from local_cloud.accounts import access_key_for
+from local_cloud.pace import Pace
 from local_cloud.sagemaker import SageMakerApp
 from local_cloud.sagemaker.app import Surroundings
 from local_cloud.sagemaker.servers import ServerOrder
@@ -52,30 +53,72 @@ def _client(service: str, endpoint_url: str, account_id: str, region: str) -> An
     )
 
 
-@pytest.fixture(scope="session")
-def fake_tritons() -> FakeTritons:
-    return FakeTritons()
+class SharedCloud:
+    """The cloud that tests share, made when one asks for it.
 
+    moto and what is corrected in it belong to the process, so that one cloud at a time can live there: who
+    starts another one ends this one first.
+    """
 
-@pytest.fixture(scope="session")
-def running_cloud(tmp_path_factory: pytest.TempPathFactory, fake_tritons: FakeTritons) -> Iterator[Cloud]:
-    folder = tmp_path_factory.mktemp("cloud")
+    def __init__(self) -> None:
+        self.tritons = FakeTritons()
+        self.parent: Path | None = None
+        self._made = 0
+        self._cloud: Cloud | None = None
 
-    def make_app(*, surroundings: Surroundings, server_home: Path) -> SageMakerApp:
+    def get(self) -> Cloud:
+        if self._cloud is None:
+            assert self.parent is not None
+            self._made += 1
+            folder = self.parent / str(self._made)
+            self._cloud = self._make(folder)
+        return self._cloud
+
+    def end(self) -> None:
+        if self._cloud is not None:
+            self._cloud.close()
+            self._cloud = None
+
+    def _make(self, folder: Path) -> Cloud:
+        settings = CloudSettings(
+            state_dir=folder,
+            server_home=folder,
+            account_id="111122223333",
+            region=REGION,
+            pace=Pace(minute_s=0.2),  # nobody waits long for alarms and rollouts here
+        )
+        listener = socket.create_server(("127.0.0.1", 0))
+        return Cloud(settings=settings, listener=listener, make_sagemaker=self._make_sagemaker)
+
+    def _make_sagemaker(self, *, surroundings: Surroundings, server_home: Path) -> SageMakerApp:
         del server_home
-        return SageMakerApp(surroundings=surroundings, start_server=start)
+        return SageMakerApp(surroundings=surroundings, start_server=self._start)
 
-    def start(order: ServerOrder) -> Any:
+    def _start(self, order: ServerOrder) -> Any:
         if order.environment.get("SAGEMAKER_MULTI_MODEL") == "true":
             return MultiModelTriton(order)
-        return fake_tritons(order)
+        return self.tritons(order)
 
-    listener = socket.create_server(("127.0.0.1", 0))
-    settings = CloudSettings(state_dir=folder, server_home=folder, account_id="111122223333", region=REGION)
-    cloud = Cloud(settings=settings, listener=listener, make_sagemaker=make_app)
-    yield cloud
-    fake_tritons.released.set()
-    cloud.close()
+
+SHARED = SharedCloud()
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedCloud]:
+    SHARED.parent = tmp_path_factory.mktemp("clouds")
+    yield SHARED
+    SHARED.tritons.released.set()
+    SHARED.end()
+
+
+@pytest.fixture
+def fake_tritons(shared: SharedCloud) -> FakeTritons:
+    return shared.tritons
+
+
+@pytest.fixture
+def running_cloud(shared: SharedCloud) -> Cloud:
+    return shared.get()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
-from local_cloud.capabilities import actions, capabilities, capability_table
+from local_cloud.capabilities import actions, capabilities, capability_table, limit_tables, limits, refused
 from local_cloud.cloudformation.providers import PROVIDERS
 
 # Attributes that CloudFormation documents though its schemas do not list them as read-only.
@@ -58,4 +58,55 @@ def test_the_actions_that_the_cdk_needs_are_there():
         "GetTemplate",
         "ListStackResources",
         "RollbackStack",
-    } <= set(actions())
+    } <= set(actions()["CloudFormation"])
+    assert {"CreateEndpoint", "UpdateEndpoint", "DeleteEndpoint"} <= set(actions()["SageMaker"])
+
+
+def test_whatever_has_no_effect_has_a_reason():
+    for name, provider in PROVIDERS.items():
+        for prop, known in provider.properties.items():
+            assert known.effect or known.why, f"{name}.{prop} needs a reason"
+
+
+@pytest.mark.parametrize("name", sorted(PROVIDERS))
+def test_members_with_a_reason_exist(name):
+    provider = PROVIDERS[name]
+    for prop, known in provider.properties.items():
+        for path in known.inner:
+            value: object = "x"
+            for part in reversed(path.split(".")):
+                value = {part: value}
+            assert list(known.problems([value] if known.shape else value, prop)) == []
+
+
+def test_every_limit_names_its_service_and_is_told_once():
+    found = limits()
+    assert len({limit.what for limit in found}) == len(found)
+    assert all(limit.why[0].isupper() and limit.why.endswith(".") for limit in found)
+    by_service = {limit.service for limit in found}
+    assert {"CloudWatch", "EC2", "IAM", "KMS", "S3", "SageMaker", "SNS", "EventBridge"} <= by_service
+    told = {limit.what: limit.why for limit in found}
+    assert told["AWS::IAM::Role"].startswith("It is kept and read back; no permission is checked")
+    assert told["AWS::Events::Rule.Targets.RetryPolicy"].endswith("an event is sent once.")
+    assert told["ContainerDefinition.ContainerHostname"].endswith("nobody calls it by name.")
+    assert all(line in limit_tables() for line in ("\nKMS\n", "| AWS::KMS::Key.KeyPolicy |"))
+
+
+def test_what_is_refused_stands_there_with_its_reason():
+    found = refused()
+    assert found["PutMetricAlarm.ThresholdMetricId"] == "there is no anomaly detection"
+    assert "CreateEndpointConfig.AsyncInferenceConfig" in found
+    assert "PutCompositeAlarm.ActionsSuppressor" in found
+
+
+def test_fields_that_moto_drops_are_listed_as_not_kept(account):
+    """Readers of the list are told when something cannot even be read back."""
+    logs = account.client("logs")
+    logs.create_log_group(logGroupName="g", logGroupClass="INFREQUENT_ACCESS")
+    assert "logGroupClass" not in logs.describe_log_groups()["logGroups"][0]
+    sns = account.client("sns")
+    topic = sns.create_topic(Name="t", Attributes={"TracingConfig": "Active"})["TopicArn"]
+    assert "TracingConfig" not in sns.get_topic_attributes(TopicArn=topic)["Attributes"]
+    told = {limit.what: limit.why for limit in limits()}
+    assert told["AWS::Logs::LogGroup.LogGroupClass"].startswith("Not kept")
+    assert told["AWS::SNS::Topic.TracingConfig"].startswith("Not kept")

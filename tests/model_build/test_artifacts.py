@@ -12,13 +12,13 @@ import boto3
 import pytest
 from boto3.s3.transfer import TransferConfig
 from botocore.stub import Stubber
-from moto import mock_aws
 
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, ParityReport, ServedBy
 from model_build import publish, verify_artifact
 from model_build.archive import pack
 from model_build.artifacts import ArtifactStore
 from model_build.errors import CorruptArtifactError, PublishError
+from tests.played_aws import played_aws
 
 BUCKET = "artifacts"
 
@@ -142,7 +142,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
-    with mock_aws():
+    with played_aws():
         yield boto3.client("s3", region_name="us-east-1")
 
 

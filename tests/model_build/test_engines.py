@@ -12,7 +12,6 @@ from typing import Any
 import boto3
 import onnx
 import pytest
-from moto import mock_aws
 
 from catalog.documents import Document, load_document
 from catalog.errors import InvalidFilesError, UsageError
@@ -35,6 +34,7 @@ from model_build.sources import FetchedSource
 from tests.model_build import stand_in_trtexec
 from tests.model_build.graphs_to_try import answered, lookup, normalised, perceptron
 from tests.model_build.stand_in_machine import Machine, pretend_machine
+from tests.played_aws import played_aws
 
 SHAPES = ProfileShapes({"ids": [1, 1]}, {"ids": [4, 12]}, {"ids": [4, 24]})
 LONG = ProfileShapes({"ids": [1, 16]}, {"ids": [4, 20]}, {"ids": [4, 24]})
@@ -419,7 +419,7 @@ def test_engines_of_several_gpus_become_one_artifact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., SettledGraph]
 ) -> None:
     both = VARYING.replace("{profiles", '{capabilities: ["8.6", "8.9"], profiles')
-    with mock_aws():
+    with played_aws():
         boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="caches")
         monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         shared = "s3://caches/builds"
@@ -437,7 +437,7 @@ def test_engines_of_several_gpus_become_one_artifact(
 def test_shared_files_that_cannot_be_had_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     said: list[str] = []
-    with mock_aws():
+    with played_aws():
         client = boto3.client("s3")
         files = SharedFiles(tmp_path / "a", "s3://caches", said.append)
         assert not files.fetch("x").exists()

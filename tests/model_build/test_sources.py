@@ -17,13 +17,13 @@ import boto3
 import numpy as np
 import pytest
 from huggingface_hub import constants
-from moto import mock_aws
 from safetensors.numpy import save
 
 from model_build.errors import SourceError, UnsafeWeightsError
 from model_build.sources import fetch_source
 from model_build.sources.base import fetched
 from model_build.sources.hugging_face import fetch_from_hub
+from tests.played_aws import played_aws
 
 WEIGHTS = save({"weight": np.arange(4, dtype=np.float32)})
 FILES = {
@@ -290,7 +290,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    with mock_aws():
+    with played_aws():
         client = boto3.client("s3")
         client.create_bucket(Bucket="weights", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
         for name, content in FILES.items():

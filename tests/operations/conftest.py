@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from moto import mock_aws
 
 from catalog import naming
 from catalog.project import Project
 from operations.assembly import Assembly, Template
 from operations.aws import Cloud
 from stacks.environment import add_environment
+from tests.played_aws import played_aws
 from tests.projects import MODEL, add_builder
 from tests.stacks.assemblies import lock_everything, new_app
 
@@ -36,7 +36,7 @@ Synthesised = Callable[..., Assembly]
 
 @pytest.fixture
 def cloud() -> Iterator[Cloud]:
-    with mock_aws():
+    with played_aws():
         variables = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
         anywhere = Cloud("000000000000", "us-east-1", variables)
         account = anywhere.client("sts").get_caller_identity()["Account"]

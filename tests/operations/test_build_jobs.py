@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from catalog.builds import CodeBuildMachine, ProcessingMachine
 from operations.aws import Cloud
 from operations.build_ground import BuildGround, BuildStackError, own_role
-from operations.build_images import image_job, missing_images
+from operations.build_images import image_digest, image_job, missing_images
 from operations.build_jobs import (
     BuildJobError,
     JobNews,
@@ -377,6 +377,10 @@ def test_only_images_that_are_not_there_are_built(cloud: Cloud, codebuild: Stric
         imageManifestMediaType="application/vnd.docker.distribution.manifest.v2+json",
     )
     assert missing_images(cloud, GROUND) == [GROUND.images["cpu"]]
+    (held,) = ecr.describe_images(repositoryName="t-dev/builder")["imageDetails"]
+    assert image_digest(cloud, GROUND.images["gpu"]) == held["imageDigest"]
+    run_by_endpoints = replace(GROUND, endpoint_images=["1.dkr.ecr.eu-west-1.amazonaws.com/t-dev/serving:1"])
+    assert missing_images(cloud, run_by_endpoints)[1:] == list(run_by_endpoints.endpoint_images)
     first = image_job(account(codebuild=codebuild), GROUND)
     second = image_job(account(codebuild=codebuild), GROUND)
     assert (first[1].id, first[2], second[2]) == (second[1].id, False, True)

@@ -106,9 +106,9 @@ def test_the_images_are_built_from_sagemakers_own(template):
     base = "763104351884.dkr.ecr.eu-central-1.amazonaws.com/sagemaker-tritonserver:24.09-py3"
     outputs = template["Outputs"]
     assert commands == [
-        f"sh containers/builder/publish.sh {base}-cpu {outputs['CpuImage']['Value']} "
+        f"sh containers/publish.sh builder {base}-cpu {outputs['CpuImage']['Value']} "
         "https://download.pytorch.org/whl/cpu",
-        f"sh containers/builder/publish.sh {base} {outputs['GpuImage']['Value']}",
+        f"sh containers/publish.sh builder {base} {outputs['GpuImage']['Value']}",
     ]
 
 
@@ -264,11 +264,14 @@ def test_an_environment_may_build_elsewhere(tmp_path):
     assert not (folder / "tritonstack-kept-build.template.json").exists()
 
 
-def test_the_embedded_cloud_has_no_builds(tmp_path):
+@pytest.mark.parametrize("asked", [False, True])
+def test_the_embedded_cloud_builds_only_where_the_file_says_so(tmp_path, asked):
     project = write_project(tmp_path / "project")
     edit(project.environment_file("kept"), "123456789012", "000000000000")
+    if asked:
+        edit(project.environment_file("kept"), "endpoints:", "builds: {enabled: true}\nendpoints:")
     folder = synthesised(tmp_path / "out", lock_everything(project, "kept"))
-    assert not (folder / "tritonstack-kept-build.template.json").exists()
+    assert (folder / "tritonstack-kept-build.template.json").exists() == asked
 
 
 def test_only_files_that_builds_read_change_the_source(tmp_path):
@@ -299,6 +302,6 @@ def test_what_the_image_is_made_from_changes_its_tag(tmp_path):
     project = write_project(tmp_path / "project")
     workspace = lock_everything(project, "kept")
     before = build_stack(Assembly(workspace, synthesised(tmp_path / "1", workspace)))
-    edit(project.builder_dir / "Dockerfile", "FROM", "# changed\nFROM")
+    edit(project.containers_dir / "builder" / "Dockerfile", "FROM", "# changed\nFROM")
     after = build_stack(Assembly(workspace, synthesised(tmp_path / "2", workspace)))
     assert before["Outputs"]["CpuImage"] != after["Outputs"]["CpuImage"]

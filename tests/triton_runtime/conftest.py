@@ -48,20 +48,6 @@ class TritonPythonModel:
         return responses
 """
 
-ENSEMBLE_CONFIG = """
-platform: "ensemble"
-max_batch_size: 8
-input [ { name: "x" data_type: TYPE_FP32 dims: [ -1 ] }, { name: "row" data_type: TYPE_INT64 dims: [ 1 ] } ]
-output [ { name: "y" data_type: TYPE_FP32 dims: [ -1 ] } ]
-ensemble_scheduling { step [
-  { model_name: "negate" model_version: -1
-    input_map { key: "x" value: "x" } output_map { key: "y" value: "negated" } },
-  { model_name: "scale" model_version: -1
-    input_map { key: "x" value: "negated" } input_map { key: "row" value: "row" }
-    output_map { key: "y" value: "y" } }
-] }
-"""
-
 
 def scale_graph() -> onnx.ModelProto:
     """y = x * [2, 3][row], and beside each answer the size of the batch that it was computed in.
@@ -105,15 +91,6 @@ def add_python_model(repository: Path, *, source: str = NEGATE, name: str = "neg
     (folder / "1").mkdir(parents=True)
     (folder / "config.pbtxt").write_text(PYTHON_CONFIG)
     (folder / "1/model.py").write_text(source)
-    return repository
-
-
-def add_ensemble(repository: Path) -> Path:
-    add_onnx_model(repository)
-    add_python_model(repository)
-    folder = repository / "both"
-    (folder / "1").mkdir(parents=True)
-    (folder / "config.pbtxt").write_text(ENSEMBLE_CONFIG)
     return repository
 
 

@@ -52,7 +52,8 @@ def create_change_set(context: Context, params: Params) -> Answer:
         store=context.store, providers=context.providers, stack=stack, params=params, settings=settings
     )
     change_set = _change_set(stack, params, kind, proposal)
-    stack.change_sets[change_set.change_set_id] = change_set
+    with stack.changing():
+        stack.change_sets[change_set.change_set_id] = change_set
     if context.store.find(context.place, stack.identity.stack_id) is None:
         context.store.add(context.place, stack)
         stack.set_status("REVIEW_IN_PROGRESS", reason="User Initiated")
@@ -131,12 +132,12 @@ def execute_change_set(context: Context, params: Params) -> Answer:
     proposal = change_set.proposal
     if params.get("DisableRollback"):
         proposal = replace(proposal, settings=replace(proposal.settings, disable_rollback=True))
-    change_set.execution_status = "EXECUTE_COMPLETE"
-    stack.change_set_id = change_set.change_set_id
+    with stack.changing():
+        change_set.execution_status = "EXECUTE_COMPLETE"
+        stack.change_set_id = change_set.change_set_id
     if stack.status == "REVIEW_IN_PROGRESS":
         context.engine.create(stack, proposal)
     else:
-        stack.updated = timestamp()
         context.engine.update(stack, proposal)
     return {}
 
@@ -148,7 +149,8 @@ def delete_change_set(context: Context, params: Params) -> Answer:
         stack, change_set = find_change_set(context, params)
     except ChangeSetNotFoundError:
         return {}
-    del stack.change_sets[change_set.change_set_id]
+    with stack.changing():
+        stack.change_sets.pop(change_set.change_set_id, None)
     return {}
 
 

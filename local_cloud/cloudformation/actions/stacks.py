@@ -57,7 +57,6 @@ def update_stack(context: Context, params: Params) -> Answer:
     )
     if not proposal.changes_anything:
         raise CloudFormationError("No updates are to be performed.")
-    stack.updated = timestamp()
     context.engine.update(stack, proposal)
     return {"StackId": stack.identity.stack_id}
 
@@ -102,7 +101,8 @@ def delete_stack(context: Context, params: Params) -> Answer:
 def update_termination_protection(context: Context, params: Params) -> Answer:
     """Protect a stack from deletion, or no longer."""
     stack = context.store.get(context.place, params["StackName"])
-    stack.termination_protection = params["EnableTerminationProtection"]
+    with stack.changing():
+        stack.termination_protection = params["EnableTerminationProtection"]
     return {"StackId": stack.identity.stack_id}
 
 
@@ -111,7 +111,14 @@ def continue_update_rollback(context: Context, params: Params) -> Answer:
     """Carry on with a rollback that got stuck."""
     stack = context.store.get(context.place, params["StackName"])
     _check_status(stack, {"UPDATE_ROLLBACK_FAILED"}, "ContinueUpdateRollback")
-    context.engine.roll_back(stack, skip=frozenset(params.get("ResourcesToSkip", ())))
+    skip = frozenset(params.get("ResourcesToSkip", ()))
+    stuck = {name for name, known in stack.statuses.items() if known.status == "UPDATE_FAILED"}
+    if skip - stuck:
+        raise CloudFormationError(
+            f"The following resource(s) cannot be skipped: [{', '.join(sorted(skip - stuck))}]; "
+            f"skipped can be what failed to update: [{', '.join(sorted(stuck))}]"
+        )
+    context.engine.roll_back(stack, skip=skip)
     return {}
 
 

@@ -9,6 +9,7 @@ from local_cloud.cloudformation.providers.cdk_metadata import CdkMetadata
 from local_cloud.cloudformation.providers.cloudwatch_alarm import Alarm
 from local_cloud.cloudformation.providers.cloudwatch_compositealarm import CompositeAlarm
 from local_cloud.cloudformation.providers.cloudwatch_dashboard import Dashboard
+from local_cloud.cloudformation.providers.codebuild_project import Project
 from local_cloud.cloudformation.providers.ec2_flowlog import FlowLog
 from local_cloud.cloudformation.providers.ec2_routetable import RouteTable
 from local_cloud.cloudformation.providers.ec2_securitygroup import SecurityGroup
@@ -66,6 +67,7 @@ PROVIDERS: Mapping[str, Provider] = {
         CompositeAlarm(),
         Dashboard(),
         LogGroup(),
+        Project(),
         MetricFilter(),
         Endpoint(),
         EndpointConfig(),

@@ -14,6 +14,7 @@ class ScalableTarget(Provider):
     """Identifier: `resource id|dimension|namespace`."""
 
     type_name = "AWS::ApplicationAutoScaling::ScalableTarget"
+    kept_only = "Nothing scales here, by measure or by the clock; that stays with AWS."
     properties: ClassVar = {
         "MaxCapacity": Property(shape=f"{_REGISTER}.MaxCapacity", required=True),
         "MinCapacity": Property(shape=f"{_REGISTER}.MinCapacity", required=True),
@@ -22,7 +23,7 @@ class ScalableTarget(Provider):
         "ScalableDimension": Property(create_only=True, required=True),
         "ScheduledActions": Property(shape="application-autoscaling:ScheduledActions"),
         "ServiceNamespace": Property(create_only=True, required=True),
-        "Tags": Property(effect=False),
+        "Tags": Property(effect=False, why="They are not even kept: nothing here asks for them."),
         "SuspendedState": Property(shape=f"{_REGISTER}.SuspendedState"),
     }
     attribute_names = frozenset({"Id"})

@@ -24,6 +24,7 @@ class ScalingPolicy(Provider):
     """Identifier: the policy's ARN."""
 
     type_name = "AWS::ApplicationAutoScaling::ScalingPolicy"
+    kept_only = "Nothing scales here, and the alarms that AWS makes for target tracking are not made."
     properties: ClassVar = {
         "PolicyName": Property(create_only=True, required=True),
         "PolicyType": Property(required=True),

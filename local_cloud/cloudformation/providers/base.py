@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import secrets
-import string
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -16,10 +13,13 @@ from botocore.exceptions import ClientError
 
 from local_cloud.clients import Clients
 from local_cloud.cloudformation.evaluation import StackIdentity
+from local_cloud.cloudformation.names import generated_name
 from local_cloud.cloudformation.shapes import shape_named, to_api, unknown_members
 from local_cloud.places import Place
 
 Members = Mapping[str, "Members | None"]
+
+NOT_ENFORCED = "It is kept and read back; no permission is checked but a bucket policy's."
 
 
 class ProviderError(Exception):
@@ -36,6 +36,9 @@ class Property:
 
     `shape` names the botocore shape its value follows (see shapes.py), `members` spells its structure out
     where CloudFormation's differs from the API's. Without either the value is passed on as it is.
+
+    `why` is a sentence for people: why nothing comes of the property, which must be said where `effect` is
+    False, or how far its effect goes. `inner` says the same of members, by their paths below the property.
     """
 
     shape: str | None = None
@@ -43,6 +46,8 @@ class Property:
     create_only: bool = False
     effect: bool = True
     required: bool = False
+    why: str = ""
+    inner: Mapping[str, str] = field(default_factory=dict)
 
     def problems(self, value: Any, path: str) -> Iterator[str]:
         """Yield the path of every member of `value` that this property does not have."""
@@ -76,6 +81,8 @@ class ResourceRequest:
     clients: Clients
     specification: Mapping[str, Property]
     cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
+    token: str | None = None
+    """What makes the names of this attempt its own, so that it makes up the same ones when it is repeated."""
 
     def client(self, service: str) -> Any:
         """Return a boto3 client of this resource's account and region."""
@@ -105,17 +112,9 @@ class ResourceRequest:
         given = self.properties.get(prop)
         if given is not None:
             return str(given)
-        return generated_name(self.stack.name, self.logical_id, max_length=max_length, lower=lower)
-
-
-def generated_name(stack: str, logical_id: str, *, max_length: int, lower: bool = False) -> str:
-    """Return `stack-logical id-random letters`, cut to the length that the service allows."""
-    suffix = "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(12))
-    room = max_length - len(suffix) - 2
-    stack_part = stack[: max(room - len(logical_id), room // 2)]
-    name = f"{stack_part}-{logical_id[: room - len(stack_part)]}-{suffix}"
-    name = re.sub(r"[^A-Za-z0-9-]", "", name)
-    return name.lower() if lower else name
+        return generated_name(
+            self.stack.name, self.logical_id, max_length=max_length, token=self.token, lower=lower
+        )
 
 
 class Provider(ABC):
@@ -132,6 +131,8 @@ class Provider(ABC):
     """The property by which the template names the resource: two of one name cannot exist side by side."""
     attribute_names: ClassVar[frozenset[str]] = frozenset()
     """What `Fn::GetAtt` answers."""
+    kept_only: ClassVar[str] = ""
+    """Why resources of this type do nothing, if they are only kept and can be read back."""
     volatile_attributes: ClassVar[frozenset[str]] = frozenset()
     """Attributes that an update in place may change."""
 

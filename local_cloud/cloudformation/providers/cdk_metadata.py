@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from local_cloud.cloudformation.providers.base import Property, Provider, ResourceRequest, generated_name
+from local_cloud.cloudformation.names import generated_name
+from local_cloud.cloudformation.providers.base import Property, Provider, ResourceRequest
 
 
 class CdkMetadata(Provider):
     """Identifier: a generated name. Makes nothing."""
 
     type_name = "AWS::CDK::Metadata"
-    properties: ClassVar = {"Analytics": Property(effect=False)}
+    properties: ClassVar = {
+        "Analytics": Property(effect=False, why="It tells AWS which constructs are used; nobody here asks.")
+    }
 
     def create(self, request: ResourceRequest) -> str:
         """Return a name; there is nothing to make."""

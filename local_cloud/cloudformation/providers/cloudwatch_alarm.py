@@ -30,6 +30,14 @@ _SETTINGS = (
     "Unit",
 )
 
+ACTIONS = ("AlarmActions", "InsufficientDataActions", "OKActions")
+SNS_ALONE = "Topics of SNS are told; any other action is written into the alarm's history as failed."
+_METRICS = {
+    "AccountId": "Refused: alarms look at their own account.",
+    "Expression": "Metric math is computed but for SEARCH, SORT, times, bands and quotas, which are refused.",
+    "Period": "An expression has the period of its metrics, which must all have the same.",
+}
+
 
 class Alarm(Provider):
     """Identifier: the alarm's name."""
@@ -38,7 +46,14 @@ class Alarm(Provider):
     name_property = "AlarmName"
     properties: ClassVar = {
         "AlarmName": Property(create_only=True),
-        **{name: Property(shape=f"cloudwatch:PutMetricAlarm.{name}") for name in _SETTINGS},
+        **{
+            name: Property(
+                shape=f"cloudwatch:PutMetricAlarm.{name}",
+                why=SNS_ALONE if name in ACTIONS else "",
+                inner=_METRICS if name == "Metrics" else {},
+            )
+            for name in _SETTINGS
+        },
     }
     attribute_names = frozenset({"Arn"})
 

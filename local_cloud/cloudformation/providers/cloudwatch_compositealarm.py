@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from local_cloud.cloudformation.providers.base import Property, ResourceRequest
-from local_cloud.cloudformation.providers.cloudwatch_alarm import Alarm
+from local_cloud.cloudformation.providers.cloudwatch_alarm import ACTIONS, SNS_ALONE, Alarm
 
 _SETTINGS = (
     "ActionsEnabled",
@@ -17,18 +17,24 @@ _SETTINGS = (
     "Tags",
 )
 
+_NO_SUPPRESSION = "Not kept: no alarm holds another one's actions back, so topics hear of more than on AWS."
+
 
 class CompositeAlarm(Alarm):
     """Named, deleted and asked for its ARN as every alarm is; only what it watches differs."""
 
     type_name = "AWS::CloudWatch::CompositeAlarm"
     properties: ClassVar = {
-        "ActionsSuppressor": Property(effect=False),
-        "ActionsSuppressorExtensionPeriod": Property(effect=False),
-        "ActionsSuppressorWaitPeriod": Property(effect=False),
+        "ActionsSuppressor": Property(effect=False, why=_NO_SUPPRESSION),
+        "ActionsSuppressorExtensionPeriod": Property(effect=False, why=_NO_SUPPRESSION),
+        "ActionsSuppressorWaitPeriod": Property(effect=False, why=_NO_SUPPRESSION),
         "AlarmName": Property(create_only=True),
         **{
-            name: Property(shape=f"cloudwatch:PutCompositeAlarm.{name}", required=name == "AlarmRule")
+            name: Property(
+                shape=f"cloudwatch:PutCompositeAlarm.{name}",
+                required=name == "AlarmRule",
+                why=SNS_ALONE if name in ACTIONS else "",
+            )
             for name in _SETTINGS
         },
     }

@@ -14,9 +14,11 @@ class Dashboard(Provider):
     type_name = "AWS::CloudWatch::Dashboard"
     name_property = "DashboardName"
     properties: ClassVar = {
-        "DashboardBody": Property(required=True),
+        "DashboardBody": Property(
+            required=True, why="It is kept and read back; there is no console that shows it."
+        ),
         "DashboardName": Property(create_only=True),
-        "Tags": Property(effect=False),
+        "Tags": Property(effect=False, why="They are not kept: nothing here asks for them."),
     }
 
     def create(self, request: ResourceRequest) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from local_cloud.cloudformation.providers.base import Property, ResourceRequest
 
 TAGS = Property(shape="ec2:TagList")
+NO_NETWORK = "There is no network behind it; a model reaches none, whatever its endpoint's."
 
 
 def put_tags(request: ResourceRequest, physical_id: str) -> None:

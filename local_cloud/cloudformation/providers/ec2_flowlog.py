@@ -28,6 +28,7 @@ class FlowLog(Provider):
     """Identifier: the flow log's id. Nothing but its tags can change."""
 
     type_name = "AWS::EC2::FlowLog"
+    kept_only = "There is no network whose traffic could be logged."
     properties: ClassVar = {
         "ResourceId": Property(create_only=True, required=True),
         "ResourceType": Property(create_only=True, required=True),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from local_cloud.cloudformation.providers.base import Property, Provider, ResourceRequest, ignoring
-from local_cloud.cloudformation.providers.ec2_common import TAGS, drop_tags, put_tags
+from local_cloud.cloudformation.providers.ec2_common import NO_NETWORK, TAGS, drop_tags, put_tags
 
 
 class RouteTable(Provider):
     """Identifier: the table's id."""
 
     type_name = "AWS::EC2::RouteTable"
+    kept_only = NO_NETWORK
     properties: ClassVar = {"Tags": TAGS, "VpcId": Property(create_only=True, required=True)}
     attribute_names = frozenset({"RouteTableId"})
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from local_cloud.cloudformation.providers.base import Property, Provider, ResourceRequest, ignoring
-from local_cloud.cloudformation.providers.ec2_common import TAGS, drop_tags, put_tags
+from local_cloud.cloudformation.providers.ec2_common import NO_NETWORK, TAGS, drop_tags, put_tags
 from local_cloud.cloudformation.providers.ec2_rules import (
     EGRESS_MEMBERS,
     EVERYTHING_OUT,
@@ -21,6 +21,7 @@ class SecurityGroup(Provider):
     """Identifier: the group's id."""
 
     type_name = "AWS::EC2::SecurityGroup"
+    kept_only = NO_NETWORK
     name_property = "GroupName"
     properties: ClassVar = {
         "GroupDescription": Property(create_only=True, required=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from local_cloud.cloudformation.providers.base import Property
+from local_cloud.cloudformation.providers.ec2_common import NO_NETWORK
 from local_cloud.cloudformation.providers.ec2_securitygroupingress import SecurityGroupIngress
 
 
@@ -12,6 +13,7 @@ class SecurityGroupEgress(SecurityGroupIngress):
     """A rule for the other direction."""
 
     type_name = "AWS::EC2::SecurityGroupEgress"
+    kept_only = NO_NETWORK
     direction: ClassVar = "egress"
     properties: ClassVar = {
         "CidrIp": Property(create_only=True),

@@ -11,6 +11,7 @@ from local_cloud.cloudformation.providers.base import (
     ignoring,
     refuse_change,
 )
+from local_cloud.cloudformation.providers.ec2_common import NO_NETWORK
 from local_cloud.cloudformation.providers.ec2_rules import permission
 
 _GONE = ("InvalidGroup.NotFound", "InvalidPermission.NotFound", "InvalidSecurityGroupRuleId.NotFound")
@@ -20,6 +21,7 @@ class SecurityGroupIngress(Provider):
     """Identifier: the rule's id. A rule that stands does not change."""
 
     type_name = "AWS::EC2::SecurityGroupIngress"
+    kept_only = NO_NETWORK
     direction: ClassVar = "ingress"
     properties: ClassVar = {
         "CidrIp": Property(create_only=True),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from local_cloud.cloudformation.providers.base import Property, Provider, ResourceRequest, ignoring
+from local_cloud.cloudformation.providers.ec2_common import NO_NETWORK
 
 
 class SubnetRouteTableAssociation(Provider):
     """Identifier: the association's id."""
 
     type_name = "AWS::EC2::SubnetRouteTableAssociation"
+    kept_only = NO_NETWORK
     properties: ClassVar = {
         "RouteTableId": Property(create_only=True, required=True),
         "SubnetId": Property(create_only=True, required=True),

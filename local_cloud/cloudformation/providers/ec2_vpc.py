@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from local_cloud.cloudformation.providers.base import Property, Provider, ResourceRequest, ignoring
-from local_cloud.cloudformation.providers.ec2_common import TAGS, drop_tags, put_tags
+from local_cloud.cloudformation.providers.ec2_common import NO_NETWORK, TAGS, drop_tags, put_tags
 
 # What a VPC has if the template does not say.
 _DNS = {"EnableDnsSupport": True, "EnableDnsHostnames": False}
@@ -15,6 +15,7 @@ class Vpc(Provider):
     """Identifier: the VPC's id."""
 
     type_name = "AWS::EC2::VPC"
+    kept_only = NO_NETWORK
     properties: ClassVar = {
         "CidrBlock": Property(create_only=True),
         "EnableDnsHostnames": Property(),

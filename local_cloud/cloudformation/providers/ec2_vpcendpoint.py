@@ -12,7 +12,13 @@ from local_cloud.cloudformation.providers.base import (
     ignoring,
     refuse_change,
 )
-from local_cloud.cloudformation.providers.ec2_common import TAGS, added_and_removed, drop_tags, put_tags
+from local_cloud.cloudformation.providers.ec2_common import (
+    NO_NETWORK,
+    TAGS,
+    added_and_removed,
+    drop_tags,
+    put_tags,
+)
 
 # The policy of an endpoint whose template has none.
 _EVERYTHING = {
@@ -25,6 +31,7 @@ class VpcEndpoint(Provider):
     """Identifier: the endpoint's id."""
 
     type_name = "AWS::EC2::VPCEndpoint"
+    kept_only = NO_NETWORK
     properties: ClassVar = {
         "PolicyDocument": Property(),
         "PrivateDnsEnabled": Property(shape="ec2:CreateVpcEndpoint.PrivateDnsEnabled"),

@@ -5,7 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
-from local_cloud.cloudformation.providers.base import Property, Provider, ResourceRequest, ignoring, removed
+from local_cloud.cloudformation.providers.base import (
+    NOT_ENFORCED,
+    Property,
+    Provider,
+    ResourceRequest,
+    ignoring,
+    removed,
+)
 
 
 class Repository(Provider):
@@ -15,12 +22,25 @@ class Repository(Provider):
     name_property = "RepositoryName"
     properties: ClassVar = {
         "EmptyOnDelete": Property(),
-        "EncryptionConfiguration": Property(shape="ecr:EncryptionConfiguration", create_only=True),
-        "ImageScanningConfiguration": Property(shape="ecr:ImageScanningConfiguration"),
+        "EncryptionConfiguration": Property(
+            shape="ecr:EncryptionConfiguration",
+            create_only=True,
+            effect=False,
+            why="It is kept and read back; nothing is encrypted.",
+        ),
+        "ImageScanningConfiguration": Property(
+            shape="ecr:ImageScanningConfiguration",
+            effect=False,
+            why="It is kept and read back; no image is scanned.",
+        ),
         "ImageTagMutability": Property(),
-        "LifecyclePolicy": Property(members={"LifecyclePolicyText": None}),
+        "LifecyclePolicy": Property(
+            members={"LifecyclePolicyText": None},
+            effect=False,
+            why="It is kept and read back; no image is ever removed by it.",
+        ),
         "RepositoryName": Property(create_only=True),
-        "RepositoryPolicyText": Property(),
+        "RepositoryPolicyText": Property(effect=False, why=NOT_ENFORCED),
         "Tags": Property(shape="ecr:TagList"),
     }
     attribute_names = frozenset({"Arn", "RepositoryUri"})

@@ -6,12 +6,32 @@ import json
 from typing import Any, ClassVar
 
 from local_cloud.cloudformation.providers.base import (
+    NOT_ENFORCED,
     Property,
     Provider,
     ProviderError,
     ResourceRequest,
     ignoring,
 )
+
+_HEARD = "Only endpoints of this cloud, and whoever calls PutEvents, send events."
+_DELIVERED = "Events reach SNS topics, SQS queues, log groups and buses; a target of another kind is refused."
+_KIND = "It is for targets of a kind that is refused."
+_TARGETS = {
+    "AppSyncParameters": _KIND,
+    "BatchParameters": _KIND,
+    "DeadLetterConfig": "It is kept and read back; what cannot be delivered is lost.",
+    "EcsParameters": _KIND,
+    "HttpParameters": _KIND,
+    "Input": "Topics get it; for other targets it is refused.",
+    "InputPath": "Topics get it; for other targets it is refused.",
+    "KinesisParameters": _KIND,
+    "RedshiftDataParameters": _KIND,
+    "RetryPolicy": "It is kept and read back; an event is sent once.",
+    "RoleArn": NOT_ENFORCED,
+    "RunCommandParameters": _KIND,
+    "SageMakerPipelineParameters": _KIND,
+}
 
 
 class Rule(Provider):
@@ -21,13 +41,15 @@ class Rule(Provider):
     name_property = "Name"
     properties: ClassVar = {
         "Description": Property(),
-        "EventPattern": Property(),
+        "EventPattern": Property(why=_HEARD),
         "Name": Property(create_only=True),
-        "RoleArn": Property(),
-        "ScheduleExpression": Property(),
+        "RoleArn": Property(effect=False, why=NOT_ENFORCED),
+        "ScheduleExpression": Property(
+            effect=False, why="It is kept and read back; no rule runs by the clock."
+        ),
         "State": Property(),
         "Tags": Property(shape="events:TagList"),
-        "Targets": Property(shape="events:TargetList"),
+        "Targets": Property(shape="events:TargetList", why=_DELIVERED, inner=_TARGETS),
     }
     attribute_names = frozenset({"Arn"})
 

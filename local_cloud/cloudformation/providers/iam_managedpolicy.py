@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 from typing import ClassVar
 
-from local_cloud.cloudformation.providers.base import Property, Provider, ResourceRequest, ignoring
+from local_cloud.cloudformation.providers.base import (
+    NOT_ENFORCED,
+    Property,
+    Provider,
+    ResourceRequest,
+    ignoring,
+)
 
 _HOLDERS = {"Roles": "Role", "Users": "User", "Groups": "Group"}
 
@@ -14,6 +20,7 @@ class ManagedPolicy(Provider):
     """Identifier: the policy's ARN."""
 
     type_name = "AWS::IAM::ManagedPolicy"
+    kept_only = NOT_ENFORCED
     name_property = "ManagedPolicyName"
     properties: ClassVar = {
         "Description": Property(create_only=True),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import ClassVar
 
+from local_cloud.cloudformation.names import generated_name
 from local_cloud.cloudformation.providers.base import (
+    NOT_ENFORCED,
     Property,
     Provider,
     ResourceRequest,
-    generated_name,
     ignoring,
 )
 
@@ -20,6 +21,7 @@ class Policy(Provider):
     """Identifier: a generated name; the policy itself is known by its name on each holder."""
 
     type_name = "AWS::IAM::Policy"
+    kept_only = NOT_ENFORCED
     properties: ClassVar = {
         "Groups": Property(),
         "PolicyDocument": Property(required=True),

@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
-from local_cloud.cloudformation.providers.base import Property, Provider, ResourceRequest, ignoring
+from local_cloud.cloudformation.providers.base import (
+    NOT_ENFORCED,
+    Property,
+    Provider,
+    ResourceRequest,
+    ignoring,
+)
 
 
 class Role(Provider):
     """Identifier: the role's name. Deleting takes off every policy first, as CloudFormation does."""
 
     type_name = "AWS::IAM::Role"
+    kept_only = NOT_ENFORCED
     name_property = "RoleName"
     properties: ClassVar = {
         "AssumeRolePolicyDocument": Property(required=True),

@@ -6,6 +6,7 @@ import json
 from typing import Any, ClassVar
 
 from local_cloud.cloudformation.providers.base import (
+    NOT_ENFORCED,
     Property,
     Provider,
     ResourceRequest,
@@ -19,16 +20,22 @@ class Key(Provider):
 
     type_name = "AWS::KMS::Key"
     properties: ClassVar = {
-        "BypassPolicyLockoutSafetyCheck": Property(effect=False),
+        "BypassPolicyLockoutSafetyCheck": Property(
+            effect=False, why="No policy locks anybody out: none is enforced."
+        ),
         "Description": Property(),
-        "EnableKeyRotation": Property(),
+        "EnableKeyRotation": Property(effect=False, why="It is kept and read back; no key is rotated."),
         "Enabled": Property(),
-        "KeyPolicy": Property(),
-        "KeySpec": Property(),
+        "KeyPolicy": Property(effect=False, why=NOT_ENFORCED),
+        "KeySpec": Property(
+            why="Encrypt, Sign and the like work; what other services keep is not encrypted."
+        ),
         "KeyUsage": Property(),
         "MultiRegion": Property(),
-        "PendingWindowInDays": Property(),
-        "RotationPeriodInDays": Property(),
+        "PendingWindowInDays": Property(
+            effect=False, why="It is kept and read back; the key waits for good."
+        ),
+        "RotationPeriodInDays": Property(effect=False, why="Not kept: no key is rotated."),
         "Tags": Property(members={"Key": None, "Value": None}),
     }
     attribute_names = frozenset({"Arn", "KeyId"})

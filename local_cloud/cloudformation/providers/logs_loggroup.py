@@ -20,10 +20,14 @@ class LogGroup(Provider):
     type_name = "AWS::Logs::LogGroup"
     name_property = "LogGroupName"
     properties: ClassVar = {
-        "KmsKeyId": Property(),
-        "LogGroupClass": Property(),
+        "KmsKeyId": Property(effect=False, why="It is kept and read back; nothing is encrypted."),
+        "LogGroupClass": Property(effect=False, why="Not kept: every group is of the STANDARD class."),
         "LogGroupName": Property(create_only=True),
-        "RetentionInDays": Property(shape="logs:PutRetentionPolicy.retentionInDays"),
+        "RetentionInDays": Property(
+            shape="logs:PutRetentionPolicy.retentionInDays",
+            effect=False,
+            why="It is kept and read back; lines stay for as long as their group.",
+        ),
         "Tags": Property(members={"Key": None, "Value": None}),
     }
     attribute_names = frozenset({"Arn"})

@@ -24,9 +24,18 @@ class MetricFilter(Provider):
     name_property = "FilterName"
     properties: ClassVar = {
         "FilterName": Property(create_only=True),
-        "FilterPattern": Property(required=True),
+        "FilterPattern": Property(
+            required=True, why="Patterns for plain text count; those for JSON and columns are refused."
+        ),
         "LogGroupName": Property(create_only=True, required=True),
-        "MetricTransformations": Property(members=_TRANSFORMATION, required=True),
+        "MetricTransformations": Property(
+            members=_TRANSFORMATION,
+            required=True,
+            inner={
+                "Dimensions": "Refused: they name fields of JSON or columns.",
+                "MetricValue": "A number; values that stand in the lines are refused.",
+            },
+        ),
     }
 
     def create(self, request: ResourceRequest) -> str:

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from local_cloud.cloudformation.providers.base import Property, Provider, ResourceRequest, ignoring, removed
-from local_cloud.cloudformation.providers.s3_lifecycle import LIFECYCLE_MEMBERS, lifecycle_rules
+from local_cloud.cloudformation.providers.s3_lifecycle import (
+    LIFECYCLE_MEMBERS,
+    NOT_EVEN_KEPT,
+    lifecycle_rules,
+)
 
 _ENCRYPTION = {
     "ServerSideEncryptionConfiguration": {
@@ -32,12 +36,27 @@ class Bucket(Provider):
     name_property = "BucketName"
     properties: ClassVar = {
         "BucketName": Property(create_only=True),
-        "AccessControl": Property(),
-        "BucketEncryption": Property(members=_ENCRYPTION),
-        "LifecycleConfiguration": Property(members=LIFECYCLE_MEMBERS),
+        "AccessControl": Property(why="Kept and read back; only anonymous callers are held to it."),
+        "BucketEncryption": Property(
+            members=_ENCRYPTION, why="Objects are said to be encrypted as it asks; none is."
+        ),
+        "LifecycleConfiguration": Property(
+            members=LIFECYCLE_MEMBERS,
+            effect=False,
+            why="It is kept and read back; objects neither expire nor move to another class.",
+            inner=NOT_EVEN_KEPT,
+        ),
         "LoggingConfiguration": Property(members={"DestinationBucketName": None, "LogFilePrefix": None}),
-        "OwnershipControls": Property(shape="s3:OwnershipControls"),
-        "PublicAccessBlockConfiguration": Property(shape="s3:PublicAccessBlockConfiguration"),
+        "OwnershipControls": Property(
+            shape="s3:OwnershipControls",
+            effect=False,
+            why="Kept and read back; access lists go on to be taken.",
+        ),
+        "PublicAccessBlockConfiguration": Property(
+            shape="s3:PublicAccessBlockConfiguration",
+            effect=False,
+            why="It is kept and read back; public access lists and policies are taken all the same.",
+        ),
         "Tags": Property(shape="s3:TagSet"),
         "VersioningConfiguration": Property(members={"Status": None}),
     }

@@ -14,7 +14,11 @@ class BucketPolicy(Provider):
     type_name = "AWS::S3::BucketPolicy"
     properties: ClassVar = {
         "Bucket": Property(create_only=True, required=True),
-        "PolicyDocument": Property(required=True),
+        "PolicyDocument": Property(
+            required=True,
+            why="It is held against the caller's account and the encryption that a request names; "
+            "conditions of other kinds are refused.",
+        ),
     }
 
     def create(self, request: ResourceRequest) -> str:

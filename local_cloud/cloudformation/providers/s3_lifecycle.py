@@ -26,6 +26,15 @@ _RULE_MEMBERS = {
     "Transitions": {"StorageClass": None, "TransitionInDays": None, "TransitionDate": None},
 }
 LIFECYCLE_MEMBERS = {"Rules": _RULE_MEMBERS}
+NOT_EVEN_KEPT = dict.fromkeys(
+    (
+        "Rules.NoncurrentVersionExpiration.NewerNoncurrentVersions",
+        "Rules.NoncurrentVersionTransitions.NewerNoncurrentVersions",
+        "Rules.ObjectSizeGreaterThan",
+        "Rules.ObjectSizeLessThan",
+    ),
+    "Not even kept: it is missing when the rules are read back.",
+)
 
 
 def lifecycle_rules(configuration: Mapping[str, Any]) -> list[dict[str, Any]]:

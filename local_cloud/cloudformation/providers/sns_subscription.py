@@ -15,13 +15,20 @@ class Subscription(Provider):
 
     type_name = "AWS::SNS::Subscription"
     properties: ClassVar = {
-        "DeliveryPolicy": Property(),
+        "DeliveryPolicy": Property(effect=False, why="It is kept and read back; a message is sent once."),
         "Endpoint": Property(create_only=True),
         "FilterPolicy": Property(),
         "FilterPolicyScope": Property(),
-        "Protocol": Property(create_only=True, required=True),
+        "Protocol": Property(
+            create_only=True,
+            required=True,
+            why="Messages reach queues (sqs) and web servers (http, https) that this machine reaches; mail "
+            "and text messages are not sent.",
+        ),
         "RawMessageDelivery": Property(),
-        "RedrivePolicy": Property(),
+        "RedrivePolicy": Property(
+            effect=False, why="It is kept and read back; what cannot be delivered is lost."
+        ),
         "TopicArn": Property(create_only=True, required=True),
     }
     attribute_names = frozenset({"Arn"})

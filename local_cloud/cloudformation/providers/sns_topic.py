@@ -15,12 +15,14 @@ class Topic(Provider):
     type_name = "AWS::SNS::Topic"
     name_property = "TopicName"
     properties: ClassVar = {
-        "DisplayName": Property(),
-        "KmsMasterKeyId": Property(),
-        "SignatureVersion": Property(),
+        "DisplayName": Property(
+            effect=False, why="It is kept and read back; no mail is sent that would show it."
+        ),
+        "KmsMasterKeyId": Property(effect=False, why="It is kept and read back; nothing is encrypted."),
+        "SignatureVersion": Property(effect=False, why="Not kept: messages are signed in one way."),
         "Tags": Property(shape="sns:TagList"),
         "TopicName": Property(create_only=True),
-        "TracingConfig": Property(),
+        "TracingConfig": Property(effect=False, why="Not kept: there is no X-Ray."),
     }
     attribute_names = frozenset({"TopicArn", "TopicName"})
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import ClassVar
 
+from local_cloud.cloudformation.names import generated_name
 from local_cloud.cloudformation.providers.base import (
+    NOT_ENFORCED,
     Property,
     Provider,
     ResourceRequest,
-    generated_name,
     ignoring,
 )
 
@@ -29,7 +30,10 @@ class TopicPolicy(Provider):
     """Identifier: a generated name. Deleting gives the topics the policy back that every new topic has."""
 
     type_name = "AWS::SNS::TopicPolicy"
-    properties: ClassVar = {"PolicyDocument": Property(required=True), "Topics": Property(required=True)}
+    properties: ClassVar = {
+        "PolicyDocument": Property(required=True, effect=False, why=NOT_ENFORCED),
+        "Topics": Property(required=True),
+    }
     attribute_names = frozenset({"Id"})
 
     def create(self, request: ResourceRequest) -> str:

@@ -13,12 +13,16 @@ class Parameter(Provider):
     type_name = "AWS::SSM::Parameter"
     name_property = "Name"
     properties: ClassVar = {
-        "AllowedPattern": Property(),
-        "DataType": Property(),
+        "AllowedPattern": Property(
+            effect=False, why="It is kept and read back; values are not held against it."
+        ),
+        "DataType": Property(
+            effect=False, why="It is kept and read back; nobody checks that an image exists."
+        ),
         "Description": Property(),
         "Name": Property(create_only=True),
         "Tags": Property(),
-        "Tier": Property(),
+        "Tier": Property(effect=False, why="It is kept and read back; every parameter has the same limits."),
         "Type": Property(required=True),
         "Value": Property(required=True),
     }

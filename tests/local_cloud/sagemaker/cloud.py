@@ -162,17 +162,17 @@ FAST = Pace(minute_s=0.002)
 ROOMY = Machine(cores=64, instance_bytes=1)
 
 
-def run_cloud(make_app, folder, *, machine=ROOMY):
+def run_cloud(make_app, folder, *, machine=ROOMY, pace=FAST):
     """Serve until the generator is closed; `make_app` gets what a SageMaker finds around it."""
     front_door = FrontDoor()
     http = make_server("127.0.0.1", 0, front_door, threaded=True, request_handler=_Handler)
     http.daemon_threads = True
     url = f"http://127.0.0.1:{http.port}"
     clients = Clients(endpoint_url=url)
-    metrics = Metrics(clients=clients)
+    metrics = Metrics()
     front_door.app = make_app(
         Surroundings(
-            folder=folder, region=REGION, clients=clients, metrics=metrics, pace=FAST, machine=machine
+            folder=folder, region=REGION, clients=clients, metrics=metrics, pace=pace, machine=machine
         )
     )
     thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
@@ -181,7 +181,6 @@ def run_cloud(make_app, folder, *, machine=ROOMY):
         yield Cloud(url=url, app=front_door.app)
     finally:
         front_door.app.close()
-        metrics.close()
         http.shutdown()
         thread.join()
         http.server_close()
@@ -235,8 +234,16 @@ class StrictFakeTriton:
         self._ready = True
 
     @property
+    def ready(self):
+        return self._ready
+
+    @property
     def pid(self):
         return os.getpid()
+
+    def die(self):
+        """End as after kill -9: nobody is told."""
+        self._died.set()
 
     def request(self, method, path, *, body, headers, timeout_s):
         if (method, path) == ("GET", "/ping"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.local_cloud.sagemaker.cloud import tarball
@@ -12,6 +13,7 @@ from triton_runtime import TritonFailedError, TritonResponse, TritonTimeoutError
 
 SEEN_ROOT = Path("/opt/ml/models")
 TARGET = "X-Amzn-SageMaker-Target-Model"
+FULL = "CUDA out of memory"
 
 
 def archive(behaviour: str) -> bytes:
@@ -22,7 +24,10 @@ def archive(behaviour: str) -> bytes:
 class MultiModelTriton:
     """Loads, asks and unloads models by Triton's rules, and refuses what breaks or hangs a real one.
 
-    A load waits for `may_load`; a request whose body is `hold` for `released`.
+    A load waits for `may_load`; a request whose body is `hold` for `released`; one whose body is `greedy`
+    lacks memory as long as another model is loaded; a `late` one runs until `end_late_request`. Loads end in
+    vain while more than `capacity` models are loaded or on their way in; each weighs `weight`. What a real
+    one would break of is kept in `broken`, as who has asked may not hear of it.
     """
 
     model_root = SEEN_ROOT
@@ -36,6 +41,12 @@ class MultiModelTriton:
         self.loaded: dict[str, tuple[str, str]] = {}
         self.loads: list[str] = []
         self.unloads: list[str] = []
+        self.broken: list[str] = []
+        self.capacity = 1000
+        self.weight = 0
+        self.most_loaded = 0
+        self.refuses_to_unload = False
+        self.while_unloading = lambda: None
         self.may_load = threading.Event()
         self.may_load.set()
         self.loading = threading.Event()
@@ -44,7 +55,8 @@ class MultiModelTriton:
         self._running = threading.Event()
         self._running.set()
         self._asked = dict[str, int]()
-        self._lock = threading.Lock()
+        self._on_their_way = set[str]()
+        self._lock = threading.RLock()
 
     @property
     def pid(self):
@@ -62,7 +74,17 @@ class MultiModelTriton:
         self._running.clear()
         self.may_load.set()
 
+    def memory_held(self):
+        return self.weight * len(self.loaded)
+
     def request(self, method, path, *, body, headers, timeout_s):
+        try:
+            return self._answer(method, path, body, headers, timeout_s)
+        except AssertionError as fault:
+            self.broken.append(str(fault))
+            raise
+
+    def _answer(self, method, path, body, headers, timeout_s):
         if (method, path) == ("GET", "/ping"):
             return answer(200, "")
         assert self.running, "a request reached a server that was stopped"
@@ -72,11 +94,12 @@ class MultiModelTriton:
             return self._load(json.loads(body), target)
         name = path.split("/")[2]
         assert path.startswith("/models/")
-        if name not in self.loaded:
-            return answer(404, "no such model")
-        assert self.loaded[name][0] == target, "another model's header answers from that other model"
-        if method == "DELETE":
-            return self._unload(name, target)
+        with self._lock:
+            if name not in self.loaded:
+                return answer(404, "no such model")
+            assert self.loaded[name][0] == target, "another model's header answers from that other model"
+            if method == "DELETE":
+                return self._unload(name, target)
         assert (method, path) == ("POST", f"/models/{name}/invoke")
         return self._ask(name, body, headers)
 
@@ -84,36 +107,70 @@ class MultiModelTriton:
         name, url = order["model_name"], order["url"]
         assert url == f"{SEEN_ROOT}/{name}/model"
         folder = self.order.model_root / name / "model"
-        self.loads.append(target)
-        self.loading.set()
-        assert self.may_load.wait(30)
-        if name in self.loaded:
-            return answer(409, "already loaded")
-        verb, _, words = (folder / "model/behaviour").read_text().partition(" ")
-        if verb == "hang":
-            raise TritonTimeoutError("no answer")
-        if verb == "die":
-            self._running.clear()
-            raise TritonFailedError("tritonserver has ended with exit status 139")
-        if verb == "refuse":
-            status, _, said = words.partition(" ")
-            return answer(int(status), said)
-        self.loaded[name] = (target, words)
-        return answer(200, "")
+        with self._lock:
+            self.loads.append(target)
+            if name in self.loaded:
+                return answer(409, "already loaded")
+            assert target not in self._on_their_way, "a model is loaded twice at once"
+        with self._way_in(target):
+            self.loading.set()
+            assert self.may_load.wait(30)
+            verb, _, words = (folder / "model/behaviour").read_text().partition(" ")
+            if len(self.loaded) + len(self._on_their_way) > self.capacity:
+                return answer(507, FULL)
+            if verb == "hang":
+                self.loaded[name] = (target, words)
+                raise TritonTimeoutError("no answer")
+            if verb == "die":
+                self._running.clear()
+                raise TritonFailedError("tritonserver has ended with exit status 139")
+            if verb == "refuse":
+                status, _, said = words.partition(" ")
+                return answer(int(status), said)
+            with self._lock:
+                self.loaded[name] = (target, words)
+            return answer(200, "")
+
+    @contextmanager
+    def _way_in(self, target):
+        with self._lock:
+            self._on_their_way.add(target)
+            self.most_loaded = max(self.most_loaded, len(self.loaded) + len(self._on_their_way))
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._on_their_way.discard(target)
 
     def _ask(self, name, body, headers):
         with self._lock:
+            assert name in self.loaded, "a model was unloaded while a request was on its way to it"
             self._asked[name] = self._asked.get(name, 0) + 1
+            words, others = self.loaded[name][1], len(self.loaded) - 1
         if body == b"hold":
             self.holding.set()
             assert self.released.wait(30)
+        if body == b"late":
+            self.late = name  # its answer would come when nobody waits for it
+            raise TritonTimeoutError("no answer")
         with self._lock:
             self._asked[name] -= 1
-        return answer(200, self.loaded[name][1], headers)
+        if body == b"greedy" and others:
+            return answer(507, FULL)
+        return answer(200, words, headers)
+
+    def end_late_request(self):
+        with self._lock:
+            self._asked[self.late] -= 1
 
     def _unload(self, name, target):
         assert not self._asked.get(name), "unloading a model under a running request deadlocks a Triton"
-        assert (self.order.model_root / name).is_dir(), "a folder that has gone crashes a Triton"
+        for loaded in self.loaded:
+            folder = self.order.model_root / loaded / "model"
+            assert (folder / "model/behaviour").is_file(), "a folder that has gone crashes a Triton"
+        self.while_unloading()
+        if self.refuses_to_unload:
+            return answer(400, "not now")
         del self.loaded[name]
         self.unloads.append(target)
         return answer(200, "")

@@ -1,15 +1,16 @@
 """Multi-model endpoints through boto3, with a strict stand-in for the Triton behind them."""
 
+import gzip
+import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from botocore.exceptions import ClientError
 
 from local_cloud.sagemaker import SageMakerApp
-from local_cloud.sagemaker.faults import ServiceError
-from local_cloud.sagemaker.multi_model import HostedModels, LoadRefusedError, Shelf
-from local_cloud.sagemaker.servers import ServerOrder
 from tests.local_cloud.sagemaker.cloud import IMAGE, ROLE, run_cloud, tree
 from tests.local_cloud.sagemaker.multi_model_triton import MultiModelTriton, archive
 
@@ -18,17 +19,27 @@ SHELF = "endpoints/e/"
 
 @pytest.fixture
 def tritons():
-    return []
+    started = []
+    yield started
+    assert [triton.broken for triton in started] == [[]] * len(started)
 
 
 @pytest.fixture
-def cloud(tmp_path, tritons):
+def loaded_models():
+    """How many models an instance may hold loaded."""
+    return
+
+
+@pytest.fixture
+def cloud(tmp_path, tritons, loaded_models):
     def start(order):
         tritons.append(MultiModelTriton(order))
         return tritons[-1]
 
     def make_app(surroundings):
-        return SageMakerApp(surroundings=surroundings, start_server=start)
+        return SageMakerApp(
+            surroundings=replace(surroundings, loaded_models=loaded_models), start_server=start
+        )
 
     yield from run_cloud(make_app, tmp_path)
 
@@ -54,6 +65,13 @@ def created(cloud, *, name="e", shelf=SHELF, **multi_model_config):
 def asked(cloud, target, body=b"ask"):
     runtime = cloud.runtime
     return runtime.invoke_endpoint(EndpointName="e", Body=body, TargetModel=target)["Body"].read().decode()
+
+
+def claiming(size):
+    """An archive of a file that says to be of this size, and is cut off."""
+    header = tarfile.TarInfo("model/weights")
+    header.size = size
+    return gzip.compress(header.tobuf() + bytes(10_000), mtime=0)
 
 
 def failure(cloud, **fields):
@@ -223,63 +241,78 @@ def test_without_a_cache_a_model_goes_when_its_last_request_has_ended(cloud, tri
     assert triton.loaded == {}
 
 
-@pytest.fixture
-def hosted(cloud, tmp_path):
-    """The models of a server that loads nothing in less than its limit."""
-
-    def make(behaviour, *, limit_s=360.0, keep=True):
-        cloud.upload(f"{SHELF}a.tar.gz", archive(behaviour))
-        root, state = tmp_path / "root", tmp_path / "state"
-        root.mkdir()
-        state.mkdir()
-        variables = {"SAGEMAKER_MULTI_MODEL": "true"}
-        order = ServerOrder(model_root=root, environment=variables, state_dir=state, image=IMAGE)
-        server = MultiModelTriton(order)
-        shelf = Shelf(s3=cloud.client("s3"), url=f"s3://{cloud.bucket}/{SHELF}", folder=root)
-        return server, HostedModels(server=server, shelf=shelf, keep=keep, limit_s=limit_s)
-
-    return make
+@pytest.mark.parametrize("loaded_models", [1])
+def test_an_instance_holds_as_many_models_as_the_cloud_lets_it(endpoint, tritons):
+    assert [asked(endpoint, target) for target in ("a.tar.gz", "b/1/model.tar.gz", "a.tar.gz")] == list("aba")
+    assert tritons[0].unloads == ["a.tar.gz", "b/1/model.tar.gz"]
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_a_model_that_takes_long_goes_on_loading_for_the_requests_that_come_again(hosted, keep):
-    server, models = hosted("answer a", keep=keep)
-    server.may_load.clear()
-    with pytest.raises(ServiceError) as caught, models.in_use("a.tar.gz", timeout_s=0.01):
-        pass
-    assert (caught.value.code, caught.value.status) == ("ModelNotReadyException", 429)
-    server.may_load.set()
-    with models.in_use("a.tar.gz", timeout_s=30) as path:
-        assert path.startswith("/models/")
-    assert server.loads == ["a.tar.gz"]
+def test_a_container_that_lacks_memory_for_a_request_gets_some(endpoint, tritons):
+    assert asked(endpoint, "a.tar.gz") + asked(endpoint, "b/1/model.tar.gz") == "ab"
+    assert asked(endpoint, "a.tar.gz", b"greedy") == "a"
+    assert tritons[0].unloads == ["b/1/model.tar.gz"]
 
 
-def test_a_load_has_a_time_limit(hosted):
-    _, models = hosted("hang", limit_s=5)
-    with (
-        pytest.raises(LoadRefusedError, match=r"was not loaded within 5 s") as caught,
-        models.in_use("a.tar.gz", timeout_s=30),
-    ):
-        pass
-    assert caught.value.status == 0
+def test_a_container_that_lacks_memory_for_nothing_but_a_request_tells_so(endpoint, tritons):
+    assert asked(endpoint, "a.tar.gz") + asked(endpoint, "b/1/model.tar.gz") == "ab"
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(asked, endpoint, "b/1/model.tar.gz", b"hold")
+        assert tritons[0].holding.wait(10)
+        response = failure(endpoint, TargetModel="a.tar.gz", Body=b"greedy")
+        tritons[0].released.set()
+        held.result()
+    assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (507, "CUDA out of memory")
+    assert tritons[0].unloads == []
 
 
-def test_fetching_has_the_same_time_limit(hosted):
-    server, models = hosted("answer a", limit_s=-1)
-    with (
-        pytest.raises(ServiceError, match="was not downloaded and unpacked within"),
-        models.in_use("a.tar.gz", timeout_s=30),
-    ):
-        pass
-    assert server.loads == []
+def test_what_lies_outside_the_prefix_is_out_of_reach(endpoint, tritons):
+    endpoint.upload("endpoints/other/a.tar.gz", archive("answer the other endpoint's"))
+    endpoint.upload("endpoints/e-a.tar.gz", archive("answer a name that begins alike"))
+    for target in ("../other/a.tar.gz", "%2e%2e/other/a.tar.gz", "..", "b/../../other/a.tar.gz"):
+        assert failure(endpoint, TargetModel=target)["Error"]["Code"] == "ValidationError"
+    for target in ("-a.tar.gz", "endpoints/other/a.tar.gz", f"{endpoint.bucket}/{SHELF}a.tar.gz"):
+        error = failure(endpoint, TargetModel=target)["Error"]
+        assert f"key: {SHELF}{target})" in error["Message"]
+    assert tritons[0].loads == []
 
 
-def test_a_server_that_is_about_to_end_fetches_nothing_more(hosted):
-    server, models = hosted("answer a")
-    models.close()
-    with (
-        pytest.raises(ServiceError, match="The endpoint's server is ending"),
-        models.in_use("a.tar.gz", timeout_s=30),
-    ):
-        pass
-    assert server.loads == []
+def test_a_models_volume_has_the_size_that_its_variant_asks_for(endpoint):
+    endpoint.config("small", model="e", VolumeSizeInGB=1)
+    endpoint.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="small")
+    assert endpoint.settled("e")["EndpointConfigName"] == "small"
+    assert asked(endpoint, "a.tar.gz") == "a"
+    endpoint.upload(f"{SHELF}c.tar.gz", claiming(2 << 30))
+    error = failure(endpoint, TargetModel="c.tar.gz")["Error"]
+    assert "does not fit on the instance's volume of 1 GB" in error["Message"]
+
+
+def test_the_metrics_of_a_multi_model_endpoint_are_there_to_read(endpoint):
+    begun = datetime.now(UTC)
+    for target in ("a.tar.gz", "a.tar.gz", "b/1/model.tar.gz"):
+        asked(endpoint, target)
+    deadline = time.monotonic() + 20
+    while not (hits := statistics(endpoint, "AWS/SageMaker", "ModelCacheHit", begun)) or hits[0] < 3:
+        assert time.monotonic() < deadline
+    assert hits == (3, 1)
+    assert statistics(endpoint, "AWS/SageMaker", "ModelLoadingTime", begun)[0] == 2
+    while (statistics(endpoint, "/aws/sagemaker/Endpoints", "LoadedModelCount", begun) or (0, 0))[1] < 2:
+        assert time.monotonic() < deadline
+
+
+def statistics(cloud, namespace, name, since):
+    """How many values a metric has, and their maximum or, of hits, their sum."""
+    variant = [{"Name": "EndpointName", "Value": "e"}, {"Name": "VariantName", "Value": "AllTraffic"}]
+    points = cloud.client("cloudwatch").get_metric_statistics(
+        Namespace=namespace,
+        MetricName=name,
+        Dimensions=variant,
+        StartTime=since,
+        EndTime=since + timedelta(hours=1),
+        Period=3600,
+        Statistics=["SampleCount", "Sum", "Maximum"],
+    )["Datapoints"]
+    return (
+        (points[0]["SampleCount"], points[0]["Sum" if name == "ModelCacheHit" else "Maximum"])
+        if points
+        else None
+    )

@@ -2,19 +2,24 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from botocore.exceptions import ClientError
 
+from catalog.project import find_project
 from endpoint_client import EndpointClient, MultiModelError
-from tests.local_cloud.sagemaker.cloud import IMAGE, ROLE, a_variant, tarball
+from local_cloud.sagemaker import create_app
+from tests.local_cloud.sagemaker.cloud import IMAGE, ROLE, a_variant, run_cloud, tarball
 from tests.local_cloud.sagemaker.test_real_triton import (
     BROKEN,
     CONFIG,
     MODEL,
     logged,
     real_cloud,
+    repository,
     scaling_by,
     supervisors,
 )
@@ -49,22 +54,38 @@ ensemble_scheduling {
 QUIET = {"SAGEMAKER_TRITON_LOG_VERBOSE": "false", "SAGEMAKER_TRITON_PING_MODE": "live"}
 
 
-def chain():
+def chain(first=2, second=3):
     """An ensemble of two models beside it."""
     return tarball(
         {
             "chain/config.pbtxt": ENSEMBLE,
             "chain/1/README": "ensembles need a version folder",
             "double/config.pbtxt": CONFIG,
-            "double/1/model.py": MODEL.replace("FACTOR", "2"),
+            "double/1/model.py": MODEL.replace("FACTOR", str(first)),
             "treble/config.pbtxt": CONFIG,
-            "treble/1/model.py": MODEL.replace("FACTOR", "3"),
+            "treble/1/model.py": MODEL.replace("FACTOR", str(second)),
         }
     )
 
 
 @pytest.fixture
 def endpoint(real_cloud):
+    return with_endpoint(real_cloud)
+
+
+@pytest.fixture
+def endpoint_of_one(tmp_path):
+    """The same in a cloud that lets an instance hold one model."""
+    home = find_project(Path(__file__)).state_dir / "server"
+
+    def make_app(surroundings):
+        return create_app(surroundings=replace(surroundings, loaded_models=1), server_home=home)
+
+    for cloud in run_cloud(make_app, tmp_path / "endpoints"):
+        yield with_endpoint(cloud)
+
+
+def with_endpoint(real_cloud):
     url = real_cloud.upload("endpoints/e/double/d1/model.tar.gz", scaling_by(2))
     real_cloud.upload("endpoints/e/treble/d2/model.tar.gz", scaling_by(3))
     real_cloud.upload("endpoints/e/chain/d3/model.tar.gz", chain())
@@ -133,6 +154,58 @@ def test_without_a_cache_each_request_loads_its_model(endpoint):
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda value: infer(endpoint, "chain/d3/model.tar.gz", value), range(4)))
     assert answers == [0, 6, 12, 18]
+
+
+def test_ensembles_whose_parts_have_the_same_names_take_each_others_place(endpoint_of_one):
+    endpoint_of_one.upload("endpoints/e/other/d4/model.tar.gz", chain(5, 7))
+    endpoint_of_one.upload("endpoints/e/chain/d3/model.tar.gz", chain())
+    asked = ["chain/d3", "other/d4", "chain/d3"]
+    assert [infer(endpoint_of_one, f"{target}/model.tar.gz", 2) for target in asked] == [12, 70, 12]
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(lambda target: infer(endpoint_of_one, f"{target}/model.tar.gz", 3), asked))
+    assert answers == [18, 105, 18]
+
+
+HUNGRY = MODEL.replace(
+    "    def execute",
+    """    def initialize(self, args):
+        self.mark = f"/tmp/{args['model_name'].replace('/', '-')}"  # the server's own, its models share it
+        if others(self.mark):
+            raise MemoryError("out of memory")
+        open(self.mark, "w").close()
+
+    def finalize(self):
+        os.remove(self.mark)
+
+    def execute""",
+).replace(
+    "import time",
+    """import glob
+import os
+import time
+
+
+def others(mark):
+    return [other for other in glob.glob("/tmp/endpoints-*") if other != mark]
+""",
+)
+
+
+def test_a_server_that_lacks_memory_for_a_load_or_a_request_gets_some(endpoint, tmp_path):
+    """The models say that there is no memory while another one of them is loaded; Triton makes it a 507."""
+    greedy = MODEL.replace("if x.flat[0] == -1:", 'if x.flat[0] == -1 and glob.glob("/tmp/endpoints-*"):')
+    greedy = greedy.replace("minus one is no input", "CUDA out of memory").replace(
+        "import time", "import glob"
+    )
+    endpoint.upload("endpoints/e/endpoints-a/model.tar.gz", repository(HUNGRY.replace("FACTOR", "2")))
+    endpoint.upload("endpoints/e/endpoints-b/model.tar.gz", repository(HUNGRY.replace("FACTOR", "3")))
+    endpoint.upload("endpoints/e/greedy/model.tar.gz", repository(greedy.replace("FACTOR", "5")))
+    assert infer(endpoint, "greedy/model.tar.gz", 1) == 5
+    assert infer(endpoint, "endpoints-a/model.tar.gz", 1) == 2
+    assert infer(endpoint, "greedy/model.tar.gz", 2) == 10
+    assert infer(endpoint, "endpoints-b/model.tar.gz", 1) == 3
+    assert infer(endpoint, "greedy/model.tar.gz", -1) == -5
+    assert infer(endpoint, "endpoints-a/model.tar.gz", 4) == 8
 
 
 def test_two_variants_share_the_requests(real_cloud):

@@ -197,3 +197,63 @@ def test_the_cloud_leaves_no_server_behind(real_cloud):
         assert time.monotonic() < deadline
     real_cloud.app.close()
     assert supervisors() == []
+
+
+def test_a_server_is_alone_with_its_model(real_cloud, monkeypatch):
+    """No credentials, no network, nothing to write to: told by the server itself, and read from /proc."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the cloud's own process")
+    assert deploy(real_cloud, "first", repository(NOSY))["EndpointStatus"] == "InService"
+    below = processes_below(os.getpid())
+    servers = [pid for pid in below if (Path("/proc") / str(pid) / "comm").read_text() == "tritonserver\n"]
+    assert len(servers) == 1
+    for pid in processes_below(servers[0]) + servers:
+        variables = (Path("/proc") / str(pid) / "environ").read_bytes().decode().split("\0")
+        assert not [one for one in variables if one.startswith(("AWS_", "BOTO"))], variables
+    with pytest.raises(ModelFailedError) as caught:
+        infer(real_cloud, 1)
+    said = caught.value.words.original_message
+    assert "network: OSError 101" in said
+    assert "model: OSError 30" in said
+
+
+NOSY = """
+import os
+import socket
+
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        told = [attempt("network", call_out), attempt("model", write)]
+        error = pb_utils.TritonError("; ".join(told))
+        return [pb_utils.InferenceResponse(error=error) for _ in requests]
+
+
+def attempt(what, act):
+    try:
+        act()
+    except OSError as error:
+        return f"{what}: OSError {error.errno}"
+    return f"{what}: done"
+
+
+def call_out():
+    socket.create_connection(("192.0.2.1", 80), timeout=1)
+
+
+def write():
+    open("/opt/ml/model/scale/1/model.py", "a")
+"""
+
+
+def processes_below(pid):
+    children = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has just ended
+            continue
+        children.setdefault(parent, []).append(int(stat.parent.name))
+    found = children.get(pid, [])
+    return found + [below for child in found for below in processes_below(child)]

@@ -53,7 +53,7 @@ def test_a_log_group_with_a_metric_filter(stack):
     transformation = {
         "MetricName": "m",
         "MetricNamespace": "n",
-        "MetricValue": "$v",
+        "MetricValue": "1",
         "DefaultValue": "0",
     }
     filtered = resource(
@@ -85,7 +85,7 @@ def test_alarms_and_a_dashboard(stack):
     dashboard = resource("AWS::CloudWatch::Dashboard", DashboardName="d", DashboardBody='{"widgets": []}')
     stack.create({"A": alarm, "C": composite, "D": dashboard})
     cloudwatch = stack.account.client("cloudwatch")
-    found = cloudwatch.describe_alarms()
+    found = cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
     assert [(item["AlarmName"], item["Threshold"]) for item in found["MetricAlarms"]] == [("a", 5.0)]
     arn = found["MetricAlarms"][0]["AlarmArn"]
     assert [item["AlarmRule"] for item in found["CompositeAlarms"]] == [f'ALARM("{arn}")']
@@ -93,7 +93,7 @@ def test_alarms_and_a_dashboard(stack):
 
     changed = resource("AWS::CloudWatch::Alarm", AlarmName="a", **{**ALARM, "Threshold": 6})
     assert stack.update({"A": changed}) == "UPDATE_COMPLETE"
-    found = cloudwatch.describe_alarms()
+    found = cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
     assert [item["Threshold"] for item in found["MetricAlarms"]] == [6.0]
     assert found["CompositeAlarms"] == []
     assert cloudwatch.list_dashboards()["DashboardEntries"] == []

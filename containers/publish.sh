@@ -1,10 +1,11 @@
 #!/bin/sh
-# publish.sh BASE_IMAGE IMAGE [TORCH_INDEX]: build the builder's image and push it, unless it is there already.
+# publish.sh FOLDER BASE_IMAGE IMAGE [TORCH_INDEX]: build the image of one of these folders and push it, unless it is
+# there already.
 # Its tag names all that it is made from, and a tag is written once: two of these at once do no harm.
 set -eu
 
-base=$1 image=$2 torch_index=${3-}
-here=$(cd "$(dirname "$0")" && pwd)
+base=$2 image=$3 torch_index=${4-}
+here=$(cd "$(dirname "$0")/$1" && pwd)
 repository=${image#*/}
 tag=${repository##*:}
 repository=${repository%:*}
@@ -22,6 +23,7 @@ if pushed; then
     exit 0
 fi
 log_in "$base"
-docker build --build-arg "BASE_IMAGE=$base" --build-arg "TORCH_INDEX=$torch_index" --tag "$image" "$here"
+docker build --build-arg "BASE_IMAGE=$base" ${torch_index:+--build-arg "TORCH_INDEX=$torch_index"} \
+    --tag "$image" "$here"
 log_in "$image"
 docker push "$image" || pushed

@@ -1,0 +1,270 @@
+"""What the embedded cloud costs: starting, idling, and being between a caller and its model.
+
+    python -m benchmarks.cloud [--rounds 5] [--requests 500]
+
+Its peer is stock moto's server, started in turn with it and measured in the same way. An invocation is timed
+at the bare tritonserver, at the cloud over plain HTTP, and through boto3, which brings a cost of its own; the
+three take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import boto3
+import numpy as np
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.footprint import footprint, idle_processor
+from benchmarks.measuring import WARM_UP, stopwatch
+from catalog.project import find_project
+from local_cloud import process
+from local_cloud.settings import CloudSettings
+from model_build.archive import pack
+from triton_runtime import TritonServer, find_installation
+
+LIMIT_S = 3.0
+IDLE_S = 5.0
+ACCOUNT, REGION, NAME = "000000000000", "us-east-1", "bench"
+IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/sagemaker-tritonserver:24.09-py3"
+QUIET = {"SAGEMAKER_TRITON_LOG_VERBOSE": "false"}
+JSON = "application/json"
+BODY = json.dumps(
+    {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}
+).encode()
+CODE = """
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        tensors = [pb_utils.get_input_tensor_by_name(request, "x").as_numpy() for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("y", x * 2)]) for x in tensors]
+"""
+CONFIG = """
+backend: "python"
+max_batch_size: 8
+input { name: "x" data_type: TYPE_FP32 dims: [ -1 ] }
+output { name: "y" data_type: TYPE_FP32 dims: [ -1 ] }
+"""
+Row = tuple[str, str]
+
+
+def main() -> None:
+    """Measure and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="starts of each, of which the median counts")
+    parser.add_argument("--requests", type=int, default=500, help="invocations of each kind")
+    options = parser.parse_args()
+    table = Table("what", "measured", title="the embedded cloud on this machine")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        for row in (*starting(folder, options.rounds), *serving(folder, options.requests)):
+            table.add_row(*row)
+    Console().print(table)
+    Console().print(f"wanted: ready within {LIMIT_S:g} s of its start, without endpoints")
+
+
+@dataclass(frozen=True)
+class Started:
+    """A server that runs, and how long it took until it answered."""
+
+    pid: int
+    seconds: float
+    url: str
+
+
+def starting(folder: Path, rounds: int) -> Iterator[Row]:
+    """The cloud and its peer take turns, on a machine that has started each before."""
+    kinds = {"the cloud": started_cloud, "peer, moto_server": started_moto}
+    times: dict[str, list[float]] = {kind: [] for kind in kinds}
+    idle: list[Row] = []
+    for number in range(rounds):
+        for kind, start in kinds.items():
+            with start(folder / f"{number}-{kind}") as started:
+                times[kind].append(started.seconds)
+                if number == rounds - 1:
+                    idle.append((f"{kind}: memory, idle", str(footprint(started.pid))))
+                    idle.append((f"{kind}: processor, idle", idle_processor(started.pid, seconds=IDLE_S)))
+    for kind, taken in times.items():
+        seconds = f"{statistics.median(taken):.2f} s, best {min(taken):.2f}, worst {max(taken):.2f}"
+        yield f"{kind}: start to ready", seconds
+    yield from sorted(idle)
+
+
+@contextmanager
+def started_cloud(folder: Path) -> Iterator[Started]:
+    """A cloud without endpoints, as `tritonstack up --detach` starts it."""
+    settings = CloudSettings(
+        state_dir=folder,
+        server_home=find_project(Path(__file__).parent).server_dir,
+        account_id=ACCOUNT,
+        region=REGION,
+    )
+    with stopwatch() as elapsed:
+        address = process.start_detached(settings)
+    try:
+        yield Started(address.pid, elapsed[0], address.endpoint_url)
+    finally:
+        process.stop(state_dir=folder)
+
+
+@contextmanager
+def started_moto(folder: Path) -> Iterator[Started]:
+    """Stock moto's server, with all of its services and none asked for."""
+    del folder
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [str(Path(sys.executable).with_name("moto_server")), "-H", "127.0.0.1", "-p", str(port)]
+    with stopwatch() as elapsed:
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not answers(port):
+            time.sleep(0.02)
+    try:
+        yield Started(child.pid, elapsed[0], f"http://127.0.0.1:{port}")
+    finally:
+        child.terminate()
+        child.wait()
+
+
+def answers(port: int) -> bool:
+    """Whether a server listens and answers at all."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/")
+        connection.getresponse().read()
+    except OSError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def serving(folder: Path, requests: int) -> Iterator[Row]:
+    """One endpoint: what it adds to the memory, and what the cloud adds to a request."""
+    repository = write_repository(folder / "repository")
+    with started_cloud(folder / "serving") as started, bare_triton(folder, repository) as triton:
+        session = boto3.Session("bench", "bench", region_name=REGION)
+        deploy(session, started.url, repository, folder / "model.tar.gz")
+        yield "the cloud: memory, one endpoint in service", str(footprint(started.pid))
+        yield "the cloud: processor, one endpoint in service", idle_processor(started.pid, seconds=IDLE_S)
+        asked = {
+            "bare tritonserver": lambda: triton.request("POST", "/invocations", body=BODY).status,
+            "the cloud, plain HTTP": asking_plainly(started.url),
+            "the cloud, boto3": asking_with_boto3(session, started.url),
+        }
+        times = taking_turns(asked, requests)
+    bare = statistics.median(times["bare tritonserver"])
+    for name, taken in times.items():
+        median, slow = statistics.median(taken), np.percentile(taken, 99)
+        more = "" if median == bare else f", {median - bare:+.1f} ms"
+        yield f"an invocation: {name}", f"p50 {median:.1f} ms, p99 {slow:.1f} ms{more}"
+
+
+def taking_turns(asked: dict[str, Callable[[], int]], requests: int) -> dict[str, list[float]]:
+    """The milliseconds of each kind of request, one of each after the other."""
+    times: dict[str, list[float]] = {name: [] for name in asked}
+    for number in range(WARM_UP + requests):
+        for name, ask in asked.items():
+            with stopwatch() as elapsed:
+                status = ask()
+            if status != 200:
+                raise SystemExit(f"{name} answered {status}")
+            if number >= WARM_UP:
+                times[name].append(elapsed[0] * 1000)
+    return times
+
+
+def asking_plainly(url: str) -> Callable[[], int]:
+    """InvokeEndpoint over a kept connection, signed once."""
+    path = f"/endpoints/{NAME}/invocations"
+    request = AWSRequest("POST", url + path, data=BODY, headers={"Content-Type": JSON})
+    SigV4Auth(Credentials("bench", "bench"), "sagemaker", REGION).add_auth(request)
+    headers = dict(request.headers.items())
+    address = urlsplit(url)
+    connection = http.client.HTTPConnection(str(address.hostname), address.port)
+
+    def ask() -> int:
+        connection.request("POST", path, body=BODY, headers=headers)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+    return ask
+
+
+def asking_with_boto3(session: boto3.Session, url: str) -> Callable[[], int]:
+    """InvokeEndpoint as everybody calls it."""
+    runtime = session.client("sagemaker-runtime", endpoint_url=url)
+
+    def ask() -> int:
+        answer = runtime.invoke_endpoint(EndpointName=NAME, Body=BODY, ContentType=JSON)
+        answer["Body"].read()
+        return int(answer["ResponseMetadata"]["HTTPStatusCode"])
+
+    return ask
+
+
+@contextmanager
+def bare_triton(folder: Path, repository: Path) -> Iterator[TritonServer]:
+    """The same server with the same model, and no cloud before it."""
+    home = find_project(Path(__file__).parent).server_dir
+    with TritonServer.start(
+        installation=find_installation(home=home),
+        model_root=repository,
+        environment=QUIET,
+        state_dir=folder / "bare",
+    ) as server:
+        server.wait_ready(timeout_s=60)
+        yield server
+
+
+def deploy(session: boto3.Session, url: str, repository: Path, archive: Path) -> None:
+    """An endpoint in service."""
+    s3, sagemaker = session.client("s3", endpoint_url=url), session.client("sagemaker", endpoint_url=url)
+    pack(repository, archive)
+    s3.create_bucket(Bucket=NAME)
+    s3.upload_file(str(archive), NAME, archive.name)
+    container = {"Image": IMAGE, "ModelDataUrl": f"s3://{NAME}/{archive.name}", "Environment": QUIET}
+    role = f"arn:aws:iam::{ACCOUNT}:role/{NAME}"
+    sagemaker.create_model(ModelName=NAME, ExecutionRoleArn=role, PrimaryContainer=container)
+    variant = {
+        "VariantName": "AllTraffic",
+        "ModelName": NAME,
+        "InstanceType": "ml.c7i.xlarge",
+        "InitialInstanceCount": 1,
+    }
+    sagemaker.create_endpoint_config(EndpointConfigName=NAME, ProductionVariants=[variant])
+    sagemaker.create_endpoint(EndpointName=NAME, EndpointConfigName=NAME)
+    waiter = sagemaker.get_waiter("endpoint_in_service")
+    waiter.wait(EndpointName=NAME, WaiterConfig={"Delay": 1, "MaxAttempts": 120})
+
+
+def write_repository(repository: Path) -> Path:
+    """A model of a few lines."""
+    (repository / "double/1").mkdir(parents=True)
+    (repository / "double/1/model.py").write_text(CODE)
+    (repository / "double/config.pbtxt").write_text(CONFIG)
+    return repository
+
+
+if __name__ == "__main__":
+    main()

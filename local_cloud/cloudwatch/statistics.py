@@ -1,0 +1,169 @@
+"""CloudWatch's statistics: what is kept of a period's values, and what Sum, p99 or TM(10%:90%) make of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import isclose
+
+# Beyond so many different values in one bucket they are kept to three digits: percentiles are off by half a
+# percent at most then, and an endpoint under load does not fill the memory.
+_EXACT_VALUES = 500
+
+Statistic = Callable[["Summary"], float | None]
+
+
+@dataclass(slots=True)
+class Summary:
+    """The values of a stretch of time. `values` tells how often each came; a set of statistics has none."""
+
+    count: float = 0.0
+    total: float = 0.0
+    low: float = float("inf")
+    high: float = float("-inf")
+    values: dict[float, float] = field(default_factory=dict)
+
+    def add(self, value: float, times: float = 1.0) -> None:
+        """Take in a value that came so many times."""
+        self._widen(times, value * times, value, value)
+        if len(self.values) >= _EXACT_VALUES and value not in self.values:
+            value = float(f"{value:.3g}")
+        self.values[value] = self.values.get(value, 0.0) + times
+
+    def add_set(self, *, count: float, total: float, low: float, high: float) -> None:
+        """Take in a set of statistics; which values made it is known only where all of them were the same."""
+        if count > 0 and low == high:
+            self.add(low, count)
+        elif count > 0:
+            self._widen(count, total, low, high)
+
+    def merge(self, other: Summary) -> None:
+        """Take in all that another one has."""
+        self._widen(other.count, other.total, other.low, other.high)
+        for value, times in other.values.items():
+            self.values[value] = self.values.get(value, 0.0) + times
+
+    @property
+    def distribution(self) -> list[tuple[float, float]] | None:
+        """Every value with how often it came, smallest first; None where that is not known of all."""
+        if not isclose(sum(self.values.values()), self.count):
+            return None
+        return sorted(self.values.items())
+
+    def _widen(self, count: float, total: float, low: float, high: float) -> None:
+        self.count += count
+        self.total += total
+        self.low = min(self.low, low)
+        self.high = max(self.high, high)
+
+
+def merged(summaries: Iterable[Summary]) -> Summary | None:
+    """Make one of several; None of none."""
+    found = Summary()
+    for summary in summaries:
+        found.merge(summary)
+    return found if found.count else None
+
+
+_PLAIN: Mapping[str, Statistic] = {
+    "SampleCount": lambda summary: summary.count,
+    "Sum": lambda summary: summary.total,
+    "Average": lambda summary: summary.total / summary.count,
+    "Minimum": lambda summary: summary.low,
+    "Maximum": lambda summary: summary.high,
+}
+PLAIN_STATISTICS = tuple(_PLAIN)
+
+_SHORT = re.compile(r"(p|tm|wm|tc|ts)(\d{1,2}(?:\.\d{1,10})?|100)", re.IGNORECASE)
+_LONG = re.compile(r"(TM|WM|TC|TS|PR)\(([\d.]+%?)?:([\d.]+%?)?\)", re.IGNORECASE)
+
+
+def percentile_of(name: str) -> float | None:
+    """Return the share that a pNN statistic asks for, None if the name is of another kind."""
+    match = _SHORT.fullmatch(name)
+    return float(match[2]) / 100 if match and match[1].lower() == "p" else None
+
+
+def statistic_named(name: str) -> Statistic | None:
+    """Return a statistic by AWS's name, None if there is no such."""
+    if name in _PLAIN:
+        return _PLAIN[name]
+    if name.upper() == "IQM":
+        return _trimmed("TM", "25%", "75%")
+    if match := _SHORT.fullmatch(name):
+        share = percentile_of(name)
+        return _percentile(share) if share is not None else _trimmed(match[1].upper(), None, f"{match[2]}%")
+    match = _LONG.fullmatch(name)
+    if match is None or match[2] == match[3] is None:
+        return None
+    kind, low, high = match[1].upper(), match[2], match[3]
+    percents = {bound.endswith("%") for bound in (low, high) if bound is not None}
+    if len(percents) > 1 or (kind == "PR" and True in percents):
+        return None
+    return _trimmed(kind, low, high)
+
+
+def _percentile(share: float) -> Statistic:
+    def compute(summary: Summary) -> float | None:
+        spread = summary.distribution
+        return None if spread is None else _at(spread, share)
+
+    return compute
+
+
+def _at(spread: list[tuple[float, float]], share: float) -> float:
+    """The smallest value that so large a share of all does not exceed."""
+    wanted = share * sum(times for _, times in spread)
+    seen = 0.0
+    for value, times in spread:
+        seen += times
+        if seen >= wanted or isclose(seen, wanted):
+            return value
+    return spread[-1][0]
+
+
+def _trimmed(kind: str, low: str | None, high: str | None) -> Statistic:
+    """The statistics of values between two bounds: ranks where these are percents, else the values."""
+
+    def compute(summary: Summary) -> float | None:
+        spread = summary.distribution
+        if spread is None:
+            return None
+        kept = list(_between(spread, low, high))
+        count = sum(times for _, times in kept)
+        total = sum(value * times for value, times in kept)
+        if kind == "PR":
+            return 100 * count / summary.count
+        if kind in {"TC", "TS"}:
+            return count if kind == "TC" else total
+        if not count:
+            return None
+        return total / count if kind == "TM" else _winsorized(kept, spread)
+
+    return compute
+
+
+def _winsorized(kept: list[tuple[float, float]], spread: list[tuple[float, float]]) -> float:
+    """The mean of all, those outside of what is kept counted as the nearest that is kept."""
+    least, most = kept[0][0], kept[-1][0]
+    total = sum(min(max(value, least), most) * times for value, times in spread)
+    return total / sum(times for _, times in spread)
+
+
+def _between(
+    spread: list[tuple[float, float]], low: str | None, high: str | None
+) -> Iterator[tuple[float, float]]:
+    if (low or high or "").endswith("%"):
+        count = sum(times for _, times in spread)
+        first = count * float((low or "0%")[:-1]) / 100
+        last = count * float((high or "100%")[:-1]) / 100
+        seen = 0.0
+        for value, times in spread:
+            inside = min(seen + times, last) - max(seen, first)
+            seen += times
+            if inside > 0:
+                yield value, inside
+        return
+    least, most = float(low or "-inf"), float(high or "inf")
+    yield from ((value, times) for value, times in spread if least < value <= most)

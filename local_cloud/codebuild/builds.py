@@ -1,0 +1,186 @@
+"""StartBuild and its relatives."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from local_cloud.codebuild.faults import invalid_input, no_build, no_project
+from local_cloud.codebuild.paging import page
+from local_cloud.codebuild.projects import checked_settings
+from local_cloud.codebuild.records import BuildRecord, Phase, ProjectRecord, Store, now
+from local_cloud.codebuild.refusals import refuse_unbuilt
+from local_cloud.codebuild.workshop import Workshop
+from local_cloud.places import Place
+
+Fields = Mapping[str, Any]
+
+_TOKEN_LASTS = timedelta(minutes=5)
+_INITIATOR = "root"
+
+# Field of the request -> what it takes the place of.
+_OVERRIDES = {
+    "sourceVersion": ("sourceVersion",),
+    "secondarySourcesOverride": ("secondarySources",),
+    "secondarySourcesVersionOverride": ("secondarySourceVersions",),
+    "sourceTypeOverride": ("source", "type"),
+    "sourceLocationOverride": ("source", "location"),
+    "buildspecOverride": ("source", "buildspec"),
+    "artifactsOverride": ("artifacts",),
+    "secondaryArtifactsOverride": ("secondaryArtifacts",),
+    "environmentTypeOverride": ("environment", "type"),
+    "imageOverride": ("environment", "image"),
+    "computeTypeOverride": ("environment", "computeType"),
+    "privilegedModeOverride": ("environment", "privilegedMode"),
+    "imagePullCredentialsTypeOverride": ("environment", "imagePullCredentialsType"),
+    "fleetOverride": ("environment", "fleet"),
+    "hostKernelOverride": ("environment", "hostKernel"),
+    "cacheOverride": ("cache",),
+    "serviceRoleOverride": ("serviceRole",),
+    "timeoutInMinutesOverride": ("timeoutInMinutes",),
+    "queuedTimeoutInMinutesOverride": ("queuedTimeoutInMinutes",),
+    "encryptionKeyOverride": ("encryptionKey",),
+    "logsConfigOverride": ("logsConfig",),
+}
+
+
+class Builds:
+    """The actions on builds."""
+
+    def __init__(self, *, store: Store, workshop: Workshop) -> None:
+        self._store = store
+        self._workshop = workshop
+
+    def start(self, place: Place, request: Fields) -> Fields:
+        """Begin a build, or give the one that was begun with the same token."""
+        refuse_unbuilt("StartBuild", request)
+        project = self._project(place, request["projectName"])
+        return self._start(place, project, request, overridden(project.fields, request))
+
+    def retry(self, place: Place, request: Fields) -> Fields:
+        """Begin a build that is like an earlier one."""
+        if "id" not in request:
+            raise invalid_input("Build ID must be given")
+        earlier = self._build(place, request["id"])
+        return self._start(place, self._project(place, earlier.project), request, earlier.settings)
+
+    def stop(self, place: Place, request: Fields) -> Fields:
+        """End a build with all that it has started."""
+        build = self._build(place, request["id"])
+        self._workshop.stop(place, build.name)
+        return {"build": self._build(place, build.name).as_api(place)}
+
+    def batch_get(self, place: Place, request: Fields) -> Fields:
+        """Show builds by their ids or ARNs."""
+        found = {name: self._store.builds.get(place, _id(name)) for name in request["ids"]}
+        return {
+            "builds": [build.as_api(place) for build in found.values() if build],
+            "buildsNotFound": [name for name, build in found.items() if build is None],
+        }
+
+    def batch_delete(self, place: Place, request: Fields) -> Fields:
+        """Forget builds that have ended."""
+        deleted, kept = [], []
+        for name in request["ids"]:
+            build = self._store.builds.get(place, _id(name))
+            if build is None or not build.complete:
+                status = "BUILD_NOT_FOUND" if build is None else "BUILD_IN_PROGRESS"
+                kept.append({"id": name, "statusCode": status})
+            else:
+                self._store.builds.remove(place, build.name)
+                deleted.append(build.arn)
+        return {"buildsDeleted": deleted, "buildsNotDeleted": kept}
+
+    def list(self, place: Place, request: Fields) -> Fields:
+        """List ids, the latest first unless asked otherwise."""
+        return _listed(self._store.builds.within(place), request)
+
+    def list_for_project(self, place: Place, request: Fields) -> Fields:
+        """List the ids of a project's builds."""
+        project = self._project(place, request["projectName"])
+        builds = self._store.builds.within(place)
+        return _listed([build for build in builds if build.project == project.name], request)
+
+    def _start(self, place: Place, project: ProjectRecord, request: Fields, settings: Fields) -> Fields:
+        earlier = self._with_token(place, request)
+        if earlier is not None:
+            return {"build": earlier.as_api(place)}
+        checked_settings(settings)
+        counted = self._store.projects.change(
+            place, project.name, lambda found: replace(found, builds=found.builds + 1)
+        )
+        if counted is None:
+            raise no_project(project.name)
+        began, name = now(), f"{project.name}:{uuid.uuid4()}"
+        build = BuildRecord(
+            name=name,
+            arn=place.arn("codebuild", f"build/{name}"),
+            number=counted.builds,
+            settings=settings,
+            request=request,
+            initiator=_INITIATOR,
+            started=began,
+            phases=(Phase("SUBMITTED", began).closed("SUCCEEDED"), Phase("QUEUED", began)),
+        )
+        self._store.builds.add(place, build)
+        self._workshop.start(place, build)
+        return {"build": build.as_api(place)}
+
+    def _with_token(self, place: Place, request: Fields) -> BuildRecord | None:
+        token = request.get("idempotencyToken")
+        if token is None:
+            return None
+        for build in self._store.builds.within(place):
+            recent = now() - build.started < _TOKEN_LASTS
+            if build.request.get("idempotencyToken") == token and recent:
+                if build.request != request:
+                    raise invalid_input(
+                        "The idempotency token was used with other parameters: parameter mismatch"
+                    )
+                return build
+        return None
+
+    def _project(self, place: Place, name: str) -> ProjectRecord:
+        found = self._store.projects.get(place, name.rpartition(":project/")[2])
+        if found is None:
+            raise no_project(place.arn("codebuild", f"project/{name}"))
+        return found
+
+    def _build(self, place: Place, name: str) -> BuildRecord:
+        found = self._store.builds.get(place, _id(name))
+        if found is None:
+            raise no_build(name)
+        return found
+
+
+def overridden(fields: Fields, request: Fields) -> dict[str, Any]:
+    """A project's fields with what a request puts in their places; variables are added by their names."""
+    settings = dict(fields)
+    for name, path in _OVERRIDES.items():
+        if name in request:
+            settings[path[0]] = (
+                request[name] if len(path) == 1 else {**settings.get(path[0], {}), path[1]: request[name]}
+            )
+    variables = {
+        item["name"]: {"type": "PLAINTEXT", **item}
+        for item in (
+            *settings["environment"].get("environmentVariables", []),
+            *request.get("environmentVariablesOverride", []),
+        )
+    }
+    settings["environment"] = {**settings["environment"], "environmentVariables": list(variables.values())}
+    return settings
+
+
+def _listed(builds: list[BuildRecord], request: Fields) -> Fields:
+    descending = request.get("sortOrder", "DESCENDING") == "DESCENDING"
+    builds.sort(key=lambda build: (build.started, build.number), reverse=descending)
+    ids, token = page([build.name for build in builds], request)
+    return {"ids": ids, "nextToken": token}
+
+
+def _id(name_or_arn: str) -> str:
+    return name_or_arn.rpartition(":build/")[2]

@@ -1,0 +1,41 @@
+"""One model on its way to the server, or there, and what its requests hear when it does not arrive."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from catalog.errors import TritonstackError
+from local_cloud.sagemaker.faults import ServiceError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Model:
+    """One model, from its first request until it is unloaded; another request then begins another."""
+
+    target: str
+    loaded: Future[None] = field(default_factory=Future)
+    users: int = 0
+    waits: bool = False
+    """Whether its load waits for others to make room."""
+
+    @property
+    def serves(self) -> bool:
+        """Whether it can be asked."""
+        return self.loaded.done() and self.loaded.exception() is None
+
+
+def server_ends() -> ServiceError:
+    """Tell that the server does not load any more."""
+    return ServiceError("ServiceUnavailable", "The endpoint's server is ending.", status=503)
+
+
+def told(fault: Exception, model: Model) -> TritonstackError:
+    """Make of a load's failure what the requests that wait for the model hear of it."""
+    if isinstance(fault, TritonstackError):
+        return fault
+    log.exception("loading %s", model.target, exc_info=fault)
+    return ServiceError("InternalFailure", f"Model {model.target} could not be loaded: {fault}", status=500)

@@ -1,0 +1,1 @@
+"""What outlives the process: everything the cloud was told, in one folder."""

@@ -1,0 +1,138 @@
+"""S3's objects: each body is a file of its own, written once. Neither memory nor any snapshot holds it.
+
+A body's file is removed when nothing refers to the body any more and a write has said so: after a kill, what
+the state refers to is there. What it does not refer to is swept away at the next start.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import uuid
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import IO
+
+from local_cloud.state.database import own_folder
+from local_cloud.state.errors import NotKeptError
+
+_current: ContextVar[Bodies] = ContextVar("bodies")
+_reading = threading.local()
+
+
+class Body:
+    """The body of an object, with what moto asks of the buffer that it would hold one in."""
+
+    def __init__(self, bodies: Bodies, name: str | None = None) -> None:
+        self._bodies = bodies
+        self._name = name
+        if name is not None:
+            bodies.guard(self, name)
+
+    def write(self, content: bytes) -> None:
+        """Become `content`, once and for all."""
+        if self._name is not None:
+            raise ValueError("a body is written once")
+        self._name = self._bodies.add(content)
+        self._bodies.guard(self, self._name)
+
+    def read(self, size: int = -1) -> bytes:
+        """Return everything, or as much as is asked for from where the last read ended."""
+        if self._name is None:
+            return b""
+        with self._bodies.path(self._name).open("rb") as file:
+            file.seek(_reading.position)
+            content = file.read(size)
+        _reading.position += len(content)
+        return content
+
+    def seek(self, position: int) -> None:
+        """Go on reading there. A thread reads one body after another."""
+        _reading.position = position
+
+    def truncate(self) -> None:
+        """Nothing was written yet."""
+
+    def emptied(self) -> Body:
+        """Return what stands where this one was once it is disposed of."""
+        return Body(self._bodies)
+
+    def __deepcopy__(self, _memo: object) -> Body:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _known_body, (self._name,)
+
+
+def new_body(max_size: int) -> Body | IO[bytes]:
+    """Make an empty body in the cloud whose request this is; outside of any, moto's own buffer."""
+    bodies = _current.get(None)
+    return tempfile.SpooledTemporaryFile(max_size) if bodies is None else Body(bodies)
+
+
+def _known_body(name: str | None) -> Body:
+    return Body(_current.get(), name)
+
+
+class Bodies:
+    """The folder of bodies. Threads may use it at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = own_folder(folder)
+        # Sets and lists change at one stroke in Python: no lock is needed, and a finalizer must not take one.
+        self._used: set[str] = set()
+        self._unused: list[str] = []
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Have moto's bodies made here meanwhile, in this thread."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def add(self, content: bytes) -> str:
+        """Write a new file."""
+        name = uuid.uuid4().hex
+        path = self.path(name)
+        try:
+            with path.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as fault:
+            path.unlink(missing_ok=True)
+            raise NotKeptError(self._folder, fault.strerror or str(fault)) from fault
+        return name
+
+    def path(self, name: str) -> Path:
+        """Where a body lies."""
+        return self._folder / name
+
+    def guard(self, body: Body, name: str) -> None:
+        """Keep a file for as long as there is its body."""
+        self._used.add(name)
+        weakref.finalize(body, self._leave, name).atexit = False
+
+    def unused(self) -> list[str]:
+        """Take the names of the files whose bodies have gone since this was last asked."""
+        names, self._unused = self._unused, []
+        return names
+
+    def remove(self, names: list[str]) -> None:
+        """Remove files."""
+        for name in names:
+            self.path(name).unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """Remove every file without a body: what a kill left behind."""
+        self.remove([path.name for path in self._folder.iterdir() if path.name not in self._used])
+
+    def _leave(self, name: str) -> None:
+        self._used.discard(name)
+        self._unused.append(name)

@@ -1,0 +1,107 @@
+"""`tritonstack build` for endpoints with an image of the project's own: what is there is locked as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from catalog.build_images import OwnImage, endpoint_images
+from catalog.loading import load_workspace
+from catalog.project import Project
+from catalog.workspace import Workspace
+from cli.context import Context
+from cli.output import Output
+from cli.own_images import ImageNotBuiltError, lock_images
+from operations.aws import Cloud
+from tests.projects import add_image, edit
+
+MANIFEST = json.dumps({"schemaVersion": 2, "layers": []})
+
+
+class Account:
+    """A project whose endpoint has an image of its own, and the account that moto plays."""
+
+    def __init__(self, project: Project) -> None:
+        add_image(project.root, "serving")
+        file = project.environment_file("dev")
+        edit(file, "    kind: ensemble\n", "    kind: ensemble\n    image: serving\n")
+        edit(file, "endpoints:\n", "builds: {enabled: false}\nendpoints:\n")
+        self.project = project
+        self.cloud = Cloud("111111111111", "eu-west-1", {})
+        self.ecr: Any = boto3.client("ecr", region_name="eu-west-1")
+        self.ecr.create_repository(repositoryName=self.repository)
+
+    @property
+    def workspace(self) -> Workspace:
+        return load_workspace(self.project, "dev")
+
+    @property
+    def image(self) -> OwnImage:
+        (image,) = endpoint_images(self.project, self.workspace.spec)
+        return image
+
+    @property
+    def repository(self) -> str:
+        return f"{self.workspace.spec.base}/serving"
+
+    def push(self) -> str:
+        """Put the image there; its digest."""
+        media_type = "application/vnd.docker.distribution.manifest.v2+json"
+        pushed = self.ecr.put_image(
+            repositoryName=self.repository,
+            imageTag=self.image.tag,
+            imageManifest=MANIFEST,
+            imageManifestMediaType=media_type,
+        )
+        return str(pushed["image"]["imageId"]["imageDigest"])
+
+    def lock(self) -> bool:
+        return lock_images(Context(self.project, Output()), self.workspace, self.cloud, here=False)
+
+
+@pytest.fixture
+def account(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws():
+        yield Account(project)
+
+
+def publish_by(account: Account, folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What containers/publish.sh is in this project."""
+    (account.project.containers_dir / "publish.sh").write_text(script)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_an_image_that_is_there_is_locked_by_its_digest(account: Account) -> None:
+    digest = account.push()
+    assert account.lock() is True
+    locked = account.workspace.lock.record.images["serving"]["cpu"]
+    assert (locked.digest, locked.tag) == (digest, account.image.tag)
+    assert account.lock() is False
+
+
+def test_where_the_account_builds_nothing_this_machine_builds_and_pushes(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = tmp_path / "heard"
+    publish_by(account, tmp_path, f'echo "$@" >{heard}; exit 3', monkeypatch)
+    with pytest.raises(ImageNotBuiltError, match="could not be built and pushed"):
+        account.lock()
+    assert heard.read_text() == f"serving {account.image.base} {account.image.uri}\n"
+    assert account.workspace.lock.record.images == {}
+
+
+def test_an_image_that_is_gone_after_its_build_is_told_of(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_by(account, tmp_path, "exit 0", monkeypatch)
+    with pytest.raises(ImageNotBuiltError, match="is not in its repository although it was built"):
+        account.lock()

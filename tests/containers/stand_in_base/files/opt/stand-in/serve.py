@@ -1,0 +1,27 @@
+"""What stands behind `serve` in the stand-in: becomes the server that NVIDIA's script would start."""
+
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, "/opt/stand-in")
+
+from triton_runtime.errors import ServeRefusedError
+from triton_runtime.serve import serve_command
+
+
+def main() -> None:
+    """Print what `serve` prints, make the folders it makes, and be the server."""
+    try:
+        command = serve_command(environment=os.environ, model_root=Path("/opt/ml/model"))
+    except ServeRefusedError as refused:
+        print(refused.message, flush=True)
+        sys.exit(1)
+    for notice in command.notices:
+        print(notice, flush=True)
+    for folder in command.folders_made:
+        folder.mkdir(parents=True, exist_ok=True)
+    os.execvpe(command.argv[0], command.argv, dict(command.environment))  # noqa: S606 - that is its task
+
+
+main()

@@ -1,0 +1,213 @@
+"""SageMaker's container contract, held against the images of containers/ as they run for real."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import docker
+import pytest
+
+from local_cloud.container_ground import ContainerGround
+from local_cloud.sagemaker.container_servers import ContainerServer, ContainerStarter
+from local_cloud.sagemaker.servers import ServerOrder
+from tests.containers.conftest import PROJECT
+from tests.containers.probe import CONFIG, question, told_by, write_probe
+from triton_runtime import TritonFailedError
+
+pytestmark = pytest.mark.e2e
+
+LABELS = {
+    "com.amazonaws.sagemaker.capabilities.accept-bind-to-port": "true",
+    "com.amazonaws.sagemaker.capabilities.multi-models": "true",
+}
+QUIET = {"SAGEMAKER_TRITON_LOG_VERBOSE": "false"}
+
+
+def refuse(order: ServerOrder) -> ContainerServer:
+    raise AssertionError(f"{order.image} is not held")
+
+
+def start(
+    ground: ContainerGround, image: str, models: Path, environment: Mapping[str, str] = MappingProxyType({})
+) -> ContainerServer:
+    order = ServerOrder(
+        model_root=models,
+        environment={**QUIET, **environment},
+        state_dir=models.parent / "state",
+        image=image,
+    )
+    server = ContainerStarter(ground=ground, otherwise=refuse)(order)
+    assert isinstance(server, ContainerServer)
+    return server
+
+
+@pytest.fixture
+def probe(ground: ContainerGround, serving_image: str, tmp_path: Path) -> Iterator[ContainerServer]:
+    models = write_probe(tmp_path / "model")
+    server = start(ground, serving_image, models, {"OWN": "its own", "SAGEMAKER_TRITON_THREAD_COUNT": "2"})
+    server.wait_ready(timeout_s=60)
+    yield server
+    server.stop(grace_s=0)
+
+
+def ask(server: ContainerServer, kind: str, subject: str = "") -> object:
+    return told_by(server.request("POST", "/invocations", body=question(kind, subject)))
+
+
+def test_what_a_model_finds_around_it(
+    probe: ContainerServer, ground: ContainerGround, engine: docker.DockerClient
+) -> None:
+    assert ask(probe, "version", "tokenizers") == pin("tokenizers")
+    assert ask(probe, "version", "pillow") == pin("pillow")
+    assert ask(probe, "variable", "OWN") == "its own"
+    assert ask(probe, "variable", "AWS_SECRET_ACCESS_KEY") is None
+    assert ask(probe, "user") == 0
+    assert ask(probe, "memory", "/dev/shm") == 64 << 20  # noqa: S108 - the container's
+    assert ask(probe, "written", "/opt/ml/model/probe/x") == "OSError"
+    assert ask(probe, "written", "/tmp/x") is True  # noqa: S108 - the container's
+    if not ground.network().shared:
+        assert ask(probe, "interfaces") == ["eth0", "lo"]
+        assert ask(probe, "reached", "192.0.2.1:53") in ("OSError", "TimeoutError")
+
+
+def pin(package: str, image: str = "serving") -> str:
+    lines = (PROJECT.root / "containers" / image / "requirements.txt").read_text().splitlines()
+    return next(line.split()[0].partition("==")[2] for line in lines if line.startswith(f"{package}=="))
+
+
+def test_it_ends_by_sigterm_with_the_servers_own_status(
+    probe: ContainerServer, engine: docker.DockerClient
+) -> None:
+    container = engine.containers.get(probe.name)
+    container.kill("SIGTERM")
+    assert container.wait(timeout=30)["StatusCode"] == 0
+    await_ended(probe)
+    assert "the probe says goodbye" in probe.log_path.read_text()
+
+
+def await_ended(server: ContainerServer) -> None:
+    deadline = time.monotonic() + 20
+    while server.running:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_stop_leaves_nothing(probe: ContainerServer, engine: docker.DockerClient) -> None:
+    probe.stop(grace_s=30)
+    assert not probe.running
+    with pytest.raises(docker.errors.NotFound):
+        engine.containers.get(probe.name)
+    probe.stop()
+
+
+def test_a_container_that_is_killed_is_told_of(probe: ContainerServer, engine: docker.DockerClient) -> None:
+    engine.containers.get(probe.name).kill()
+    await_ended(probe)
+    with pytest.raises(TritonFailedError, match="exit status 137"):
+        probe.request("GET", "/ping")
+
+
+def test_many_models(ground: ContainerGround, serving_image: str, tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    server = start(ground, serving_image, models, {"SAGEMAKER_MULTI_MODEL": "true"})
+    try:
+        server.wait_ready(timeout_s=60)
+        write_probe(models / "ab12" / "model")  # unpacked after the start, as SageMaker does it
+        target = {"X-Amzn-SageMaker-Target-Model": "team/probe.tar.gz", "Content-Type": "application/json"}
+        order = json.dumps({"model_name": "ab12", "url": f"{server.model_root}/ab12/model"}).encode()
+        assert server.request("POST", "/models", body=order, headers=target).status == 200
+        assert server.request("POST", "/models", body=order, headers=target).status == 409
+        assert len(json.loads(server.request("GET", "/models").body)["models"]) == 1
+        answer = server.request("POST", "/models/ab12/invoke", body=question("user"), headers=target)
+        assert told_by(answer) == 0
+        answer = server.request(
+            "POST", "/models/ab12/invoke", body=question("written", "/opt/ml/models/x"), headers=target
+        )
+        assert told_by(answer) == "OSError"
+        assert server.request("DELETE", "/models/ab12", headers=target).status == 200
+        assert server.request("GET", "/models/ab12", headers=target).status == 404
+    finally:
+        server.stop(grace_s=0)
+
+
+def test_a_layout_that_serve_refuses_is_refused_in_its_words(
+    ground: ContainerGround, serving_image: str, tmp_path: Path
+) -> None:
+    models = write_probe(tmp_path / "model", {"config.pbtxt": CONFIG})
+    server = start(ground, serving_image, models)
+    try:
+        with pytest.raises(TritonFailedError, match=r"exit status 1 before(?s:.*)Incorrect directory"):
+            server.wait_ready(timeout_s=60)
+    finally:
+        server.stop(grace_s=0)
+
+
+def test_what_a_cloud_left_is_removed_by_the_next_of_its_folder(
+    engine: docker.DockerClient, serving_image: str, tmp_path: Path
+) -> None:
+    labels = {"tritonstack.cloud": str(tmp_path)}
+    left = engine.containers.create(serving_image, ["sleep", "600"], labels=labels)
+    others = engine.containers.create(serving_image, ["serve"], labels={"tritonstack.cloud": "/elsewhere"})
+    try:
+        ContainerGround(engine=engine, owner=tmp_path).close()
+        with pytest.raises(docker.errors.NotFound):
+            left.reload()
+        others.reload()
+    finally:
+        others.remove()
+
+
+@pytest.mark.parametrize("image", ["serving_image", "lean_builder_image"])
+def test_an_image_keeps_what_its_base_is(
+    engine: docker.DockerClient, base_image: str, image: str, request: pytest.FixtureRequest
+) -> None:
+    base = engine.images.get(base_image)
+    ours = engine.images.get(request.getfixturevalue(image))
+    assert LABELS.items() <= ours.labels.items()
+    assert ours.labels == base.labels
+    assert ours.attrs["Config"]["Entrypoint"] == base.attrs["Config"]["Entrypoint"]
+    assert ours.attrs["Config"]["User"] == "", "SageMaker expects containers to run as root"
+    added = len(ours.attrs["RootFS"]["Layers"]) - len(base.attrs["RootFS"]["Layers"])
+    assert added <= 5
+    checks = "test ! -e /root/.cache && sha256sum /usr/bin/serve"
+    assert run(engine, ours, checks) == run(engine, base, checks)
+
+
+def run(engine: docker.DockerClient, image: object, script: str, **options: object) -> str:
+    """What a command in a container says, below the banner of the entry point."""
+    output = engine.containers.run(
+        image, ["sh", "-c", script], remove=True, network_mode="none", stderr=True, **options
+    )
+    return str(output.decode().partition("==\n")[2])
+
+
+def test_the_builder_works_as_a_user_who_owns_nothing_else(
+    engine: docker.DockerClient, lean_builder_image: str
+) -> None:
+    found = (
+        "import pydantic, yaml, numpy; from pathlib import Path; "
+        "from triton_runtime import find_installation as find; "
+        "print(numpy.__version__, find(home=Path('/nowhere')).kind)"
+    )
+    said = run(
+        engine,
+        lean_builder_image,
+        f'cd /source && /opt/builder/bin/python -B -c "{found}" && touch $TRITONSTACK_HOME.x && '
+        "! touch /opt/builder/x && ! touch /x",
+        user="builder",
+        volumes={str(PROJECT.root): {"bind": "/source", "mode": "ro"}},
+    )
+    assert f"{pin('numpy', 'builder')} container\n" in said
+    assert said.count("Permission denied") == 2
+
+
+def test_the_builder_leaves_the_servers_own_python_alone(
+    engine: docker.DockerClient, base_image: str, lean_builder_image: str
+) -> None:
+    listing = "python3 -m pip list --format=freeze"
+    assert run(engine, base_image, listing) == run(engine, lean_builder_image, listing)

@@ -1,0 +1,167 @@
+"""Drivers that lead to what somebody else has started: a server at an address, or a SageMaker endpoint."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from tests.contract.servers import (
+    NO_HEADERS,
+    STANDARD,
+    Ability,
+    Entrance,
+    Lay,
+    Model,
+    MultiModel,
+    Server,
+    Way,
+    at_invocations,
+)
+from tests.contract.starting_drivers import connecting_to
+from triton_runtime import TritonRequestError, TritonResponse
+from triton_runtime.connections import ConnectionPool
+
+MODES = {
+    "single": (Way.SINGLE,),
+    "ensemble": (Way.ENSEMBLE,),
+    "multi-model": (Way.MULTI_MODEL, Way.ENSEMBLE_IN_MULTI_MODEL),
+}
+
+
+class AddressDriver:
+    """Asks one container-level server that runs, and may write into its model folder where that is shared."""
+
+    def __init__(
+        self, url: str, *, model_root: Path | None, mode: str, release: tuple[int, int] | None
+    ) -> None:
+        self.ways = MODES[mode]
+        self.release = release
+        self._server = AddressServer(url, model_root)
+        self._many = MultiModel(self._server)
+
+    def lacks(self, ability: Ability) -> str | None:
+        if ability is Ability.STARTING:
+            return "the server at --server is the only one there is"
+        if ability is Ability.LAYING_MODELS and self._server.models is None:
+            return "the server's model folder is out of reach: give --model-root"
+        return None
+
+    def start(self, lay: Lay, environment: Mapping[str, str]) -> Server:
+        del lay, environment
+        pytest.skip(self.lacks(Ability.STARTING) or "")
+
+    def entrance(self, way: Way, model: Model) -> Entrance:
+        if way.many:
+            return self._many.ensure(model.name, model)
+        if model is not STANDARD[way]:
+            pytest.skip(f"the server at --server has no model {model.name}")
+        return at_invocations(self._server, way, model)
+
+    def multi_model(self) -> MultiModel:
+        if not any(way.many for way in self.ways):
+            pytest.skip("the server at --server has one model: give --mode multi-model if it takes many")
+        return self._many
+
+    def close(self) -> None:
+        self._server.stop()
+
+
+class AddressServer:
+    """A server at an address. Nobody here ends it."""
+
+    def __init__(self, url: str, model_root: Path | None) -> None:
+        address = urlsplit(url)
+        self.models = model_root
+        self.seen_at = "/opt/ml/models"
+        self._connect = connecting_to(address.hostname or "127.0.0.1", address.port or 8080)
+        self._pool = ConnectionPool(connect=self._connect)
+
+    def connect(self) -> socket.socket:
+        return self._connect()
+
+    @property
+    def running(self) -> bool:
+        try:
+            self._connect().close()
+        except TritonRequestError:
+            return False
+        return True
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
+        timeout_s: float = 60.0,
+    ) -> TritonResponse:
+        return self._pool.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
+
+    def log(self) -> str:
+        pytest.skip("the log of the server at --server is out of reach")
+
+    def stop(self) -> None:
+        self._pool.close()
+
+
+class EndpointDriver:
+    """Asks a SageMaker endpoint through InvokeEndpoint; the container's codes are those that it passes on."""
+
+    def __init__(
+        self, name: str, *, endpoint_url: str | None, mode: str, release: tuple[int, int] | None
+    ) -> None:
+        self.ways = MODES[mode]
+        self.release = release
+        self._name = name
+        config = Config(retries={"total_max_attempts": 1}, read_timeout=70)
+        self._runtime: Any = boto3.client("sagemaker-runtime", endpoint_url=endpoint_url, config=config)
+
+    def lacks(self, ability: Ability) -> str | None:
+        return f"an endpoint is asked through InvokeEndpoint alone, which rules out {ability.value}"
+
+    def start(self, lay: Lay, environment: Mapping[str, str]) -> Server:
+        del lay, environment
+        pytest.skip(self.lacks(Ability.STARTING) or "")
+
+    def entrance(self, way: Way, model: Model) -> Entrance:
+        if model is not STANDARD[way]:
+            pytest.skip(f"nobody laid the model {model.name} before the endpoint")
+        target = {"TargetModel": model.target} if way.many else {}
+
+        def send(body: bytes, headers: Mapping[str, str]) -> TritonResponse:
+            return self._invoke(body, headers, target)
+
+        return Entrance(way, model, send, None)
+
+    def multi_model(self) -> MultiModel:
+        pytest.skip(self.lacks(Ability.ASKING_ANYTHING) or "")
+
+    def close(self) -> None:
+        self._runtime.close()
+
+    def _invoke(self, body: bytes, headers: Mapping[str, str], target: Mapping[str, str]) -> TritonResponse:
+        if set(headers) - {"Content-Type"}:
+            pytest.skip("InvokeEndpoint carries no headers of the caller's own")
+        kind = {"ContentType": headers["Content-Type"]} if "Content-Type" in headers else {}
+        try:
+            answer = self._runtime.invoke_endpoint(EndpointName=self._name, Body=body, **kind, **target)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ModelError":
+                raise
+            return TritonResponse(
+                status=error.response["OriginalStatusCode"],
+                headers={},
+                body=error.response["OriginalMessage"].encode(),
+            )
+        return TritonResponse(
+            status=200, headers={"content-type": answer["ContentType"]}, body=answer["Body"].read()
+        )

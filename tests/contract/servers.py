@@ -1,0 +1,239 @@
+"""What the cases need of a server, and of whoever starts it: the drivers beside this file are all of them.
+
+A case that a driver cannot show is skipped, and the report says why.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import pytest
+
+from tests.contract import models
+from triton_runtime import TritonResponse
+
+DEFAULT_MODEL = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
+MULTI_MODEL = "SAGEMAKER_MULTI_MODEL"
+PING_MODE = "SAGEMAKER_TRITON_PING_MODE"
+TARGET_HEADER = "X-Amzn-SageMaker-Target-Model"
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+Lay = Callable[[Path], object]
+"""Writes models into a folder."""
+
+
+class Way(Enum):
+    """How a model is served."""
+
+    SINGLE = "single"
+    ENSEMBLE = "ensemble"
+    MULTI_MODEL = "multi-model"
+    ENSEMBLE_IN_MULTI_MODEL = "ensemble in multi-model"
+
+    @property
+    def many(self) -> bool:
+        """Whether the server is one for many models."""
+        return self in (Way.MULTI_MODEL, Way.ENSEMBLE_IN_MULTI_MODEL)
+
+
+class Ability(Enum):
+    """What not every driver can do."""
+
+    ASKING_ANYTHING = "asking with any method, path and header"
+    LAYING_MODELS = "laying models before a multi-model server that runs"
+    STARTING = "starting servers"
+
+
+class RefusedError(Exception):
+    """A server ended instead of becoming ready; the message is what it wrote."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that cases are asked of, and how it is reached in each mode."""
+
+    name: str
+    target: str
+    lay: Lay
+
+
+DOUBLE = Model(models.DOUBLE, models.DOUBLE_TARGET, models.single)
+CHAIN = Model(models.CHAIN, models.CHAIN_TARGET, models.ensemble)
+ECHO = Model("echo", "contract/echo.tar.gz", models.echo)
+DECOUPLED = Model("decoupled", "contract/decoupled.tar.gz", models.decoupled)
+
+STANDARD = {
+    Way.SINGLE: DOUBLE,
+    Way.ENSEMBLE: CHAIN,
+    Way.MULTI_MODEL: DOUBLE,
+    Way.ENSEMBLE_IN_MULTI_MODEL: CHAIN,
+}
+"""What most cases are asked of."""
+
+
+class Server(Protocol):
+    """A server whose port is reached."""
+
+    models: Path | None
+    """The folder that lies under /opt/ml/model, or /opt/ml/models; None where it is out of reach."""
+    seen_at: str
+    """The same folder as the server sees it."""
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
+        timeout_s: float = 60.0,
+    ) -> TritonResponse:
+        """One request and its answer, whatever the status; TritonRequestError where none comes."""
+
+    def connect(self) -> socket.socket:
+        """A connection to the port, for requests that no library would send."""
+
+    @property
+    def running(self) -> bool:
+        """Whether the server has not ended."""
+
+    def log(self) -> str:
+        """What it wrote."""
+
+    def stop(self) -> None:
+        """End it."""
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """Where a model is asked."""
+
+    way: Way
+    model: Model
+    send: Callable[[bytes, Mapping[str, str]], TritonResponse]
+    server: Server | None
+    """The server behind it, None where it is out of reach."""
+
+    @property
+    def factor(self) -> float:
+        """What the model multiplies with."""
+        return 6 if self.model is CHAIN else 2
+
+    def ask(
+        self, body: bytes, content_type: str | None = "application/json", **headers: str
+    ) -> TritonResponse:
+        """One invocation."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.send(body, {**({} if content_type is None else {"Content-Type": content_type}), **given})
+
+
+class Driver(Protocol):
+    """Leads to servers."""
+
+    ways: tuple[Way, ...]
+    """What it can serve."""
+    release: tuple[int, int] | None
+    """The Triton release of its servers, None where nobody said."""
+
+    def lacks(self, ability: Ability) -> str | None:
+        """Why it cannot do something; None if it can."""
+
+    def start(self, lay: Lay, environment: Mapping[str, str]) -> Server:
+        """Start a server on models of its own and wait until it is ready; RefusedError where it ends."""
+
+    def entrance(self, way: Way, model: Model) -> Entrance:
+        """Where a model is asked, served in this way."""
+
+    def multi_model(self) -> MultiModel:
+        """The multi-model server that all cases share."""
+
+    def close(self) -> None:
+        """End everything that was started."""
+
+
+def at_invocations(server: Server, way: Way, model: Model) -> Entrance:
+    """The entrance of a server that has one model."""
+    return Entrance(
+        way,
+        model,
+        lambda body, headers: server.request("POST", "/invocations", body=body, headers=headers),
+        server,
+    )
+
+
+class MultiModel:
+    """A multi-model server, spoken to as SageMaker speaks to it."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._loaded: set[str] = set()
+
+    def lay(self, name: str, lay: Lay) -> None:
+        """Put what an archive holds where SageMaker unpacks it."""
+        if self.server.models is None:
+            pytest.skip("the server's model folder is out of reach: give --model-root")
+        folder = self.server.models / name / "model"
+        folder.mkdir(parents=True)
+        lay(folder)
+
+    def load(
+        self, name: str, target: str | None, *, url: str | None = None, timeout_s: float = 60.0
+    ) -> TritonResponse:
+        """Ask for a model's load; without `target` the target header is left out."""
+        order = {"model_name": name, "url": url or f"{self.server.seen_at}/{name}/model"}
+        return self.server.request(
+            "POST", "/models", body=json.dumps(order).encode(), headers=_to(target), timeout_s=timeout_s
+        )
+
+    def ensure(self, name: str, model: Model) -> Entrance:
+        """Load a model once and say where it is asked."""
+        if name not in self._loaded:
+            self.lay(name, model.lay)
+            answer = self.load(name, model.target)
+            assert answer.status == 200, answer.body
+            self._loaded.add(name)
+        way = Way.ENSEMBLE_IN_MULTI_MODEL if model is CHAIN else Way.MULTI_MODEL
+        return Entrance(
+            way,
+            model,
+            lambda body, headers: self.invoke(name, model.target, body, headers),
+            self.server,
+        )
+
+    def invoke(
+        self, name: str, target: str | None, body: bytes, headers: Mapping[str, str] = NO_HEADERS
+    ) -> TritonResponse:
+        """Ask a model."""
+        return self.server.request(
+            "POST", f"/models/{name}/invoke", body=body, headers={**_to(target), **headers}
+        )
+
+    def unload(self, name: str, target: str | None) -> TritonResponse:
+        """Ask for a model's unloading."""
+        return self.server.request("DELETE", f"/models/{name}", headers=_to(target))
+
+    def described(self, name: str) -> TritonResponse:
+        """Ask about one model."""
+        return self.server.request("GET", f"/models/{name}")
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Ask for all models."""
+        answer = self.server.request("GET", "/models")
+        assert answer.status == 200, answer.body
+        found: list[dict[str, Any]] = json.loads(answer.body)["models"]
+        return found
+
+    def ping(self) -> int:
+        """The status of the health check."""
+        return self.server.request("GET", "/ping").status
+
+
+def _to(target: str | None) -> dict[str, str]:
+    return {} if target is None else {TARGET_HEADER: target}

@@ -1,0 +1,114 @@
+"""What a server does not survive, or not whole. Each case has a server of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract import models
+from tests.contract.bodies import numbers, output, said
+from tests.contract.servers import (
+    DEFAULT_MODEL,
+    MULTI_MODEL,
+    PING_MODE,
+    TARGET_HEADER,
+    Ability,
+    Driver,
+    MultiModel,
+)
+from triton_runtime import TritonRequestError, TritonTimeoutError
+
+pytestmark = [pytest.mark.e2e, pytest.mark.needs(Ability.STARTING)]
+
+
+@pytest.fixture
+def many(driver: Driver) -> Iterator[MultiModel]:
+    """A multi-model server with two models, for one test."""
+    server = driver.start(lambda _: None, {MULTI_MODEL: "true", PING_MODE: "live"})
+    many = MultiModel(server)
+    for name in ("one", "two"):
+        many.lay(name, models.single)
+        assert many.load(name, f"{name}.tar.gz").status == 200
+    yield many
+    server.stop()
+
+
+def test_a_model_whose_process_dies_on_a_server_of_one_model(driver: Driver) -> None:
+    """It answers 500 for good, and /ping still says 200: nobody replaces it."""
+    server = driver.start(models.single, {DEFAULT_MODEL: models.DOUBLE})
+    for number in (models.DIES, 1):
+        answer = server.request("POST", "/invocations", body=numbers(number))
+        assert answer.status == 500
+        assert "Stub process 'double_0_0' is not healthy" in said(answer)
+    assert server.request("GET", "/ping").status == 200
+    server.stop()
+
+
+def test_a_model_whose_process_dies_among_many(many: MultiModel) -> None:
+    """The others answer; it answers 400 for good."""
+    for number in (models.DIES, 1):
+        answer = many.invoke("one", "one.tar.gz", numbers(number))
+        assert answer.status == 400
+        assert "is not healthy" in said(answer)
+    assert output(many.invoke("two", "two.tar.gz", numbers(1)))["data"] == [2]
+    assert many.ping() == 200
+
+
+def test_unloading_a_model_under_a_running_request(many: MultiModel) -> None:
+    """Neither the unloading nor the request need come to an end in time: drain a model first."""
+    ends: list[object] = []
+
+    def work() -> None:
+        try:
+            ends.append(many.invoke("one", "one.tar.gz", numbers(models.SLEEPS)).status)
+        except TritonRequestError as broken:
+            ends.append(broken)
+
+    working = threading.Thread(target=work)
+    working.start()
+    time.sleep(models.SLEEP_S / 4)
+    try:
+        answer = many.server.request(
+            "DELETE", "/models/one", headers={TARGET_HEADER: "one.tar.gz"}, timeout_s=models.SLEEP_S * 4
+        )
+        assert answer.status == 200
+    except TritonTimeoutError:
+        assert many.server.running
+    many.server.stop()
+    working.join()
+    assert len(ends) == 1
+
+
+def test_unloading_without_the_header_that_came_with_the_load(many: MultiModel) -> None:
+    """The server waits 350 s for a model that it does not have."""
+    with pytest.raises(TritonTimeoutError):
+        many.server.request("DELETE", "/models/one", timeout_s=3)
+    assert many.server.running
+
+
+@pytest.mark.before("25.10")
+@pytest.mark.parametrize("body", [b"no JSON", b'{"model_name": 1}', b'{"model_name": "a", "url": 5}'])
+def test_a_load_order_that_cannot_be_read_ends_the_server(many: MultiModel, body: bytes) -> None:
+    with pytest.raises(TritonRequestError):
+        many.server.request("POST", "/models", body=body, headers={TARGET_HEADER: "t"})
+    deadline = time.monotonic() + 10
+    while many.server.running:
+        assert time.monotonic() < deadline, "the server survived"
+        time.sleep(0.05)
+
+
+def test_a_python_model_with_an_empty_version_folder_hangs_its_load(many: MultiModel) -> None:
+    """Loads need a time limit; the other models answer meanwhile."""
+
+    def lay(folder: Path) -> None:
+        model = models.write_model(folder / "m")
+        (model / "1/model.py").rename(model / "1/notes.txt")
+
+    many.lay("empty", lay)
+    with pytest.raises(TritonTimeoutError):
+        many.load("empty", "empty.tar.gz", timeout_s=3)
+    assert output(many.invoke("two", "two.tar.gz", numbers(1)))["data"] == [2]

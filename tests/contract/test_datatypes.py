@@ -1,0 +1,143 @@
+"""Every datatype there and back, as bytes and as JSON."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.contract.bodies import BINARY, JSON, output, payload, said
+from tests.contract.models import DATATYPES
+from tests.contract.servers import ECHO, Driver, Entrance, Way
+
+pytestmark = pytest.mark.e2e
+
+TEXTS = ["plain", "", "naïve café", "日本語 🙂", 'quotes " and \\', "zero\0inside", "x" * 20_000]
+NO_JSON = ("FP16", "BF16")
+EXTREMES: dict[str, list[Any]] = {
+    "BOOL": [True, False],
+    **{
+        name: [np.iinfo(kind).min, np.iinfo(kind).max]
+        for name, kind in DATATYPES.items()
+        if kind and kind[0] in "iu"
+    },
+    "FP16": [np.finfo("f2").min, np.finfo("f2").tiny],
+    "FP32": [np.finfo("f4").min, np.finfo("f4").tiny],
+    "FP64": [np.finfo("f8").min, np.finfo("f8").tiny],
+}
+
+
+@pytest.fixture(params=[Way.SINGLE, Way.MULTI_MODEL], ids=lambda way: way.value)
+def echo(request: pytest.FixtureRequest, driver: Driver) -> Entrance:
+    """A model that sends back what it was sent."""
+    if request.param not in driver.ways:
+        pytest.skip(f"this server does not serve as {request.param.value}")
+    return driver.entrance(request.param, ECHO)
+
+
+def in_bytes(name: str) -> tuple[bytes, int]:
+    """The bytes of a tensor of some values, and how many they are."""
+    if name == "BYTES":
+        packed = [struct.pack("<I", len(text.encode())) + text.encode() for text in TEXTS]
+        return b"".join(packed), len(TEXTS)
+    if name == "BF16":  # the upper half of each float
+        return np.array([1.5, -2.0], np.float32).tobytes()[2:4] * 2, 2
+    values = np.array(EXTREMES[name], DATATYPES[name])
+    return values.tobytes(), values.size
+
+
+@pytest.mark.parametrize("name", DATATYPES)
+def test_as_bytes(echo: Entrance, name: str) -> None:
+    sent, count = in_bytes(name)
+    described = {"name": name, "datatype": name, "shape": [1, count]}
+    request = {
+        "inputs": [{**described, "parameters": {"binary_data_size": len(sent)}}],
+        "parameters": {"binary_data_output": True},
+    }
+    header = json.dumps(request).encode()
+    answer = echo.ask(header + sent, f"{BINARY}{len(header)}")
+    assert payload(answer) == sent
+    assert output(answer, f"{name}_back")["datatype"] == name
+    assert output(answer, f"{name}_back")["shape"] == [1, count]
+
+
+@pytest.mark.parametrize("name", [name for name in DATATYPES if name not in NO_JSON])
+def test_as_json(echo: Entrance, name: str) -> None:
+    values = TEXTS if name == "BYTES" else np.array(EXTREMES[name], DATATYPES[name]).tolist()
+    answer = output(ask_in_json(echo, name, values), f"{name}_back")
+    assert answer["datatype"] == name
+    if name in ("FP32", "FP64"):
+        assert np.allclose(answer["data"], values, rtol=1e-6)
+    else:
+        assert answer["data"] == values
+
+
+def ask_in_json(echo: Entrance, name: str, values: list[Any]) -> Any:
+    described = {"name": name, "datatype": name, "shape": [1, len(values)], "data": values}
+    return echo.ask(json.dumps({"inputs": [described]}).encode(), JSON)
+
+
+@pytest.mark.parametrize("name", NO_JSON)
+def test_no_half_precision_in_json(echo: Entrance, name: str) -> None:
+    answer = ask_in_json(echo, name, [1])
+    assert answer.status == 400
+    assert f"receiving {name} data via JSON is not supported" in said(answer)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("UINT8", -1), ("INT32", 1.5), ("BOOL", 1), ("FP32", "NaN"), ("INT64", 2**63), ("BYTES", 1)],
+)
+def test_json_of_another_type_is_refused(echo: Entrance, name: str, value: Any) -> None:
+    answer = ask_in_json(echo, name, [value])
+    assert answer.status == (400 if echo.way.many else 500)
+    assert said(answer).startswith("Unable to parse")
+
+
+@pytest.mark.before("26.02")
+def test_a_number_too_large_for_its_type_is_cut_in_silence(echo: Entrance) -> None:
+    assert output(ask_in_json(echo, "INT8", [300]), "INT8_back")["data"] == [300 - 256]
+
+
+def test_bytes_that_are_no_text_come_back_as_they_are(echo: Entrance) -> None:
+    sent = struct.pack("<I", 2) + b"\xff\xfe"
+    request = {
+        "inputs": [
+            {
+                "name": "BYTES",
+                "datatype": "BYTES",
+                "shape": [1, 1],
+                "parameters": {"binary_data_size": len(sent)},
+            }
+        ],
+        "parameters": {"binary_data_output": True},
+    }
+    header = json.dumps(request).encode()
+    assert payload(echo.ask(header + sent, f"{BINARY}{len(header)}")) == sent
+
+
+def test_a_text_shorter_than_its_length_is_refused(echo: Entrance) -> None:
+    sent = struct.pack("<I", 5) + b"ab"
+    request = {
+        "inputs": [
+            {
+                "name": "BYTES",
+                "datatype": "BYTES",
+                "shape": [1, 1],
+                "parameters": {"binary_data_size": len(sent)},
+            }
+        ]
+    }
+    header = json.dumps(request).encode()
+    answer = echo.ask(header + sent, f"{BINARY}{len(header)}")
+    assert answer.status == 400
+    assert "incomplete string data" in said(answer)
+
+
+def test_raw_bytes_need_a_model_of_one_input(echo: Entrance) -> None:
+    answer = echo.ask(b"1234", f"{BINARY}0")
+    assert answer.status == 400
+    assert "Raw request must only have 1 input" in said(answer)

@@ -1,0 +1,149 @@
+"""The contract held against what somebody else has started: the options of the command line, tried out.
+
+A server at an address is an embedded one behind a relay; an endpoint is one of the embedded cloud's.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import boto3
+import pytest
+
+from catalog.project import find_project
+from local_cloud.process import CloudAddress, start_detached, stop
+from local_cloud.settings import CloudSettings
+from tests.contract import models
+from tests.contract.servers import DEFAULT_MODEL, MULTI_MODEL, PING_MODE, Driver, Server
+from tests.contract.starting_drivers import QUICK, EmbeddedDriver
+
+pytestmark = pytest.mark.e2e
+
+HERE = Path(__file__).parent
+REGION = "eu-west-1"
+IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/sagemaker-tritonserver:24.09-py3"
+ROLE = "arn:aws:iam::123456789012:role/endpoint"
+
+
+@pytest.fixture(autouse=True)
+def embedded_only(driver: Driver) -> None:
+    if not isinstance(driver, EmbeddedDriver):
+        pytest.skip("one given server is enough for one run")
+
+
+def passed(*options: str, files: tuple[str, ...]) -> int:
+    """How many cases of these files hold against a given server; none may fail."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *options]
+    done = subprocess.run(
+        [*command, *(str(HERE / name) for name in files)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    return int(done.stdout.splitlines()[-1].split(" passed")[0].split()[-1])
+
+
+@contextmanager
+def relayed(server: Server) -> Iterator[str]:
+    """An address on loopback that leads to a server."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            with suppress(OSError):  # the listener is closed at the end
+                while True:
+                    outer = listener.accept()[0]
+                    inner = server.connect()
+                    for source, target in ((outer, inner), (inner, outer)):
+                        threading.Thread(target=forward, args=(source, target), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def forward(source: socket.socket, target: socket.socket) -> None:
+    """Hand bytes on until one side ends, and then end both: whoever waits for the other wakes up."""
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+    for side in (source, target):
+        with suppress(OSError):
+            side.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_server_of_one_model_at_an_address(driver: Driver) -> None:
+    server = driver.start(models.single, {DEFAULT_MODEL: models.DOUBLE})
+    with relayed(server) as url:
+        files = ("test_bodies.py", "test_refused_bodies.py", "test_paths.py", "test_transport.py")
+        assert passed("--server", url, "--release", "24.10", files=files) > 60
+    server.stop()
+
+
+def test_a_server_of_many_models_at_an_address(driver: Driver) -> None:
+    server = driver.start(lambda _: None, {MULTI_MODEL: "true", PING_MODE: "live"})
+    assert server.models is not None
+    with relayed(server) as url:
+        options = ("--server", url, "--model-root", str(server.models), "--release", "24.10")
+        assert passed(*options, files=("test_bodies.py", "test_datatypes.py", "test_multi_model.py")) > 60
+    server.stop()
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[CloudAddress]:
+    home = find_project(HERE).server_dir
+    yield start_detached(
+        CloudSettings(
+            state_dir=tmp_path / "cloud", server_home=home, account_id="111122223333", region=REGION
+        )
+    )
+    stop(state_dir=tmp_path / "cloud")
+
+
+@pytest.mark.parametrize("mode", ["single", "multi-model"])
+def test_an_endpoint(mode: str, cloud: CloudAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in cloud.environment().items():
+        monkeypatch.setenv(name, value)
+    models.lay_out(tmp_path / "laid")
+    deploy(mode, tmp_path / "laid/archives")
+    options = ("--endpoint", "contract", "--mode", mode, "--release", "24.10")
+    assert passed(*options, files=("test_bodies.py", "test_refused_bodies.py", "test_transport.py")) > 40
+
+
+def deploy(mode: str, archives: Path) -> None:
+    """What a person does to ask the contract of an endpoint."""
+    s3, sagemaker = boto3.client("s3"), boto3.client("sagemaker")
+    s3.create_bucket(Bucket="archives", CreateBucketConfiguration={"LocationConstraint": REGION})
+    for archive in archives.rglob("*.tar.gz"):
+        s3.upload_file(str(archive), "archives", str(archive.relative_to(archives)))
+    one = {"single": models.DOUBLE, "ensemble": models.CHAIN}.get(mode)
+    container = {"Image": IMAGE}
+    if one is None:
+        container |= {"Mode": "MultiModel", "ModelDataUrl": "s3://archives/"}
+        environment = {**QUICK, PING_MODE: "live"}
+    else:
+        container |= {"ModelDataUrl": f"s3://archives/{mode}.tar.gz"}
+        environment = {**QUICK, DEFAULT_MODEL: one}
+    sagemaker.create_model(
+        ModelName="contract",
+        ExecutionRoleArn=ROLE,
+        PrimaryContainer={**container, "Environment": environment},
+    )
+    sagemaker.create_endpoint_config(
+        EndpointConfigName="contract",
+        ProductionVariants=[
+            {
+                "VariantName": "AllTraffic",
+                "ModelName": "contract",
+                "InstanceType": "ml.g5.xlarge",
+                "InitialInstanceCount": 1,
+            }
+        ],
+    )
+    sagemaker.create_endpoint(EndpointName="contract", EndpointConfigName="contract")
+    sagemaker.get_waiter("endpoint_in_service").wait(
+        EndpointName="contract", WaiterConfig={"Delay": 1, "MaxAttempts": 60}
+    )

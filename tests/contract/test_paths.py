@@ -1,0 +1,62 @@
+"""Methods and paths: what the port offers, and how it refuses the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.bodies import numbers, said
+from tests.contract.servers import STANDARD, Ability, Driver, MultiModel, Server
+
+pytestmark = [pytest.mark.e2e, pytest.mark.needs(Ability.ASKING_ANYTHING)]
+
+EVERYWHERE = [
+    ("GET", "/ping", 200),
+    ("POST", "/ping", 405),
+    ("HEAD", "/ping", 405),
+    ("PUT", "/ping", 405),
+    ("GET", "/ping/", 400),
+    ("GET", "/invocations", 405),
+    ("PUT", "/invocations", 405),
+    ("POST", "/invocations/", 400),
+    ("GET", "/models", 200),
+    ("PUT", "/models", 400),
+    ("PATCH", "/models/abc", 400),
+    ("GET", "/models/abc", 404),
+    ("DELETE", "/models/abc", 404),
+    ("POST", "/models/abc/invoke", 404),
+    ("POST", "/models/abc/explain", 400),
+    ("GET", "/", 400),
+    ("POST", "/nothing", 400),
+    ("GET", "/v2/health/ready", 400),
+    ("POST", "/v2/models/double/infer", 400),
+    ("GET", "/execution-parameters", 400),
+    ("GET", "/metrics", 400),
+]
+
+
+@pytest.fixture(params=["one model", "many models"])
+def server(request: pytest.FixtureRequest, driver: Driver) -> Server:
+    many = request.param == "many models"
+    if not any(way.many is many for way in driver.ways):
+        pytest.skip(f"this server is not one for {request.param}")
+    if many:
+        return driver.multi_model().server
+    way = driver.ways[0]
+    server = driver.entrance(way, STANDARD[way]).server
+    assert server is not None
+    return server
+
+
+@pytest.mark.parametrize(("method", "path", "code"), EVERYWHERE)
+def test_code(server: Server, method: str, path: str, code: int) -> None:
+    assert server.request(method, path).status == code
+
+
+def test_a_query_changes_nothing(server: Server) -> None:
+    assert server.request("GET", "/ping?verbose=1").status == 200
+
+
+def test_a_server_for_many_models_has_none_at_invocations(many: MultiModel) -> None:
+    answer = many.server.request("POST", "/invocations", body=numbers(1))
+    assert answer.status == 400
+    assert "Request for unknown model: 'unspecified_SAGEMAKER_TRITON_DEFAULT_MODEL_NAME'" in said(answer)

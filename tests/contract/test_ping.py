@@ -1,0 +1,121 @@
+"""The health check: 200 or 400, and what turns it.
+
+"ready" means that every model that was ever asked to load is loaded; "live" that the server runs. `serve`
+means "live" for multi-model containers, but does not hand it on, unless the container's environment holds
+SAGEMAKER_TRITON_PING_MODE: without that, one failed load makes SageMaker replace a container that serves
+well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.contract import models
+from tests.contract.bodies import numbers, output
+from tests.contract.servers import DEFAULT_MODEL, MULTI_MODEL, PING_MODE, Ability, Driver, MultiModel
+from tests.contract.wire import ask_afresh
+
+pytestmark = [pytest.mark.e2e, pytest.mark.needs(Ability.STARTING)]
+
+OVERRIDE = "SAGEMAKER_TRITON_OVERRIDE_PING_MODE"
+Start = Callable[..., MultiModel]
+
+
+@pytest.fixture
+def start(driver: Driver) -> Iterator[Start]:
+    """Starts multi-model servers that end with the test."""
+    started: list[MultiModel] = []
+
+    def start_one(**environment: str) -> MultiModel:
+        started.append(MultiModel(driver.start(lambda _: None, {MULTI_MODEL: "true", **environment})))
+        return started[-1]
+
+    yield start_one
+    for many in started:
+        many.server.stop()
+
+
+def fail_a_load(many: MultiModel) -> None:
+    many.lay("good", models.single)
+    assert many.load("good", "good.tar.gz").status == 200
+    assert many.ping() == 200
+    many.lay("failed", lambda folder: models.write_model(folder / "m", code=models.BROKEN_CODE))
+    assert many.load("failed", "failed.tar.gz").status == 400
+
+
+@pytest.mark.parametrize(
+    ("environment", "code"),
+    [
+        ({}, 400),
+        ({OVERRIDE: "live"}, 400),
+        ({PING_MODE: "live"}, 200),
+        ({PING_MODE: "whatever it says"}, 200),
+        ({PING_MODE: "live", OVERRIDE: "ready"}, 400),
+    ],
+    ids=["the trap", "overriding does not help", "the remedy", "with any value", "overridden"],
+)
+def test_a_failed_load_in_multi_model_mode(start: Start, environment: dict[str, str], code: int) -> None:
+    many = start(**environment)
+    fail_a_load(many)
+    assert many.ping() == code
+    assert output(many.invoke("good", "good.tar.gz", numbers(1)))["data"] == [2]
+    assert many.unload("failed", "failed.tar.gz").status == 404
+    assert many.ping() == code
+
+
+def test_in_the_trap_a_mended_model_in_the_same_folder_turns_it_back(start: Start) -> None:
+    many = start()
+    fail_a_load(many)
+    assert many.server.models is not None
+    (many.server.models / "failed/model/m/1/model.py").write_text(models.DOUBLE_CODE)
+    assert many.load("failed", "failed.tar.gz").status == 200
+    assert many.ping() == 200
+
+
+def slow(folder: Path) -> None:
+    models.write_model(folder / "m", code=models.SLOW_CODE)
+
+
+def codes_during_a_load(many: MultiModel) -> set[int | None]:
+    """What health checks on new connections answer while a model loads; None for those that have to wait."""
+    many.lay("slow", slow)
+    seen: set[int | None] = set()
+    with ThreadPoolExecutor(1) as pool:
+        load = pool.submit(many.load, "slow", "slow.tar.gz")
+        while not load.done():
+            answer = ask_afresh(many.server, "GET", "/ping")
+            seen.add(answer and answer.status)
+        assert load.result().status == 200
+    return seen
+
+
+def test_in_the_trap_a_load_under_way_is_unhealthy_too(start: Start) -> None:
+    many = start()
+    assert 400 in codes_during_a_load(many)
+    assert many.ping() == 200
+
+
+def test_with_the_remedy_it_is_not(start: Start) -> None:
+    many = start(**{PING_MODE: "live"})
+    codes = codes_during_a_load(many)
+    assert 200 in codes
+    assert 400 not in codes
+
+
+def test_a_load_keeps_the_thread_that_took_it(start: Start) -> None:
+    """With one HTTP thread nobody is answered meanwhile; with the usual eight it is a matter of luck."""
+    many = start(**{PING_MODE: "live", "SAGEMAKER_TRITON_THREAD_COUNT": "1"})
+    assert None in codes_during_a_load(many)
+    assert many.ping() == 200
+
+
+@pytest.mark.parametrize("environment", [{}, {OVERRIDE: "live"}, {PING_MODE: "live"}])
+def test_a_server_of_one_model_that_answers_is_healthy(driver: Driver, environment: dict[str, str]) -> None:
+    server = driver.start(models.single, {DEFAULT_MODEL: models.DOUBLE, **environment})
+    assert server.request("GET", "/ping").status == 200
+    assert server.request("GET", "/ping").body == b""
+    server.stop()

@@ -1,0 +1,125 @@
+"""Bodies that are refused, and with which code.
+
+On a single endpoint the code tells a little of whose fault it was: 400 for a request that does not fit the
+model, 500 for one that cannot be read, and 500 for what the model itself gets wrong. In multi-model mode all
+of them are 400, but for whatever looks like a lack of memory, which is 507: SageMaker then unloads another
+model.
+"""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+
+import pytest
+
+from tests.contract import models
+from tests.contract.bodies import BINARY, JSON, binary_body, floats, json_body, numbers, output, said, tensor
+from tests.contract.servers import DECOUPLED, Ability, Driver, Entrance, Way
+
+pytestmark = pytest.mark.e2e
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A body, the code of its refusal on a single endpoint, and words of it."""
+
+    called: str
+    body: bytes
+    code: int
+    words: str
+    kind: str = JSON
+    many_code: int = 400
+
+
+def in_binary(called: str, words: str, *, size: int, payload: bytes = floats(1, 2)) -> Refused:
+    body, header = binary_body(payload, shape=[1, 2], size=size)
+    return Refused(called, body, 400, words, f"{BINARY}{header}")
+
+
+def of_header_size(size: str, code: int, words: str) -> Refused:
+    body, _ = binary_body(floats(1, 2), shape=[1, 2])
+    return Refused(f"header size {size}", body, code, words, f"{BINARY}{size}")
+
+
+CASES = [
+    Refused("no JSON", b"hello", 500, "failed to parse the request JSON buffer"),
+    Refused("JSON and more", numbers(1) + b"more", 500, "must not be followed by other values"),
+    Refused("compressed", gzip.compress(numbers(1)), 500, "failed to parse the request JSON buffer"),
+    Refused("no inputs field", b"{}", 500, "Unable to parse 'inputs'"),
+    Refused("a list", b"[]", 500, "Unable to parse 'inputs'"),
+    Refused("inputs no list", b'{"inputs": 1}', 500, "Unable to parse 'inputs'"),
+    Refused("inputs empty", json_body(), 400, "missing required input(s) ['x']"),
+    Refused("another name", json_body(tensor(1, name="q")), 400, "unexpected inference input 'q'"),
+    Refused("one too many", json_body(tensor(1), tensor(1, name="q")), 400, "expected 1 inputs but got 2"),
+    Refused("another type", json_body(tensor(1, datatype="INT32")), 400, "data-type is 'INT32'"),
+    Refused("no such type", json_body(tensor(1, datatype="FLOAT")), 400, "invalid datatype for input x"),
+    Refused(
+        "half precision", json_body(tensor(1, datatype="FP16")), 400, "Please use the binary data format"
+    ),
+    Refused("another rank", json_body(tensor(1, 2, shape=[2])), 400, "Expected [-1,-1], got [2]"),
+    Refused("negative shape", json_body(tensor(1, 2, shape=[1, -2])), 500, "Unable to parse 'shape'"),
+    Refused("too many rows", json_body(tensor(*range(9), shape=[9, 1])), 400, "batch-size must be <= 8"),
+    Refused("too little data", json_body(tensor(1, shape=[1, 2])), 500, "does not match true shape"),
+    Refused("too much data", json_body(tensor(1, 2, 3, shape=[1, 2])), 500, "does not match true shape"),
+    Refused("texts as numbers", json_body(tensor("a")), 500, "Unable to parse 'data'"),
+    Refused("no data", json_body({"name": "x", "datatype": "FP32", "shape": [1, 1]}), 400, "no field is set"),
+    Refused("another output", numbers(1, outputs=[{"name": "z"}]), 400, "unexpected inference output 'z'"),
+    in_binary("fewer bytes announced than sent", "unexpected additional input data", size=4),
+    in_binary("more bytes announced than sent", "expecting 392 additional bytes", size=400),
+    in_binary("bytes that do not fit the shape", "Expected 8, got 3", size=3, payload=b"123"),
+    of_header_size("-1", 400, "inference header size should be in range"),
+    of_header_size("99999", 400, "inference header size should be in range"),
+    of_header_size("3", 500, "failed to parse the request JSON buffer"),
+    Refused(
+        "binary type not at the start",
+        numbers(1),
+        400,
+        "expect MIME type for binary data starts with",
+        f"multipart/{BINARY}0",
+    ),
+    Refused("raw bytes of no whole number", floats(1, 2)[:-1], 400, "Expected 4, got 7", f"{BINARY}0"),
+    Refused("the model refuses", numbers(models.REFUSES), 500, "minus one is no input"),
+    Refused("the model raises", numbers(models.RAISES), 500, "ValueError: the model raised this"),
+    Refused("the model lacks memory", numbers(models.OUT_OF_MEMORY), 500, "out of memory", many_code=507),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.called.replace(" ", "-"))
+def test_refused_with_its_code_and_words(entrance: Entrance, case: Refused) -> None:
+    answer = entrance.ask(case.body, case.kind)
+    assert answer.status == (case.many_code if entrance.way.many else case.code), answer.body
+    assert case.words in said(answer)
+    assert output(entrance.ask(numbers(1)))["data"] == [entrance.factor], "it answers no more"
+
+
+@pytest.mark.since("26.06")
+@pytest.mark.parametrize("size", ["abc", ""])
+def test_a_header_size_that_is_no_number_is_refused(entrance: Entrance, size: str) -> None:
+    answer = entrance.ask(floats(1, 2), f"{BINARY}{size}")
+    assert answer.status == 400
+    assert "Unable to parse inference header size" in said(answer)
+
+
+def test_a_blank_before_the_size_or_another_case_is_another_type(entrance: Entrance) -> None:
+    """It is then read as JSON, and the bytes after the JSON are too many."""
+    body, size = binary_body(floats(1, 2), shape=[1, 2])
+    for kind in (f"{BINARY}{size}".replace(";", "; "), f"{BINARY}{size}".title()):
+        assert entrance.ask(body, kind).status in (400, 500), kind
+
+
+@pytest.mark.needs(Ability.ASKING_ANYTHING)
+def test_content_encoding_does_not_unpack(entrance: Entrance) -> None:
+    for encoding in ("gzip", "br"):
+        answer = entrance.ask(gzip.compress(numbers(1)), Content_Encoding=encoding)
+        assert answer.status == (400 if entrance.way.many else 500)
+        assert "failed to parse the request JSON buffer" in said(answer)
+
+
+@pytest.mark.parametrize(("way", "code"), [(Way.SINGLE, 501), (Way.MULTI_MODEL, 400)])
+def test_a_decoupled_model_loads_and_answers_nobody(driver: Driver, way: Way, code: int) -> None:
+    if way not in driver.ways:
+        pytest.skip(f"this server does not serve as {way.value}")
+    answer = driver.entrance(way, DECOUPLED).ask(numbers(1))
+    assert answer.status == code
+    assert "doesn't support models with decoupled transaction policy" in said(answer)

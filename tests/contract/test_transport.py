@@ -1,0 +1,168 @@
+"""How bytes travel: chunks, large bodies, many requests at once, connections that are kept or not."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from tests.contract.bodies import (
+    BINARY,
+    answered,
+    binary_body,
+    floats,
+    json_body,
+    numbers,
+    output,
+    payload,
+    tensor,
+)
+from tests.contract.servers import STANDARD, Ability, Driver, Entrance, Server
+from tests.contract.wire import chunks, cut, exchange, post, read_answer
+
+pytestmark = pytest.mark.e2e
+
+MIB = 1 << 20
+AS_BYTES = {"parameters": {"binary_data_output": True}}
+
+
+@pytest.fixture
+def server(driver: Driver) -> Server:
+    """A server of one model, or whatever the driver leads to."""
+    way = driver.ways[0]
+    if way.many:
+        pytest.skip("bytes travel to a server of one model in the same way")
+    server = driver.entrance(way, STANDARD[way]).server
+    if server is None:
+        pytest.skip("an endpoint's port is out of reach")
+    return server
+
+
+@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.parametrize("size", [1, 7, 4096, 10 * MIB], ids=["bytewise", "small", "usual", "one"])
+def test_json_in_chunks(server: Server, size: int) -> None:
+    body = numbers(*range(2000))
+    answer = exchange(server, post(Transfer_Encoding="chunked"), chunks(cut(body, size)))
+    assert answer is not None
+    assert np.array_equal(np.array(output(answer)["data"]) % 2, np.zeros(2000))
+
+
+@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.parametrize("size", [1, 1000])
+def test_bytes_in_chunks_that_cut_through_numbers(server: Server, size: int) -> None:
+    sent = np.arange(5000, dtype=np.float32)
+    whole = binary_body(sent.tobytes(), shape=[1, 5000], **AS_BYTES)
+    plain = server.request(
+        "POST", "/invocations", body=whole[0], headers={"Content-Type": f"{BINARY}{whole[1]}"}
+    )
+    head = post(kind=f"{BINARY}{whole[1]}", Transfer_Encoding="chunked")
+    answer = exchange(server, head, chunks(cut(whole[0], size)))
+    assert answer is not None
+    assert payload(answer) == payload(plain)
+
+
+@pytest.mark.needs(Ability.ASKING_ANYTHING)
+def test_a_raw_body_in_chunks(server: Server) -> None:
+    sent = floats(*range(1, 6000))
+    head = post(kind=f"{BINARY}0", Transfer_Encoding="chunked")
+    answer = exchange(server, head, chunks(cut(sent, 3)))
+    assert answer is not None
+    assert len(payload(answer)) == len(sent)
+
+
+@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.parametrize(
+    "count",
+    [
+        65_536,
+        pytest.param(65_537, marks=pytest.mark.before("26.05")),
+        pytest.param(200_000, marks=pytest.mark.before("26.05")),
+    ],
+)
+def test_very_many_chunks(server: Server, count: int) -> None:
+    """Two million end a server that does not limit them; what is within reason is read."""
+    body = numbers(1).ljust(count)
+    answer = exchange(server, post(Transfer_Encoding="chunked"), chunks(cut(body, 1)))
+    assert answer is not None
+    assert len(output(answer)["data"]) == 1
+
+
+@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.since("26.05")
+def test_more_chunks_than_the_limit_are_refused(server: Server) -> None:
+    body = numbers(1).ljust(65_537)
+    answer = exchange(server, post(Transfer_Encoding="chunked"), chunks(cut(body, 1)))
+    assert answer is not None
+    assert answer.status == 400
+    assert b"exceeds maximum of 65536 non-empty chunks" in answer.body
+
+
+@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param((post(Transfer_Encoding="chunked"), b"zz\r\n{}\r\n0\r\n\r\n"), id="a chunk of no size"),
+        pytest.param((post(Content_Length="many"),), id="a length of no number"),
+        pytest.param((b"no HTTP\r\n\r\n",), id="no HTTP"),
+    ],
+)
+def test_what_cannot_be_read_closes_the_connection(server: Server, sent: tuple[bytes, ...]) -> None:
+    assert exchange(server, *sent) is None
+    assert server.request("GET", "/ping").status == 200
+
+
+@pytest.mark.needs(Ability.ASKING_ANYTHING)
+def test_a_request_that_is_broken_off_harms_nobody(server: Server) -> None:
+    with server.connect() as connection:
+        connection.sendall(post(Content_Length="1000") + b"{")
+    assert server.request("GET", "/ping").status == 200
+
+
+@pytest.mark.needs(Ability.ASKING_ANYTHING)
+def test_http_1_0_is_answered_and_closed(server: Server) -> None:
+    body = numbers(1)
+    with server.connect() as connection:
+        connection.settimeout(30)
+        connection.sendall(post(version="1.0", Content_Length=str(len(body))) + body)
+        answer = read_answer(connection)
+        assert answer is not None
+        assert len(output(answer)["data"]) == 1
+        assert connection.recv(1) == b""
+
+
+@pytest.mark.needs(Ability.ASKING_ANYTHING)
+def test_a_connection_carries_one_request_after_another(server: Server) -> None:
+    with server.connect() as connection:
+        connection.settimeout(30)
+        for number in range(5):
+            body = numbers(number, id=f"request {number}")
+            connection.sendall(post(Content_Length=str(len(body))) + body)
+            answer = read_answer(connection)
+            assert answer is not None
+            assert answered(answer)["id"] == f"request {number}"
+
+
+@pytest.mark.parametrize("megabytes", [1, 6, 24])
+def test_large_bodies_in_bytes(entrance: Entrance, megabytes: int) -> None:
+    """25 MB is what AWS documents for a real-time endpoint; botocore's model still says 6 MiB."""
+    sent = np.arange(megabytes * 250_000, dtype=np.float32)
+    body, size = binary_body(sent.tobytes(), shape=[1, sent.size], **AS_BYTES)
+    got = np.frombuffer(payload(entrance.ask(body, f"{BINARY}{size}")), np.float32)
+    assert np.array_equal(got, sent * np.float32(entrance.factor))
+
+
+def test_a_large_body_in_json(entrance: Entrance) -> None:
+    answer = entrance.ask(json_body(tensor(shape=[1, 500_000], data=[1.5] * 500_000)))
+    assert output(answer)["data"] == [1.5 * entrance.factor] * 500_000
+
+
+def test_many_requests_at_once_and_each_gets_its_own_answer(entrance: Entrance) -> None:
+    def ask(number: int) -> bool:
+        answer = entrance.ask(numbers(number, number + 0.5, id=f"request {number}"))
+        told = answered(answer)
+        data = [number * entrance.factor, (number + 0.5) * entrance.factor]
+        return told["id"] == f"request {number}" and told["outputs"][0]["data"] == data
+
+    with ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(ask, range(320)))

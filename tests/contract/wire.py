@@ -1,0 +1,72 @@
+"""Requests byte by byte, each on a connection of its own.
+
+Triton answers a connection's requests in one of its HTTP threads, and a load keeps the thread that took it
+busy to its end: whoever's connection belongs to the same thread waits as long.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Mapping
+
+from tests.contract.bodies import JSON
+from tests.contract.servers import NO_HEADERS, Server
+from triton_runtime import TritonResponse
+
+
+def exchange(server: Server, *sent: bytes) -> TritonResponse | None:
+    """What comes back for these very bytes, and None where the connection is closed instead."""
+    with server.connect() as connection:
+        connection.settimeout(30)
+        connection.sendall(b"".join(sent))
+        return read_answer(connection)
+
+
+def read_answer(connection: socket.socket) -> TritonResponse | None:
+    got = b""
+    while b"\r\n\r\n" not in got:
+        more = connection.recv(65536)
+        if not more:
+            return None
+        got += more
+    head, _, body = got.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    while len(body) < int(headers["content-length"]):
+        body += connection.recv(65536)
+    return TritonResponse(status=int(status.split()[1]), headers=headers, body=body)
+
+
+def post(*, kind: str = JSON, version: str = "1.1", **headers: str) -> bytes:
+    lines = [f"POST /invocations HTTP/{version}", "Host: localhost", f"Content-Type: {kind}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def chunks(parts: Iterable[bytes]) -> bytes:
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+
+
+def cut(body: bytes, size: int) -> list[bytes]:
+    return [body[start : start + size] for start in range(0, len(body), size)]
+
+
+def ask_afresh(
+    server: Server,
+    method: str,
+    path: str,
+    *,
+    body: bytes = b"",
+    headers: Mapping[str, str] = NO_HEADERS,
+    patience_s: float = 0.3,
+) -> TritonResponse | None:
+    """One request on a new connection; None if the answer takes too long."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    with server.connect() as connection:
+        connection.settimeout(patience_s)
+        connection.sendall("\r\n".join([*lines, "", ""]).encode() + body)
+        try:
+            return read_answer(connection)
+        except TimeoutError:
+            return None

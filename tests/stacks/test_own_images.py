@@ -1,0 +1,68 @@
+"""An endpoint with an image of the project's own: what it runs, may pull, and what builds the image."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from catalog.build_images import endpoint_image
+from catalog.loading import load_workspace
+from catalog.locks import LockedImage, add_image_to_lock
+from tests.projects import add_image, edit
+from tests.stacks.assemblies import lock_everything
+from tests.stacks.templates import granted, properties
+
+DIGEST = f"sha256:{'cd' * 32}"
+HOME = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/tritonstack-sample"
+
+
+@pytest.fixture(scope="module")
+def own(bare_project, synthesise):
+    project = bare_project()
+    add_image(project.root, "serving")
+    file = project.environment_file("sample")
+    edit(file, "    instance_type: ml.g5.xlarge\n", "    instance_type: ml.g5.xlarge\n    image: serving\n")
+    workspace = lock_everything(project, "sample")
+    image = endpoint_image(project, workspace.spec, "serving", gpu=True)
+    add_image_to_lock(workspace.lock.file, "serving", "gpu", LockedImage(digest=DIGEST, tag=image.tag))
+    return synthesise(load_workspace(project, "sample")), image
+
+
+def test_the_endpoint_runs_it_by_its_digest(own):
+    template = own[0].endpoint("accelerated")
+    model = properties(template, "AWS::SageMaker::Model")
+    assert model["PrimaryContainer"]["Image"] == f"{HOME}/serving@{DIGEST}"
+
+
+def test_its_role_pulls_from_that_repository_alone(own):
+    template = own[0].endpoint("accelerated")
+    repository = "arn:aws:ecr:eu-central-1:123456789012:repository/tritonstack-sample/serving"
+    assert granted(template, "ecr:BatchGetImage")["Resource"] == [repository]
+
+
+def test_another_endpoint_of_the_environment_runs_sagemakers_own(own):
+    model = properties(own[0].endpoint("plain"), "AWS::SageMaker::Model")
+    assert "/sagemaker-tritonserver:25.04" in model["PrimaryContainer"]["Image"]
+
+
+def test_the_build_of_images_makes_it_and_may_push_it(own):
+    assembly, image = own
+    resources = json.loads(assembly.text("tritonstack-sample-build"))["Resources"].values()
+    sources = [
+        item["Properties"]["Source"]["BuildSpec"]
+        for item in resources
+        if item["Type"] == "AWS::CodeBuild::Project" and item["Properties"]["Name"].endswith("-images")
+    ]
+    commands = json.loads(sources[0])["phases"]["build"]["commands"]
+    assert commands[-1] == f"sh containers/publish.sh serving {image.base} {image.uri}"
+    pushed = [
+        resource
+        for item in resources
+        if item["Type"] == "AWS::IAM::Policy"
+        for statement in item["Properties"]["PolicyDocument"]["Statement"]
+        if "ecr:PutImage" in statement["Action"]
+        for resource in statement["Resource"]
+    ]
+    repositories = "arn:aws:ecr:eu-central-1:123456789012:repository/tritonstack-sample"
+    assert sorted(pushed) == [f"{repositories}/builder", f"{repositories}/serving"]
