@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import docker
 from docker.errors import DockerException, ImageNotFound
 
@@ -20,7 +18,6 @@ class NoEngineError(TritonstackError):
     """No Docker engine answers."""
 
 
-@cache
 def docker_engine() -> docker.DockerClient:
     """Connect to the engine that DOCKER_HOST, or the usual socket, leads to, or raise NoEngineError."""
     try:

@@ -16,6 +16,7 @@ from docker.errors import APIError, DockerException, NotFound
 
 from local_cloud.codebuild.faults import MachineGoneError
 from local_cloud.codebuild.machines import Hear, MachineOrder, NoMachineError, StartMachine
+from local_cloud.container_ground import remove_labelled
 from local_cloud.docker_engine import NoEngineError, docker_engine, holds_image
 
 LABEL = "tritonstack.build"
@@ -115,12 +116,8 @@ def container_starter(otherwise: StartMachine) -> StartMachine:
 
 def remove_left_over(folder: Path) -> None:
     """Remove the containers that an earlier cloud left without ending properly."""
-    try:
-        engine = docker_engine()
-    except NoEngineError:
-        return
-    for container in engine.containers.list(all=True, filters={"label": f"{LABEL}={folder}"}):
-        container.remove(force=True, v=True)
+    with contextlib.suppress(NoEngineError):
+        remove_labelled(docker_engine(), LABEL, str(folder))
 
 
 def _decoded(line: bytes) -> str:
