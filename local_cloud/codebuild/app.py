@@ -15,11 +15,11 @@ from local_cloud.clients import Clients
 from local_cloud.cloudwatch.metrics import Metrics
 from local_cloud.codebuild.build_run import Bench
 from local_cloud.codebuild.builds import Builds, Fields
-from local_cloud.codebuild.containers import container_starter, remove_left_over
 from local_cloud.codebuild.machines import StartMachine
 from local_cloud.codebuild.processes import process_starter
 from local_cloud.codebuild.projects import Projects
 from local_cloud.codebuild.records import Store
+from local_cloud.codebuild.starting import container_starter, remove_left_over
 from local_cloud.codebuild.workshop import Workshop
 from local_cloud.pace import REAL_MINUTE_S
 from local_cloud.places import Place

@@ -35,7 +35,10 @@ Texts = Annotated[tuple[Text, ...], BeforeValidator(_listed)]
 
 class _Record(BaseModel):
     model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-").rstrip("-")
+        frozen=True,
+        extra="forbid",
+        defer_build=True,  # until a build begins: every start of the cloud would pay for it otherwise
+        alias_generator=lambda name: name.replace("_", "-").rstrip("-"),
     )
 
 

@@ -9,13 +9,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import docker
 from docker.errors import APIError, DockerException, NotFound
 
 from local_cloud.codebuild.faults import MachineGoneError
-from local_cloud.codebuild.machines import Hear, MachineOrder, NoMachineError, StartMachine
+from local_cloud.codebuild.machines import Hear, MachineOrder, NoMachineError
 from local_cloud.container_ground import remove_labelled
 from local_cloud.docker_engine import NoEngineError, docker_engine, holds_image
 
@@ -101,17 +100,13 @@ class ContainerMachine:
             self._container.remove(force=True, v=True)
 
 
-def container_starter(otherwise: StartMachine) -> StartMachine:
-    """Start builds in containers, and those whose image no engine holds as `otherwise` does."""
-
-    def start(order: MachineOrder) -> Any:
-        try:
-            engine = docker_engine()
-        except NoEngineError:
-            return otherwise(order)
-        return ContainerMachine(engine, order) if holds_image(engine, order.image) else otherwise(order)
-
-    return start
+def start_container(order: MachineOrder) -> ContainerMachine | None:
+    """Start a build in a container; None where no engine holds its image."""
+    try:
+        engine = docker_engine()
+    except NoEngineError:
+        return None
+    return ContainerMachine(engine, order) if holds_image(engine, order.image) else None
 
 
 def remove_left_over(folder: Path) -> None:

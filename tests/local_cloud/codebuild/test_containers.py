@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from local_cloud.codebuild.containers import LABEL, container_starter, remove_left_over
+from local_cloud.codebuild.containers import LABEL
+from local_cloud.codebuild.starting import container_starter, remove_left_over
 from local_cloud.docker_engine import NoEngineError, docker_engine
 from tests.local_cloud.codebuild.conftest import Account, an_environment, run_cloud, spec, why
 
