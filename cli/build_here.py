@@ -58,11 +58,13 @@ def build_here(
                     running.remove(future)
     except KeyboardInterrupt:
         pool.shutdown(wait=False, cancel_futures=True)
-        # The interrupt may have come after a build had ended, and before it was told of.
-        for future in running:
-            if future.done() and not future.cancelled():
-                on_done(future.result())
+        over = {future for future in running if future.done()}
         children.end()
+        # The interrupt may have come after a build had ended, or had its artifact, and before it was told of.
+        for future in wait(running, timeout=_GRACE_S).done:
+            told = not future.cancelled() and future.exception() is None
+            if told and (future in over or future.result().manifest):
+                on_done(future.result())
         raise BuildInterruptedError(
             "stopped by you; what was not finished is not kept", remedy="run it again: it goes on from here"
         ) from None
@@ -156,7 +158,7 @@ def _run(children: _Children, step: Step, needed: NeededArtifact, command: Seque
             show_event(step, event)
     status = process.wait()
     listener.join()
-    if status == 0 and last.get("event") == "built":
+    if last.get("event") == "built":
         folder = Path(last["directory"])
         return Outcome(needed, read_manifest(folder), last["reused"], folder)
     if last.get("event") == "failed":

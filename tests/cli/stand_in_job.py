@@ -93,6 +93,7 @@ def main(root: str, model: str, targets: str) -> int:
         reused=False,
         directory=str(folder),
     )
+    (project.root / f"{model}-told.txt").touch()
     return 0
 
 
