@@ -7,6 +7,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ QUICK = {
     "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
 }
 READY_S = 120.0
+SHARED_MEMORY = "2g"
+"""A container's; Docker's usual 64 MB do not hold a large body in each step of an ensemble."""
 
 
 class StartingDriver(ABC):
@@ -185,6 +188,7 @@ class ContainerDriver(StartingDriver):
             self._image,
             "serve",
             detach=True,
+            shm_size=SHARED_MEMORY,
             volumes={str(models): {"bind": seen_at, "mode": "ro"}},
             environment={**environment, **({} if bridged else {"SAGEMAKER_BIND_TO_PORT": str(port)})},
             **({"ports": {"8080/tcp": ("127.0.0.1", port)}} if bridged else {"network_mode": "host"}),
@@ -229,7 +233,8 @@ class ContainerServer:
 
     def stop(self) -> None:
         self._pool.close()
-        self._container.remove(force=True)
+        with suppress(docker.errors.NotFound):
+            self._container.remove(force=True)
 
 
 def release_from(text: str) -> tuple[int, int]:

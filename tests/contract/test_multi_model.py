@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -167,20 +169,20 @@ def test_while_a_model_loads(many: MultiModel) -> None:
     """It is unknown, and taken; other models answer."""
     many.lay("slow", slow)
     load_one(many, "quick", "quick.tar.gz")
-    with ThreadPoolExecutor(2) as pool:
-        loads = {pool.submit(many.load, "slow", "slow.tar.gz") for _ in range(2)}
-        (refused,), (load,) = wait(loads, return_when=FIRST_COMPLETED)
-        assert refused.result().status == 409
-        meanwhile = [
-            ("GET", "/models/slow", {}, 404),
-            ("POST", "/models/slow/invoke", {TARGET_HEADER: "slow.tar.gz"}, 404),
-            ("POST", "/models/quick/invoke", {TARGET_HEADER: "quick.tar.gz"}, 200),
-        ]
-        for method, path, headers, code in meanwhile:
-            body = numbers(1) if method == "POST" else b""
+    order = json.dumps({"model_name": "slow", "url": f"{many.server.seen_at}/slow/model"}).encode()
+    meanwhile = [
+        ("POST", "/models", "slow.tar.gz", order, 409),
+        ("GET", "/models/slow", "slow.tar.gz", b"", 404),
+        ("POST", "/models/slow/invoke", "slow.tar.gz", numbers(1), 404),
+        ("POST", "/models/quick/invoke", "quick.tar.gz", numbers(1), 200),
+    ]
+    with ThreadPoolExecutor(1) as pool:
+        load = pool.submit(many.load, "slow", "slow.tar.gz")
+        time.sleep(models.LOAD_S / 8)
+        for method, path, target, body, code in meanwhile:
             answer = None
             while answer is None:
-                answer = ask_afresh(many.server, method, path, body=body, headers=headers)
+                answer = ask_afresh(many.server, method, path, body=body, headers={TARGET_HEADER: target})
                 assert not load.done(), "no answer came meanwhile"
             assert answer.status == code
         assert load.result().status == 200
