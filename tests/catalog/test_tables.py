@@ -10,10 +10,8 @@ from typing import Any
 
 import botocore.session
 import jsonschema
-import moto.ec2
 import pytest
 import yaml
-from cfnlint.data.schemas.extensions import aws_sagemaker_hosting
 
 from catalog.endpoints import LOG_RETENTION_DAYS
 from catalog.hardware import FAMILIES, INSTANCE_TYPES
@@ -32,6 +30,8 @@ def test_instance_types_equal_sagemakers_own_list() -> None:
 
 def ec2_types() -> dict[str, Any]:
     """What EC2's DescribeInstanceTypes says of every type, as moto carries it."""
+    import moto.ec2  # slow, and for this alone
+
     with gzip.open(Path(moto.ec2.__file__).parent / "resources" / "instance_types.json.gz") as file:
         types: dict[str, Any] = json.load(file)
         return types
@@ -84,6 +84,8 @@ def test_every_machine_has_processors_and_memory_and_every_gpu_machine_gpus() ->
 
 
 def test_regions_offer_what_awss_price_list_names() -> None:
+    from cfnlint.data.schemas.extensions import aws_sagemaker_hosting  # slow, and for this test alone
+
     listed = json.loads((Path(aws_sagemaker_hosting.__file__).parent / "instancetype_enum.json").read_text())
     assert set(OFFERED) == set(ACCOUNTS)
     for region, families in OFFERED.items():

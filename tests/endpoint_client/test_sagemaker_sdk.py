@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("sagemaker.core", reason="the extra tritonstack[sagemaker] is not installed")
 
 import boto3
-from sagemaker.core.resources import Endpoint
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
@@ -41,6 +40,8 @@ def endpoint_url():
 
 
 def test_an_endpoint_of_the_sdk_sends_and_receives_arrays(endpoint_url, monkeypatch):
+    from sagemaker.core.resources import Endpoint  # which takes two seconds
+
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint_url)
     session = boto3.Session("a", "b", region_name="eu-west-1")
     endpoint = Endpoint(endpoint_name="ep", serializer=TritonSerializer(), deserializer=TritonDeserializer())
