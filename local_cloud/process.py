@@ -7,10 +7,12 @@ What it remembers lies in `state` (state/folder.py) and stays when it ends, unti
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,6 +28,7 @@ from catalog.errors import TritonstackError, UsageError
 from local_cloud.accounts import access_key_for
 from local_cloud.lifetime import die_with_parent, is_running, start_ticks
 from local_cloud.settings import CloudSettings
+from local_cloud.state.errors import NotKeptError
 from local_cloud.state.folder import forget as forget_state
 
 _START_TIMEOUT_S = 60.0
@@ -33,6 +36,8 @@ _STOP_TIMEOUT_S = 90.0
 _POLL_S = 0.05
 _SIGNAL_LOOK_S = 0.5
 _LOG_TAIL_LINES = 30
+_LEAST_ROOM = 2**20
+"""Bytes on the disk without which no cloud can start."""
 
 
 class CloudRunningError(UsageError):
@@ -83,6 +88,9 @@ def start_detached(settings: CloudSettings, *, port: int | None = None) -> Cloud
         raise _already_running(state_dir, running)
     _free_port(port).close()
     state_dir.mkdir(parents=True, exist_ok=True)
+    if shutil.disk_usage(state_dir).free < _LEAST_ROOM:
+        # It could not even say so: its log lies there too.
+        raise NotKeptError(state_dir, os.strerror(errno.ENOSPC))
     command = [
         sys.executable,
         "-m",
@@ -185,10 +193,13 @@ def read_address(state_dir: Path) -> CloudAddress | None:
     path = _address_path(state_dir)
     try:
         written = json.loads(path.read_text())
+        ticks = written.pop("start_ticks")
+        address = CloudAddress(**written | {"notices": tuple(written.get("notices", ()))})
     except FileNotFoundError:
         return None
-    ticks = written.pop("start_ticks")
-    address = CloudAddress(**written | {"notices": tuple(written.get("notices", ()))})
+    except (ValueError, TypeError, KeyError, AttributeError):
+        # No cloud of this version wrote that; should one run all the same, it holds the lock.
+        return None
     if is_running(address.pid, ticks):
         return address
     path.unlink(missing_ok=True)

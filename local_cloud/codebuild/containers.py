@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import threading
@@ -16,7 +17,7 @@ from docker.errors import APIError, DockerException, NotFound
 from local_cloud.codebuild.faults import MachineGoneError
 from local_cloud.codebuild.machines import Hear, MachineOrder, NoMachineError
 from local_cloud.container_ground import remove_labelled
-from local_cloud.docker_engine import NoEngineError, docker_engine, holds_image
+from local_cloud.docker_engine import DOCKER_FAULTS, NoEngineError, docker_engine, holds_image
 
 LABEL = "tritonstack.build"
 """On every container of a build; its value is the folder that the builds of its cloud live in."""
@@ -24,6 +25,8 @@ _SHOWN_AS = PurePosixPath("/codebuild")
 _BYTES_AT_ONCE = 1 << 16
 _KILLED = 128 + signal.SIGKILL
 _DOUBTED_S = 2.0
+
+log = logging.getLogger(__name__)
 
 
 class ContainerMachine:
@@ -111,8 +114,13 @@ def start_container(order: MachineOrder) -> ContainerMachine | None:
 
 def remove_left_over(folder: Path) -> None:
     """Remove the containers that an earlier cloud left without ending properly."""
-    with contextlib.suppress(NoEngineError):
+    try:
         remove_labelled(docker_engine(), LABEL, str(folder))
+    except NoEngineError:
+        return
+    except DOCKER_FAULTS as fault:
+        # What is left over is in nobody's way, and no reason not to start.
+        log.warning("containers of earlier builds could not be removed: %s", fault)
 
 
 def _decoded(line: bytes) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from local_cloud.state.database import own_folder
-from local_cloud.state.errors import NotKeptError
+from local_cloud.state.errors import NotKeptError, StateDamagedError
 
 _current: ContextVar[Bodies] = ContextVar("bodies")
 _reading = threading.local()
@@ -97,8 +97,8 @@ class Bodies:
             _current.reset(token)
 
     def add(self, content: bytes) -> str:
-        """Write a new file."""
-        name = uuid.uuid4().hex
+        """Write a new file; its name tells its length."""
+        name = f"{uuid.uuid4().hex}-{len(content)}"
         path = self.path(name)
         try:
             with path.open("xb") as file:
@@ -128,6 +128,15 @@ class Bodies:
         """Remove files."""
         for name in names:
             self.path(name).unlink(missing_ok=True)
+
+    def check(self) -> None:
+        """Raise StateDamagedError unless all that is referred to is there, as long as it was written."""
+        lengths = {entry.name: entry.stat().st_size for entry in os.scandir(self._folder)}
+        for name in self._used:
+            if name not in lengths:
+                raise StateDamagedError(self.path(name), "the body of an object is missing")
+            if lengths[name] != int(name.rpartition("-")[2]):
+                raise StateDamagedError(self.path(name), "the body of an object is not what was written")
 
     def sweep(self) -> None:
         """Remove every file without a body: what a kill left behind."""

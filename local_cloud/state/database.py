@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from catalog.errors import TritonstackError
 from local_cloud.state.errors import (
     ForeignStateError,
     NotKeptError,
@@ -23,6 +24,12 @@ from local_cloud.state.errors import (
 )
 
 _PATIENCE_S = 1.0
+_REFUSED_BY_THE_DISK = {
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+}
 _SCHEMA = (
     "CREATE TABLE stamp (text TEXT NOT NULL)",
     "CREATE TABLE row (kind TEXT, key TEXT, digest BLOB, value BLOB, PRIMARY KEY (kind, key))",
@@ -65,17 +72,18 @@ class Database:
             _create(file, stamp)
         for part in file.parent.glob(f"{file.name}*"):
             check_owner(part)
-        self._connection = sqlite3.connect(
-            file, isolation_level=None, check_same_thread=False, timeout=_PATIENCE_S
-        )
+        try:
+            self._connection = sqlite3.connect(
+                file, isolation_level=None, check_same_thread=False, timeout=_PATIENCE_S
+            )
+        except sqlite3.Error as fault:
+            raise told(file, fault) from fault
         try:
             _prepare(self._connection)
             self._check(stamp)
         except sqlite3.DatabaseError as fault:
             self._connection.close()
-            if getattr(fault, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
-                raise StateInUseError(file) from fault
-            raise StateDamagedError(file, str(fault)) from fault
+            raise told(file, fault) from fault
         except Exception:
             self._connection.close()
             raise
@@ -88,7 +96,7 @@ class Database:
                     raise StateDamagedError(self._file, f"{kind} {key} is not what was written")
                 yield Row(kind, key, value)
         except sqlite3.DatabaseError as fault:
-            raise StateDamagedError(self._file, str(fault)) from fault
+            raise told(self._file, fault) from fault
 
     def write(self, rows: Iterable[Row]) -> None:
         """Write all rows, or none and raise NotKeptError."""
@@ -123,8 +131,11 @@ class Database:
 def _create(file: Path, stamp: str) -> None:
     """Make the file under another name first: one that stands under its own is whole."""
     draft = file.with_suffix(".new")
-    draft.unlink(missing_ok=True)
-    connection = sqlite3.connect(draft, isolation_level=None)
+    try:
+        draft.unlink(missing_ok=True)
+        connection = sqlite3.connect(draft, isolation_level=None)
+    except (OSError, sqlite3.Error) as fault:
+        raise NotKeptError(file.parent, str(fault)) from fault
     try:
         _prepare(connection)
         connection.execute("BEGIN")
@@ -144,6 +155,17 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
+
+
+def told(file: Path, fault: sqlite3.Error) -> TritonstackError:
+    """Say what a fault means: what a disk refuses is no damage, and nobody should give a whole state up."""
+    # The low byte of a code is the reason, the others are its details; a fault of Python's own has none.
+    reason = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if reason == sqlite3.SQLITE_BUSY:
+        return StateInUseError(file)
+    if reason in _REFUSED_BY_THE_DISK:
+        return NotKeptError(file.parent, str(fault))
+    return StateDamagedError(file, str(fault))
 
 
 def _digest(value: bytes) -> bytes:

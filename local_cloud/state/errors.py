@@ -36,7 +36,7 @@ class NotKeptError(TritonstackError):
     def __init__(self, folder: Path, fault: str) -> None:
         super().__init__(
             f"the embedded cloud cannot keep its state in {folder}: {fault}",
-            remedy="make room there, then try again; what was kept before is whole",
+            remedy="make room there, or make it writable, then try again; what was kept before is whole",
         )
 
 

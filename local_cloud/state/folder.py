@@ -17,7 +17,7 @@ from local_cloud.state.pickling import loads
 
 _log = logging.getLogger(__name__)
 
-_FORMAT = 1
+_FORMAT = 2
 _ROOM = "state"
 
 
@@ -69,6 +69,7 @@ def _read(folder: Path) -> State:
     try:
         with bodies.used():
             found = [(row, *_value(row)) for row in database.rows()]
+        bodies.check()
     except Exception:
         database.close()
         raise

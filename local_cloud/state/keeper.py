@@ -195,5 +195,8 @@ class Keeper:
             # One service's oddity is not to cost all others their state.
             _log.exception("%s %s cannot be kept: it lasts as long as this process", *piece)
             return None
-        self._costs[piece] = time.monotonic() - started
+        if value is None:
+            self._costs.pop(piece, None)
+        else:
+            self._costs[piece] = time.monotonic() - started
         return Row(piece.kind, piece.key, value)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,8 +24,10 @@ from local_cloud.process import (
     stop,
 )
 from local_cloud.settings import CloudSettings
+from local_cloud.state.errors import NotKeptError
 
 ROOT = Path(__file__).parents[2]
+usage = type(shutil.disk_usage("/"))
 FOREGROUND = """
 from pathlib import Path
 from local_cloud.process import run_foreground
@@ -70,6 +73,22 @@ def test_a_detached_cloud_is_found_and_stopped(folder, monkeypatch):
     assert not is_running(address.pid, ticks)
     assert read_address(folder) is None
     assert stop(state_dir=folder) is False
+
+
+@pytest.mark.parametrize("written", ["", '{"endpo', "[]", '{"start_ticks": 1, "of": "another version"}'])
+def test_an_address_that_cannot_be_read_stands_in_nobodys_way(folder, written):
+    folder.mkdir()
+    (folder / "cloud.json").write_text(written)
+    assert read_address(folder) is None
+    assert stop(state_dir=folder) is False
+    assert start(folder) == read_address(folder)
+
+
+def test_a_full_disk_is_told_before_anything_starts(folder, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(total=2**30, used=2**30, free=0))
+    with pytest.raises(NotKeptError, match="No space left on device"):
+        start(folder)
+    assert list(folder.iterdir()) == []
 
 
 def test_a_killed_cloud_leaves_nothing_that_stands_in_the_way(folder):

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from local_cloud.state import pickling
+from local_cloud.state import database, pickling
 from local_cloud.state.database import Database, Row, own_folder
-from local_cloud.state.errors import ForeignStateError, StateDamagedError, StateInUseError
+from local_cloud.state.errors import ForeignStateError, NotKeptError, StateDamagedError, StateInUseError
 from local_cloud.state.folder import forget, open_state
 from tests.local_cloud.state.restarts import RestartableCloud
 
@@ -73,6 +73,24 @@ def test_a_garbled_byte_is_never_taken_for_state(tmp_path):
     assert told > len(content) // 1499 / 2
 
 
+def test_what_the_disk_refuses_is_not_called_damage(tmp_path):
+    for name in ("cloud.db", "cloud.new"):
+        folder = own_folder(tmp_path / name)
+        (folder / name).mkdir(mode=0o700)
+        with pytest.raises(NotKeptError, match="cannot keep its state"):
+            Database(folder / "cloud.db", stamp="any")
+
+
+def test_a_full_disk_is_not_called_damage(tmp_path):
+    file = written(tmp_path / "state")
+    connection = sqlite3.connect(file)
+    connection.execute("PRAGMA max_page_count = 1")
+    with pytest.raises(sqlite3.OperationalError) as full:
+        connection.execute("INSERT INTO row VALUES ('a', 'b', '', ?)", (b"x" * 2**20,))
+    connection.close()
+    assert isinstance(database.told(file, full.value), NotKeptError)
+
+
 @pytest.mark.parametrize("left", [0, 1, 0.5])
 def test_a_truncated_file_is_told(tmp_path, left):
     file = written(tmp_path / "state")
@@ -94,6 +112,23 @@ def test_a_start_on_a_damaged_state_touches_nothing(tmp_path):
     file.write_bytes(whole)
     cloud.start()
     assert cloud.client("ssm").get_parameter(Name="/p")["Parameter"]["Value"] == "v"
+    cloud.end()
+
+
+@pytest.mark.parametrize("damage", [lambda body: body.unlink(), lambda body: os.truncate(body, 3)])
+def test_an_object_without_its_whole_body_is_told(tmp_path, damage):
+    cloud = RestartableCloud(tmp_path / "cloud")
+    s3 = cloud.client("s3")
+    s3.create_bucket(Bucket="bodies", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    s3.put_object(Bucket="bodies", Key="k", Body=b"whole")
+    cloud.end()
+    (body,) = (tmp_path / "cloud" / "state" / "objects").iterdir()
+    damage(body)
+    with pytest.raises(StateDamagedError, match=body.name):
+        cloud.start()
+    body.write_bytes(b"whole")
+    cloud.start()
+    assert cloud.client("s3").get_object(Bucket="bodies", Key="k")["Body"].read() == b"whole"
     cloud.end()
 
 
