@@ -17,13 +17,24 @@ cannot() {
 }
 
 answers() {
-    docker version >/dev/null 2>&1
+    timeout 10 docker version >/dev/null 2>&1
+}
+
+# The engine that was started from here, if it still runs: after a reboot the id may be another program's.
+own() {
+    [ -f "$pid_file" ] && [ "$(cat "/proc/$(cat "$pid_file")/comm" 2>/dev/null)" = dockerd ]
 }
 
 install_daemon() {
     command -v apt-get >/dev/null || cannot "dockerd is not installed, and there is no apt-get to install it with"
-    { timeout 60 apt-get update && timeout 180 apt-get install --yes --no-install-recommends docker.io; } \
-        >"$state/install.log" 2>&1 || cannot "docker.io could not be installed; see $state/install.log"
+    # Debian 13 and newer have the client in a package of its own, older ones know no such package.
+    {
+        timeout 60 apt-get update || return 1
+        packages=docker.io
+        apt-cache show docker-cli >/dev/null && packages="docker.io docker-cli"
+        # shellcheck disable=SC2086 # these are words
+        DEBIAN_FRONTEND=noninteractive timeout 180 apt-get install --yes --no-install-recommends $packages
+    } >"$state/install.log" 2>&1 </dev/null
 }
 
 start() {
@@ -35,8 +46,13 @@ start() {
     [ "$(id -u)" = 0 ] || cannot "that needs root"
     if ! command -v dockerd >/dev/null; then
         [ "${1-}" = --install ] || cannot "dockerd is not installed"
-        install_daemon
+        install_daemon || cannot "docker.io could not be installed; see $state/install.log"
+        if answers; then
+            echo "a Docker engine runs, as a service of this machine"
+            return
+        fi
     fi
+    command -v docker >/dev/null || cannot "there is no client to ask it with (docker)"
     setsid dockerd --iptables=false --bridge=none >"$log" 2>&1 </dev/null &
     echo $! >"$pid_file"
     for _ in $(seq 60); do
@@ -52,16 +68,20 @@ start() {
 }
 
 stop() {
-    if [ ! -f "$pid_file" ]; then
-        echo "no Docker engine was started from here"
+    if ! own; then
+        rm -f "$pid_file"
+        echo "no Docker engine runs that was started from here"
         return
     fi
-    pid=$(cat "$pid_file")
-    kill "$pid" 2>/dev/null || true
+    kill "$(cat "$pid_file")" 2>/dev/null || true
     for _ in $(seq 60); do
-        kill -0 "$pid" 2>/dev/null || break
+        own || break
         sleep 0.5
     done
+    if own; then
+        echo "the Docker engine (process $(cat "$pid_file")) does not end" >&2
+        exit 1
+    fi
     rm "$pid_file"
     echo "the Docker engine has ended"
 }

@@ -1,10 +1,15 @@
-"""A build's log, brought to CloudWatch Logs line by line as it comes."""
+"""A build's log, brought to CloudWatch Logs line by line as it comes.
+
+What CloudWatch Logs holds here is held in memory. So of a log that is larger than `ROOM_BYTES` the middle is
+left out: its last lines, which say how the build ended, are kept back until then.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,8 +24,13 @@ _BATCH_BYTES = 1 << 20
 _LINE_BYTES = 200_000
 _EXTRA_BYTES = 26
 _MASK = "***"
+ROOM_BYTES = 16 << 20
+LAST_LINES = 1_000
 
 log = logging.getLogger(__name__)
+
+_Line = tuple[int, str]
+"""When it came, in milliseconds, and what it says."""
 
 
 class BuildLog:
@@ -30,7 +40,10 @@ class BuildLog:
         self._client = client
         self._place = place
         self._secrets: list[str] = []
-        self._waiting: list[tuple[int, str]] = []
+        self._waiting: list[_Line] = []
+        self._room = ROOM_BYTES
+        self._last: deque[_Line] = deque(maxlen=LAST_LINES)
+        self._beyond = self._latest = 0
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log of a build", daemon=True)
@@ -45,16 +58,31 @@ class BuildLog:
         for secret in self._secrets:
             line = line.replace(secret, _MASK)
         with self._lock:
-            self._waiting.append((int(datetime.now(UTC).timestamp() * 1000), line))
+            self._take(line)
 
     def say(self, line: str) -> None:
         """Add what CodeBuild itself says."""
-        self.write(f"[Container] {datetime.now(UTC):%Y/%m/%d %H:%M:%S.%f} {line}")
+        self.write(f"{_own()} {line}")
 
     def close(self) -> None:
         """Send what is left and end."""
+        left_out = self._beyond - len(self._last)
+        if left_out > 0:
+            self._waiting.append(_line(f"{_own()} {left_out} lines are left out here."))
+        self._waiting.extend(self._last)
         self._closed.set()
         self._thread.join()
+
+    def _take(self, line: str) -> None:
+        self._room -= len(line) + _EXTRA_BYTES
+        if self._room > 0:
+            self._waiting.append(_line(line))
+            return
+        if not self._beyond:
+            told = f"{_own()} This log is large: its last {LAST_LINES} lines follow when the build ends."
+            self._waiting.append(_line(told))
+        self._beyond += 1
+        self._last.append(_line(line))
 
     def _run(self) -> None:
         try:
@@ -65,6 +93,9 @@ class BuildLog:
             self._send()
         except (ClientError, BotoCoreError) as fault:
             log.warning("the log %s is no longer carried to CloudWatch Logs: %s", self._place, fault)
+            with self._lock:
+                # Nobody takes from what waits any more.
+                self._room = 0
 
     def _make_stream(self, place: LogPlace) -> None:
         try:
@@ -78,13 +109,28 @@ class BuildLog:
             waiting, self._waiting = self._waiting, []
         if self._place is None:
             return
-        for batch in _batches(waiting):
+        for batch in _batches(self._in_order(waiting)):
             self._client.put_log_events(
                 logGroupName=self._place.group, logStreamName=self._place.stream, logEvents=batch
             )
 
+    def _in_order(self, lines: list[_Line]) -> Iterator[_Line]:
+        """Yield no line with an earlier time than the one before: that is refused, and clocks go back."""
+        for moment, text in lines:
+            self._latest = max(self._latest, moment)
+            yield self._latest, text
 
-def _batches(lines: list[tuple[int, str]]) -> Iterator[list[dict[str, Any]]]:
+
+def _line(text: str) -> _Line:
+    return int(datetime.now(UTC).timestamp() * 1000), text
+
+
+def _own() -> str:
+    """How the lines of CodeBuild itself begin."""
+    return f"[Container] {datetime.now(UTC):%Y/%m/%d %H:%M:%S.%f}"
+
+
+def _batches(lines: Iterable[_Line]) -> Iterator[list[dict[str, Any]]]:
     """Cut into calls that CloudWatch Logs takes. An event cannot be empty."""
     batch: list[dict[str, Any]] = []
     size = 0

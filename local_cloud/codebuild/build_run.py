@@ -164,9 +164,12 @@ class BuildRun:
         if text.startswith("arn:"):
             return parse_buildspec(fetch_text(self._bench.clients.client("s3", self._place), text))
         path = (self._source / text).resolve()
-        if not path.is_relative_to(self._source.resolve()) or not path.is_file():
-            raise PhaseFailedError("YAML_FILE_ERROR", f"stat {path}: no such file or directory")
-        return parse_buildspec(path.read_text())
+        try:
+            if not path.is_relative_to(self._source.resolve()) or not path.is_file():
+                raise PhaseFailedError("YAML_FILE_ERROR", f"stat {path}: no such file or directory")
+            return parse_buildspec(path.read_text())
+        except (OSError, UnicodeDecodeError) as fault:
+            raise PhaseFailedError("YAML_FILE_ERROR", f"{text}: {fault}") from fault
 
     def _start_machine(self, variables: dict[str, str]) -> None:
         environment = self._settings["environment"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,17 @@ from local_cloud.codebuild.faults import PhaseFailedError
 _ARN = "arn:aws:s3:::"
 _MODE_SHIFT, _MODE_MASK = 16, 0o777
 _CHUNK = 1 << 20
+# What an archive can be wrong with: its form, its names (too long, or one below a file), a password, a method
+# of compression that Python does not know, data that the method cannot read.
+_UNUSABLE = (
+    zipfile.BadZipFile,
+    ValueError,
+    OSError,
+    RuntimeError,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+)
 
 
 def fetch_source(s3: Any, source: Mapping[str, Any], version: str | None, *, to: Path, scratch: Path) -> str:
@@ -34,7 +47,7 @@ def fetch_source(s3: Any, source: Mapping[str, Any], version: str | None, *, to:
         raise PhaseFailedError(
             "CLIENT_ERROR", f"error while downloading key {key}, error: {reason}, for {name}"
         ) from fault
-    except (zipfile.BadZipFile, ValueError) as fault:
+    except _UNUSABLE as fault:
         raise PhaseFailedError("CLIENT_ERROR", f"{fault} for {name}") from fault
 
 

@@ -146,6 +146,24 @@ def test_a_long_log_arrives_whole(account):
     assert sum(map(len, said[30000:])) == 300000
 
 
+def test_of_a_huge_log_the_beginning_and_the_end_are_kept(account, monkeypatch):
+    monkeypatch.setattr("local_cloud.codebuild.build_log.ROOM_BYTES", 1 << 14)
+    monkeypatch.setattr("local_cloud.codebuild.build_log.LAST_LINES", 50)
+    account.project(spec("seq 1 5000"))
+    build = account.ended(account.start())
+    lines = account.log(build)
+    numbers = [int(line) for line in lines if line.isdecimal()]
+    first = next(number for number in numbers if number + 1 not in numbers)
+    last = numbers[first:]
+    assert numbers == [*range(1, first + 1), *range(last[0], 5001)]
+    assert 100 < first < 1000
+    assert 10 < len(last) <= 50
+    said = "\n".join(lines)
+    assert "This log is large: its last 50 lines follow when the build ends." in said
+    assert f"{last[0] - first - 1} lines are left out here." in said
+    assert "Phase complete: FINALIZING State: SUCCEEDED" in lines[-2]
+
+
 def test_a_log_goes_where_the_project_says_or_nowhere(account):
     kept = {"cloudWatchLogs": {"status": "ENABLED", "groupName": "/mine", "streamName": "builds"}}
     account.project(spec("echo kept"), logsConfig=kept)

@@ -68,6 +68,8 @@ def test_further_sources_have_folders_of_their_own(account):
         (None, "error while downloading key x.zip, error: NoSuchKey: The specified key does not exist."),
         ({"../outside": "x"}, "illegal file path in the source: ../outside"),
         ("no archive", "File is not a zip file"),
+        ({"file": "x", "file/below": "y"}, "Not a directory"),
+        ({"n" * 256: "x"}, "File name too long"),
     ],
 )
 def test_a_source_that_cannot_be_had_fails_the_build(account, files, message):
@@ -81,6 +83,20 @@ def test_a_source_that_cannot_be_had_fails_the_build(account, files, message):
     assert build["buildStatus"] == "FAILED"
     code, words = why(build, "DOWNLOAD_SOURCE")
     assert code == "CLIENT_ERROR"
+    assert message in words
+
+
+@pytest.mark.parametrize(
+    ("buildspec", "message"), [("odd.yml", "can't decode byte 0xff"), ("n" * 256, "File name too long")]
+)
+def test_a_buildspec_that_is_no_text_or_no_name_fails_the_build(account, buildspec, message):
+    account.upload("odd.zip", {"odd.yml": b"\xff\xfe"})
+    source = {"type": "S3", "location": f"{account.bucket}/odd.zip", "buildspec": buildspec}
+    account.project(source=source)
+    build = account.ended(account.start())
+    assert build["buildStatus"] == "FAILED"
+    code, words = why(build, "DOWNLOAD_SOURCE")
+    assert code == "YAML_FILE_ERROR"
     assert message in words
 
 

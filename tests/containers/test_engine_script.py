@@ -1,0 +1,89 @@
+"""tools/docker_engine.sh, with programs on PATH that stand for Docker's."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "tools" / "docker_engine.sh"
+# The client finds an engine while the engine's file is there.
+CLIENT = '#!/bin/sh\n[ "$1" = version ] && [ -f "$ENGINE" ]\n'
+DAEMON = '#!/bin/sh\ntrap \'rm "$ENGINE"; exit\' TERM\ntouch "$ENGINE"\nwhile :; do sleep 0.05; done\n'
+BROKEN = "#!/bin/sh\necho 'no cgroups here' >&2\nexit 1\n"
+NOT_ROOT = "#!/bin/sh\necho 1000\n"
+ROOT = "#!/bin/sh\necho 0\n"
+NO_APT = "#!/bin/sh\necho 'nothing can be fetched'\nexit 100\n"
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A machine with a client, where `id` says root."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+
+    def run(*arguments, **played):
+        for name, text in {"docker": CLIENT, "id": ROOT, **played}.items():
+            (programs / name.replace("_", "-")).write_text(text)
+            (programs / name.replace("_", "-")).chmod(0o755)
+        for name in ("cat", "rm", "mkdir", "sleep", "seq", "touch", "tail", "timeout", "setsid", "sh"):
+            link = programs / name
+            link.exists() or link.symlink_to(shutil.which(name))
+        variables = {
+            "PATH": str(programs),
+            "TRITONSTACK_HOME": str(tmp_path),
+            "ENGINE": str(tmp_path / "engine"),
+        }
+        done = subprocess.run(
+            ["/bin/sh", SCRIPT, *arguments],
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    yield run
+    run("stop")
+
+
+def test_an_engine_is_started_and_ended(machine, tmp_path):
+    status, said = machine("start", dockerd=DAEMON)
+    assert (status, said.startswith("a Docker engine runs, process ")) == (0, True)
+    assert machine("start") == (0, "a Docker engine runs already\n")
+    assert machine("stop") == (0, "the Docker engine has ended\n")
+    assert not (tmp_path / "engine").exists()
+    assert machine("stop") == (0, "no Docker engine runs that was started from here\n")
+
+
+def test_an_engine_that_runs_already_is_left_alone(machine, tmp_path):
+    (tmp_path / "engine").touch()
+    assert machine("start") == (0, "a Docker engine runs already\n")
+    assert machine("stop")[0] == 0
+    assert (tmp_path / "engine").exists()
+
+
+def test_another_program_under_the_id_of_an_engine_that_has_gone_is_not_ended(machine, tmp_path):
+    with subprocess.Popen(["sleep", "60"]) as other:
+        (tmp_path / "docker-engine").mkdir()
+        (tmp_path / "docker-engine" / "pid").write_text(f"{other.pid}\n")
+        assert machine("stop") == (0, "no Docker engine runs that was started from here\n")
+        assert other.poll() is None
+        other.kill()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "played", "message"),
+    [
+        ((), {"id": NOT_ROOT, "dockerd": DAEMON}, "that needs root"),
+        ((), {}, "dockerd is not installed"),
+        (("--install",), {}, "there is no apt-get to install it with"),
+        (("--install",), {"apt_get": NO_APT}, "docker.io could not be installed; see "),
+        ((), {"dockerd": BROKEN}, "no cgroups here"),
+    ],
+)
+def test_why_there_is_no_engine_is_said(machine, arguments, played, message):
+    status, said = machine("start", *arguments, **played)
+    assert status == 1
+    assert said.startswith("no Docker engine was started: ")
+    assert message in said
