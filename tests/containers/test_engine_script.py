@@ -1,5 +1,6 @@
 """tools/docker_engine.sh, with programs on PATH that stand for Docker's."""
 
+import shutil
 import subprocess
 from pathlib import Path
 

@@ -124,17 +124,17 @@ def describe_change_set(context: Context, params: Params) -> Answer:
 def execute_change_set(context: Context, params: Params) -> Answer:
     """Carry out a change set."""
     stack, change_set = find_change_set(context, params)
-    if change_set.execution_status != "AVAILABLE":
-        raise InvalidChangeSetStatusError(
-            f"ChangeSet [{change_set.change_set_id}] cannot be executed in its current execution status of "
-            f"[{change_set.execution_status}]"
-        )
+    with stack.changing():  # of several who execute it at once, one does
+        if change_set.execution_status != "AVAILABLE":
+            raise InvalidChangeSetStatusError(
+                f"ChangeSet [{change_set.change_set_id}] cannot be executed in its current execution "
+                f"status of [{change_set.execution_status}]"
+            )
+        change_set.execution_status = "EXECUTE_COMPLETE"
+        stack.change_set_id = change_set.change_set_id
     proposal = change_set.proposal
     if params.get("DisableRollback"):
         proposal = replace(proposal, settings=replace(proposal.settings, disable_rollback=True))
-    with stack.changing():
-        change_set.execution_status = "EXECUTE_COMPLETE"
-        stack.change_set_id = change_set.change_set_id
     if stack.status == "REVIEW_IN_PROGRESS":
         context.engine.create(stack, proposal)
     else:
