@@ -27,9 +27,7 @@ class Summary:
     def add(self, value: float, times: float = 1.0) -> None:
         """Take in a value that came so many times."""
         self._widen(times, value * times, value, value)
-        if len(self.values) >= _EXACT_VALUES and value not in self.values:
-            value = float(f"{value:.3g}")
-        self.values[value] = self.values.get(value, 0.0) + times
+        self._note(value, times)
 
     def add_set(self, *, count: float, total: float, low: float, high: float) -> None:
         """Take in a set of statistics; which values made it is known only where all of them were the same."""
@@ -42,7 +40,7 @@ class Summary:
         """Take in all that another one has."""
         self._widen(other.count, other.total, other.low, other.high)
         for value, times in other.values.items():
-            self.values[value] = self.values.get(value, 0.0) + times
+            self._note(value, times)
 
     @property
     def distribution(self) -> list[tuple[float, float]] | None:
@@ -50,6 +48,11 @@ class Summary:
         if not isclose(sum(self.values.values()), self.count):
             return None
         return sorted(self.values.items())
+
+    def _note(self, value: float, times: float) -> None:
+        if len(self.values) >= _EXACT_VALUES and value not in self.values:
+            value = float(f"{value:.3g}")
+        self.values[value] = self.values.get(value, 0.0) + times
 
     def _widen(self, count: float, total: float, low: float, high: float) -> None:
         self.count += count

@@ -2,7 +2,8 @@
 
 AWS keeps values of high resolution to the second for three hours and all others to the minute for 15 days.
 Here a bucket is ten (scaled) seconds, the shortest period that an alarm can have, and is kept for three hours
-or a scaled day, whichever is longer. A restart of the cloud forgets the values.
+or a scaled day, whichever is longer. What is older than a scaled day, the longest that alarms of short
+periods look back, is summed up by the real minute. A restart of the cloud forgets the values.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ BUCKET_S = 10
 _BUCKETS_A_MINUTE = 6
 _DAY_S = 86_400
 _KEPT_S = 3 * 3600
+_COARSE_S = 60
 # Bounds do not fall a whole bucket short because a product of floats does.
 _ROUNDING = 1e-6
 
@@ -70,7 +72,8 @@ class MetricStore:
             self._series: dict[tuple[Place, MetricKey], _Series] = {}
             self.bucket_s = pace.lasting(BUCKET_S)
             self.minute_s = self.bucket_s * _BUCKETS_A_MINUTE
-            self._kept_s = max(_KEPT_S, pace.lasting(_DAY_S))
+            self._fine_s = pace.lasting(_DAY_S)
+            self._kept_s = max(_KEPT_S, self._fine_s)
 
     def put(self, place: Place, key: MetricKey, unit: str, values: Summary, *, at: float) -> None:
         """Take in values of one moment."""
@@ -118,10 +121,12 @@ class MetricStore:
             return [key for where, key in self._series if where == place]
 
     def forget_old(self) -> None:
-        """Drop what is too old to be kept, and metrics of which nothing is left."""
+        """Drop what is too old to be kept, and metrics of which nothing is left; sum up what is old."""
+        now = time.time()
         with self._lock:
             for address, series in list(self._series.items()):
-                self._drop_old(series, time.time())
+                self._drop_old(series, now)
+                self._sum_up(series, now)
                 if not series.order:
                     del self._series[address]
 
@@ -132,6 +137,18 @@ class MetricStore:
         first = bisect_left(order, ceil(span.start / self.bucket_s - _ROUNDING))
         end = span.start + span.count * span.length_s
         return order[first : bisect_left(order, ceil(end / self.bucket_s - _ROUNDING))]
+
+    def _sum_up(self, series: _Series, now: float) -> None:
+        """Put what is older than a scaled day together, a real minute in the bucket that it begins with."""
+        length = round(max(self.minute_s, _COARSE_S) / self.bucket_s)
+        end = floor((now - self._fine_s) / self.bucket_s) // length * length
+        for number in series.order[: bisect_left(series.order, end)]:
+            first = number // length * length
+            if number != first:
+                into = series.buckets.setdefault(first, {})
+                for unit, summary in series.buckets.pop(number).items():
+                    into.setdefault(unit, Summary()).merge(summary)
+        series.order = sorted(series.buckets)
 
     def _drop_old(self, series: _Series, now: float) -> None:
         oldest = floor((now - self._kept_s) / self.bucket_s)

@@ -78,3 +78,11 @@ def test_many_different_values_take_bounded_room():
 def test_nothing_merged_is_nothing():
     assert merged([]) is None
     assert merged([of([1]), of([2])]).total == 3
+
+
+def test_many_different_values_that_come_one_by_one_take_bounded_room():
+    summary = Summary()
+    for number in range(20_000):
+        summary.merge(of([number / 1000]))
+    assert len(summary.values) < 3_000
+    assert statistic_named("p99")(summary) == pytest.approx(19.8, rel=0.005)
