@@ -7,16 +7,18 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 _PAUSE_S = 0.5
 _BATCH_LINES = 1000
-_LINE_LIMIT = 16_000  # far below CloudWatch's 1 MiB a batch, even with a thousand lines of ordinary length
+# A longer line comes in pieces: CloudWatch takes 256 KiB, and each byte that is no UTF-8 becomes three.
+_PIECE_BYTES = 80_000
 _BATCH_BYTES = 900_000
+_READ_BYTES = 1 << 20
 
 log = logging.getLogger(__name__)
 
@@ -57,10 +59,12 @@ class LogShipper:
             self._send(list(self._preface))
             while (path := self._next_path()) is not None:
                 with path.open("rb") as file:
+                    lines = _Lines(file)
                     while self._paths.empty() and not self._ended.wait(_PAUSE_S):
-                        self._send_new_lines(file)
-                    self._send_new_lines(file)
-        except (ClientError, BotoCoreError) as fault:
+                        self._send_all(lines.new())
+                    self._send_all(lines.new())
+                    self._send_all(lines.rest())
+        except (ClientError, BotoCoreError, OSError) as fault:
             log.warning("the log of %s is no longer carried to CloudWatch Logs: %s", self._group, fault)
 
     def _next_path(self) -> Path | None:
@@ -77,9 +81,9 @@ class LogShipper:
                 self._client.create_log_group(logGroupName=self._group)  # another instance may be first
         self._client.create_log_stream(logGroupName=self._group, logStreamName=self._stream)
 
-    def _send_new_lines(self, file: Any) -> None:
-        lines = [line.decode(errors="replace").rstrip()[:_LINE_LIMIT] for line in file]
-        for batch in _batches([line for line in lines if line]):
+    def _send_all(self, lines: Iterator[bytes]) -> None:
+        texts = (line.decode(errors="replace").rstrip() for line in lines)
+        for batch in _batches(text for text in texts if text):
             self._send(batch)
 
     def _send(self, lines: list[str]) -> None:
@@ -91,15 +95,41 @@ class LogShipper:
         )
 
 
-def _batches(lines: list[str]) -> Iterator[list[str]]:
+class _Lines:
+    """The lines of a file that grows. One that is only half written waits for its end."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._begun = b""
+
+    def new(self) -> Iterator[bytes]:
+        """Yield what has been written since."""
+        while chunk := self._file.read(_READ_BYTES):
+            *lines, self._begun = (self._begun + chunk).split(b"\n")
+            for line in lines:
+                yield from _pieces(line)
+            *full, self._begun = _pieces(self._begun)
+            yield from full
+
+    def rest(self) -> Iterator[bytes]:
+        """Yield the line that has no end."""
+        yield self._begun
+
+
+def _pieces(line: bytes) -> list[bytes]:
+    return [line[at : at + _PIECE_BYTES] for at in range(0, len(line), _PIECE_BYTES)] or [b""]
+
+
+def _batches(lines: Iterable[str]) -> Iterator[list[str]]:
     """Cut into calls that CloudWatch Logs takes."""
     batch: list[str] = []
     size = 0
     for line in lines:
-        if batch and (len(batch) == _BATCH_LINES or size + len(line) > _BATCH_BYTES):
+        length = len(line.encode())
+        if batch and (len(batch) == _BATCH_LINES or size + length > _BATCH_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(line)
-        size += len(line)
+        size += length
     if batch:
         yield batch
