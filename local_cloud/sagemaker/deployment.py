@@ -99,6 +99,8 @@ class Launcher:
         """Start a container; a restarted one finds its model as it was, or as a multi-model one none."""
         model_root, state_dir = folder / MODEL_FOLDER, folder / f"container-{number}"
         if plan.multi_model and number > 1:
+            for former in folder.glob(f"{MODEL_FOLDER}*"):
+                shutil.rmtree(former, ignore_errors=True)
             model_root = folder / f"{MODEL_FOLDER}-{number}"
             model_root.mkdir()
         state_dir.mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,8 @@ from triton_runtime import TritonRequestError, TritonUnreachableError
 # How long a request that nobody waits for any more may still be running; it cannot be seen from here, and to
 # unload a model under it stops the server for minutes.
 GIVEN_UP_REQUEST_S = 300.0
+
+log = logging.getLogger(__name__)
 
 
 class HostedModels:
@@ -94,18 +97,19 @@ class HostedModels:
         with self._changed:
             return sum(model.serves for model in self._models.values())
 
-    def relieve(self) -> bool:
+    def relieve(self, *, timeout_s: float | None = None) -> bool:
         """Unload the model that was used least recently, of those that no request uses; False if all are.
 
-        It is for a server that lacks memory, or space on the volume, for what it has to do.
+        It is for a server that lacks memory, or space on the volume, for what it has to do. False too if that
+        takes longer than the caller has time; it goes on without him.
         """
         with self._changed:
             idle = self._idle()
             if idle is None:
                 return False
             gone = self._leave(idle)
-        self._unload_unasked(idle, gone)
-        return True
+        _in_thread(f"unload {idle.target}", self._unload_unasked, idle, gone)
+        return bool(wait([gone], timeout=timeout_s).done)
 
     def close(self) -> None:
         """Break off what is being fetched or waits: the server is about to end."""
@@ -293,17 +297,21 @@ class HostedModels:
 
     def _unload(self, model: Model, gone: Future[None]) -> None:
         begun = time.monotonic()
-        # A folder that the server may still read stays for good: deleting it would break the server.
-        if self._container.unload(model.target):
-            self._measures.unloaded(time.monotonic() - begun)
-            release = self._downloads.let_go if self._keep else self._downloads.remove
-            release(model.target)
-        with self._changed:
-            self._in_server.discard(model)
-            if self._leaving.get(model.target) is gone:
-                del self._leaving[model.target]
-            self._changed.notify_all()
-        gone.set_result(None)
+        try:
+            # A folder that the server may still read stays for good: deleting it would break the server.
+            if self._container.unload(model.target):
+                self._measures.unloaded(time.monotonic() - begun)
+                release = self._downloads.let_go if self._keep else self._downloads.remove
+                release(model.target)
+        except OSError as fault:
+            log.warning("the folder of %s stays: %s", model.target, fault)
+        finally:
+            with self._changed:
+                self._in_server.discard(model)
+                if self._leaving.get(model.target) is gone:
+                    del self._leaving[model.target]
+                self._changed.notify_all()
+            gone.set_result(None)  # the model's next load waits for it, whatever came of this
 
     def _vacate(self) -> None:
         """Tell those who wait that there may be room that nobody has taken yet."""

@@ -14,6 +14,7 @@ from local_cloud.sagemaker.instances import Container, Instance
 from local_cloud.sagemaker.multi_model import HostedModels, Limits, LoadRefusedError, Measures, Shelf
 from local_cloud.sagemaker.multi_model import hosted as hosted_module
 from local_cloud.sagemaker.multi_model import limits as limits_module
+from local_cloud.sagemaker.multi_model.downloads import Downloads
 from local_cloud.sagemaker.servers import ServerOrder
 from tests.local_cloud.sagemaker.cloud import IMAGE, tarball
 from tests.local_cloud.sagemaker.multi_model_triton import TARGET, MultiModelTriton, archive
@@ -256,6 +257,30 @@ def test_relieve_unloads_one_idle_model_for_a_request_that_lacks_memory(instance
         assert one.models.relieve()
         assert not one.models.relieve()
     assert one.server.unloads == ["b", "c"]
+
+
+def test_a_request_does_not_wait_for_an_unloading_longer_than_it_has_time(instance):
+    one, goes_on = instance(), threading.Event()
+    one.server.while_unloading = lambda: goes_on.wait(20)
+    assert one.said("a") == "a"
+    assert not one.models.relieve(timeout_s=0.01)
+    goes_on.set()
+    eventually(lambda: one.server.unloads == ["a"])
+    assert one.said("a") == "a"
+
+
+def test_a_model_whose_folder_cannot_be_let_go_is_loaded_again_all_the_same(instance, monkeypatch):
+    one = instance()
+    assert one.said("a") == "a"
+
+    def breaks(*_arguments):
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Downloads, "let_go", breaks)
+        one.models.relieve(timeout_s=10)
+        eventually(lambda: not one.models.unloading)
+    assert one.said("a", timeout_s=10) == "a"
 
 
 def test_models_are_unloaded_when_the_servers_memory_runs_short(instance):

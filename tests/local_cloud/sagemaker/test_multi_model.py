@@ -188,6 +188,31 @@ def test_a_server_that_dies_at_a_load_is_started_again(endpoint, tritons):
     assert tritons[1].loads == ["a.tar.gz"]
 
 
+def test_a_restart_leaves_the_models_of_before_no_room(endpoint, tritons, tmp_path):
+    endpoint.upload(f"{SHELF}c.tar.gz", archive("die"))
+    for _ in range(2):
+        assert asked(endpoint, "a.tar.gz") == "a"
+        assert failure(endpoint, TargetModel="c.tar.gz")["Error"]["Code"]
+    assert asked(endpoint, "a.tar.gz") == "a"
+    assert len(tritons) == 3
+    assert len([path for path in tmp_path.rglob("model*") if path.parent.name.startswith("i-")]) == 1
+
+
+def test_a_request_that_waited_for_an_instance_waits_for_its_model_no_longer_than_is_left(endpoint, tritons):
+    endpoint.app._invocations._timeout_s = 60.0
+    asked_to_wait = []
+    instance = endpoint.app._hosting.live[0]
+    models = instance.container.models
+    in_use = models.in_use
+    models.in_use = lambda target, timeout_s: (
+        asked_to_wait.append(timeout_s) or in_use(target, timeout_s=timeout_s)
+    )
+    instance.doubt()  # it takes no request until its ping has been answered
+    assert asked(endpoint, "a.tar.gz") == "a"
+    (timeout_s,) = asked_to_wait
+    assert timeout_s < 60.0
+
+
 def _answers(cloud):
     try:
         return asked(cloud, "a.tar.gz") == "a"
