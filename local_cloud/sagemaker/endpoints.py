@@ -10,7 +10,7 @@ from local_cloud.places import Place
 from local_cloud.sagemaker import refusals
 from local_cloud.sagemaker.clock import now
 from local_cloud.sagemaker.describing import describe
-from local_cloud.sagemaker.faults import already_exists, not_found, validation_exception
+from local_cloud.sagemaker.faults import already_exists, not_built, not_found, validation_exception
 from local_cloud.sagemaker.hosting import Hosting
 from local_cloud.sagemaker.listing import page
 from local_cloud.sagemaker.planning import plan_endpoint
@@ -19,6 +19,8 @@ from local_cloud.sagemaker.records import EndpointRecord, PendingUpdate, Status,
 from local_cloud.sagemaker.resources import ENDPOINT, Fields
 from local_cloud.sagemaker.rollouts import check_rollout
 from local_cloud.sagemaker.scaling import IsScaled
+
+NO_ZERO = "a variant without an instance answers nobody, and only inference components scale to zero"
 
 
 class Endpoints:
@@ -78,6 +80,8 @@ class Endpoints:
         wanted = {item["VariantName"]: item for item in request["DesiredWeightsAndCapacities"]}
         for item in wanted.values():
             refusals.refuse_unbuilt("DesiredWeightAndCapacity", item)
+            if item.get("DesiredInstanceCount") == 0:
+                raise not_built("DesiredInstanceCount 0", NO_ZERO)
         former = self._endpoint(place, name)
 
         def note(current: EndpointRecord) -> EndpointRecord:

@@ -16,6 +16,10 @@ from local_cloud.sagemaker.plans import LEAST_OUTSTANDING, DeploymentPlan
 class NoInstanceError(Exception):
     """None of a variant's instances could take a request in time."""
 
+    def __init__(self, pool: Pool) -> None:
+        super().__init__(f"no instance of {pool.plan.endpoint}/{pool.plan.variant} takes requests")
+        self.pool = pool
+
 
 class Pool:
     """The instances of one variant and the requests that run on them. Threads may call it at once.
@@ -64,7 +68,8 @@ class Pool:
         finally:
             if instance is not None:
                 with self._departures:
-                    self._running[instance] -= 1
+                    if instance in self._running:  # one that was not waited for any longer is not counted
+                        self._running[instance] -= 1
                     if instance not in self._serving:
                         self._departures.notify_all()
 
@@ -110,7 +115,7 @@ class Pool:
                     self._running[chosen] += 1
                     return chosen
                 if not self._arrivals.wait(deadline - time.monotonic()):
-                    raise NoInstanceError
+                    raise NoInstanceError(self)
             return None
 
     def _choose(self, ready: list[Instance], target: str | None) -> Instance:

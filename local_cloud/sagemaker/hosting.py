@@ -20,7 +20,7 @@ from local_cloud.sagemaker.fleet import Fleet, Pool
 from local_cloud.sagemaker.instances import Instance
 from local_cloud.sagemaker.machine import Machine
 from local_cloud.sagemaker.plans import VariantRecord, counts_of, weights_of
-from local_cloud.sagemaker.records import EndpointRecord, PendingUpdate, Stage, Store
+from local_cloud.sagemaker.records import EndpointRecord, PendingUpdate, Stage, Status, Store
 from local_cloud.sagemaker.rollouts import plan_rollout
 from local_cloud.sagemaker.supply import CLOSE_TIMEOUT_S, FAILURE_REASON_LIMIT, CloudEndingError, Supply
 from local_cloud.sagemaker.traffic import Traffic
@@ -55,6 +55,7 @@ class Hosting:
         self._serving: dict[tuple[Place, str], Traffic] = {}
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
+        self._weighing = threading.Lock()
 
     def create(self, endpoint: EndpointRecord) -> None:
         """Bring a new endpoint, whose record is Creating, into service or to Failed."""
@@ -69,10 +70,12 @@ class Hosting:
         self._begin(endpoint, lambda: self._scale(endpoint, former), f"scale {endpoint.name}")
 
     def weigh(self, endpoint: EndpointRecord) -> None:
-        """Split an endpoint's traffic by the weights of its record."""
-        traffic = self._traffic(endpoint.plan.place, endpoint.name)
-        if traffic is not None:
-            traffic.fleet.weigh(weights_of(endpoint.variants))
+        """Split an endpoint's traffic by the weights of its record, the newest if others came meanwhile."""
+        place, name = endpoint.plan.place, endpoint.name
+        with self._weighing:
+            traffic, newest = self._traffic(place, name), self._store.endpoints.get(place, name)
+            if traffic is not None and newest is not None:
+                traffic.fleet.weigh(weights_of(newest.variants))
 
     def delete(self, endpoint: EndpointRecord) -> None:
         """Take an endpoint, whose record is Deleting, out of service and forget it."""
@@ -237,7 +240,24 @@ class Hosting:
                 return
             self._move(endpoint, lambda record: record.settled("InService"))
 
-        self._spawn(work, f"bring back {endpoint.name}")
+        self._spawn(endpoint, work, f"bring back {endpoint.name}")
+
+    def _recover(self, endpoint: EndpointRecord, reason: str) -> None:
+        """Bring an endpoint to rest whose step broke: what serves goes on, what was on its way goes."""
+        traffic = self._traffic(endpoint.plan.place, endpoint.name)
+        arriving = None if traffic is None else traffic.arriving
+        if traffic is not None and arriving is not None:
+            traffic.withdraw()
+            self._supply.retire(arriving)
+        serves = traffic is not None and any(pool.instances for pool in traffic.fleet.pools.values())
+
+        def settled(record: EndpointRecord) -> EndpointRecord:
+            status: Status = "InService" if serves else "Failed"
+            return replace(
+                record, status=status, modified=now(), pending=None, stage=None, failure_reason=reason
+            )
+
+        self._move(endpoint, settled)
 
     def _serve(self, endpoint: EndpointRecord, traffic: Traffic) -> None:
         with self._lock:
@@ -265,14 +285,17 @@ class Hosting:
             self._announce(None, endpoint, self.fleets(endpoint.plan.place, endpoint.name))
             work()
 
-        self._spawn(told, name)
+        self._spawn(endpoint, told, name)
 
-    def _spawn(self, work: Callable[[], None], name: str) -> None:
+    def _spawn(self, endpoint: EndpointRecord, work: Callable[[], None], name: str) -> None:
         def run() -> None:
             try:
                 work()
             except CloudEndingError:
                 log.info("%s: the cloud ends before it is done; the next one takes it back", name)
+            except Exception as fault:  # an endpoint must never stay on its way for good
+                log.exception("%s", name)
+                self._recover(endpoint, f"Internal failure: {fault}"[:FAILURE_REASON_LIMIT])
             finally:
                 with self._lock:
                     self._threads.discard(threading.current_thread())

@@ -99,9 +99,11 @@ class Invocations:
         except TritonUnreachableError:
             return None
         except NoInstanceError as fault:
-            raise ServiceError(
+            refused = ServiceError(
                 "ServiceUnavailable", "The service is unavailable. Try your call again.", status=503
-            ) from fault
+            )
+            self._count(call, fault.pool, refused.status)  # an alarm on errors has to hear of it
+            raise refused from fault
 
     def _measured(self, call: _Call, pool: Pool, instance: Instance) -> Response:
         """Ask, and count what comes of it."""
@@ -157,13 +159,12 @@ class Invocations:
         }
         container = instance.container
         try:
-            with _entrance(container, plan, fields, timeout_s=self._timeout_s) as path, call.watch.in_model():
+            with _entrance(container, plan, fields, timeout_s=call.left_s) as path, call.watch.in_model():
                 while True:
-                    left_s = max(MIN_INVOCATION_S, call.deadline - time.monotonic())
                     answer = container.server.request(
-                        "POST", path, body=call.body, headers=headers, timeout_s=left_s
+                        "POST", path, body=call.body, headers=headers, timeout_s=call.left_s
                     )
-                    if not _is_relieved(container, answer):
+                    if not _is_relieved(container, answer, timeout_s=call.left_s):
                         return answer
         except LoadRefusedError as refused:
             raise _model_error(plan, refused.status, refused.said) from refused
@@ -199,6 +200,11 @@ class _Call:
     body: bytes
     deadline: float
     watch: Stopwatch
+
+    @property
+    def left_s(self) -> float:
+        """How long it may still take."""
+        return max(MIN_INVOCATION_S, self.deadline - time.monotonic())
 
 
 def _input_shape() -> StructureShape:
@@ -245,9 +251,11 @@ def _entrance(
         yield path
 
 
-def _is_relieved(container: Container, answer: TritonResponse) -> bool:
+def _is_relieved(container: Container, answer: TritonResponse, *, timeout_s: float) -> bool:
     """Whether a container that lacked memory for a request has got some, from a model that nobody asks."""
-    return answer.status == NO_ROOM and container.models is not None and container.models.relieve()
+    if answer.status != NO_ROOM or container.models is None:
+        return False
+    return container.models.relieve(timeout_s=timeout_s)
 
 
 def _check_target(fields: Mapping[str, str]) -> None:

@@ -68,7 +68,7 @@ class Update:
 
     def carry_out(self) -> None:
         """Bring the new fleet into the old one's place; raise UpdateFailedError or LaunchFailedError."""
-        self._check_alarms_exist()
+        self._existing_alarms()
         old = self._traffic.fleet
         self._traffic.announce(self._fleet)
         for step in self._rollout.steps:
@@ -98,7 +98,8 @@ class Update:
         self._traffic.withdraw()
         self._means.supply.retire(self._fleet)
 
-    def _check_alarms_exist(self) -> None:
+    def _existing_alarms(self) -> dict[str, str]:
+        """The states of the alarms; without one of them nobody would notice what it is there for."""
         found = self._states()
         missing = [name for name in self._rollout.alarms if name not in found]
         if missing:
@@ -106,6 +107,7 @@ class Update:
                 f"The alarms of the auto-rollback configuration do not exist: {', '.join(missing)}. Create "
                 "them, or name others."
             )
+        return found
 
     def _grow(self, step: Step) -> None:
         missing = {name: count - self._there(name) for name, count in step.new.items()}
@@ -133,8 +135,8 @@ class Update:
         self._spend(step.wait_s)
 
     def _look_at_alarms(self) -> None:
-        states = self._states()
-        ringing = [name for name in self._rollout.alarms if states.get(name) == "ALARM"]
+        states = self._existing_alarms()
+        ringing = [name for name in self._rollout.alarms if states[name] == "ALARM"]
         if ringing:
             raise UpdateFailedError(
                 "The deployment was rolled back, because CloudWatch alarms of its auto-rollback "

@@ -3,11 +3,13 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 from botocore.exceptions import ClientError
 
 from local_cloud.sagemaker import SageMakerApp
+from local_cloud.sagemaker.fleet import Pool
 from local_cloud.sagemaker.machine import Machine
 from tests.local_cloud.sagemaker.cloud import run_cloud
 
@@ -118,15 +120,36 @@ def stage_of(cloud):
 
 
 def test_an_instance_that_leaves_answers_what_runs_on_it(cloud, tritons):
-    created(cloud, InitialInstanceCount=1)
-    with ThreadPoolExecutor(1) as pool:
-        held = pool.submit(asked, cloud, b"hold")
-        assert tritons.started[0].holding.wait(10)
-        scale(cloud, 0)
-        assert stage_of(cloud) == "Scaling in desired instance count to 0."
+    created(cloud, InitialInstanceCount=2, RoutingConfig={"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"})
+    with ThreadPoolExecutor(2) as pool:
+        held = [pool.submit(asked, cloud, b"hold") for _ in range(2)]
+        for server in tritons.started:
+            assert server.holding.wait(10)
+        scale(cloud, 1)
+        assert stage_of(cloud) == "Scaling in desired instance count to 1."
         tritons.released.set()
-        assert held.result() == "held"
-    assert counts(cloud.settled("e")) == (0, 0)
+        assert [one.result() for one in held] == ["held", "held"]
+    assert counts(cloud.settled("e")) == (1, 1)
+
+
+def test_a_variant_keeps_an_instance(cloud):
+    created(cloud)
+    with pytest.raises(ClientError, match="only inference components scale to zero"):
+        scale(cloud, 0)
+    assert asked(cloud) == "yes"
+
+
+def test_a_request_that_outlasts_the_wait_for_it_ends_like_any_other():
+    class Busy:
+        available = True
+
+    pool, instance = Pool(SimpleNamespace(routing="RANDOM")), Busy()
+    pool.add([instance])
+    with pool.lease(target=None, deadline=time.monotonic()) as leased:
+        assert leased is instance
+        pool.close()
+        pool.drain(instance, timeout_s=0)
+    assert pool.requests == 0
 
 
 def test_a_server_that_dies_is_replaced_without_a_request(cloud, tritons):

@@ -8,6 +8,8 @@ import pytest
 from botocore.exceptions import ClientError, WaiterError
 
 from local_cloud.sagemaker import create_app
+from local_cloud.sagemaker.logs import LogShipper
+from local_cloud.sagemaker.supply import Supply
 from tests.local_cloud.sagemaker.cloud import IMAGE, REGION, run_cloud, short_id, tarball, tree
 
 
@@ -306,6 +308,40 @@ def test_a_deployment_configuration_is_shown_and_retained(cloud):
         assert cloud.settled("e").get("LastDeploymentConfig") == expected
 
 
+def test_what_breaks_on_the_way_leaves_no_endpoint_on_its_way(cloud, monkeypatch):
+    created(cloud)
+    ready_to_create(cloud, "other")
+
+    def breaks(*_arguments):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Supply, "grow", breaks)
+    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="other")
+    cloud.sagemaker.create_endpoint(EndpointName="other", EndpointConfigName="other")
+    updated, new = cloud.settled("e", timeout_s=10), cloud.settled("other", timeout_s=10)
+    monkeypatch.undo()
+    assert (updated["EndpointStatus"], updated["EndpointConfigName"]) == ("InService", "e")
+    assert new["EndpointStatus"] == "Failed"
+    assert updated["FailureReason"] == new["FailureReason"] == "Internal failure: can't start new thread"
+    assert asked(cloud) == "e"
+    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="other")
+    assert cloud.settled("e")["EndpointConfigName"] == "other"
+    cloud.sagemaker.delete_endpoint(EndpointName="other")
+    cloud.gone("other")
+
+
+def test_weights_that_are_set_at_once_end_as_they_are_told(cloud):
+    created(cloud)
+    hosting, store = cloud.app._hosting, cloud.app._store
+    (stale,) = [record for _, record in store.endpoints.everywhere()]
+    weights = [{"VariantName": "AllTraffic", "DesiredWeight": 7}]
+    cloud.sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName="e", DesiredWeightsAndCapacities=weights
+    )
+    hosting.weigh(stale)  # by a thread that was overtaken
+    assert hosting.fleets(stale.plan.place, "e")[0]._weights == {"AllTraffic": 7}
+
+
 def test_logs_are_carried_to_the_endpoints_group(cloud):
     created(cloud)
     cloud.sagemaker.delete_endpoint(EndpointName="e")
@@ -319,6 +355,29 @@ def test_logs_are_carried_to_the_endpoints_group(cloud):
         "E1121 model: no such tensor",
         "the server says hello",
     ]
+
+
+def test_long_and_half_written_lines_arrive_whole(cloud, tmp_path):
+    log, logs, group = tmp_path / "log", cloud.client("logs"), "/aws/sagemaker/Endpoints/lines"
+    shipper = LogShipper(client=logs, group=group, stream="s", preface=["begins"])
+    with log.open("w") as file:
+        file.write("x" * 200_000 + "\nhalf of")
+        file.flush()
+        shipper.follow(log)
+
+        def messages():
+            events = logs.get_log_events(logGroupName=group, logStreamName="s", startFromHead=True)["events"]
+            return [event["message"] for event in events]
+
+        deadline = time.monotonic() + 20
+        while not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"] or len(messages()) < 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        file.write(" a line\nno end")
+    shipper.stop()
+    begins, *long, line, end = messages()
+    assert "".join(long) == "x" * 200_000
+    assert (begins, line, end) == ("begins", "half of a line", "no end")
 
 
 def test_a_log_group_with_retention_is_kept(cloud):

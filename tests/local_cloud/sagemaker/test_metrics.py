@@ -89,6 +89,18 @@ def test_latencies_tell_the_model_from_the_rest_in_microseconds(endpoint):
     assert published(endpoint, "ConcurrentRequestsPerModel", samples=1)[2] >= 1
 
 
+def test_a_request_that_no_instance_could_take_is_an_error_that_alarms_hear_of(endpoint, tritons):
+    endpoint.app._invocations._timeout_s = 0.2
+    for server in tritons.started:
+        server.healthy = False
+    assert [ask(endpoint, b"dead") for _ in range(2)] == ["InternalFailure"] * 2
+    began = time.monotonic()
+    assert ask(endpoint, b"ask") == "ServiceUnavailable"
+    assert time.monotonic() - began < 10
+    assert published(endpoint, "Invocations", samples=3)[:2] == (3, 3)
+    assert published(endpoint, "Invocation5XXErrors", samples=3)[:2] == (3, 3)
+
+
 def test_a_request_that_is_refused_before_it_reaches_the_model_is_not_counted(endpoint):
     with pytest.raises(ClientError):
         endpoint.runtime.invoke_endpoint(EndpointName="e", Body=b"ask", TargetVariant="other")

@@ -201,6 +201,16 @@ def test_an_alarm_that_does_not_exist_fails_the_update_before_it_begins(endpoint
     assert len(tritons.started) == 2
 
 
+def test_an_alarm_that_goes_while_it_is_counted_on_takes_the_update_back(endpoint, tritons):
+    update(endpoint, policy(CANARY, bake=LONG))
+    while len(tritons.started) < 4:
+        time.sleep(0.01)
+    endpoint.client("cloudwatch").delete_alarms(AlarmNames=[ALARM])
+    described = endpoint.settled("e")
+    assert described["EndpointConfigName"] == "old"
+    assert "do not exist: latency" in described["FailureReason"]
+
+
 def test_an_update_that_waits_longer_than_it_may_is_taken_back(endpoint):
     update(endpoint, policy(LINEAR, MaximumExecutionTimeoutInSeconds=600))
     assert "MaximumExecutionTimeoutInSeconds, 600 s" in endpoint.settled("e")["FailureReason"]
