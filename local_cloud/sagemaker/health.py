@@ -6,7 +6,6 @@ import logging
 import time
 from typing import Protocol
 
-from catalog.errors import TritonstackError
 
 # A container that has died is noticed within this; each look is a system call.
 LOOK_S = 0.1
@@ -75,7 +74,8 @@ def _restart(patient: Patient, reason: str) -> None:
         log.warning("%s: its container %s and is restarted", patient.name, reason)
         try:
             patient.restart()
-        except (TritonstackError, OSError) as fault:
+        except Exception as fault:  # whatever it was: nobody else would ever restart it
+            log.debug("restarting %s", patient.name, exc_info=True)
             reason = f"could not be restarted ({fault})"
             pause_s = min(max(_FIRST_PAUSE_S, 2 * pause_s), _LONGEST_PAUSE_S)
         else:

@@ -52,7 +52,7 @@ class MachineMetrics:
         for instance in instances:
             plan = instance.plan
             dimensions = Watched(plan.place, plan.endpoint, plan.variant).dimensions
-            with contextlib.suppress(FileNotFoundError):  # its endpoint has just been deleted
+            with contextlib.suppress(OSError):  # its endpoint has just been deleted
                 used = list(self._used(instance, table, before))
                 data = [Datum(NAMESPACE, name, dimensions, value, "Percent") for name, value in used]
                 self._metrics.put(plan.place, data)

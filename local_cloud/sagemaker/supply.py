@@ -143,13 +143,21 @@ class Supply:
 
     def _launched(self, plan: DeploymentPlan, notes: list[str]) -> Instance | LaunchFailedError:
         """Launch, or say why not; an endpoint must never stay on its way for good."""
+        begun: list[Instance] = []
+
+        def note(instance: Instance) -> None:
+            begun.append(instance)
+            self._begun(instance)
+
         try:
-            return self._launcher.launch(plan, notes=notes, begun=self._begun)
+            return self._launcher.launch(plan, notes=notes, begun=note)
         except LaunchFailedError as failed:
-            return LaunchFailedError(failed.message[:FAILURE_REASON_LIMIT])
+            reason = failed.message
         except Exception as fault:
             log.exception("launching endpoint %s", plan.endpoint)
-            return LaunchFailedError(f"Internal failure: {fault}"[:FAILURE_REASON_LIMIT])
+            reason = f"Internal failure: {fault}"
+        self.stop(begun, grace_s=STOP_GRACE_S)
+        return LaunchFailedError(reason[:FAILURE_REASON_LIMIT])
 
     def _begun(self, instance: Instance) -> None:
         with self._lock:

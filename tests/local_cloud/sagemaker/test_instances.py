@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from local_cloud.sagemaker import SageMakerApp
 from local_cloud.sagemaker.fleet import Pool
 from local_cloud.sagemaker.machine import Machine
-from tests.local_cloud.sagemaker.cloud import run_cloud
+from tests.local_cloud.sagemaker.cloud import FakeTritons, run_cloud
 
 GROUP = "/aws/sagemaker/Endpoints/e"
 
@@ -163,6 +163,19 @@ def test_a_server_that_dies_is_replaced_without_a_request(cloud, tritons):
     assert first.state_dir != second.state_dir
     assert cloud.settled("e")["EndpointStatus"] == "InService"
     assert asked(cloud) == "yes"
+
+
+def test_a_restart_that_breaks_is_tried_again_whatever_broke_it(cloud, tritons, monkeypatch):
+    created(cloud)
+
+    def breaks(*_arguments):
+        monkeypatch.undo()
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(FakeTritons, "__call__", breaks)
+    tritons.started[0].die()
+    assert asked(cloud) == "yes"
+    assert len(tritons.started) == 2
 
 
 def test_a_request_that_finds_its_server_dead_goes_to_another(cloud, tritons):

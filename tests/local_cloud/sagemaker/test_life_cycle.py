@@ -330,6 +330,16 @@ def test_what_breaks_on_the_way_leaves_no_endpoint_on_its_way(cloud, monkeypatch
     cloud.gone("other")
 
 
+def test_launches_that_fail_leave_nothing_behind(cloud, tritons):
+    created(cloud)
+    ready_to_create(cloud, "bad", FAKE_STARTS="no")
+    for _ in range(2):
+        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="bad")
+        assert "ping health check" in cloud.settled("e")["FailureReason"]
+    assert len(cloud.app._hosting.live) == 1
+    assert sum(server.running for server in tritons.started) == 1
+
+
 def test_weights_that_are_set_at_once_end_as_they_are_told(cloud):
     created(cloud)
     hosting, store = cloud.app._hosting, cloud.app._store
