@@ -6,7 +6,6 @@ import logging
 import time
 from typing import Protocol
 
-
 # A container that has died is noticed within this; each look is a system call.
 LOOK_S = 0.1
 PING_EVERY_S = 5.0
