@@ -65,17 +65,20 @@ class HostedModels:
 
         A request that has waited too long is told to come again; the load goes on without it.
         """
-        model = self._take(target)
-        give_back = self._give_back
+        model, was_loaded = self._take(target)
+        counts, give_back = True, self._give_back
         try:
             self._await_loaded(model, timeout_s)
             yield f"/models/{name_of(target)}/invoke"
-        except TritonUnreachableError:
+        except TritonUnreachableError:  # another server is asked, and counts it
+            counts = False
             raise
         except TritonRequestError:  # nobody waits for the answer, but the server may go on working at it
             give_back = self._give_back_later
             raise
         finally:
+            if counts:
+                self._measures.asked(loaded=was_loaded)
             give_back(model)
 
     def holds(self, target: str) -> bool:
@@ -117,16 +120,17 @@ class HostedModels:
         with self._changed:
             self._changed.notify_all()
 
-    def _take(self, target: str) -> Model:
+    def _take(self, target: str) -> tuple[Model, bool]:
+        """Give a model, which begins to be loaded if it was not, and say whether it was."""
         with self._changed:
             model = self._models.pop(target, None)
-            self._measures.asked(loaded=model is not None and model.serves)
+            was_loaded = model is not None and model.serves
             if model is None:
                 model = Model(target)
                 _in_thread(f"load {target}", self._load, model, self._leaving.get(target))
             self._models[target] = model
             model.users += 1
-            return model
+            return model, was_loaded
 
     def _await_loaded(self, model: Model, timeout_s: float) -> None:
         if model.loaded.done():
@@ -160,10 +164,12 @@ class HostedModels:
         try:
             self._bring(model)
         except Exception as fault:
+            # Of a server that is about to end the folder may have gone already.
+            heard = server_ends() if self.closed and isinstance(fault, OSError) else told(fault, model)
             self._tidy_up(model, fault)
             with self._changed:  # before anybody hears of it: the next request tries again
                 del self._models[model.target]
-            model.loaded.set_exception(told(fault, model))
+            model.loaded.set_exception(heard)
             self._vacate()
         else:
             model.loaded.set_result(None)

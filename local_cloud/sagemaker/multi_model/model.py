@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from catalog.errors import TritonstackError
 from local_cloud.sagemaker.faults import ServiceError
+from triton_runtime import TritonEndedError
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +29,9 @@ class Model:
         return self.loaded.done() and self.loaded.exception() is None
 
 
-def server_ends() -> ServiceError:
-    """Tell that the server does not load any more."""
-    return ServiceError("ServiceUnavailable", "The endpoint's server is ending.", status=503)
+def server_ends() -> TritonEndedError:
+    """Tell that the server does not load any more: it has seen nothing of the requests that wait."""
+    return TritonEndedError("the endpoint's server is ending")
 
 
 def told(fault: Exception, model: Model) -> TritonstackError:

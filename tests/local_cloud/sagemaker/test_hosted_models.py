@@ -19,7 +19,7 @@ from local_cloud.sagemaker.servers import ServerOrder
 from tests.local_cloud.sagemaker.cloud import IMAGE, tarball
 from tests.local_cloud.sagemaker.multi_model_triton import TARGET, MultiModelTriton, archive
 from tests.local_cloud.sagemaker.shelves import ShelfOfArchives
-from triton_runtime import TritonTimeoutError
+from triton_runtime import TritonTimeoutError, TritonUnreachableError
 
 TARGETS = "abcdefgh"
 UNLIMITED = Limits(memory_bytes=None, volume_bytes=None)
@@ -200,8 +200,10 @@ def test_fetching_has_the_time_limit_of_a_load(instance):
 def test_a_server_that_is_about_to_end_fetches_nothing_more(instance):
     one = instance()
     one.models.close()
-    assert "The endpoint's server is ending" in one.refusal("a").message
+    with pytest.raises(TritonUnreachableError, match="the endpoint's server is ending"):
+        one.said("a")
     assert one.server.loads == []
+    assert "ModelCacheHit" not in {datum.name for datum in one.data}  # another server counts the request
 
 
 def test_507_at_a_load_unloads_the_least_recently_used_and_loads_again(instance):
@@ -439,15 +441,15 @@ def test_a_server_that_unloads_a_model_need_not_answer_pings(instance, tmp_path)
     assert not watched.answers_ping(1)
 
 
-def test_requests_that_wait_end_with_the_server(instance):
+def test_requests_that_wait_hear_that_the_server_has_seen_nothing_of_them(instance):
     one = instance(holding(1))
     with ThreadPoolExecutor(2) as pool:
         held = pool.submit(one.said, "a", b"hold")
         assert one.server.holding.wait(10)
-        waiting = pool.submit(one.refusal, "b")
+        waiting = pool.submit(one.said, "b")
         eventually(lambda: one.on_volume == 2)
         one.models.close()
-        assert (waiting.result().code, waiting.result().status) == ("ServiceUnavailable", 503)
+        assert isinstance(waiting.exception(), TritonUnreachableError)
         one.server.released.set()
         held.result()
 

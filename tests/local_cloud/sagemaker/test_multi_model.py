@@ -198,6 +198,22 @@ def test_a_restart_leaves_the_models_of_before_no_room(endpoint, tritons, tmp_pa
     assert len([path for path in tmp_path.rglob("model*") if path.parent.name.startswith("i-")]) == 1
 
 
+@pytest.mark.parametrize("loaded_models", [1])
+def test_requests_that_wait_for_room_outlive_the_server(endpoint, tritons):
+    (first,) = tritons
+    with ThreadPoolExecutor(2) as pool:
+        held = pool.submit(asked, endpoint, "a.tar.gz", b"hold")
+        assert first.holding.wait(10)
+        waiting = pool.submit(asked, endpoint, "b/1/model.tar.gz")
+        while not endpoint.app._hosting.live[0].container.models.holds("b/1/model.tar.gz"):
+            time.sleep(0.01)
+        first.stop()
+        assert waiting.result() == "b"
+        first.released.set()
+        held.exception()
+    assert len(tritons) == 2
+
+
 def test_a_request_that_waited_for_an_instance_waits_for_its_model_no_longer_than_is_left(endpoint, tritons):
     endpoint.app._invocations._timeout_s = 60.0
     asked_to_wait = []
