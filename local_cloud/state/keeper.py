@@ -70,6 +70,8 @@ class Keeper:
         self._told = self._written = self._failed = 0
         self._fault: NotKeptError | None = None
         self._unremoved: list[str] = []
+        self._unkept: set[_Piece] = set()
+        """What could not be written as it is now: an older row of it may refer to bodies no longer in use."""
         self._closing = self._closed = False
         self._collecting = threading.local()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
@@ -171,9 +173,11 @@ class Keeper:
                 self._failed, self._fault = told, fault
                 self._condition.notify_all()
             return False
-        self._state.bodies.remove(unused)
+        if not self._unkept:
+            self._state.bodies.remove(unused)
+            unused = []
         with self._condition:
-            self._written, self._fault, self._unremoved = told, None, []
+            self._written, self._fault, self._unremoved = told, None, unused
             self._condition.notify_all()
         return True
 
@@ -194,7 +198,9 @@ class Keeper:
         except Exception:
             # One service's oddity is not to cost all others their state.
             _log.exception("%s %s cannot be kept: it lasts as long as this process", *piece)
+            self._unkept.add(piece)
             return None
+        self._unkept.discard(piece)
         if value is None:
             self._costs.pop(piece, None)
         else:

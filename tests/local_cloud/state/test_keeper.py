@@ -134,6 +134,21 @@ def test_what_cannot_be_pickled_does_not_keep_the_rest_from_the_disk(tmp_path, k
     assert Kept(tmp_path / "state").notes.held == {"a": 1}
 
 
+def test_bodies_stay_while_an_older_row_may_refer_to_them(kept, monkeypatch):
+    unused, removed = [["body"]], []
+    monkeypatch.setattr(kept.state.bodies, "remove", removed.extend)
+    monkeypatch.setattr(kept.state.bodies, "unused", lambda: unused.pop() if unused else [])
+    kept.put("odd", (number for number in ()))
+    kept.keeper.settle()
+    assert removed == []
+    kept.put("other", 1)
+    kept.keeper.settle()
+    assert removed == []
+    kept.put("odd", 2)
+    kept.keeper.settle()
+    assert removed == ["body"]
+
+
 def test_after_the_end_nothing_is_said_to_be_kept(kept):
     kept.keeper.close()
     kept.put("late", 1)
