@@ -108,7 +108,7 @@ def infer(cloud, target, value, **fields):
     return client.infer({"x": np.array([[value]], np.float32)})["y"].item()
 
 
-def test_two_models_and_an_ensemble_answer_and_a_mended_one_does_too(endpoint):
+def test_two_models_and_an_ensemble_answer_and_a_mended_one_does_too(endpoint, tmp_path):
     with ThreadPoolExecutor(8) as pool:
         targets = ["double/d1", "treble/d2", "chain/d3"] * 4
         answers = list(pool.map(lambda target: infer(endpoint, f"{target}/model.tar.gz", 7), targets))
@@ -140,7 +140,7 @@ def test_two_models_and_an_ensemble_answer_and_a_mended_one_does_too(endpoint):
     assert infer(endpoint, "chain/d3/model.tar.gz", 2) == 12
     endpoint.sagemaker.delete_endpoint(EndpointName="e")
     endpoint.gone("e")
-    assert supervisors() == []
+    assert supervisors(tmp_path) == []
 
 
 def test_without_a_cache_each_request_loads_its_model(endpoint):
@@ -208,7 +208,7 @@ def test_a_server_that_lacks_memory_for_a_load_or_a_request_gets_some(endpoint, 
     assert infer(endpoint, "endpoints-a/model.tar.gz", 4) == 8
 
 
-def test_two_variants_share_the_requests(real_cloud):
+def test_two_variants_share_the_requests(real_cloud, tmp_path):
     variants = []
     for name, factor, weight in (("main", 2, 0.75), ("challenger", 3, 0.25)):
         url = real_cloud.upload(f"{name}.tar.gz", scaling_by(factor))
@@ -218,6 +218,6 @@ def test_two_variants_share_the_requests(real_cloud):
     real_cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
     described = real_cloud.settled("e")
     assert described["EndpointStatus"] == "InService", described.get("FailureReason")
-    assert len(supervisors()) == 2
+    assert len(supervisors(tmp_path)) == 2
     assert sorted(infer(real_cloud, None, 7) for _ in range(8)) == [14] * 6 + [21] * 2
     assert infer(real_cloud, None, 7, target_variant="challenger") == 21

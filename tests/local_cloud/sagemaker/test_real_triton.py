@@ -69,20 +69,21 @@ def real_cloud(tmp_path):
         return create_app(surroundings=surroundings, server_home=home)
 
     yield from run_cloud(make_app, tmp_path / "endpoints")
-    assert supervisors() == []
+    assert supervisors(tmp_path) == []
 
 
-def supervisors():
-    """The first processes of the servers that this very process has started and that still run."""
+def supervisors(folder):
+    """The first processes of the servers that run for a cloud of this very process, which lives there."""
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdecimal():
             try:
                 parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
                 command = (process / "cmdline").read_text()
+                log = (process / "fd/1").readlink()
             except OSError:  # it has just ended
                 continue
-            if parent == os.getpid() and "supervisor.py" in command:
+            if parent == os.getpid() and "supervisor.py" in command and log.is_relative_to(folder):
                 found.append(process.name)
     return found
 
@@ -186,24 +187,25 @@ def test_an_endpoint_that_cannot_start_says_why(real_cloud, archive, words):
     assert words in described["FailureReason"]
 
 
-def test_the_cloud_leaves_no_server_behind(real_cloud):
+def test_the_cloud_leaves_no_server_behind(real_cloud, tmp_path):
     deploy(real_cloud, "first", scaling_by(2))
     url = real_cloud.upload("second.tar.gz", scaling_by(2))
     real_cloud.model("second", url=url)
     real_cloud.config("second")
     real_cloud.sagemaker.create_endpoint(EndpointName="second", EndpointConfigName="second")
     deadline = time.monotonic() + 30
-    while len(supervisors()) < 2:
+    while len(supervisors(tmp_path)) < 2:
         assert time.monotonic() < deadline
     real_cloud.app.close()
-    assert supervisors() == []
+    assert supervisors(tmp_path) == []
 
 
-def test_a_server_is_alone_with_its_model(real_cloud, monkeypatch):
+def test_a_server_is_alone_with_its_model(real_cloud, tmp_path, monkeypatch):
     """No credentials, no network, nothing to write to: told by the server itself, and read from /proc."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the cloud's own process")
     assert deploy(real_cloud, "first", repository(NOSY))["EndpointStatus"] == "InService"
-    below = processes_below(os.getpid())
+    (supervisor,) = supervisors(tmp_path)
+    below = processes_below(int(supervisor))
     servers = [pid for pid in below if (Path("/proc") / str(pid) / "comm").read_text() == "tritonserver\n"]
     assert len(servers) == 1
     for pid in processes_below(servers[0]) + servers:
