@@ -87,7 +87,7 @@ def framework(project: Project, workspace: Workspace, requests: int) -> Iterator
 
 
 def _invocation(project: Project, spec: EnvironmentSpec) -> Callable[[int], object]:
-    address = read_address(project.cloud_dir)
+    address = read_address(project.cloud_dir())
     if address is None:
         raise SystemExit("the embedded cloud has gone")
     runtime = cloud_of(spec, variables=address.environment()).client("sagemaker-runtime")

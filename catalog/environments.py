@@ -9,18 +9,17 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from catalog import naming
+from catalog.accounts import is_embedded
 from catalog.build_options import BuildOptions
 from catalog.documents import Fault, Record, check_distinct, closest, refuse
 from catalog.endpoints import EndpointSpec, InstanceTypeName
 from catalog.images import ACCOUNTS, FIRST_RELEASES, has_image
 from catalog.naming import Name
 from catalog.network import NetworkSpec
+from catalog.promotion import PromotionSpec
 from catalog.releases import RELEASES, TritonRelease
 from catalog.tags import Tags
 from catalog.variants import CHALLENGER
-
-EMBEDDED_ACCOUNT = "000000000000"
-"""AWS has no such account: environments in it live in the embedded cloud."""
 
 
 def _check_account(text: str) -> str:
@@ -89,6 +88,10 @@ class EnvironmentSpec(Record):
         tuple[Annotated[str, AfterValidator(_check_email)], ...], AfterValidator(check_distinct)
     ] = ()
     """Who hears of alarms."""
+    protected: bool | None = None
+    """Whether it can be destroyed only once a person has lifted this; if not given, where data is kept."""
+    promotion: PromotionSpec | None = None
+    """Where its artifacts come from, and what they have to have shown there."""
     tags: Tags = Field(default_factory=dict)
     """Tags on every resource."""
     permissions_boundary: Annotated[str, AfterValidator(_check_policy_name)] | None = None
@@ -133,10 +136,15 @@ class EnvironmentSpec(Record):
         return f"arn:aws:sns:{self.region}:{self.account}:{naming.alarm_topic_name(self.base)}"
 
     @property
+    def is_protected(self) -> bool:
+        """Whether a person has to lift its protection before it can be destroyed."""
+        return self.removal == "retain" if self.protected is None else self.protected
+
+    @property
     def builds_in_account(self) -> bool:
         """Whether models are built by jobs in its account; the embedded cloud does it only if asked to."""
         if self.builds.enabled is None:
-            return self.account != EMBEDDED_ACCOUNT
+            return not is_embedded(self.account)
         return self.builds.enabled
 
     def endpoint_name(self, endpoint: str) -> str:

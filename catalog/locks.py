@@ -15,6 +15,7 @@ from pydantic import Field
 
 from catalog import files
 from catalog.documents import Document, Record, load_document
+from catalog.events import Moment
 from catalog.manifests import Digest, Manifest
 from catalog.naming import Name
 from catalog.targets import TargetText
@@ -24,6 +25,35 @@ _HEADER = "# Which artifact runs where. Written by `tritonstack build`; review i
 
 ImageKind = Literal["cpu", "gpu"]
 """The kinds of machine that images are made for."""
+
+
+class Built(Record):
+    """Who built an artifact, when and from what."""
+
+    by: str
+    at: Moment
+    commit: str | None = None
+    """`+` at its end where files differed from it."""
+
+
+class Promoted(Record):
+    """Who brought an artifact from another environment into this one."""
+
+    source: Name
+    """The environment that it came from."""
+    by: str
+    at: Moment
+    commit: str | None = None
+
+
+class Figures(Record):
+    """What the check of the packed archive behind a real Triton measured, the worst of it."""
+
+    min_cosine: float | None = None
+    """None for models that no framework gives answers for."""
+    max_absolute_error: float | None = None
+    p99_ms: float | None = None
+    """One request of batch 1."""
 
 
 class LockedArtifact(Record):
@@ -41,6 +71,10 @@ class LockedArtifact(Record):
     """What its Python models need of shared memory, where they need any."""
     built_from: Mapping[str, str] | None = None
     """What `spec_hash` is made of, shortened: model.yaml, files, members and the builder's version."""
+    built: Built | None = None
+    figures: Figures | None = None
+    promoted: Promoted | None = None
+    """None where it was built for this very environment."""
 
 
 class LockedImage(Record):

@@ -100,6 +100,8 @@ def build_role_parameter(model: str) -> str:
 
 
 MODELS = "models/"
+EVENTS = "events/"
+"""Below which an artifact bucket keeps what happened to its artifacts (catalog.events)."""
 PROCESSING_LOG_GROUP = "/aws/sagemaker/ProcessingJobs"
 """Where SageMaker writes the logs of all Processing jobs of an account; the name is SageMaker's own."""
 

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from catalog.accounts import EMBEDDED_ACCOUNT
 from catalog.errors import UsageError
 
 MARKER = "cdk.json"
@@ -53,10 +54,10 @@ class Project:
         """The embedded Triton server that `make server` installs."""
         return self.state_dir / "server"
 
-    @property
-    def cloud_dir(self) -> Path:
-        """State of the embedded cloud; TRITONSTACK_CLOUD names another one beside it."""
-        return self.state_dir / "clouds" / os.environ.get("TRITONSTACK_CLOUD", "default")
+    def cloud_dir(self, account: str = EMBEDDED_ACCOUNT) -> Path:
+        """State of the embedded cloud that plays an account; TRITONSTACK_CLOUD names others beside these."""
+        name = os.environ.get("TRITONSTACK_CLOUD", "default")
+        return self.state_dir / "clouds" / (name if account == EMBEDDED_ACCOUNT else f"{name}-{account}")
 
     def model_file(self, name: str) -> Path:
         """The file that describes a model."""

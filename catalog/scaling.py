@@ -48,7 +48,8 @@ def _timezones() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
-def _check_timezone(text: str) -> str:
+def check_timezone(text: str) -> str:
+    """A time zone as the world names it."""
     if text not in _timezones():
         suggestion = closest(text, _timezones())
         raise ValueError(
@@ -65,7 +66,7 @@ class Schedule(Record):
     """Time of day, for example 08:30."""
     days: Annotated[str, AfterValidator(_check_days)] = "MON-SUN"
     """Days of the week, for example MON-FRI."""
-    timezone: Annotated[str, AfterValidator(_check_timezone)] = "UTC"
+    timezone: Annotated[str, AfterValidator(check_timezone)] = "UTC"
     """The time zone that `at` is meant in, for example Europe/Berlin."""
     min: Capacity
     """Never fewer machines (copies, where an endpoint scales inference components)."""

@@ -45,6 +45,10 @@ class Workspace:
         """The locked artifact of a model that a machine can run, if it has been built."""
         return self.lock.record.find(model, acceptable_targets(instance, self.spec.release))
 
+    def target_for(self, model: str, instance: InstanceType) -> str | None:
+        """The target of that artifact."""
+        return self.lock.record.find_target(model, acceptable_targets(instance, self.spec.release))
+
     def image_for(self, name: str, instance: InstanceType) -> LockedImage | None:
         """The locked image of the project's own that an endpoint runs on a machine, if it has been built."""
         image = self.spec.endpoints[name].image

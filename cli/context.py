@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog.environments import EMBEDDED_ACCOUNT, EnvironmentSpec
+from catalog.accounts import EMBEDDED_ACCOUNT, is_embedded
+from catalog.environments import EnvironmentSpec
 from catalog.errors import TritonstackError
 from catalog.project import Project
 from cli.output import Output
@@ -21,20 +22,21 @@ class Context:
 
     def cloud(self, spec: EnvironmentSpec) -> Cloud:
         """The cloud that an environment lives in, reachable and with the right credentials."""
-        if spec.account != EMBEDDED_ACCOUNT:
+        if not is_embedded(spec.account):
             cloud = cloud_of(spec, variables={})
             require_account(cloud)
             return cloud
-        address = read_address(self.project.cloud_dir)
+        address = read_address(self.project.cloud_dir(spec.account))
+        which = "" if spec.account == EMBEDDED_ACCOUNT else f" --account {spec.account}"
         if address is None:
             raise TritonstackError(
                 f"environment {spec.name!r} lives in the embedded cloud, which is not running",
-                remedy="start it with `tritonstack up --detach`",
+                remedy=f"start it with `tritonstack up --detach{which}`",
             )
         if address.account_id != spec.account:
             raise TritonstackError(
                 f"the embedded cloud plays account {address.account_id}, and environment {spec.name!r} lives "
                 f"in {spec.account}",
-                remedy="run `tritonstack down`, then `tritonstack up --detach`",
+                remedy=f"run `tritonstack down{which}`, then `tritonstack up --detach{which}`",
             )
         return cloud_of(spec, variables=address.environment())

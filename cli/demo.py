@@ -58,7 +58,7 @@ class Demo:
 
     def address(self) -> CloudAddress:
         """Where the embedded cloud listens."""
-        address = read_address(self.project.cloud_dir)
+        address = read_address(self.project.cloud_dir())
         if address is None:
             raise DemoFailedError("the embedded cloud is not running")
         return address

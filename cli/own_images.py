@@ -12,8 +12,8 @@ import threading
 import docker
 from docker.errors import BuildError, DockerException
 
+from catalog.accounts import is_embedded
 from catalog.build_images import OwnImage, endpoint_images
-from catalog.environments import EMBEDDED_ACCOUNT
 from catalog.errors import TritonstackError, shown_path
 from catalog.locks import LockedImage, add_image_to_lock
 from catalog.workspace import Workspace
@@ -42,7 +42,7 @@ def lock_images(state: Context, workspace: Workspace, cloud: Cloud | None, *, he
 
 
 def _digest(state: Context, workspace: Workspace, cloud: Cloud | None, image: OwnImage, *, here: bool) -> str:
-    if cloud is None or workspace.spec.account == EMBEDDED_ACCOUNT:
+    if cloud is None or is_embedded(workspace.spec.account):
         return _built_here(state, workspace, image)
     digest = image_digest(cloud, image.uri)
     if digest is None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from catalog.accounts import EMBEDDED_ACCOUNT
 from cli.context import Context
 from local_cloud.process import forget as forget_cloud
 from local_cloud.process import stop
@@ -13,6 +14,7 @@ from local_cloud.process import stop
 
 def down(
     context: typer.Context,
+    account: Annotated[str, typer.Option(help="The account that it plays.")] = EMBEDDED_ACCOUNT,
     forget: Annotated[
         bool, typer.Option("--forget", help="Remove its state too: the next one starts with nothing.")
     ] = False,
@@ -25,9 +27,9 @@ def down(
     """
     state: Context = context.obj
     with state.output.step("ending the embedded cloud"):
-        stopped = stop(state_dir=state.project.cloud_dir)
+        stopped = stop(state_dir=state.project.cloud_dir(account))
     text = "the embedded cloud has ended" if stopped else "the embedded cloud was not running"
-    forgotten = forget and forget_cloud(state_dir=state.project.cloud_dir)
+    forgotten = forget and forget_cloud(state_dir=state.project.cloud_dir(account))
     if forget:
         text += "; its state is removed" if forgotten else "; there was no state of it"
     state.output.result({"stopped": stopped, "forgotten": forgotten}, text=text)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from catalog.environments import EMBEDDED_ACCOUNT
+from catalog.accounts import EMBEDDED_ACCOUNT
 from catalog.images import image_account
 from cli.context import Context
 from local_cloud.pace import USUAL_MINUTE_S, Pace
@@ -57,14 +57,14 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
         _report_capabilities(state)
         return
     image_account(region)  # refuses a region that no environment can name
-    running = read_address(state.project.cloud_dir)
+    running = read_address(state.project.cloud_dir(account))
     if shell and running is not None:
         _report(state, running, shell=shell)
         return
     if containers:
         _require_engine()
     settings = CloudSettings(
-        state_dir=state.project.cloud_dir,
+        state_dir=state.project.cloud_dir(account),
         server_home=state.project.server_dir,
         account_id=account,
         region=region,

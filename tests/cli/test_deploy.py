@@ -8,7 +8,7 @@ import pytest
 
 from catalog.loading import load_workspace
 from catalog.project import Project
-from cli.commands import deploy
+from cli import deploying
 from cli.context import Context
 from cli.output import Output
 from operations.assembly import Assembly
@@ -31,14 +31,14 @@ def test_ctrl_c_between_two_phases_names_who_serves_without_scaling(
     edit(project.environment_file("dev"), "1" * 12, account)
     state, workspace = Context(project, Output()), load_workspace(project, "dev")
     stacks = [StackState("tritonstack-dev-endpoint-search", "UPDATE_COMPLETE")]
-    monkeypatch.setattr(deploy, "environment_stacks", lambda *_: stacks)
-    monkeypatch.setattr(deploy, "take_scaling_off", lambda *_, **__: None)
-    monkeypatch.setattr(deploy, phase, interrupted)
+    monkeypatch.setattr(deploying, "environment_stacks", lambda *_: stacks)
+    monkeypatch.setattr(deploying, "take_scaling_off", lambda *_, **__: None)
+    monkeypatch.setattr(deploying, phase, interrupted)
     stand_in_cdk(tmp_path, "exit 1")
     hazard = Hazard("the variant 'old' goes", "old")
     plan = StackPlan(stacks[0].name, "two-phase", "tritonstack-dev-search", hazards=(hazard,))
     with pytest.raises(InterruptedDeployError) as caught:
-        deploy._deploy_all(
+        deploying._deploy_all(
             state,
             workspace,
             state.cloud(workspace.spec),

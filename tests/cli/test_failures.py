@@ -112,7 +112,7 @@ def test_the_cloud_is_not_started_where_it_cannot_be(
     project: Project, root: str, capsys: pytest.CaptureFixture[str], arguments: tuple[str, str]
 ) -> None:
     assert said(capsys, "--project", root, "up", "--detach", *arguments)[0] == 2
-    assert not project.cloud_dir.exists()
+    assert not project.cloud_dir().exists()
 
 
 def test_a_cloud_of_another_account_is_refused(

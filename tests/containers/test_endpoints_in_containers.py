@@ -85,7 +85,7 @@ def ask(site: Site, name: str, kind: str, subject: str = "", **fields: str) -> A
 
 
 def ours(engine: docker.DockerClient, site: Site) -> list[Any]:
-    label = f"tritonstack.cloud={site.project.cloud_dir.resolve()}"
+    label = f"tritonstack.cloud={site.project.cloud_dir().resolve()}"
     return list(engine.containers.list(all=True, filters={"label": label}, ignore_removed=True))
 
 
@@ -159,7 +159,7 @@ def test_killed_outright_a_cloud_leaves_no_container(cloud: Site, engine: docker
     assert len(ours(engine, cloud)) == 1
     os.kill(cloud.address.pid, signal.SIGKILL)
     eventually(lambda: not ours(engine, cloud))
-    label = f"tritonstack.cloud={cloud.project.cloud_dir.resolve()}"
+    label = f"tritonstack.cloud={cloud.project.cloud_dir().resolve()}"
     eventually(lambda: not engine.networks.list(filters={"label": label}))
 
 
@@ -169,4 +169,4 @@ def test_without_an_engine_it_says_so_before_anything_starts(tmp_path: Path) -> 
     output = site.tritonstack("up", "--detach", "--containers", exit_code=1)
     assert "no Docker engine answers on this machine" in output
     assert "tools/docker_engine.sh start" in output
-    assert not site.project.cloud_dir.exists()
+    assert not site.project.cloud_dir().exists()

@@ -61,7 +61,7 @@ def test_the_image_of_the_lock_is_what_runs(site: Site, engine: docker.DockerCli
     model = sagemaker.describe_model(ModelName=variant["ModelName"])
     assert model["PrimaryContainer"]["Image"] == f"{own.uri.rpartition(':')[0]}@{locked.digest}"
     site.tritonstack("invoke", "local", "minilm", "A man is eating food.")
-    label = f"tritonstack.cloud={site.project.cloud_dir.resolve()}"
+    label = f"tritonstack.cloud={site.project.cloud_dir().resolve()}"
     (container,) = engine.containers.list(filters={"label": label})
     assert container.image.id == locked.digest
 

@@ -37,7 +37,7 @@ class Site:
 
     @property
     def address(self) -> CloudAddress:
-        address = read_address(self.project.cloud_dir)
+        address = read_address(self.project.cloud_dir())
         assert address is not None, "the embedded cloud is not running"
         return address
 

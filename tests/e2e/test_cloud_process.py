@@ -34,7 +34,7 @@ def is_alive(pid: int) -> bool:
 
 def await_address(site: Site, within_s: float = 30) -> int:
     deadline = time.monotonic() + within_s
-    while (address := read_address(site.project.cloud_dir)) is None:
+    while (address := read_address(site.project.cloud_dir())) is None:
         assert time.monotonic() < deadline, "the cloud did not come up"
         time.sleep(0.05)
     return address.pid
@@ -50,7 +50,7 @@ def test_in_the_foreground_it_says_where_it_is_and_ends_with_a_signal(
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 0, output
     assert "the embedded cloud listens on http://localhost:" in output
-    assert read_address(site.project.cloud_dir) is None
+    assert read_address(site.project.cloud_dir()) is None
 
 
 def test_in_the_foreground_it_ends_with_its_parent(site: Site) -> None:

@@ -216,7 +216,7 @@ def test_the_cdk_deploys_and_destroys_all_by_itself(site: Site) -> None:
 def test_down_ends_every_process(site: Site) -> None:
     pid = site.address.pid
     site.tritonstack("down")
-    assert read_address(site.project.cloud_dir) is None
+    assert read_address(site.project.cloud_dir()) is None
     deadline = time.monotonic() + 10
     while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
         time.sleep(0.1)

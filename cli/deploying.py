@@ -1,0 +1,156 @@
+"""Deploying an environment: foundation, artifacts, network, endpoints, dashboards, with the CDK."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from catalog import naming
+from catalog.workspace import Workspace
+from cli.artifacts import missing_artifacts, publish_artifact, put_on_shelves
+from cli.bootstrap import require_bootstrap
+from cli.context import Context
+from cli.output import Step
+from operations.assembly import Assembly
+from operations.aws import Cloud
+from operations.cdk import CdkCli, CdkFailedError, InterruptedDeployError, find_cdk
+from operations.changes import (
+    DEPLOY_OPTIONS,
+    Changes,
+    left_without_scaling,
+    leftover_words,
+    look_ahead,
+    take_scaling_off,
+)
+from operations.running import require_running
+from operations.shelf import shelf_copies
+from operations.stacks import environment_stacks, wait_until_settled
+
+
+def deploy_workspace(state: Context, workspace: Workspace, cloud: Cloud, *, bootstrap: bool) -> None:
+    """Deploy all of an environment, and see that what runs is what was deployed."""
+    cdk = find_cdk(
+        workspace.project.root,
+        environment_name=workspace.spec.name,
+        variables=cloud.process_environment(),
+    )
+    try:
+        _deploy(state, workspace, cloud, cdk, bootstrap=bootstrap)
+    except KeyboardInterrupt:
+        raise InterruptedDeployError(
+            _interrupted(cloud, workspace), remedy=_resume(workspace.spec.name)
+        ) from None
+
+
+def _deploy(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, *, bootstrap: bool) -> None:
+    spec = workspace.spec
+    with state.output.step("waiting for what CloudFormation is still doing") as step:
+        busy = [stack.name for stack in environment_stacks(cloud, spec.base) if stack.in_progress]
+        wait_until_settled(cloud, busy, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}"))
+    missing = missing_artifacts(state, workspace, cloud)
+    require_bootstrap(state, cloud, cdk, allowed=bootstrap)
+    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
+        with state.output.step("synthesising the stacks") as step:
+            cdk.run("synth", "--quiet", "--output", folder, on_line=step.update)
+        assembly = Assembly(Path(folder))
+        changes = look_ahead(cloud, spec.base, assembly)
+        changes.require_possible()
+        if missing:
+            foundation = naming.foundation_stack_name(spec.base)
+            _cdk_deploy(state, cdk, assembly, foundation, title=f"deploying {foundation}")
+        for artifact in missing:
+            publish_artifact(state, workspace, cloud, artifact)
+        put = put_on_shelves(state, workspace, cloud, shelf_copies(workspace))
+        _deploy_all(state, workspace, cloud, cdk, changes)
+    _tell_of_shelves(state, workspace, changes, put)
+    for stack in changes.leftovers:
+        state.output.note(f"{stack}: {leftover_words(stack)}")
+    names = {name: spec.endpoint_name(name) for name in spec.endpoints}
+    require_running(cloud, [naming.endpoint_stack_name(spec.base, name) for name in names])
+
+
+def _deploy_all(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, changes: Changes) -> None:
+    if not changes.two_phase:
+        _cdk_deploy(state, cdk, changes.assembly, "--all", title="deploying what has changed")
+        return
+    for plan in changes.two_phase:
+        for hazard in plan.hazards:
+            state.output.note(
+                f"{plan.endpoint}: {hazard.what}; SageMaker refuses that, so its scaling is taken off first; "
+                "what scaling there is to be comes with the change"
+            )
+    try:
+        with state.output.step("phase 1 of 2: taking the scaling off") as step:
+            take_scaling_off(cdk, changes, on_line=lambda line: _show(step, line))
+        _second_phase(state, workspace, cloud, cdk, changes)
+    except KeyboardInterrupt:
+        name, unscaled = workspace.spec.name, [plan.endpoint or plan.stack for plan in changes.two_phase]
+        raise InterruptedDeployError(
+            f"{_interrupted(cloud, workspace)}. Until a deploy goes on from here, these may serve without "
+            f"scaling: {', '.join(unscaled)}",
+            remedy=_resume(name),
+        ) from None
+
+
+def _second_phase(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, changes: Changes) -> None:
+    try:
+        _cdk_deploy(state, cdk, changes.assembly, "--all", title="phase 2 of 2: deploying what has changed")
+    except CdkFailedError as error:
+        left = left_without_scaling(cloud, workspace.spec.base, changes)
+        if not left:
+            raise
+        raise CdkFailedError(
+            f"{error.message}\n{', '.join(left)}: serving as before, but without scaling",
+            remedy=f"mend what failed and run `tritonstack deploy {workspace.spec.name}`: it goes on from "
+            "here and puts the scaling back",
+        ) from None
+
+
+def _cdk_deploy(state: Context, cdk: CdkCli, assembly: Assembly, stacks: str, *, title: str) -> None:
+    with state.output.step(title) as step:
+        cdk.run(
+            "deploy",
+            stacks,
+            *DEPLOY_OPTIONS,
+            assembly=assembly.folder,
+            on_line=lambda line: _show(step, line),
+        )
+
+
+def _show(step: Step, line: str) -> None:
+    """Of all that the CDK says, the events of the resources."""
+    columns = [column.strip() for column in line.split(" | ")]
+    if len(columns) != 6:
+        return
+    _, progress, _, status, kind, resource = columns
+    text = f"{progress:>5} {status} {kind} {resource.partition(' (')[0]}"
+    if step.watched and "FAILED" not in status:
+        step.update(text)
+    else:
+        step.log(text)
+
+
+def _tell_of_shelves(
+    state: Context, workspace: Workspace, changes: Changes, put: Mapping[str, list[str]]
+) -> None:
+    """A model that comes to an endpoint which stands already changes no stack; it is there all the same."""
+    for name, models in put.items():
+        if naming.endpoint_stack_name(workspace.spec.base, name) in changes.deployed:
+            state.output.note(
+                f"{name}: {', '.join(models)} can be called from now on; a model on the shelf needs no "
+                "change of the endpoint's stack"
+            )
+
+
+def _interrupted(cloud: Cloud, workspace: Workspace) -> str:
+    stacks = environment_stacks(cloud, workspace.spec.base)
+    states = "; ".join(f"{stack.name} is {stack.status}" for stack in stacks) or "no stack was begun"
+    return f"interrupted; CloudFormation finishes what it has begun: {states}"
+
+
+def _resume(environment: str) -> str:
+    return (
+        f"`tritonstack deploy {environment}` waits for that and goes on; "
+        f"`tritonstack destroy {environment}` takes everything down"
+    )

@@ -1,0 +1,102 @@
+"""The git checkout that a project's files lie in: where it stands, who works in it, and what its files were.
+
+A project need not be in git: then there is no commit, and no earlier version of any file.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from catalog.errors import TritonstackError
+
+_ACTORS = ("GITHUB_ACTOR", "CODEBUILD_INITIATOR")
+"""Who a CI acts for, where it says so."""
+
+
+class CheckoutError(TritonstackError):
+    """Git does not know what was asked for."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit that changed a file."""
+
+    id: str
+    at: str
+    """When it was made, in UTC: 2026-11-22T08:30:00Z."""
+    by: str
+    subject: str
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """The files of a project, as git knows them."""
+
+    root: Path
+
+    @property
+    def exists(self) -> bool:
+        """Whether the project is in git, and has a commit."""
+        return self._ask("rev-parse", "--verify", "HEAD") is not None
+
+    def state(self) -> str | None:
+        """The commit that is checked out, with `+` at its end if files that git follows differ from it."""
+        head = self._ask("rev-parse", "HEAD")
+        if head is None:
+            return None
+        changed = self._ask("status", "--porcelain", "--untracked-files=no", "--", ".")
+        return head.strip() + ("+" if changed and changed.strip() else "")
+
+    def actor(self) -> str:
+        """Who works here: as the CI says, as git has it, or as the machine knows them."""
+        for name in _ACTORS:
+            if named := os.environ.get(name):
+                return named
+        known = self._ask("config", "user.name")
+        return known.strip() if known and known.strip() else getpass.getuser()
+
+    def resolve(self, commit: str) -> str:
+        """The whole id of a commit that a person named in short."""
+        found = self._ask("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
+        if found is None:
+            raise CheckoutError(f"git knows no commit {commit!r}", remedy="`git log` lists them")
+        return found.strip()
+
+    def file_at(self, commit: str, file: Path) -> str | None:
+        """The text of a file in a commit, None if it was not there."""
+        return self._ask("show", f"{commit}:./{file.relative_to(self.root).as_posix()}")
+
+    def changes_of(self, file: Path) -> Iterator[Commit]:
+        """The commits that changed a file, the latest first, merges by their first parent."""
+        said = self._ask(
+            "log",
+            "--first-parent",
+            "--format=%H%x00%cd%x00%an%x00%s",
+            "--date=format-local:%Y-%m-%dT%H:%M:%SZ",
+            "--",
+            str(file.relative_to(self.root)),
+        )
+        for line in (said or "").splitlines():
+            commit, at, by, subject = line.split("\0")
+            yield Commit(commit, at, by, subject)
+
+    def _ask(self, *arguments: str) -> str | None:
+        """What git says, None where it refuses."""
+        try:
+            ended = subprocess.run(
+                ["git", "-C", str(self.root), *arguments],
+                env={**os.environ, "TZ": "UTC", "LC_ALL": "C"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+        except FileNotFoundError:
+            return None  # a machine without git
+        return ended.stdout if ended.returncode == 0 else None

@@ -1,0 +1,88 @@
+"""Events of an environment, written to its artifact bucket and read from there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+from botocore.exceptions import ClientError
+from pydantic import ValidationError
+
+from catalog.errors import TritonstackError
+from catalog.events import Event, EventKind, TouchedArtifact
+from catalog.naming import EVENTS
+from catalog.workspace import Workspace
+from operations.aws import Cloud, error_code
+from operations.checkout import Checkout
+
+_READS_AT_ONCE = 8
+
+
+def now() -> str:
+    """This moment, as events and locks write it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def new_event(kind: EventKind, workspace: Workspace, *, endpoints: Sequence[str], note: str = "") -> Event:
+    """Something that happens now, from this checkout, to what endpoints serve."""
+    checkout = Checkout(workspace.project.root)
+    return Event(
+        kind=kind,
+        environment=workspace.spec.name,
+        at=now(),
+        by=checkout.actor(),
+        commit=checkout.state(),
+        endpoints=tuple(endpoints),
+        artifacts=served_artifacts(workspace, endpoints),
+        note=note,
+    )
+
+
+def served_artifacts(workspace: Workspace, endpoints: Sequence[str]) -> tuple[TouchedArtifact, ...]:
+    """The artifacts that endpoints serve by the environment's lock, each once."""
+    found = {
+        TouchedArtifact(model=served.model, target=target, digest=artifact.digest)
+        for name in endpoints
+        for served in workspace.serves(name)
+        if (target := workspace.target_for(served.model, served.instance))
+        if (artifact := workspace.artifact_for(served.model, served.instance))
+    }
+    return tuple(sorted(found, key=lambda item: (item.model, item.target)))
+
+
+def record_event(cloud: Cloud, bucket: str, event: Event) -> None:
+    """Write an event down."""
+    cloud.client("s3").put_object(
+        Bucket=bucket, Key=event.key, Body=event.to_json().encode(), ContentType="application/json"
+    )
+
+
+def read_events(cloud: Cloud, bucket: str) -> list[Event]:
+    """All events of an environment, the earliest first; none where there is no bucket."""
+    s3 = cloud.client("s3")
+    try:
+        pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=EVENTS))
+    except ClientError as error:
+        if error_code(error) == "NoSuchBucket":
+            return []
+        raise
+    keys = [item["Key"] for page in pages for item in page.get("Contents", ())]
+
+    def read(key: str) -> Event:
+        return _parsed(s3.get_object(Bucket=bucket, Key=key)["Body"].read(), f"s3://{bucket}/{key}")
+
+    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
+        return list(pool.map(read, sorted(keys)))
+
+
+def _parsed(body: bytes, origin: str) -> Event:
+    try:
+        return Event.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise TritonstackError(
+            f"{origin} is no event of this version: {field}: {first['msg']}",
+            remedy="events are written by `tritonstack` alone: delete this one if it was written by hand",
+        ) from None
