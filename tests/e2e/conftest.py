@@ -33,17 +33,32 @@ class Site:
 
     @property
     def spec(self) -> EnvironmentSpec:
-        return load_workspace(self.project, "local").spec
+        return self.spec_of("local")
 
     @property
     def address(self) -> CloudAddress:
-        address = read_address(self.project.cloud_dir())
-        assert address is not None, "the embedded cloud is not running"
-        return address
+        return self.address_of("local")
 
     @property
     def cloud(self) -> Cloud:
-        return cloud_of(self.spec, variables=self.address.environment())
+        return self.cloud_of("local")
+
+    def spec_of(self, environment: str) -> EnvironmentSpec:
+        return load_workspace(self.project, environment).spec
+
+    def address_of(self, environment: str) -> CloudAddress:
+        address = read_address(self.project.cloud_dir(self.spec_of(environment).account))
+        assert address is not None, "the embedded cloud is not running"
+        return address
+
+    def cloud_of(self, environment: str) -> Cloud:
+        variables = self.address_of(environment).environment()
+        return cloud_of(self.spec_of(environment), variables=variables)
+
+    def git(self, *arguments: str) -> str:
+        """Git in this folder, as somebody whom the tests made up."""
+        who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false")
+        return self.run("git", *who, *arguments)
 
     def start(self, *command: str, with_cloud: bool = False) -> subprocess.Popen[str]:
         variables = {**os.environ, **self.variables, **(self.address.environment() if with_cloud else {})}
@@ -74,8 +89,9 @@ class Site:
     def cdk(self, *arguments: str) -> str:
         return self.run("cdk", *arguments, "-c", "env=local", with_cloud=True)
 
-    def inventory(self) -> list[dict[str, Any]]:
-        with urllib.request.urlopen(f"{self.address.endpoint_url}/_tritonstack/inventory") as answer:
+    def inventory(self, environment: str = "local") -> list[dict[str, Any]]:
+        url = self.address_of(environment).endpoint_url
+        with urllib.request.urlopen(f"{url}/_tritonstack/inventory") as answer:
             items: list[dict[str, Any]] = json.load(answer)
         return [item for item in items if not item.get("pending_deletion")]
 
