@@ -66,12 +66,9 @@ class Surroundings:
 class SageMakerApp:
     """Answers both APIs. Threads may call it at once; `close` ends every server it has started."""
 
-    def __init__(
-        self, *, surroundings: Surroundings, start_server: StartServer, store: Store | None = None
-    ) -> None:
-        """`store` holds what an earlier cloud has left, for `resume`; without one all begins anew."""
+    def __init__(self, *, surroundings: Surroundings, start_server: StartServer) -> None:
         self._region = surroundings.region
-        self._store = store or Store()
+        self._store = Store()
         self._model_host = ModelHost(
             metrics=surroundings.metrics,
             pace=surroundings.pace,

@@ -10,7 +10,6 @@ from botocore.exceptions import ClientError
 
 from local_cloud.pace import Pace
 from local_cloud.sagemaker import SageMakerApp
-from local_cloud.sagemaker.records import Store
 from tests.local_cloud.sagemaker.cloud import run_cloud
 
 BAKING = {
@@ -25,25 +24,24 @@ SLOW = Pace(minute_s=60)
 @pytest.fixture
 def clouds(tmp_path, tritons):
     """Clouds one after the other, each with what the one before has left, as it can be stored."""
-    tables, account = {}, None
+    stored, account = {}, None
 
     @contextmanager
     def next_cloud():
         nonlocal account
-        store = Store()
-        for name, stored in tables.items():
-            for place, record in pickle.loads(stored):  # noqa: S301 - our own
-                getattr(store, name).add(place, record)
 
         def make_app(surroundings):
-            return SageMakerApp(surroundings=surroundings, start_server=tritons, store=store)
+            return SageMakerApp(surroundings=surroundings, start_server=tritons)
 
         for cloud in run_cloud(make_app, tmp_path, pace=SLOW):
             account = cloud.account = account or cloud.account
+            for name, left in stored.items():
+                for place, record in pickle.loads(left):  # noqa: S301 - our own
+                    cloud.app.tables[name].add(place, record)
             cloud.app.resume()
             yield cloud
-        for name in ("models", "configs", "endpoints"):
-            tables[name] = pickle.dumps(getattr(store, name).everywhere())
+        for name in ("models", "endpoint-configs", "endpoints"):
+            stored[name] = pickle.dumps(cloud.app.tables[name].everywhere())
 
     return next_cloud
 
