@@ -23,7 +23,7 @@ from local_cloud.codebuild.refusals import REFUSED as REFUSED_IN_CODEBUILD
 from local_cloud.sagemaker import ACCEPTED_WITHOUT_EFFECT
 from local_cloud.sagemaker import REFUSED as REFUSED_IN_SAGEMAKER
 from local_cloud.sagemaker.app import OFFERED
-from local_cloud.sagemaker.faults import sentence
+from local_cloud.service.faults import sentence
 
 _TYPE_SERVICES = {
     "ApplicationAutoScaling": "Application Auto Scaling",

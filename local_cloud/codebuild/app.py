@@ -23,8 +23,8 @@ from local_cloud.codebuild.starting import container_starter, remove_left_over
 from local_cloud.codebuild.workshop import Workshop
 from local_cloud.pace import REAL_MINUTE_S
 from local_cloud.places import Place
-from local_cloud.sagemaker import wire
-from local_cloud.sagemaker.faults import ServiceError
+from local_cloud.service import wire
+from local_cloud.service.faults import ServiceError
 from local_cloud.tables import Tables
 
 if TYPE_CHECKING:

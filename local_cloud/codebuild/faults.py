@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catalog.errors import TritonstackError
 from local_cloud.codebuild.records import Status
-from local_cloud.sagemaker.faults import ServiceError
+from local_cloud.service.faults import ServiceError
 
 
 def invalid_input(message: str) -> ServiceError:

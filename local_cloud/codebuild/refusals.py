@@ -13,8 +13,8 @@ from typing import Any
 from botocore.model import ListShape, Shape, StructureShape
 
 from local_cloud.codebuild.faults import not_built
-from local_cloud.sagemaker.faults import ServiceError
-from local_cloud.sagemaker.wire import service_model
+from local_cloud.service.faults import ServiceError
+from local_cloud.service.wire import service_model
 
 _THIS_MACHINE = "a build has the machine that this cloud runs on"
 _NO_GIT = "sources come from S3, or there is none"

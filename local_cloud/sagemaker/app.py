@@ -15,12 +15,11 @@ from local_cloud.clients import Clients
 from local_cloud.cloudwatch.metrics import Metrics
 from local_cloud.pace import USUAL_PACE, Pace
 from local_cloud.places import Place
-from local_cloud.sagemaker import wire
 from local_cloud.sagemaker.alarms import ask_cloudwatch
 from local_cloud.sagemaker.announcements import tell_eventbridge
 from local_cloud.sagemaker.deployment import Launcher
 from local_cloud.sagemaker.endpoints import Endpoints
-from local_cloud.sagemaker.faults import ServiceError, invocation_refused
+from local_cloud.sagemaker.faults import invocation_refused
 from local_cloud.sagemaker.hosting import Hosting
 from local_cloud.sagemaker.invocations import Invocations
 from local_cloud.sagemaker.load import MachineMetrics
@@ -31,6 +30,8 @@ from local_cloud.sagemaker.records import EndpointRecord, Store, StoredRecord
 from local_cloud.sagemaker.resources import EndpointConfigs, Fields, Models, TagActions
 from local_cloud.sagemaker.scaling import ask_autoscaling
 from local_cloud.sagemaker.servers import StartServer, triton_starter
+from local_cloud.service import wire
+from local_cloud.service.faults import ServiceError
 from local_cloud.tables import Table, Tables
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 Action = Callable[[Place, Fields], Fields]
 
+SERVICE = "sagemaker"
 RUNTIME_PREFIX = "/endpoints/"
 _INVOCATION = re.compile(r"/endpoints/(?P<endpoint>[^/]+)/invocations")
 
@@ -133,7 +135,7 @@ class SageMakerApp:
         }
         return [
             {
-                "service": "sagemaker",
+                "service": SERVICE,
                 "type": kind,
                 "id": record.name,
                 "account": place.account,
@@ -155,9 +157,10 @@ class SageMakerApp:
         self._model_host.close()
 
     def _control(self, request: Request) -> Response:
-        call = wire.read_control_call(request, offered=self._actions)
+        call = wire.read_control_call(request, offered=self._actions, service=SERVICE)
         place = wire.caller_place(request, default_region=self._region)
-        return wire.control_answer(call.operation, self._actions[call.operation](place, call.fields))
+        result = self._actions[call.operation](place, call.fields)
+        return wire.control_answer(call.operation, result, service=SERVICE)
 
     def _invoke(self, request: Request) -> Response:
         match = _INVOCATION.fullmatch(request.path)

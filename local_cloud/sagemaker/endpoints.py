@@ -10,7 +10,7 @@ from local_cloud.places import Place
 from local_cloud.sagemaker import refusals
 from local_cloud.sagemaker.clock import now
 from local_cloud.sagemaker.describing import describe
-from local_cloud.sagemaker.faults import already_exists, not_built, not_found, validation_exception
+from local_cloud.sagemaker.faults import already_exists, not_built, not_found
 from local_cloud.sagemaker.hosting import Hosting
 from local_cloud.sagemaker.listing import page
 from local_cloud.sagemaker.planning import plan_endpoint
@@ -19,6 +19,7 @@ from local_cloud.sagemaker.records import EndpointRecord, PendingUpdate, Status,
 from local_cloud.sagemaker.resources import ENDPOINT, Fields
 from local_cloud.sagemaker.rollouts import check_rollout
 from local_cloud.sagemaker.scaling import IsScaled
+from local_cloud.service.faults import validation_exception
 
 NO_ZERO = "a variant without an instance answers nobody, and only inference components scale to zero"
 

@@ -2,39 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
-from catalog.errors import TritonstackError
-
-
-def sentence(reason: str) -> str:
-    """Make a sentence of a reason, which the tables of what is refused hold as half of one."""
-    return f"{reason[0].upper()}{reason[1:]}."
-
-
-class ServiceError(TritonstackError):
-    """An error answer: what the SDK turns into a ClientError with this code."""
-
-    def __init__(
-        self, code: str, message: str, *, status: int = 400, fields: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.status = status
-        self.fields = dict(fields or {})
-
-
-def validation_exception(message: str) -> ServiceError:
-    """Build the control plane's answer to nearly everything that is wrong with a request."""
-    return ServiceError("ValidationException", message)
-
-
-def constraints_broken(violations: Iterable[str]) -> ServiceError:
-    """Tell every broken constraint of the service model at once, as AWS does."""
-    listed = list(violations)
-    plural = "s" if len(listed) > 1 else ""
-    return validation_exception(f"{len(listed)} validation error{plural} detected: {'; '.join(listed)}")
+from local_cloud.service.faults import ServiceError, validation_exception
 
 
 def not_found(kind: str, arn: str) -> ServiceError:

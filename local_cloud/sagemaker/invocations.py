@@ -14,9 +14,9 @@ from botocore.model import StructureShape
 from werkzeug.wrappers import Request, Response
 
 from local_cloud.places import Place
-from local_cloud.sagemaker import refusals, validation
+from local_cloud.sagemaker import refusals
 from local_cloud.sagemaker.capture import Message
-from local_cloud.sagemaker.faults import ServiceError, invocation_refused
+from local_cloud.sagemaker.faults import invocation_refused
 from local_cloud.sagemaker.fleet import NoInstanceError, Pool
 from local_cloud.sagemaker.hosting import Hosting
 from local_cloud.sagemaker.instances import Container, Instance
@@ -24,7 +24,9 @@ from local_cloud.sagemaker.logs import log_group
 from local_cloud.sagemaker.measurements import Exchange, RequestMetrics, Stopwatch, Watched
 from local_cloud.sagemaker.multi_model import LoadRefusedError
 from local_cloud.sagemaker.plans import DeploymentPlan
-from local_cloud.sagemaker.wire import service_model
+from local_cloud.service import validation
+from local_cloud.service.faults import ServiceError
+from local_cloud.service.wire import service_model
 from triton_runtime import (
     TritonFailedError,
     TritonRequestError,

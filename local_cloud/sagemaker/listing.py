@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from local_cloud.sagemaker.faults import validation_exception
 from local_cloud.sagemaker.records import EndpointRecord, StoredRecord
+from local_cloud.service.faults import validation_exception
 
 PAGE_SIZE = 10  # SageMaker's when MaxResults is not given
 _TOKEN = re.compile(r"[0-9]{1,9}")

@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from local_cloud.sagemaker.faults import ServiceError, not_built, validation_exception
+from local_cloud.sagemaker.faults import not_built
 from local_cloud.sagemaker.plans import LEAST_OUTSTANDING, RANDOM
+from local_cloud.service.faults import ServiceError, validation_exception
 
 NO_COMPONENTS = "copies of models on machines that SageMaker manages are not built; they run on AWS alone"
 _FOR_COMPONENTS = f"it is for inference components, and {NO_COMPONENTS}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from local_cloud.sagemaker.faults import validation_exception
+from local_cloud.service.faults import validation_exception
 
 Counts = Mapping[str, int]
 """Instances by variant."""

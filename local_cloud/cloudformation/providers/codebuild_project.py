@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from local_cloud.cloudformation.providers.base import Property, Provider, ResourceRequest, removed
 from local_cloud.cloudformation.shapes import shape_named, to_api
 from local_cloud.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT, refusal_of
-from local_cloud.sagemaker.faults import sentence
+from local_cloud.service.faults import sentence
 
 # Property -> the field of CreateProject that it is.
 _FIELDS = {

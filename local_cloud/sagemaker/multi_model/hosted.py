@@ -10,7 +10,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import Any
 
-from local_cloud.sagemaker.faults import ServiceError, invocation_refused, model_not_ready
+from local_cloud.sagemaker.faults import invocation_refused, model_not_ready
 from local_cloud.sagemaker.multi_model.container import (
     LOAD_TIMEOUT_S,
     Container,
@@ -23,6 +23,7 @@ from local_cloud.sagemaker.multi_model.downloads import Downloads, Shelf
 from local_cloud.sagemaker.multi_model.limits import Limits
 from local_cloud.sagemaker.multi_model.measures import Measures
 from local_cloud.sagemaker.multi_model.model import Model, server_ends, told
+from local_cloud.service.faults import ServiceError
 from triton_runtime import TritonRequestError, TritonUnreachableError
 
 # How long a request that nobody waits for any more may still be running; it cannot be seen from here, and to

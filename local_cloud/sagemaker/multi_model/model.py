@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from catalog.errors import TritonstackError
-from local_cloud.sagemaker.faults import ServiceError
+from local_cloud.service.faults import ServiceError
 from triton_runtime import TritonEndedError
 
 log = logging.getLogger(__name__)

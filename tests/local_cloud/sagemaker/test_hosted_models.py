@@ -9,13 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from local_cloud.sagemaker.faults import ServiceError
 from local_cloud.sagemaker.instances import Container, Instance
 from local_cloud.sagemaker.multi_model import HostedModels, Limits, LoadRefusedError, Measures, Shelf
 from local_cloud.sagemaker.multi_model import hosted as hosted_module
 from local_cloud.sagemaker.multi_model import limits as limits_module
 from local_cloud.sagemaker.multi_model.downloads import Downloads
 from local_cloud.sagemaker.servers import ServerOrder
+from local_cloud.service.faults import ServiceError
 from tests.local_cloud.sagemaker.cloud import IMAGE, tarball
 from tests.local_cloud.sagemaker.multi_model_triton import TARGET, MultiModelTriton, archive
 from tests.local_cloud.sagemaker.shelves import ShelfOfArchives

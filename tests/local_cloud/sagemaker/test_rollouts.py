@@ -2,8 +2,8 @@
 
 import pytest
 
-from local_cloud.sagemaker.faults import ServiceError
 from local_cloud.sagemaker.rollouts import check_rollout, plan_rollout
+from local_cloud.service.faults import ServiceError
 
 ALL = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
 

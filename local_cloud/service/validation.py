@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.model import ListShape, MapShape, Shape, StringShape, StructureShape
 
-from local_cloud.sagemaker.faults import ServiceError, constraints_broken
+from local_cloud.service.faults import ServiceError, constraints_broken
 
 # Java's character classes as the service models have them, in Python's spelling; \w is \p{L}, \p{N} and _.
 _JAVA_CLASSES = {

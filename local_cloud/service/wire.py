@@ -1,7 +1,4 @@
-"""Requests and answers of this cloud's own services, read and written by botocore's own service models.
-
-Both of SageMaker's APIs are among them, and CodeBuild's.
-"""
+"""Requests and answers of this cloud's own services, read and written by botocore's own service models."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ from werkzeug.wrappers import Request, Response
 
 from local_cloud.accounts import account_in_key, read_credential
 from local_cloud.places import Place
-from local_cloud.sagemaker import validation
-from local_cloud.sagemaker.faults import ServiceError
+from local_cloud.service import validation
+from local_cloud.service.faults import ServiceError
 
 JSON_1_1 = "application/x-amz-json-1.1"
 
@@ -55,9 +52,7 @@ class ControlCall:
     fields: Mapping[str, Any]
 
 
-def read_control_call(
-    request: Request, *, offered: Mapping[str, object], service: str = "sagemaker"
-) -> ControlCall:
+def read_control_call(request: Request, *, offered: Mapping[str, object], service: str) -> ControlCall:
     """Read a JSON 1.1 request; `offered` are the operations that this cloud has."""
     metadata = service_model(service).metadata
     operation = request.headers.get("X-Amz-Target", "").removeprefix(f"{metadata['targetPrefix']}.")
@@ -75,7 +70,7 @@ def read_control_call(
     return ControlCall(operation, {name: value for name, value in fields.items() if value is not None})
 
 
-def control_answer(operation: str, result: Mapping[str, Any], *, service: str = "sagemaker") -> Response:
+def control_answer(operation: str, result: Mapping[str, Any], *, service: str) -> Response:
     """Write a result as the operation's output; what the model does not know is a fault of this cloud."""
     shape = _operation(service, operation).output_shape
     body = {} if shape is None else _written(shape, result)
