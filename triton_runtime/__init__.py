@@ -2,8 +2,8 @@
 
 installation.py finds a server, install.py installs the embedded one, serve.py knows what the image's
 `serve` runs, server.py is the running server; it stands on sandbox.py and supervisor.py (a world of its
-own), connections.py (requests) and log.py (why it failed). backends/ holds the python-based backends that
-stand in for the ones the embedded server lacks.
+own), contact.py (readiness, requests, and why there is no answer), connections.py and log.py. backends/
+holds the python-based backends that stand in for the ones the embedded server lacks.
 """
 
 from triton_runtime.connections import TritonResponse

@@ -12,23 +12,16 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-import time
 import uuid
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 
 from triton_runtime import log
-from triton_runtime.connections import ConnectionPool, TritonResponse
-from triton_runtime.errors import (
-    TritonEndedError,
-    TritonFailedError,
-    TritonRequestError,
-    TritonTimeoutError,
-    TritonUnreachableError,
-)
+from triton_runtime.connections import TritonResponse
+from triton_runtime.contact import NO_HEADERS, Contact
 from triton_runtime.installation import TritonInstallation
 from triton_runtime.sandbox import Sandbox, warn_without_namespaces, why_no_namespaces
 from triton_runtime.serve import (
@@ -45,8 +38,6 @@ MULTI_MODEL_ROOT = Path("/opt/ml/models")
 # Where an embedded server lies inside its sandbox: a path that no shell can misread, whatever the host's is.
 SERVER_ROOT = Path("/opt/tritonstack-server")
 LOG_NAME = "triton.log"
-POLL_S = 0.02
-NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +56,12 @@ class TritonServer:
         self.model_root = model_root
         """The model folder as the server sees it; the urls of multi-model loads begin with it."""
         self._sandbox = sandbox
-        self._pool = ConnectionPool(connect=sandbox.connect)
+        self._contact = Contact(
+            server="tritonserver",
+            connect=sandbox.connect,
+            exit_status=lambda: sandbox.exit_status,
+            log_path=log_path,
+        )
         self._stop_at_exit = weakref.finalize(self, sandbox.stop, grace_s=5)
 
     @classmethod
@@ -105,14 +101,7 @@ class TritonServer:
 
     def wait_ready(self, *, timeout_s: float) -> None:
         """Return when GET /ping answers 200; raise TritonFailedError if the server ends or time runs out."""
-        deadline = time.monotonic() + timeout_s
-        while not self._answers_ping(max(0.1, min(5.0, deadline - time.monotonic()))):
-            status = self._sandbox.exit_status
-            if status is not None:
-                raise self._failed(f"tritonserver ended with exit status {status} before it was ready")
-            if time.monotonic() > deadline:
-                raise self._failed(f"tritonserver was not ready within {timeout_s:g} s")
-            time.sleep(POLL_S)
+        self._contact.wait_ready(timeout_s=timeout_s)
 
     def request(
         self,
@@ -124,16 +113,7 @@ class TritonServer:
         timeout_s: float = 60.0,
     ) -> TritonResponse:
         """One request to the server's SageMaker port. Any status is an answer; no answer raises."""
-        try:
-            return self._pool.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
-        except TritonTimeoutError:
-            raise
-        except TritonRequestError as error:
-            status = self._sandbox.exit_status
-            if status is None:
-                raise
-            kind = TritonEndedError if isinstance(error, TritonUnreachableError) else TritonFailedError
-            raise self._failed(f"tritonserver has ended with exit status {status}", kind) from error
+        return self._contact.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
 
     def connect(self) -> socket.socket:
         """A new connection to the server's SageMaker port, for who speaks HTTP by himself."""
@@ -155,7 +135,7 @@ class TritonServer:
 
     def stop(self, *, grace_s: float = 30.0) -> None:
         """End the server, by force when the grace is over; returns when nothing of it is left."""
-        self._pool.close()
+        self._contact.close()
         if self._stop_at_exit.detach():
             self._sandbox.stop(grace_s=grace_s)
 
@@ -166,19 +146,6 @@ class TritonServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-    def _answers_ping(self, timeout_s: float) -> bool:
-        try:
-            return self._pool.request("GET", "/ping", body=b"", headers={}, timeout_s=timeout_s).status == 200
-        except TritonRequestError:
-            return False
-
-    def _failed(self, what: str, kind: type[TritonFailedError] = TritonFailedError) -> TritonFailedError:
-        return kind(
-            f"{what}:\n{log.reasons(self.log_path)}",
-            log=self.log_tail(),
-            remedy=f"the whole log is in {self.log_path}",
-        )
 
 
 def _plan_in_namespaces(

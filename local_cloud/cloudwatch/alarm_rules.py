@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from local_cloud.cloudwatch.tokens import Cursor, matches
+
 _TOKEN = re.compile(
     r"\s*(?:(?P<test>ALARM|OK|INSUFFICIENT_DATA)\s*\(\s*(?:\"(?P<quoted>[^\"]+)\"|'(?P<single>[^']+)'|(?P<bare>[^()\"']+?))\s*\)"
     r"|(?P<word>AND|OR|NOT|TRUE|FALSE)\b|(?P<sign>[()]))"
@@ -65,7 +67,7 @@ Rule = Test | Constant | Not | Both | Either
 
 def parse_rule(text: str) -> Rule:
     """Parse, or raise RuleError."""
-    parser = _Parser(list(_tokens(text)))
+    parser = _Parser(_tokens(text), fault=RuleError)
     rule = parser.either()
     if parser.ahead is not None:
         raise RuleError(f"{_shown(parser.ahead)} is not expected there")
@@ -119,12 +121,7 @@ _Token = str | Test
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    position, end = 0, len(text.rstrip())
-    while position < end:
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise RuleError(f"{text[position:].strip()[:30]!r} is not understood")
-        position = match.end()
+    for match in matches(_TOKEN, text, fault=RuleError):
         if match["test"]:
             yield Test(match["test"], _name(match["quoted"] or match["single"] or match["bare"]))
         else:
@@ -140,31 +137,23 @@ def _shown(token: _Token) -> str:
     return repr(token) if isinstance(token, str) else f"'{token.state}({token.alarm})'"
 
 
-class _Parser:
-    def __init__(self, tokens: list[_Token]) -> None:
-        self._tokens = tokens
-        self._position = 0
-
-    @property
-    def ahead(self) -> _Token | None:
-        return self._tokens[self._position] if self._position < len(self._tokens) else None
-
+class _Parser(Cursor[_Token]):
     def either(self) -> Rule:
         rule = self._both()
         while self.ahead == "OR":
-            self._take()
+            self.take()
             rule = Either(rule, self._both())
         return rule
 
     def _both(self) -> Rule:
         rule = self._not()
         while self.ahead == "AND":
-            self._take()
+            self.take()
             rule = Both(rule, self._not())
         return rule
 
     def _not(self) -> Rule:
-        piece = self._take()
+        piece = self.take()
         if piece == "NOT":
             return Not(self._not())
         if isinstance(piece, Test):
@@ -174,12 +163,6 @@ class _Parser:
         if piece != "(":
             raise RuleError(f"{_shown(piece)} is not expected there")
         rule = self.either()
-        if self._take() != ")":
+        if self.take() != ")":
             raise RuleError("a ')' is missing")
         return rule
-
-    def _take(self) -> _Token:
-        if self.ahead is None:
-            raise RuleError("it ends too early")
-        self._position += 1
-        return self._tokens[self._position - 1]

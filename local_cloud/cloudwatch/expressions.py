@@ -9,8 +9,9 @@ atom := number | "text" | id | FUNCTION(or, ...) | [or, ...] | (or)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
+
+from local_cloud.cloudwatch.tokens import Cursor, matches
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)|(?P<name>[A-Za-z]\w*)|(?P<text>\"[^\"]*\"|'[^']*')"
@@ -70,7 +71,8 @@ Node = Number | Text | Name | Call | Array
 
 def parse_expression(text: str) -> Node:
     """Parse, or raise ExpressionError."""
-    parser = _Parser(list(_tokens(text)))
+    tokens = matches(_TOKEN, text, fault=ExpressionError)
+    parser = _Parser((match[match.lastgroup or 0] for match in tokens), fault=ExpressionError)
     node = parser.level(0)
     if parser.ahead is not None:
         raise ExpressionError(f"{parser.ahead!r} is not expected there")
@@ -92,32 +94,14 @@ def functions_in(node: Node) -> set[str]:
     return own.union(*map(functions_in, inner))
 
 
-def _tokens(text: str) -> Iterator[str]:
-    position, end = 0, len(text.rstrip())
-    while position < end:
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise ExpressionError(f"{text[position:].strip()[:20]!r} is not understood")
-        position = match.end()
-        yield match[match.lastgroup or 0]
-
-
-class _Parser:
-    def __init__(self, tokens: list[str]) -> None:
-        self._tokens = tokens
-        self._position = 0
-
-    @property
-    def ahead(self) -> str | None:
-        return self._tokens[self._position] if self._position < len(self._tokens) else None
-
+class _Parser(Cursor[str]):
     def level(self, number: int) -> Node:
         """Parse what binds at least as strongly as this level's operators, which stand from left to right."""
         if number == len(_LEVELS):
             return self._power()
         node = self.level(number + 1)
         while self.ahead in _LEVELS[number]:
-            operator = _LEVELS[number][self._take()]
+            operator = _LEVELS[number][self.take()]
             node = Call(operator, (node, self.level(number + 1)))
         return node
 
@@ -125,17 +109,17 @@ class _Parser:
         base = self._sign()
         if self.ahead != "^":
             return base
-        self._take()
+        self.take()
         return Call("^", (base, self._power()))
 
     def _sign(self) -> Node:
         if self.ahead != "-":
             return self._atom()
-        self._take()
+        self.take()
         return Call("-", (Number(0.0), self._sign()))
 
     def _atom(self) -> Node:
-        piece = self._take()
+        piece = self.take()
         if piece == "(":
             node = self.level(0)
             self._expect(")")
@@ -150,7 +134,7 @@ class _Parser:
             raise ExpressionError(f"{piece!r} is not expected there")
         if self.ahead != "(":
             return Name(piece)
-        self._take()
+        self.take()
         return Call(piece, self._list_until(")"))
 
     def _list_until(self, end: str) -> tuple[Node, ...]:
@@ -158,17 +142,11 @@ class _Parser:
         if self.ahead != end:
             items.append(self.level(0))
             while self.ahead == ",":
-                self._take()
+                self.take()
                 items.append(self.level(0))
         self._expect(end)
         return tuple(items)
 
     def _expect(self, token: str) -> None:
-        if self._take() != token:
+        if self.take() != token:
             raise ExpressionError(f"a {token!r} is missing")
-
-    def _take(self) -> str:
-        if self.ahead is None:
-            raise ExpressionError("it ends too early")
-        self._position += 1
-        return self._tokens[self._position - 1]

@@ -11,8 +11,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from local_cloud.codebuild.faults import PhaseFailedError
 from local_cloud.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT, REFUSED
 
-PHASES = ("install", "pre_build", "build", "post_build")
-
 
 def _text(value: Any) -> Any:
     """YAML reads 1 and yes as something else than the text that whoever wrote them meant."""

@@ -6,6 +6,7 @@ Names are restricted to letters, digits and `. _ - /`: a Triton backend hands fo
 from __future__ import annotations
 
 import gzip
+import io
 import posixpath
 import re
 import tarfile
@@ -195,7 +196,7 @@ class _Stream:
 
     def write(self, content: bytes) -> int:
         """Refuse: the library's type of a file has it, but archives are only read."""
-        raise NotImplementedError
+        raise io.UnsupportedOperation("write")
 
     def close(self) -> None:
         """Leave the stream open, as its owner closes it."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,18 +23,10 @@ from docker.types import DeviceRequest, Mount
 from local_cloud.container_ground import ContainerGround, Network
 from local_cloud.docker_engine import DOCKER_FAULTS, held_image
 from local_cloud.sagemaker.servers import Server, ServerOrder, StartServer, introduction
-from triton_runtime import (
-    TritonEndedError,
-    TritonFailedError,
-    TritonRequestError,
-    TritonResponse,
-    TritonTimeoutError,
-    TritonUnreachableError,
-)
-from triton_runtime import log as triton_log
-from triton_runtime.connections import ConnectionPool
+from triton_runtime import TritonFailedError, TritonResponse, TritonUnreachableError
+from triton_runtime.contact import NO_HEADERS, Contact
 from triton_runtime.serve import BIND_TO_PORT, DEFAULT_PORT, MULTI_MODEL
-from triton_runtime.server import LOG_NAME, MULTI_MODEL_ROOT, NO_HEADERS, POLL_S, SINGLE_MODEL_ROOT
+from triton_runtime.server import LOG_NAME, MULTI_MODEL_ROOT, SINGLE_MODEL_ROOT
 
 SHARED_MEMORY = "64m"
 """Docker's default. SageMaker's hosting has no setting for it."""
@@ -65,8 +56,13 @@ class ContainerServer:
         self.model_root = model_root
         """The models' folder as the container sees it."""
         self._container = container
-        self._pool = ConnectionPool(connect=connect)
         self._exit_status: int | None = None
+        self._contact = Contact(
+            server="the container",
+            connect=connect,
+            exit_status=lambda: self._exit_status,
+            log_path=log_path,
+        )
         self._stopping = threading.Lock()
         self._removed = False
         self._follower = threading.Thread(target=self._follow, name=f"container {self.name}", daemon=True)
@@ -89,15 +85,7 @@ class ContainerServer:
 
     def wait_ready(self, *, timeout_s: float) -> None:
         """Return when GET /ping answers 200; raise TritonFailedError if it ends or time runs out."""
-        deadline = time.monotonic() + timeout_s
-        while not self._answers_ping(max(0.1, min(5.0, deadline - time.monotonic()))):
-            if not self.running:
-                raise self._failed(
-                    f"the container ended with exit status {self._exit_status} before it was ready"
-                )
-            if time.monotonic() > deadline:
-                raise self._failed(f"the container was not ready within {timeout_s:g} s")
-            time.sleep(POLL_S)
+        self._contact.wait_ready(timeout_s=timeout_s)
 
     def request(
         self,
@@ -109,16 +97,7 @@ class ContainerServer:
         timeout_s: float = 60.0,
     ) -> TritonResponse:
         """Send one request to the container. Any status is an answer; no answer raises."""
-        try:
-            return self._pool.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
-        except TritonTimeoutError:
-            raise
-        except TritonRequestError as error:
-            if self.running:
-                raise
-            kind = TritonEndedError if isinstance(error, TritonUnreachableError) else TritonFailedError
-            said = f"the container has ended with exit status {self._exit_status}"
-            raise self._failed(said, kind) from error
+        return self._contact.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
 
     def memory_held(self) -> int:
         """The bytes that it holds, by the engine's count; files that were only read can be given up."""
@@ -130,7 +109,7 @@ class ContainerServer:
         with self._stopping:
             if self._removed:
                 return
-            self._pool.close()
+            self._contact.close()
             try:
                 if self.running and grace_s >= 1:
                     self._container.stop(timeout=int(grace_s))
@@ -160,19 +139,6 @@ class ContainerServer:
         except DOCKER_FAULTS as fault:
             log.warning("container %s is lost: %s", self.name, fault)
             self._exit_status = -1
-
-    def _answers_ping(self, timeout_s: float) -> bool:
-        try:
-            return self._pool.request("GET", "/ping", body=b"", headers={}, timeout_s=timeout_s).status == 200
-        except TritonRequestError:
-            return False
-
-    def _failed(self, what: str, kind: type[TritonFailedError] = TritonFailedError) -> TritonFailedError:
-        return kind(
-            f"{what}:\n{triton_log.reasons(self.log_path)}",
-            log=triton_log.tail(self.log_path, 40),
-            remedy=f"the whole log is in {self.log_path}",
-        )
 
 
 class ContainerStarter:

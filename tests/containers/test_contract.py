@@ -174,7 +174,7 @@ def test_an_image_keeps_what_its_base_is(
     assert ours.attrs["Config"]["User"] == "", "SageMaker expects containers to run as root"
     added = len(ours.attrs["RootFS"]["Layers"]) - len(base.attrs["RootFS"]["Layers"])
     assert added <= 5
-    checks = "test ! -e /root/.cache && sha256sum /usr/bin/serve"
+    checks = "test ! -e ~/.cache && sha256sum /usr/bin/serve"
     assert run(engine, ours, checks) == run(engine, base, checks)
 
 
