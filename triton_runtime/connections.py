@@ -9,10 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from triton_runtime.errors import TritonRequestError, TritonTimeoutError
 
 MAX_IDLE = 32
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +35,13 @@ class ConnectionPool:
         self._lock = threading.Lock()
 
     def request(
-        self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
+        timeout_s: float = 60.0,
     ) -> TritonResponse:
         """One request and its answer, within the time limit."""
         deadline = time.monotonic() + timeout_s

@@ -6,7 +6,6 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 from triton_runtime import log
 from triton_runtime.connections import ConnectionPool, TritonResponse
@@ -18,7 +17,6 @@ from triton_runtime.errors import (
     TritonUnreachableError,
 )
 
-NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _POLL_S = 0.02
 _LOG_LINES = 40
 
@@ -72,7 +70,7 @@ class Contact:
 
     def _answers_ping(self, timeout_s: float) -> bool:
         try:
-            return self._pool.request("GET", "/ping", body=b"", headers={}, timeout_s=timeout_s).status == 200
+            return self._pool.request("GET", "/ping", timeout_s=timeout_s).status == 200
         except TritonRequestError:
             return False
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import TracebackType
 
 from triton_runtime import log
-from triton_runtime.connections import TritonResponse
-from triton_runtime.contact import NO_HEADERS, Contact
+from triton_runtime.connections import NO_HEADERS, TritonResponse
+from triton_runtime.contact import Contact
 from triton_runtime.installation import TritonInstallation
 from triton_runtime.sandbox import Sandbox, warn_without_namespaces, why_no_namespaces
 from triton_runtime.serve import (

@@ -24,7 +24,8 @@ from local_cloud.container_ground import ContainerGround, Network
 from local_cloud.docker_engine import DOCKER_FAULTS, held_image
 from local_cloud.sagemaker.servers import Server, ServerOrder, StartServer, introduction
 from triton_runtime import TritonFailedError, TritonResponse, TritonUnreachableError
-from triton_runtime.contact import NO_HEADERS, Contact
+from triton_runtime.connections import NO_HEADERS
+from triton_runtime.contact import Contact
 from triton_runtime.serve import BIND_TO_PORT, DEFAULT_PORT, MULTI_MODEL
 from triton_runtime.server import LOG_NAME, MULTI_MODEL_ROOT, SINGLE_MODEL_ROOT
 

@@ -14,7 +14,6 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from tests.contract.servers import (
-    NO_HEADERS,
     STANDARD,
     Ability,
     Entrance,
@@ -83,6 +82,7 @@ class AddressServer:
         self.seen_at = "/opt/ml/models"
         self._connect = connecting_to(address.hostname or "127.0.0.1", address.port or 8080)
         self._pool = ConnectionPool(connect=self._connect)
+        self.request = self._pool.request
 
     def connect(self) -> socket.socket:
         return self._connect()
@@ -94,17 +94,6 @@ class AddressServer:
         except TritonRequestError:
             return False
         return True
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] = NO_HEADERS,
-        timeout_s: float = 60.0,
-    ) -> TritonResponse:
-        return self._pool.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
 
     def log(self) -> str:
         pytest.skip("the log of the server at --server is out of reach")

@@ -11,19 +11,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import pytest
 
 from tests.contract import models
 from triton_runtime import TritonResponse
+from triton_runtime.connections import NO_HEADERS
 
 DEFAULT_MODEL = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
 MULTI_MODEL = "SAGEMAKER_MULTI_MODEL"
 PING_MODE = "SAGEMAKER_TRITON_PING_MODE"
 TARGET_HEADER = "X-Amzn-SageMaker-Target-Model"
-NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 Lay = Callable[[Path], object]
 """Writes models into a folder."""

@@ -17,7 +17,6 @@ from catalog.project import find_project
 from tests.contract.servers import (
     DEFAULT_MODEL,
     MULTI_MODEL,
-    NO_HEADERS,
     PING_MODE,
     Ability,
     Entrance,
@@ -33,7 +32,6 @@ from triton_runtime import (
     ServeRefusedError,
     TritonFailedError,
     TritonRequestError,
-    TritonResponse,
     TritonServer,
     find_installation,
 )
@@ -205,22 +203,12 @@ class ContainerServer:
         self.connect = connecting_to("127.0.0.1", port)
         self._container = container
         self._pool = ConnectionPool(connect=self.connect)
+        self.request = self._pool.request
 
     @property
     def running(self) -> bool:
         self._container.reload()
         return bool(self._container.status in ("created", "running"))
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] = NO_HEADERS,
-        timeout_s: float = 60.0,
-    ) -> TritonResponse:
-        return self._pool.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
 
     def pings(self) -> bool:
         try:
