@@ -4,6 +4,8 @@ SHELL := bash
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Where it is set, every process parses every file anew: 13 s for each worker of the tests.
+unexport PYTHONDONTWRITEBYTECODE
 # Twice quiet: errors only, so that a warning about one machine's index does not bury what matters.
 PIP := .venv/bin/python -m pip install --quiet --quiet
 
@@ -61,8 +63,8 @@ lock: setup-dev ## resolve pyproject.toml into requirements*.txt
 schemas: setup ## write the JSON Schemas of the files people write
 	@.venv/bin/python -m catalog.schemas
 
-clean: ## end the embedded cloud and remove everything that make made
-	@if [ -x .venv/bin/tritonstack ]; then .venv/bin/tritonstack down; fi
+clean: ## end every embedded cloud and remove everything that make made
+	@if [ -x .venv/bin/tritonstack ]; then .venv/bin/tritonstack down --all; fi
 	rm -rf .venv node_modules .tritonstack cdk.out build *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -54,10 +54,15 @@ class Project:
         """The embedded Triton server that `make server` installs."""
         return self.state_dir / "server"
 
+    @property
+    def clouds_dir(self) -> Path:
+        """State of every embedded cloud of this project, one folder each."""
+        return self.state_dir / "clouds"
+
     def cloud_dir(self, account: str = EMBEDDED_ACCOUNT) -> Path:
         """State of the embedded cloud that plays an account; TRITONSTACK_CLOUD names others beside these."""
         name = os.environ.get("TRITONSTACK_CLOUD", "default")
-        return self.state_dir / "clouds" / (name if account == EMBEDDED_ACCOUNT else f"{name}-{account}")
+        return self.clouds_dir / (name if account == EMBEDDED_ACCOUNT else f"{name}-{account}")
 
     def model_file(self, name: str) -> Path:
         """The file that describes a model."""

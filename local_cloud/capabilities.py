@@ -65,6 +65,11 @@ OF_SERVICES: tuple[tuple[str, str, str], ...] = (
         "Settings are kept and read back; objects stay, and stay as they are.",
     ),
     ("SNS", "delivery", "Messages reach queues and web servers; no mail or text message is sent."),
+    (
+        "STS",
+        "trust policies",
+        "Everybody may assume a role that exists; no web identity is checked.",
+    ),
     ("STS", "signatures", "An access key names the caller; no signature is checked, and no session ends."),
 )
 """What of a service as a whole differs from AWS: the service, what, how."""

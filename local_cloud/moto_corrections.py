@@ -1,6 +1,6 @@
 """Where moto has to behave differently to stand for AWS here. Each correction says why it is needed.
 
-EC2's is in ec2_correction.py.
+EC2's is in ec2_correction.py, STS's in sts_correction.py.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from moto.iam.policy_validation import IAMTrustPolicyDocumentValidator
 from moto.s3.exceptions import S3ClientError
 from moto.s3.models import FakeBucket, S3Backend
 from moto.s3.responses import S3Response
+from moto.sts.models import STSBackend
 
 from local_cloud.accounts import account_in_key, read_credential
 from local_cloud.aws_policies import policies_of_aws
@@ -27,6 +28,7 @@ from local_cloud.bucket_policies import (
     request_context,
 )
 from local_cloud.state import moto_backends
+from local_cloud.sts_correction import assume_role
 
 _put_bucket_policy = S3Backend.put_bucket_policy
 _answer_head_object = S3Response.head_object
@@ -101,6 +103,7 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto puts unknown keys into the account 123456789012, knows no key that names an account, and looks an
     # issued one up in every partition of every account, all of which it makes for that.
     (iam_models, "get_account_id_from", account_of),
+    (STSBackend, "assume_role", assume_role),
     # moto reads AWS's own policies anew for every account, which takes a third of a second.
     (iam_models.IAMBackend, "_init_aws_policies", policies_of_aws),
     # moto enforces bucket policies but ignores their conditions: a TLS-only policy would deny everything.

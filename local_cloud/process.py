@@ -259,10 +259,12 @@ def _locked(state_dir: Path) -> Iterator[None]:
 
 
 def _already_running(state_dir: Path, address: CloudAddress | None) -> CloudRunningError:
-    where = f" at {address.endpoint_url}" if address else ""
+    where = f" at {address.endpoint_url}, as account {address.account_id}" if address else ""
+    which = f" --account {address.account_id}" if address else ""
     return CloudRunningError(
         f"an embedded cloud is already running{where}, with its state in {state_dir}",
-        remedy="`tritonstack down` stops it; another state folder (TRITONSTACK_HOME) holds another cloud",
+        remedy=f"`tritonstack down{which}` ends it; beside it can run those of other accounts (--account) "
+        "and of other state folders (TRITONSTACK_HOME)",
     )
 
 

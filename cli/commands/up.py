@@ -21,7 +21,9 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Listen here; by default on a free port.")
     ] = None,
-    account: Annotated[str, typer.Option(help="The account it plays.")] = EMBEDDED_ACCOUNT,
+    account: Annotated[
+        str, typer.Option(help="The account it plays; clouds of several run side by side.")
+    ] = EMBEDDED_ACCOUNT,
     region: Annotated[str, typer.Option(help="The region it plays.")] = "us-east-1",
     minute: Annotated[
         float,
@@ -48,7 +50,8 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
 ) -> None:
     """Start the embedded AWS on this machine: S3, IAM, CloudFormation, SageMaker with a real Triton, ...
 
-    It runs until Ctrl-C, or, with --detach, until `tritonstack down`.
+    It runs until Ctrl-C, or, with --detach, until `tritonstack down`. AWS has none of the accounts
+    000000000000 to 000000000009: environments in them are found in the cloud that plays their account.
 
     Example: tritonstack up --detach
     """

@@ -8,10 +8,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 
-from local_cloud.process import read_address
+from local_cloud.process import CloudAddress, read_address
 from tests.e2e.conftest import Site
 
 pytestmark = pytest.mark.e2e
@@ -88,3 +91,43 @@ def test_two_clouds_run_side_by_side(site: Site) -> None:
     finally:
         beside.tritonstack("down")
         site.tritonstack("down")
+
+
+def test_two_accounts_are_two_clouds_and_know_nothing_of_each_other(site: Site) -> None:
+    first, second = "000000000000", "000000000001"
+    site.tritonstack("up", "--detach")
+    said = site.tritonstack("up", "--detach", "--account", second)
+    assert f"(account {second})" in said
+    there = read_address(site.project.cloud_dir(second))
+    assert there is not None
+    s3 = {address.account_id: client_of(address, "s3") for address in (site.address, there)}
+    s3[second].create_bucket(Bucket="artifacts")
+    assert s3[first].list_buckets()["Buckets"] == []
+    s3[first].create_bucket(Bucket="artifacts")  # which one cloud of two accounts would refuse
+
+    assert f"still running: {second}" in site.tritonstack("down")
+    assert read_address(site.project.cloud_dir(second)) == there
+    site.tritonstack("up", "--detach")
+    said = site.tritonstack("down", "--all", "--forget")
+    assert f"ended: default, default-{second}; state removed: " in said
+    await_gone(there.pid)
+    assert read_address(site.project.cloud_dir()) is None
+
+
+def test_no_account_is_reached_from_another(site: Site) -> None:
+    site.tritonstack("up", "--detach")
+    sts = client_of(site.address, "sts")
+    with pytest.raises(ClientError) as refusal:
+        sts.assume_role(RoleArn="arn:aws:iam::000000000001:role/reader", RoleSessionName="copy")
+    assert refusal.value.response["Error"]["Code"] == "AccessDenied"
+    site.tritonstack("down")
+
+
+def client_of(address: CloudAddress, service: str) -> Any:
+    return boto3.client(
+        service,
+        endpoint_url=address.endpoint_url,
+        region_name=address.region,
+        aws_access_key_id=address.environment()["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key="embedded",
+    )

@@ -10,6 +10,13 @@ from botocore.exceptions import ClientError
 from local_cloud.accounts import access_key_for, account_in_key, read_credential
 from tests.local_cloud.cloudformation.stacks import StackDriver, resource
 
+ANYBODY = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}],
+    }
+)
+
 
 def everything_in(account):
     with urllib.request.urlopen(f"{account.endpoint_url}/_tritonstack/inventory") as answer:
@@ -52,7 +59,9 @@ def test_every_service_agrees_who_calls(running_cloud, key, expected):
 
 
 def test_an_assumed_role_acts_in_its_own_account(running_cloud, account):
-    role = f"arn:aws:iam::{account.account_id}:role/deploy"
+    role = account.client("iam").create_role(RoleName="deploy", AssumeRolePolicyDocument=ANYBODY)["Role"][
+        "Arn"
+    ]
     session = boto3.Session(aws_access_key_id="test", aws_secret_access_key="x", region_name="eu-west-1")
     sts = session.client("sts", endpoint_url=running_cloud.endpoint_url)
     issued = sts.assume_role(RoleArn=role, RoleSessionName="session")["Credentials"]
@@ -66,6 +75,17 @@ def test_an_assumed_role_acts_in_its_own_account(running_cloud, account):
         aws_session_token=issued["SessionToken"],
     )
     assert [item["StackName"] for item in assumed.describe_stacks()["Stacks"]] == ["stack"]
+
+
+@pytest.mark.parametrize("owner", ["111122223333", "000000000001"])
+def test_a_role_that_is_not_there_is_not_assumed(running_cloud, owner):
+    role = f"arn:aws:iam::{owner}:role/reader"
+    session = boto3.Session(aws_access_key_id="test", aws_secret_access_key="x", region_name="eu-west-1")
+    sts = session.client("sts", endpoint_url=running_cloud.endpoint_url)
+    with pytest.raises(
+        ClientError, match=f"is not authorized to perform: sts:AssumeRole on resource: {role}"
+    ):
+        sts.assume_role(RoleArn=role, RoleSessionName="session")
 
 
 def test_what_is_not_implemented_is_refused_at_once(account):

@@ -1,0 +1,34 @@
+"""`tritonstack down` where no cloud runs; tests/e2e/test_cloud_process.py ends real ones."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from catalog.project import Project
+from tests.cli.test_messages import outcome
+
+
+def test_no_cloud_is_no_failure(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = outcome(capsys, project, "down")
+    assert (code, out) == (0, "the embedded cloud was not running\n")
+    code, out, _ = outcome(capsys, project, "down", "--all")
+    assert (code, out) == (0, "no embedded cloud was running\n")
+
+
+def test_all_of_them_forget_what_they_remember(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    for account in ("000000000000", "000000000003"):
+        state = project.cloud_dir(account) / "state"
+        state.mkdir(parents=True)
+        (state / "state.db").write_bytes(b"")
+    code, out, _ = outcome(capsys, project, "--json", "down", "--all", "--forget")
+    assert code == 0
+    assert json.loads(out) == {"stopped": [], "forgotten": ["default", "default-000000000003"]}
+    assert not any(project.clouds_dir.rglob("state.db"))
+
+
+def test_one_account_or_all(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = outcome(capsys, project, "down", "--all", "--account", "000000000001")
+    assert code == 2
+    assert "help: give one of the two" in err
