@@ -79,6 +79,11 @@ def processing_job_name(base: str, job: str, attempt: int) -> str:
     return f"{base}-build-{job}-{attempt}"
 
 
+def promotion_role_name(base: str) -> str:
+    """The role by which other accounts read what they promote from an environment."""
+    return f"{base}-promotion-reader"
+
+
 def model_prefix(model: str) -> str:
     """Below which all lies in the artifact bucket that builds of a model write, with the slash at its end."""
     return f"{MODELS}{model}/"
@@ -102,6 +107,8 @@ def build_role_parameter(model: str) -> str:
 MODELS = "models/"
 EVENTS = "events/"
 """Below which an artifact bucket keeps what happened to its artifacts (catalog.events)."""
+PROMOTIONS = "promotions/"
+"""Below which an artifact bucket keeps who may put what into its environment's lock (operations.claims)."""
 PROCESSING_LOG_GROUP = "/aws/sagemaker/ProcessingJobs"
 """Where SageMaker writes the logs of all Processing jobs of an account; the name is SageMaker's own."""
 

@@ -1,8 +1,8 @@
-"""A role that a service of AWS takes on for us."""
+"""A role that a service of AWS, or another account, takes on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import aws_cdk as cdk
@@ -10,12 +10,14 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from stacks.constructs.grants import Conditions, Grant
+from stacks.constructs.partition import partition_of
 
 
 class ServiceRole(Construct):
     """It may do what it is granted, and nothing else.
 
-    `taken_on_by` are the services that take it on, each with the condition that says on whose behalf.
+    `taken_on_by` are the services that take it on, each with the condition that says on whose behalf;
+    `accounts` are those that may let their own principals take it on; then it needs a name to be found by.
     """
 
     def __init__(
@@ -26,21 +28,19 @@ class ServiceRole(Construct):
         taken_on_by: Mapping[str, Conditions | None],
         description: str,
         policy_name: str,
+        accounts: Sequence[str] = (),
+        role_name: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         role = iam.CfnRole(
             self,
             "Role",
+            role_name=role_name,
             description=description,
             assume_role_policy_document=_document(
                 [
-                    {
-                        "Effect": "Allow",
-                        "Principal": {"Service": service},
-                        "Action": "sts:AssumeRole",
-                        **({"Condition": condition} if condition else {}),
-                    }
-                    for service, condition in taken_on_by.items()
+                    *(_trusted_service(*service) for service in taken_on_by.items()),
+                    *([_trusted_accounts(partition_of(self), accounts)] if accounts else []),
                 ]
             ),
         )
@@ -75,6 +75,20 @@ class ServiceRole(Construct):
                 reason="; and ".join(dict.fromkeys(self._reasons[pattern])),
             )
         )
+
+
+def _trusted_service(service: str, condition: Conditions | None) -> dict[str, object]:
+    return {
+        "Effect": "Allow",
+        "Principal": {"Service": service},
+        "Action": "sts:AssumeRole",
+        **({"Condition": condition} if condition else {}),
+    }
+
+
+def _trusted_accounts(partition: str, accounts: Sequence[str]) -> dict[str, object]:
+    roots = [f"arn:{partition}:iam::{account}:root" for account in accounts]
+    return {"Effect": "Allow", "Principal": {"AWS": roots}, "Action": "sts:AssumeRole"}
 
 
 def _document(statements: list[dict[str, object]]) -> dict[str, object]:
