@@ -1,30 +1,48 @@
 """`environments/<env>.lock.yaml`: the artifacts and images an environment runs, by digest.
 
 Written by machines, reviewed by people; the only thing a promotion changes.
+
+Every entry stands for itself: it says who built it, when and from what, what was measured, and where it was
+promoted from, and carries a seal over all that and over its own place. So git may merge locks entry by entry,
+and an entry that somebody edited, moved or copied by hand shows (catalog.lock_rules).
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal, Self, TypeVar
 
 import yaml
 from pydantic import Field
 
 from catalog import files
 from catalog.documents import Document, Record, load_document
+from catalog.errors import TritonstackError, shown_path
 from catalog.events import Moment
 from catalog.manifests import Digest, Manifest
 from catalog.naming import Name
 from catalog.targets import TargetText
 
-_HEADER = "# Which artifact runs where. Written by `tritonstack build`; review it, do not edit it.\n"
+_HEADER = "# Which artifact runs where. Written by `tritonstack`; review it, do not edit it.\n"
 
 
 ImageKind = Literal["cpu", "gpu"]
 """The kinds of machine that images are made for."""
+
+_PROVENANCE = frozenset({"built", "figures", "promoted"})
+"""What an entry says of how it came to be, beside what its digest stands for."""
+
+Place = tuple[str, str, str]
+"""Where an entry stands: environment, model, target; of images environment, folder, kind of machine."""
+
+
+class LockChangedError(TritonstackError):
+    """An entry is no longer what it was when somebody decided what is to take its place."""
 
 
 class Built(Record):
@@ -56,7 +74,34 @@ class Figures(Record):
     """One request of batch 1."""
 
 
-class LockedArtifact(Record):
+class LockedEntry(Record):
+    """What artifacts and images have in common in a lock."""
+
+    digest: str
+    built: Built | None = None
+    promoted: Promoted | None = None
+    """None where it was built for this very environment."""
+    seal: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")] | None = None
+    """What `tritonstack` makes of all else in this entry and of its place; it shows changes by hand."""
+
+    def sealed(self, place: Place) -> Self:
+        """This entry with the seal that it has at a place."""
+        return self.model_copy(update={"seal": self._seal_at(place)})
+
+    def is_sealed(self, place: Place) -> bool:
+        """Whether it was put there as it is."""
+        return self.seal == self._seal_at(place)
+
+    def _seal_at(self, place: Place) -> str:
+        facts = self.model_dump(mode="json", exclude_none=True, exclude={"seal"})
+        body = json.dumps([*place, facts], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(body.encode()).hexdigest()[:12]
+
+
+EntryT = TypeVar("EntryT", bound=LockedEntry)
+
+
+class LockedArtifact(LockedEntry):
     """What a deploy has to know of an artifact without fetching it."""
 
     digest: Digest
@@ -71,13 +116,10 @@ class LockedArtifact(Record):
     """What its Python models need of shared memory, where they need any."""
     built_from: Mapping[str, str] | None = None
     """What `spec_hash` is made of, shortened: model.yaml, files, members and the builder's version."""
-    built: Built | None = None
     figures: Figures | None = None
-    promoted: Promoted | None = None
-    """None where it was built for this very environment."""
 
 
-class LockedImage(Record):
+class LockedImage(LockedEntry):
     """An image of the project's own that endpoints run."""
 
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
@@ -105,23 +147,29 @@ class Lock(Record):
 
     def with_artifact(self, manifest: Manifest, parts: Mapping[str, str] | None = None) -> Lock:
         """This lock with one artifact put in its place, and the parts of its hash where they are known."""
-        entry = LockedArtifact(
-            digest=manifest.digest,
-            spec_hash=manifest.spec_hash,
-            archive_bytes=manifest.archive_bytes,
-            unpacked_bytes=manifest.unpacked_bytes,
-            tensorrt=manifest.tensorrt,
-            item_bytes=manifest.item_bytes or None,
-            shared_memory_bytes=manifest.shared_memory_bytes or None,
-            built_from=parts,
-        )
-        targets = {**self.models.get(manifest.model, {}), manifest.target: entry}
-        return Lock(models={**self.models, manifest.model: targets}, images=self.images)
+        return self.with_entry(manifest.model, manifest.target, entry_of(manifest, parts))
+
+    def with_entry(self, model: str, target: str, entry: LockedArtifact) -> Lock:
+        """This lock with one artifact's entry put in its place."""
+        targets = {**self.models.get(model, {}), target: entry}
+        return Lock(models={**self.models, model: targets}, images=self.images)
 
     def with_image(self, folder: str, kind: ImageKind, image: LockedImage) -> Lock:
         """This lock with one image put in its place."""
         kinds: dict[ImageKind, LockedImage] = {**self.images.get(folder, {}), kind: image}
         return Lock(models=self.models, images={**self.images, folder: kinds})
+
+
+@dataclass(frozen=True)
+class Replacement(Generic[EntryT]):
+    """An entry that is to stand in a lock, and what stood in its place when that was decided."""
+
+    name: str
+    """The model, or the folder of containers/."""
+    key: str
+    """The target, or the kind of machine."""
+    entry: EntryT
+    seen: EntryT | None
 
 
 def load_lock(file: Path) -> Document[Lock]:
@@ -131,24 +179,106 @@ def load_lock(file: Path) -> Document[Lock]:
     return load_document(file, Lock)
 
 
+def locked_environment(file: Path) -> str:
+    """The environment whose lock a file is."""
+    return file.name.partition(".")[0]
+
+
+def entry_of(manifest: Manifest, parts: Mapping[str, str] | None = None) -> LockedArtifact:
+    """What a lock says of an artifact, without provenance; `parts` are those of its hash."""
+    return LockedArtifact(
+        digest=manifest.digest,
+        spec_hash=manifest.spec_hash,
+        archive_bytes=manifest.archive_bytes,
+        unpacked_bytes=manifest.unpacked_bytes,
+        tensorrt=manifest.tensorrt,
+        item_bytes=manifest.item_bytes or None,
+        shared_memory_bytes=manifest.shared_memory_bytes or None,
+        built_from=parts,
+        figures=figures_of(manifest),
+    )
+
+
+def figures_of(manifest: Manifest) -> Figures | None:
+    """The worst that was measured of an artifact, None where nothing was."""
+    served = [report for report in manifest.parity if report.stage == "served"]
+    figures = Figures(
+        min_cosine=min((report.min_cosine for report in served), default=None),
+        max_absolute_error=max((report.max_absolute_error for report in served), default=None),
+        p99_ms=max((report.p99_ms for report in manifest.latency if report.batch == 1), default=None),
+    )
+    return figures if figures != Figures() else None
+
+
 def add_to_lock(
-    file: Path, manifests: Iterable[Manifest], parts: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    file: Path,
+    manifests: Iterable[Manifest],
+    parts: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    *,
+    built: Built | None = None,
 ) -> bool:
     """Put artifacts into a lock as it is now: another build may have written it meanwhile.
 
-    `parts` are those of each model's hash.
+    `parts` are those of each model's hash; `built` says who builds. An artifact that the lock names already
+    keeps its provenance: to build it again changes nothing.
     """
     with files.only_writer(file.parent):
-        lock = load_lock(file).record
+        lock, environment = load_lock(file).record, locked_environment(file)
         for manifest in manifests:
-            lock = lock.with_artifact(manifest, parts.get(manifest.model))
+            place = (environment, manifest.model, manifest.target)
+            before = lock.models.get(manifest.model, {}).get(manifest.target)
+            entry = _with_provenance(entry_of(manifest, parts.get(manifest.model)), before, built, place)
+            lock = lock.with_entry(manifest.model, manifest.target, entry)
         return write_lock(file, lock)
 
 
-def add_image_to_lock(file: Path, folder: str, kind: ImageKind, image: LockedImage) -> bool:
-    """Put an image into a lock as it is now."""
+def add_image_to_lock(
+    file: Path, folder: str, kind: ImageKind, image: LockedImage, *, built: Built | None = None
+) -> bool:
+    """Put an image into a lock as it is now; one that it names already keeps its provenance."""
     with files.only_writer(file.parent):
-        return write_lock(file, load_lock(file).record.with_image(folder, kind, image))
+        lock, place = load_lock(file).record, (locked_environment(file), folder, kind)
+        entry = _with_provenance(image, lock.images.get(folder, {}).get(kind), built, place)
+        return write_lock(file, lock.with_image(folder, kind, entry))
+
+
+def add_promoted(
+    file: Path,
+    promoted: Promoted,
+    *,
+    artifacts: Iterable[Replacement[LockedArtifact]] = (),
+    images: Iterable[Replacement[LockedImage]] = (),
+) -> bool:
+    """Put entries of another environment's lock into this one, all or none; tells whether the file changed.
+
+    Each is given as it stands in the source's lock. Where an entry is no longer the one that was seen,
+    nothing is written, and LockChangedError says what happened.
+    """
+    return replace_entries(
+        file,
+        artifacts=[_promoted(item, promoted) for item in artifacts],
+        images=[_promoted(item, promoted) for item in images],
+    )
+
+
+def replace_entries(
+    file: Path,
+    *,
+    artifacts: Iterable[Replacement[LockedArtifact]] = (),
+    images: Iterable[Replacement[LockedImage]] = (),
+) -> bool:
+    """Put entries into a lock, all or none, unless one of those that they replace has changed meanwhile."""
+    with files.only_writer(file.parent):
+        lock, environment = load_lock(file).record, locked_environment(file)
+        for artifact in artifacts:
+            _require_unchanged(file, artifact, lock.models.get(artifact.name, {}).get(artifact.key))
+            entry = artifact.entry.sealed((environment, artifact.name, artifact.key))
+            lock = lock.with_entry(artifact.name, artifact.key, entry)
+        for image in images:
+            kind: ImageKind = "gpu" if image.key == "gpu" else "cpu"
+            _require_unchanged(file, image, lock.images.get(image.name, {}).get(kind))
+            lock = lock.with_image(image.name, kind, image.entry.sealed((environment, image.name, kind)))
+        return write_lock(file, lock)
 
 
 def write_lock(file: Path, lock: Lock) -> bool:
@@ -158,3 +288,32 @@ def write_lock(file: Path, lock: Lock) -> bool:
         del held["images"]
     body = yaml.safe_dump(held, sort_keys=True, default_flow_style=False)
     return files.write_text_atomically(file, _HEADER + body)
+
+
+def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None, place: Place) -> EntryT:
+    """An entry sealed at its place, with what is known of that digest already, unless its seal is broken."""
+    kept: dict[str, object] = {"built": built}
+    if before is not None and before.digest == entry.digest and before.is_sealed(place):
+        known = _PROVENANCE & set(type(before).model_fields)
+        kept |= {name: value for name in known if (value := getattr(before, name)) is not None}
+    return entry.model_copy(update=kept).sealed(place)
+
+
+def _promoted(item: Replacement[EntryT], promoted: Promoted) -> Replacement[EntryT]:
+    return Replacement(item.name, item.key, item.entry.model_copy(update={"promoted": promoted}), item.seen)
+
+
+def _require_unchanged(file: Path, item: Replacement[EntryT], found: EntryT | None) -> None:
+    if found == item.seen:
+        return
+    what = f"{item.name} for {item.key}"
+    if found is None:
+        message = f"{what} has been taken out of {shown_path(file)} meanwhile"
+    else:
+        who = found.promoted or found.built
+        by = f", by {who.by} at {who.at}" if who else ""
+        message = f"another {what} has come into {shown_path(file)} meanwhile: {found.digest[:19]}{by}"
+    raise LockChangedError(
+        f"{message}; nothing was written",
+        remedy="look at the lock, and run the same command again if it is to be",
+    )

@@ -46,11 +46,11 @@ def local_manifest(state: Context, model: str, digest: str) -> tuple[Path, Manif
         return None  # damaged, or of another version: a build replaces it
 
 
-def publish_artifact(state: Context, workspace: Workspace, cloud: Cloud, artifact: Path) -> None:
-    """Upload one artifact of this machine."""
+def publish_artifact(state: Context, workspace: Workspace, cloud: Cloud, artifact: Path) -> bool:
+    """Upload one artifact of this machine; tells whether it was not there."""
     bucket = workspace.spec.artifact_bucket
     with state.output.step(f"publishing {artifact.parent.name} {artifact.name[:12]} to {bucket}"):
-        publish(artifact_dir=artifact, bucket=bucket, s3_client=cloud.client("s3"))
+        return publish(artifact_dir=artifact, bucket=bucket, s3_client=cloud.client("s3")).uploaded
 
 
 def put_on_shelves(

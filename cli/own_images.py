@@ -15,7 +15,7 @@ from docker.errors import BuildError, DockerException
 from catalog.accounts import is_embedded
 from catalog.build_images import OwnImage, endpoint_images
 from catalog.errors import TritonstackError, shown_path
-from catalog.locks import LockedImage, add_image_to_lock
+from catalog.locks import Built, LockedImage, add_image_to_lock
 from catalog.workspace import Workspace
 from cli.build_there import build_images_there, prepare_ground
 from cli.context import Context
@@ -30,13 +30,15 @@ class ImageNotBuiltError(TritonstackError):
     """An image could not be made."""
 
 
-def lock_images(state: Context, workspace: Workspace, cloud: Cloud | None, *, here: bool) -> bool:
+def lock_images(
+    state: Context, workspace: Workspace, cloud: Cloud | None, built: Built, *, here: bool
+) -> bool:
     """Build what is missing, and write the lock; tells whether it changed."""
     changed = False
     for image in endpoint_images(workspace.project, workspace.spec):
         digest = _digest(state, workspace, cloud, image, here=here)
         entry = LockedImage(digest=digest, tag=image.tag)
-        changed |= add_image_to_lock(workspace.lock.file, image.folder, image.kind, entry)
+        changed |= add_image_to_lock(workspace.lock.file, image.folder, image.kind, entry, built=built)
         state.output.note(f"image {image.tag} {digest[:19]} is in {shown_path(workspace.lock.file)}")
     return changed
 

@@ -44,12 +44,16 @@ class Checkout:
         """Whether the project is in git, and has a commit."""
         return self._ask("rev-parse", "--verify", "HEAD") is not None
 
-    def state(self) -> str | None:
-        """The commit that is checked out, with `+` at its end if files that git follows differ from it."""
+    def state(self, *, apart_from: str = "") -> str | None:
+        """The commit that is checked out, with `+` at its end if files that git follows differ from it.
+
+        Those whose paths match `apart_from` may differ.
+        """
         head = self._ask("rev-parse", "HEAD")
         if head is None:
             return None
-        changed = self._ask("status", "--porcelain", "--untracked-files=no", "--", ".")
+        exceptions = [f":(exclude){apart_from}"] if apart_from else []
+        changed = self._ask("status", "--porcelain", "--untracked-files=no", "--", ".", *exceptions)
         return head.strip() + ("+" if changed and changed.strip() else "")
 
     def actor(self) -> str:

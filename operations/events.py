@@ -11,6 +11,9 @@ from pydantic import ValidationError
 
 from catalog.errors import TritonstackError
 from catalog.events import Event, EventKind, TouchedArtifact
+from catalog.loading import LOCK_SUFFIX
+from catalog.locks import Built
+from catalog.manifests import Manifest
 from catalog.naming import EVENTS
 from catalog.workspace import Workspace
 from operations.aws import Cloud, error_code
@@ -22,6 +25,14 @@ _READS_AT_ONCE = 8
 def now() -> str:
     """This moment, as events and locks write it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def built_now(workspace: Workspace) -> Built:
+    """Who builds now, and from which commit."""
+    checkout = Checkout(workspace.project.root)
+    # Nothing is built from a lock: one that another build has just written is no difference.
+    commit = checkout.state(apart_from=f"environments/*{LOCK_SUFFIX}")
+    return Built(by=checkout.actor(), at=now(), commit=commit)
 
 
 def new_event(kind: EventKind, workspace: Workspace, *, endpoints: Sequence[str], note: str = "") -> Event:
@@ -37,6 +48,30 @@ def new_event(kind: EventKind, workspace: Workspace, *, endpoints: Sequence[str]
         artifacts=served_artifacts(workspace, endpoints),
         note=note,
     )
+
+
+def built_event(workspace: Workspace, built: Built, artifacts: Sequence[TouchedArtifact]) -> Event:
+    """That artifacts were built and published, and for which endpoints."""
+    models = {artifact.model for artifact in artifacts}
+    serving = [
+        name
+        for name in workspace.spec.endpoints
+        if models & {served.model for served in workspace.serves(name)}
+    ]
+    return Event(
+        kind="built",
+        environment=workspace.spec.name,
+        at=built.at,
+        by=built.by,
+        commit=built.commit,
+        endpoints=tuple(serving),
+        artifacts=tuple(artifacts),
+    )
+
+
+def touched(manifest: Manifest) -> TouchedArtifact:
+    """An artifact as events name it."""
+    return TouchedArtifact(model=manifest.model, target=manifest.target, digest=manifest.digest)
 
 
 def served_artifacts(workspace: Workspace, endpoints: Sequence[str]) -> tuple[TouchedArtifact, ...]:

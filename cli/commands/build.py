@@ -13,7 +13,7 @@ from catalog.build_plans import NeededArtifact, needed_artifacts
 from catalog.builds import ByHand
 from catalog.errors import shown_path
 from catalog.loading import load_workspace
-from catalog.locks import add_to_lock
+from catalog.locks import Built, add_to_lock
 from catalog.manifests import Manifest
 from catalog.model_hashes import hash_parts
 from catalog.workspace import Workspace
@@ -24,6 +24,7 @@ from cli.build_there import build_there, prepare_ground
 from cli.context import Context
 from operations.artifacts import is_published
 from operations.aws import Cloud
+from operations.events import built_event, built_now, record_event, touched
 from operations.shelf import shelf_copies
 
 
@@ -62,8 +63,9 @@ def build(
         _explain(state, workspace, wanted, here=here)
         return
     cloud = state.cloud(workspace.spec) if upload else None
-    run = _Run(state, workspace, cloud, here)
-    images_changed = _lock_images(state, workspace, cloud, here=here)
+    built = built_now(workspace)
+    run = _Run(state, workspace, cloud, here, built)
+    images_changed = _lock_images(state, workspace, cloud, built, here=here)
     try:
         run.build(wanted, at_once=jobs or most_at_once(), wait_for_it=not no_wait)
     finally:
@@ -89,6 +91,7 @@ class _Run:
     workspace: Workspace
     cloud: Cloud | None
     here: bool
+    built: Built
 
     def __post_init__(self) -> None:
         self.outcomes: list[Outcome] = []
@@ -116,15 +119,32 @@ class _Run:
         self.outcomes.sort(key=lambda outcome: (outcome.needed.model, outcome.needed.targets))
         made = [outcome.manifest for outcome in self.outcomes if outcome.manifest]
         if self.cloud is not None:
-            for outcome in self.outcomes:
-                if outcome.artifact_dir is not None:
-                    publish_artifact(self.state, self.workspace, self.cloud, outcome.artifact_dir)
+            self._publish(self.cloud)
             self._fill_shelves(self.cloud, made)
         lock = self.workspace.lock.file
-        changed = add_to_lock(lock, made, self._parts(made)) if made else False
+        changed = add_to_lock(lock, made, self._parts(made), built=self.built) if made else False
         if made:
             self.state.output.note(f"{shown_path(lock)} {'written' if changed else 'is up to date'}")
         return changed
+
+    def _publish(self, cloud: Cloud) -> None:
+        """Upload what lies here, and write down what is new in the bucket.
+
+        That comes before the lock: a build that is killed in between is told of by the one that locks it.
+        """
+        new = []
+        for outcome in self.outcomes:
+            if outcome.manifest is None:
+                continue
+            uploaded = outcome.artifact_dir is not None and publish_artifact(
+                self.state, self.workspace, cloud, outcome.artifact_dir
+            )
+            locked = outcome.needed.locked
+            if uploaded or locked is None or locked.digest != outcome.manifest.digest:
+                new.append(touched(outcome.manifest))
+        if new:
+            bucket = self.workspace.spec.artifact_bucket
+            record_event(cloud, bucket, built_event(self.workspace, self.built, new))
 
     def _is_there(self, needed: NeededArtifact) -> bool:
         """Whether the lock's artifact is up to date, and lies where it is needed."""
@@ -162,13 +182,15 @@ class _Run:
         }
 
 
-def _lock_images(state: Context, workspace: Workspace, cloud: Cloud | None, *, here: bool) -> bool:
+def _lock_images(
+    state: Context, workspace: Workspace, cloud: Cloud | None, built: Built, *, here: bool
+) -> bool:
     if not any(endpoint.image for endpoint in workspace.spec.endpoints.values()):
         return False
     # Imported here: only environments with images of their own need Docker's library.
     from cli.own_images import lock_images  # noqa: PLC0415
 
-    return lock_images(state, workspace, cloud, here=here)
+    return lock_images(state, workspace, cloud, built, here=here)
 
 
 def _explain(state: Context, workspace: Workspace, wanted: Sequence[NeededArtifact], *, here: bool) -> None:

@@ -14,6 +14,7 @@ from moto import mock_aws
 
 from catalog.build_images import OwnImage, endpoint_images
 from catalog.loading import load_workspace
+from catalog.locks import Built
 from catalog.project import Project
 from catalog.workspace import Workspace
 from cli.context import Context
@@ -63,7 +64,8 @@ class Account:
         return str(pushed["image"]["imageId"]["imageDigest"])
 
     def lock(self) -> bool:
-        return lock_images(Context(self.project, Output()), self.workspace, self.cloud, here=False)
+        built = Built(by="ann", at="2026-11-22T08:30:00Z")
+        return lock_images(Context(self.project, Output()), self.workspace, self.cloud, built, here=False)
 
 
 @pytest.fixture
