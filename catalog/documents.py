@@ -27,6 +27,7 @@ __all__ = [
     "FieldPath",
     "Record",
     "RecordT",
+    "check_data",
     "check_distinct",
     "closest",
     "load_document",
@@ -144,6 +145,13 @@ class Document(Generic[RecordT]):
 def load_document(file: Path, record_type: type[RecordT]) -> Document[RecordT]:
     """Read and check one file; every fault in it is reported at once."""
     data, lines = read_yaml(file)
+    return check_data(file, data, lines, record_type)
+
+
+def check_data(
+    file: Path, data: Any, lines: Mapping[FieldPath, int], record_type: type[RecordT]
+) -> Document[RecordT]:
+    """Check what a file was read into, or what was made of that."""
     try:
         record = TypeAdapter(record_type).validate_json(_to_json(data), context=_FROM_A_FILE)
     except ValidationError as error:

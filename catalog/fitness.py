@@ -245,7 +245,7 @@ def _gpu(instance: InstanceType) -> str:
 
 
 def _build_again(workspace: Workspace) -> str:
-    return f"run `tritonstack build {workspace.spec.name}` and commit {workspace.lock.file.name}"
+    return f"run `tritonstack build {workspace.lock_owner}` and commit {workspace.lock.file.name}"
 
 
 def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterator[FileProblem]:

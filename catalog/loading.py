@@ -16,16 +16,22 @@ from catalog.fitness import environment_problems
 from catalog.locks import Lock, load_lock
 from catalog.model_hashes import missing_files, model_hash
 from catalog.models import ModelSpec
-from catalog.project import Project
+from catalog.naming import check_name
+from catalog.project import LOCK_SUFFIX, TEMPLATE_SUFFIX, Project
+from catalog.templates import HEAD, Instance, Template, instance_document, load_template
 from catalog.workspace import Workspace
-
-LOCK_SUFFIX = ".lock.yaml"
 
 
 def environment_names(project: Project) -> list[str]:
-    """The environments of a project, sorted."""
+    """The environments of a project that stay, sorted."""
     files = project.environments_dir.glob("*.yaml")
-    return sorted(file.stem for file in files if not file.name.endswith(LOCK_SUFFIX))
+    return sorted(file.stem for file in files if not file.name.endswith((LOCK_SUFFIX, TEMPLATE_SUFFIX)))
+
+
+def template_names(project: Project) -> list[str]:
+    """The templates of environments that come and go, sorted."""
+    files = project.environments_dir.glob(f"*{TEMPLATE_SUFFIX}")
+    return sorted(file.name.removesuffix(TEMPLATE_SUFFIX) for file in files)
 
 
 def model_names(project: Project) -> list[str]:
@@ -35,22 +41,85 @@ def model_names(project: Project) -> list[str]:
 
 def load_workspace(project: Project, environment: str) -> Workspace:
     """Read one environment and all that it refers to; every fault in every file is reported at once."""
+    if environment in template_names(project):
+        raise UsageError(
+            f"{environment!r} is a template: environments are made of it under names of their own",
+            remedy="add --name <name>, for example --name pr-123",
+        )
     _require_known(
         environment, environment_names(project), what="environment", where=project.environments_dir
     )
     problems: list[FileProblem] = []
     document = _try_load(project.environment_file(environment), EnvironmentSpec, problems)
-    lock = _try_lock(project.lock_file(environment), problems)
+    return _whole(project, document, environment, problems)
+
+
+def find_template(project: Project, name: str) -> Template:
+    """Read one template, as far as it is the same for all of its instances."""
+    if name in environment_names(project):
+        raise UsageError(
+            f"{name!r} is an environment of its own, not a template",
+            remedy="leave out --name; templates are the files <name>.template.yaml",
+        )
+    _require_known(name, template_names(project), what="template", where=project.environments_dir)
+    return load_template(project.template_file(name), name)
+
+
+def load_instance(project: Project, instance: Instance) -> Workspace:
+    """Read one instance of a template and all that it refers to, as `load_workspace` does."""
+    template = find_template(project, instance.template)
+    _require_free(project, instance.name)
+    problems: list[FileProblem] = []
+    document: Document[EnvironmentSpec] | None = None
+    try:
+        document = instance_document(template, instance)
+    except InvalidFilesError as error:
+        problems += error.problems
+    known = environment_names(project)
+    if template.head.locks not in known:
+        problems.append(
+            template.problem(
+                (HEAD, "locks"),
+                f"there is no environment {template.head.locks!r}",
+                remedy=f"there are: {', '.join(known) or 'none'}",
+            )
+        )
+    return _whole(project, document, template.head.locks, problems, instance)
+
+
+def _whole(
+    project: Project,
+    document: Document[EnvironmentSpec] | None,
+    lock_owner: str,
+    problems: list[FileProblem],
+    instance: Instance | None = None,
+) -> Workspace:
+    """An environment with all that it refers to, if none of it is at fault."""
+    lock = _try_lock(project.lock_file(lock_owner), problems)
     if document is None or lock is None:
         raise InvalidFilesError(problems)
     served = sorted({model for endpoint in document.record.endpoints.values() for model in endpoint.models})
     models = _load_models(project, served, problems)
     hashes = {} if problems else {name: model_hash(name, models) for name in models}
-    workspace = Workspace(project, document, lock, models, hashes)
+    workspace = Workspace(project, document, lock, models, hashes, instance)
     problems += dict.fromkeys(_contradictions(workspace))
     if problems:
         raise InvalidFilesError(problems)
     return workspace
+
+
+def _require_free(project: Project, name: str) -> None:
+    """An instance must not be taken for an environment of the project, nor the reverse."""
+    try:
+        check_name(name)
+    except ValueError as error:
+        text, _, remedy = str(error).partition("; ")
+        raise UsageError(f"--name {text}", remedy=remedy) from None
+    if name in (*environment_names(project), *template_names(project)):
+        raise UsageError(
+            f"environments/ has a file for {name!r}: no instance can have that name",
+            remedy="choose another --name",
+        )
 
 
 def load_model(project: Project, name: str) -> Document[ModelSpec]:
@@ -77,8 +146,18 @@ def validate_project(project: Project) -> list[FileProblem]:
             workspaces.append(load_workspace(project, name))
         except InvalidFilesError as error:
             problems.update(error.problems)
+    for name in template_names(project):
+        try:
+            load_instance(project, sample_instance(name))
+        except InvalidFilesError as error:
+            problems.update(error.problems)
     problems.update(_collisions(workspaces))
     return sorted(problems, key=str)
+
+
+def sample_instance(template: str, name: str = "sample") -> Instance:
+    """An instance with the template's defaults, by which it can be checked and told where it would lie."""
+    return Instance(template, name, "somebody", "2000-01-01T00:00:00Z", {})
 
 
 def load_models(project: Project, name: str) -> dict[str, Document[ModelSpec]]:
@@ -138,7 +217,8 @@ def _try_lock(file: Path, problems: list[FileProblem]) -> Document[Lock] | None:
 
 def _contradictions(workspace: Workspace) -> Iterator[FileProblem]:
     document, spec = workspace.environment, workspace.spec
-    yield from _misnamed(document, document.file.stem)
+    if workspace.instance is None:
+        yield from _misnamed(document, document.file.stem)
     for name, model in workspace.models.items():
         yield from _misnamed(model, name)
     known = model_names(workspace.project)

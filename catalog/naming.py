@@ -119,6 +119,8 @@ def parameter_name(base: str, what: str) -> str:
 
 
 KEY_PARAMETER = "key-arn"
+INSTANCE_PARAMETER = "instance"
+"""Where an instance of a template keeps what it was asked for with."""
 SUBNETS_PARAMETER = "subnet-ids"
 SECURITY_GROUPS_PARAMETER = "security-group-ids"
 

@@ -10,6 +10,8 @@ from catalog.accounts import EMBEDDED_ACCOUNT
 from catalog.errors import UsageError
 
 MARKER = "cdk.json"
+TEMPLATE_SUFFIX = ".template.yaml"
+LOCK_SUFFIX = ".lock.yaml"
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,13 @@ class Project:
         """The file that describes an environment."""
         return self.environments_dir / f"{name}.yaml"
 
+    def template_file(self, name: str) -> Path:
+        """The file that describes environments for a while."""
+        return self.environments_dir / f"{name}{TEMPLATE_SUFFIX}"
+
     def lock_file(self, environment: str) -> Path:
         """The file that says which artifacts an environment runs."""
-        return self.environments_dir / f"{environment}.lock.yaml"
+        return self.environments_dir / f"{environment}{LOCK_SUFFIX}"
 
 
 def find_project(start: Path | None = None) -> Project:

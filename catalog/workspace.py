@@ -11,8 +11,9 @@ from catalog.environments import EnvironmentSpec
 from catalog.hardware import InstanceType
 from catalog.locks import Lock, LockedArtifact, LockedImage
 from catalog.models import ModelSpec
-from catalog.project import Project
+from catalog.project import LOCK_SUFFIX, Project
 from catalog.targets import acceptable_targets
+from catalog.templates import Instance
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,29 @@ class Workspace:
     """The models that its endpoints serve, and those that they are made of."""
     hashes: Mapping[str, str]
     """What the artifact of each of them depends on, in one hash."""
+    instance: Instance | None = None
+    """The instance of a template that it is; None for an environment that stays."""
 
     @property
     def spec(self) -> EnvironmentSpec:
         """The environment itself."""
         return self.environment.record
+
+    @property
+    def lock_owner(self) -> str:
+        """The environment whose lock it runs: its own, or the one that its template names."""
+        return self.lock.file.name.removesuffix(LOCK_SUFFIX)
+
+    @property
+    def context(self) -> dict[str, str]:
+        """What `cdk synth` has to be told to make its stacks."""
+        return self.instance.context if self.instance else {"env": self.spec.name}
+
+    @property
+    def words(self) -> str:
+        """What a command has to be told to mean it: dev, or preview --name pr-1."""
+        instance = self.instance
+        return f"{instance.template} --name {instance.name}" if instance else self.spec.name
 
     def artifact_for(self, model: str, instance: InstanceType) -> LockedArtifact | None:
         """The locked artifact of a model that a machine can run, if it has been built."""

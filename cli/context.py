@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 from catalog.accounts import EMBEDDED_ACCOUNT, is_embedded
 from catalog.environments import EnvironmentSpec
-from catalog.errors import TritonstackError
+from catalog.errors import TritonstackError, UsageError
+from catalog.loading import find_template, load_instance, load_workspace, sample_instance
 from catalog.project import Project
+from catalog.workspace import Workspace
 from cli.output import Output
 from local_cloud.process import read_address
 from operations.aws import Cloud, cloud_of, require_account
+from operations.instances import read_instance
 
 
 @dataclass
@@ -19,6 +22,25 @@ class Context:
 
     project: Project
     output: Output
+
+    def workspace(self, environment: str, name: str | None = None) -> Workspace:
+        """An environment and all that it refers to; with a name, the deployed instance of a template."""
+        if name is None:
+            return load_workspace(self.project, environment)
+        template = find_template(self.project, environment)
+        spec = load_instance(self.project, sample_instance(template.name, name)).spec
+        instance = read_instance(self.cloud(spec), spec)
+        if instance is None:
+            raise UsageError(
+                f"no instance {name!r} of {environment} is deployed",
+                remedy=f"`tritonstack deploy {environment} --name {name}` makes one",
+            )
+        if instance.template != environment:
+            raise UsageError(
+                f"{name!r} is an instance of {instance.template}, not of {environment}",
+                remedy=f"write {instance.template} --name {name}",
+            )
+        return load_instance(self.project, instance)
 
     def cloud(self, spec: EnvironmentSpec) -> Cloud:
         """The cloud that an environment lives in, reachable and with the right credentials."""

@@ -1,0 +1,34 @@
+"""What an instance of a template was asked for with, as its deployed foundation keeps it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from catalog import naming
+from catalog.environments import EnvironmentSpec
+from catalog.templates import Instance
+from operations.aws import Cloud, error_code
+
+
+def read_instance(cloud: Cloud, spec: EnvironmentSpec) -> Instance | None:
+    """The instance that stands under an environment's name; None if there is none."""
+    try:
+        held = cloud.client("ssm").get_parameter(
+            Name=naming.parameter_name(spec.base, naming.INSTANCE_PARAMETER)
+        )
+    except ClientError as error:
+        if error_code(error) == "ParameterNotFound":
+            return None
+        raise
+    facts: Mapping[str, Any] = json.loads(held["Parameter"]["Value"])
+    return Instance(
+        template=facts["template"],
+        name=spec.name,
+        owner=facts["owner"],
+        expires=facts["expires"],
+        parameters=facts["parameters"],
+    )
