@@ -149,5 +149,6 @@ def test_the_repositorys_files_fit_the_schemas() -> None:
     for file in project.models_dir.glob("*/model.yaml"):
         jsonschema.validate(yaml.safe_load(file.read_text()), schemas["model"])
     for file in project.environments_dir.glob("*.yaml"):
-        kind = "lock" if file.name.endswith(".lock.yaml") else "environment"
+        kinds = {".lock": "lock", ".template": "template"}
+        kind = kinds.get(Path(file.stem).suffix, "environment")
         jsonschema.validate(yaml.safe_load(file.read_text()), schemas[kind])
