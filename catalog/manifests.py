@@ -181,6 +181,9 @@ class Manifest(Record):
     """What its Python models need of shared memory for the largest batch that was checked."""
     tools: Mapping[str, str]
     """Versions of what took part in the build."""
+    examples_sha256: Digest | None = None
+    """SHA-256 of the examples.json beside it; None where an earlier version has built it, which wrote none.
+    The only thing that a manifest may gain after it was written."""
 
     @property
     def item_bytes(self) -> int:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from endpoint_client.codec import Array, EncodedRequest, Parameter, Tensor, decode_reply, encode_request
-from endpoint_client.errors import RequestFacts
+from endpoint_client.codec import (
+    JSON_CONTENT_TYPE,
+    Array,
+    Parameter,
+    Tensor,
+    decode_reply,
+    encode_request,
+)
+from endpoint_client.errors import MalformedReplyError, RequestFacts
 from endpoint_client.failures import invocation_error
 
 
@@ -53,8 +61,21 @@ class EndpointClient:
     ) -> dict[str, Array]:
         """Send `inputs` and return the outputs by name: all, or those named in `outputs`."""
         request = encode_request(inputs, outputs=outputs, request_id=request_id, parameters=parameters)
-        body, content_type = self._send(request)
+        body, content_type = self._send(request.body, request.content_type)
         return dict(decode_reply(body, content_type=content_type).outputs)
+
+    def generate(self, text: str, *, parameters: Mapping[str, Parameter] | None = None) -> str:
+        """Let a language model go on with `text`, and return what it adds; `parameters` are its engine's."""
+        question = {"text_input": text, "exclude_input_in_output": True, "parameters": dict(parameters or {})}
+        body, _ = self._send(json.dumps(question).encode(), JSON_CONTENT_TYPE)
+        try:
+            answer: Any = json.loads(body)
+        except ValueError as fault:
+            raise MalformedReplyError(f"its JSON cannot be read ({fault})") from fault
+        answered = answer.get("text_output") if isinstance(answer, dict) else None
+        if not isinstance(answered, str):
+            raise MalformedReplyError("it has no text_output")
+        return answered
 
     async def ainfer(
         self,
@@ -69,11 +90,9 @@ class EndpointClient:
             self.infer, inputs, outputs=outputs, request_id=request_id, parameters=parameters
         )
 
-    def _send(self, request: EncodedRequest) -> tuple[bytes, str]:
+    def _send(self, body: bytes, content_type: str) -> tuple[bytes, str]:
         try:
-            reply = self._runtime.invoke_endpoint(
-                Body=request.body, ContentType=request.content_type, **self._addressing()
-            )
+            reply = self._runtime.invoke_endpoint(Body=body, ContentType=content_type, **self._addressing())
             return reply["Body"].read(), reply.get("ContentType", "")
         except (ClientError, BotoCoreError) as raised:
             raise invocation_error(raised, request=self.request_facts) from raised

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from catalog.manifests import LatencyReport
+from endpoint_client.comparing import Comparison
 from model_build.cases import Case, join_cases, same_shapes
 from model_build.entrance import NO_PARAMETERS, Entrance, Parameters, measure
-from model_build.parity import Comparison
 from model_build.repository.facts import RepositoryFacts
 
 MEASURED_REQUESTS = {"one": 50, "full": 8}

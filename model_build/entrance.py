@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from catalog.manifests import GenerationReport, LatencyReport, ParityReport, ServedBy
 from endpoint_client import decode_reply, encode_request
+from endpoint_client.comparing import Comparison
 from model_build.cases import Case
 from model_build.errors import ServingError
-from model_build.parity import Comparison, compare
+from model_build.parity import compare
 from triton_runtime import TritonInstallation, TritonServer
 
 Array = NDArray[Any]

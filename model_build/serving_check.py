@@ -22,12 +22,13 @@ from pathlib import Path
 from catalog.accepting import Accept, Precision
 from catalog.manifests import LatencyReport
 from catalog.variables import ADDITIONAL_ARGS, Served, container_variables
+from endpoint_client.comparing import Comparison
 from model_build.archive import PackedArchive, unpack_own
 from model_build.asking import Asking, ask_in_order
 from model_build.cases import Case
 from model_build.entrance import Entrance, ServedCheck, served_by
 from model_build.errors import ServingError
-from model_build.parity import Comparison, judge
+from model_build.parity import judge
 from model_build.repository.facts import read_facts
 from triton_runtime import TritonInstallation, TritonServer
 

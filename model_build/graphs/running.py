@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from endpoint_client.comparing import Comparison
 from model_build.cases import Case
 from model_build.errors import ExportError
-from model_build.parity import Comparison, compare
+from model_build.parity import compare
 
 Array = NDArray[Any]
 Inputs = Mapping[str, Array]
