@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from catalog.errors import TritonstackError
@@ -18,14 +18,16 @@ from operations.aws import Cloud
 from operations.shelf import ShelfCopy, Shelved, fill_shelves
 
 
-def missing_artifacts(state: Context, workspace: Workspace, cloud: Cloud) -> list[Path]:
-    """The artifacts that the environment's endpoints run and its bucket lacks, found whole on this machine.
+def missing_artifacts(
+    state: Context, workspace: Workspace, cloud: Cloud, *, endpoints: Collection[str]
+) -> list[Path]:
+    """The artifacts that endpoints run and the environment's bucket lacks, found whole on this machine.
 
     This comes before anything is deployed: a damaged artifact must not leave half an environment.
     """
     needed = {
         (served.model, artifact.digest): artifact
-        for name in workspace.spec.endpoints
+        for name in endpoints
         for served in workspace.serves(name)
         if (artifact := workspace.artifact_for(served.model, served.instance))
     }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
 
 from catalog import naming
 from catalog.workspace import Workspace
@@ -12,9 +10,10 @@ from cli.artifacts import missing_artifacts, publish_artifact, put_on_shelves
 from cli.bootstrap import require_bootstrap
 from cli.context import Context
 from cli.output import Step
+from cli.synthesis import cdk_of, synthesised
 from operations.assembly import Assembly
 from operations.aws import Cloud
-from operations.cdk import CdkCli, CdkFailedError, InterruptedDeployError, find_cdk
+from operations.cdk import CdkCli, CdkFailedError, InterruptedDeployError
 from operations.changes import (
     DEPLOY_OPTIONS,
     Changes,
@@ -23,56 +22,77 @@ from operations.changes import (
     look_ahead,
     take_scaling_off,
 )
+from operations.deployments import record_deployment
 from operations.running import require_running
 from operations.shelf import shelf_copies
 from operations.stacks import environment_stacks, wait_until_settled
 
 
-def deploy_workspace(state: Context, workspace: Workspace, cloud: Cloud, *, bootstrap: bool) -> None:
-    """Deploy all of an environment, and see that what runs is what was deployed."""
-    cdk = find_cdk(
-        workspace.project.root,
-        environment_name=workspace.spec.name,
-        variables=cloud.process_environment(),
-    )
+def deploy_workspace(
+    state: Context, workspace: Workspace, cloud: Cloud, *, bootstrap: bool, only: Collection[str] = ()
+) -> None:
+    """Deploy an environment, see that what runs is what was deployed, and write that down.
+
+    `only`: these endpoints and what they stand on; all of the environment if none is named.
+    """
+    cdk = cdk_of(workspace, cloud)
     try:
-        _deploy(state, workspace, cloud, cdk, bootstrap=bootstrap)
+        _deploy(state, workspace, cloud, cdk, bootstrap=bootstrap, only=only)
     except KeyboardInterrupt:
         raise InterruptedDeployError(
             _interrupted(cloud, workspace), remedy=_resume(workspace.spec.name)
         ) from None
 
 
-def _deploy(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, *, bootstrap: bool) -> None:
+def _deploy(
+    state: Context,
+    workspace: Workspace,
+    cloud: Cloud,
+    cdk: CdkCli,
+    *,
+    bootstrap: bool,
+    only: Collection[str],
+) -> None:
     spec = workspace.spec
+    endpoints = [name for name in spec.endpoints if not only or name in only]
+    stacks = [naming.endpoint_stack_name(spec.base, name) for name in endpoints]
     with state.output.step("waiting for what CloudFormation is still doing") as step:
         busy = [stack.name for stack in environment_stacks(cloud, spec.base) if stack.in_progress]
         wait_until_settled(cloud, busy, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}"))
-    missing = missing_artifacts(state, workspace, cloud)
+    missing = missing_artifacts(state, workspace, cloud, endpoints=endpoints)
     require_bootstrap(state, cloud, cdk, allowed=bootstrap)
-    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
-        with state.output.step("synthesising the stacks") as step:
-            cdk.run("synth", "--quiet", "--output", folder, on_line=step.update)
-        assembly = Assembly(Path(folder))
+    with synthesised(state, cdk) as assembly:
         changes = look_ahead(cloud, spec.base, assembly)
+        if only:
+            changes = changes.of(stacks)
         changes.require_possible()
         if missing:
             foundation = naming.foundation_stack_name(spec.base)
-            _cdk_deploy(state, cdk, assembly, foundation, title=f"deploying {foundation}")
+            _cdk_deploy(state, cdk, changes.assembly, [foundation], title=f"deploying {foundation}")
         for artifact in missing:
             publish_artifact(state, workspace, cloud, artifact)
-        put = put_on_shelves(state, workspace, cloud, shelf_copies(workspace))
-        _deploy_all(state, workspace, cloud, cdk, changes)
+        copies = [copy for copy in shelf_copies(workspace) if copy.endpoint in endpoints]
+        put = put_on_shelves(state, workspace, cloud, copies)
+        _deploy_all(state, workspace, cloud, cdk, changes, stacks=stacks if only else ["--all"])
     _tell_of_shelves(state, workspace, changes, put)
     for stack in changes.leftovers:
         state.output.note(f"{stack}: {leftover_words(stack)}")
-    names = {name: spec.endpoint_name(name) for name in spec.endpoints}
-    require_running(cloud, [naming.endpoint_stack_name(spec.base, name) for name in names])
+    require_running(cloud, stacks)
+    record_deployment(cloud, workspace, endpoints)
 
 
-def _deploy_all(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, changes: Changes) -> None:
+def _deploy_all(
+    state: Context,
+    workspace: Workspace,
+    cloud: Cloud,
+    cdk: CdkCli,
+    changes: Changes,
+    *,
+    stacks: Sequence[str],
+) -> None:
+    """Deploy stacks and those that they depend on, in two phases where that is needed."""
     if not changes.two_phase:
-        _cdk_deploy(state, cdk, changes.assembly, "--all", title="deploying what has changed")
+        _cdk_deploy(state, cdk, changes.assembly, stacks, title="deploying what has changed")
         return
     for plan in changes.two_phase:
         for hazard in plan.hazards:
@@ -83,7 +103,7 @@ def _deploy_all(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli,
     try:
         with state.output.step("phase 1 of 2: taking the scaling off") as step:
             take_scaling_off(cdk, changes, on_line=lambda line: _show(step, line))
-        _second_phase(state, workspace, cloud, cdk, changes)
+        _second_phase(state, workspace, cloud, cdk, changes, stacks=stacks)
     except KeyboardInterrupt:
         name, unscaled = workspace.spec.name, [plan.endpoint or plan.stack for plan in changes.two_phase]
         raise InterruptedDeployError(
@@ -93,9 +113,18 @@ def _deploy_all(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli,
         ) from None
 
 
-def _second_phase(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCli, changes: Changes) -> None:
+def _second_phase(
+    state: Context,
+    workspace: Workspace,
+    cloud: Cloud,
+    cdk: CdkCli,
+    changes: Changes,
+    *,
+    stacks: Sequence[str],
+) -> None:
     try:
-        _cdk_deploy(state, cdk, changes.assembly, "--all", title="phase 2 of 2: deploying what has changed")
+        title = "phase 2 of 2: deploying what has changed"
+        _cdk_deploy(state, cdk, changes.assembly, stacks, title=title)
     except CdkFailedError as error:
         left = left_without_scaling(cloud, workspace.spec.base, changes)
         if not left:
@@ -107,11 +136,13 @@ def _second_phase(state: Context, workspace: Workspace, cloud: Cloud, cdk: CdkCl
         ) from None
 
 
-def _cdk_deploy(state: Context, cdk: CdkCli, assembly: Assembly, stacks: str, *, title: str) -> None:
+def _cdk_deploy(
+    state: Context, cdk: CdkCli, assembly: Assembly, stacks: Sequence[str], *, title: str
+) -> None:
     with state.output.step(title) as step:
         cdk.run(
             "deploy",
-            stacks,
+            *stacks,
             *DEPLOY_OPTIONS,
             assembly=assembly.folder,
             on_line=lambda line: _show(step, line),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from catalog.errors import TritonstackError
@@ -41,6 +41,11 @@ class Changes:
     def two_phase(self) -> list[StackPlan]:
         """What needs scaling taken off first."""
         return [plan for plan in self.plans if plan.action == "two-phase"]
+
+    def of(self, stacks: Collection[str]) -> Changes:
+        """Those of some stacks alone."""
+        plans = [plan for plan in self.plans if plan.stack in stacks]
+        return replace(self, plans=plans, leftovers=())
 
     def require_possible(self) -> None:
         """Raise RefusedChangeError with all that cannot be done."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -95,6 +95,32 @@ def record_event(cloud: Cloud, bucket: str, event: Event) -> None:
 
 def read_events(cloud: Cloud, bucket: str) -> list[Event]:
     """All events of an environment, the earliest first; none where there is no bucket."""
+    return _read(cloud, bucket, _keys(cloud, bucket))
+
+
+def latest_events(cloud: Cloud, bucket: str, *kinds: EventKind) -> Iterator[Event]:
+    """The events of some kinds, the latest first, fetched as far as they are asked for."""
+    wanted = tuple(f"Z-{kind}-" for kind in kinds)
+    keys = [key for key in _keys(cloud, bucket) if any(mark in key for mark in wanted)][::-1]
+    for begin in range(0, len(keys), _READS_AT_ONCE):
+        yield from _read(cloud, bucket, keys[begin : begin + _READS_AT_ONCE])
+
+
+def latest_of_each(events: Iterable[Event], endpoints: Collection[str]) -> dict[str, Event]:
+    """The first event that names each endpoint; of `events`, the latest first, no more is read than that
+    takes.
+    """
+    found: dict[str, Event] = {}
+    for event in events:
+        for name in event.endpoints:
+            if name in endpoints:
+                found.setdefault(name, event)
+        if len(found) == len(endpoints):
+            break
+    return found
+
+
+def _keys(cloud: Cloud, bucket: str) -> list[str]:
     s3 = cloud.client("s3")
     try:
         pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=EVENTS))
@@ -102,13 +128,17 @@ def read_events(cloud: Cloud, bucket: str) -> list[Event]:
         if error_code(error) == "NoSuchBucket":
             return []
         raise
-    keys = [item["Key"] for page in pages for item in page.get("Contents", ())]
+    return sorted(item["Key"] for page in pages for item in page.get("Contents", ()))
+
+
+def _read(cloud: Cloud, bucket: str, keys: Sequence[str]) -> list[Event]:
+    s3 = cloud.client("s3")
 
     def read(key: str) -> Event:
         return _parsed(s3.get_object(Bucket=bucket, Key=key)["Body"].read(), f"s3://{bucket}/{key}")
 
     with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
-        return list(pool.map(read, sorted(keys)))
+        return list(pool.map(read, keys))
 
 
 def _parsed(body: bytes, origin: str) -> Event:

@@ -44,6 +44,7 @@ def test_ctrl_c_between_two_phases_names_who_serves_without_scaling(
             state.cloud(workspace.spec),
             find_cdk(tmp_path, environment_name="dev", variables={}),
             Changes(Assembly(tmp_path), {}, [plan]),
+            stacks=["--all"],
         )
     assert caught.value.message == (
         "interrupted; CloudFormation finishes what it has begun: tritonstack-dev-endpoint-search is "

@@ -1,0 +1,32 @@
+"""What the checked-out files ask for, as templates, for commands that compare it with what there is."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from catalog.workspace import Workspace
+from cli.context import Context
+from operations.assembly import Assembly
+from operations.aws import Cloud
+from operations.cdk import CdkCli, find_cdk
+
+
+def cdk_of(workspace: Workspace, cloud: Cloud) -> CdkCli:
+    """The CDK command line for an environment."""
+    return find_cdk(
+        workspace.project.root,
+        environment_name=workspace.spec.name,
+        variables=cloud.process_environment(),
+    )
+
+
+@contextmanager
+def synthesised(state: Context, cdk: CdkCli) -> Iterator[Assembly]:
+    """The stacks of an environment, in a folder that goes again."""
+    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
+        with state.output.step("synthesising the stacks") as step:
+            cdk.run("synth", "--quiet", "--output", folder, on_line=step.update)
+        yield Assembly(Path(folder))

@@ -1,0 +1,92 @@
+"""A deployment is written down once, and again as soon as anything about it is another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catalog.events import Event, TouchedArtifact
+from catalog.loading import load_workspace
+from catalog.project import Project
+from operations.aws import Cloud
+from operations.deployments import is_told, record_deployment
+from operations.events import latest_events, latest_of_each, read_events, record_event
+from tests.projects import edit
+from tests.stacks.assemblies import lock_everything
+
+FIRST = TouchedArtifact(model="minilm", target="cpu", digest="a" * 64)
+SECOND = TouchedArtifact(model="minilm", target="cpu", digest="b" * 64)
+
+
+def deployed(at: int = 0, **changes: Any) -> Event:
+    facts: dict[str, Any] = {
+        "kind": "deployed",
+        "environment": "dev",
+        "at": f"2026-11-22T08:{at:02}:00Z",
+        "by": "Ada",
+        "commit": "c" * 40,
+        "endpoints": ("one", "two"),
+        "artifacts": (FIRST,),
+    }
+    return Event(**{**facts, **changes})
+
+
+@pytest.mark.parametrize(
+    ("earlier", "told"),
+    [
+        ([], False),
+        ([deployed()], True),
+        ([deployed(by="Bob")], True),
+        ([deployed(commit="d" * 40)], False),
+        ([deployed(artifacts=(SECOND,))], False),
+        ([deployed(endpoints=("one",))], False),
+        ([deployed(endpoints=("one",)), deployed()], False),
+        ([deployed(artifacts=(SECOND,)), deployed()], False),
+        ([deployed(endpoints=("three",)), deployed()], True),
+    ],
+)
+def test_only_the_latest_word_on_the_same_endpoints_counts(earlier: list[Event], *, told: bool) -> None:
+    assert is_told(deployed(59), earlier) is told
+
+
+def test_events_are_read_no_further_than_is_needed() -> None:
+    def events():
+        yield deployed(9, endpoints=("one",))
+        yield deployed(8)
+        pytest.fail("the rest was not needed")
+
+    found = latest_of_each(events(), ("one", "two"))
+    assert {name: event.at[14:16] for name, event in found.items()} == {"one": "09", "two": "08"}
+
+
+def held(cloud: Cloud, project: Project) -> Any:
+    edit(project.environment_file("dev"), "1" * 12, cloud.account)
+    edit(project.environment_file("dev"), "eu-west-1", cloud.region)
+    workspace = lock_everything(project, "dev")
+    cloud.client("s3").create_bucket(Bucket=workspace.spec.artifact_bucket)
+    return workspace
+
+
+def test_a_deploy_that_changes_nothing_writes_nothing(cloud: Cloud, project: Project) -> None:
+    workspace = held(cloud, project)
+    bucket = workspace.spec.artifact_bucket
+    written = record_deployment(cloud, workspace, ["search"])
+    assert record_deployment(cloud, workspace, ["search"]) is None
+    assert read_events(cloud, bucket) == [written]
+    assert written is not None
+    assert [artifact.model for artifact in written.artifacts] == ["minilm"]
+
+
+def test_an_environment_without_endpoints_deploys_none(cloud: Cloud, project: Project) -> None:
+    workspace = load_workspace(project, "dev")
+    assert record_deployment(cloud, workspace, []) is None
+
+
+def test_the_latest_events_of_a_kind_come_first(cloud: Cloud, project: Project) -> None:
+    bucket = held(cloud, project).spec.artifact_bucket
+    for at in range(12):
+        record_event(cloud, bucket, deployed(at, kind="rolled-back" if at % 2 else "deployed"))
+    found = list(latest_events(cloud, bucket, "rolled-back"))
+    assert [event.at[14:16] for event in found] == ["11", "09", "07", "05", "03", "01"]
+    assert list(latest_events(cloud, f"{bucket}-that-is-not-there", "deployed")) == []
