@@ -69,14 +69,19 @@ def _check_email(text: str) -> str:
     return text
 
 
+AccountId = Annotated[str, AfterValidator(_check_account)]
+RegionName = Annotated[str, AfterValidator(_check_region)]
+PolicyName = Annotated[str, AfterValidator(_check_policy_name)]
+
+
 class EnvironmentSpec(Record):
     """One environment, as its file describes it."""
 
     name: Name
     """The environment's name; the file has the same one."""
-    account: Annotated[str, AfterValidator(_check_account)]
+    account: AccountId
     """The AWS account it lives in."""
-    region: Annotated[str, AfterValidator(_check_region)]
+    region: RegionName
     """The AWS region it lives in."""
     triton_release: Annotated[str, AfterValidator(_check_release)]
     """The release of the SageMaker Triton image that its endpoints run."""
@@ -94,7 +99,7 @@ class EnvironmentSpec(Record):
     """Where its artifacts come from, and what they have to have shown there."""
     tags: Tags = Field(default_factory=dict)
     """Tags on every resource."""
-    permissions_boundary: Annotated[str, AfterValidator(_check_policy_name)] | None = None
+    permissions_boundary: PolicyName | None = None
     """Name of the IAM policy in the account that bounds every role."""
     network: NetworkSpec | None = None
     """The network that endpoints stand in; SageMaker's own if not given."""
@@ -109,6 +114,11 @@ class EnvironmentSpec(Record):
     def base(self) -> str:
         """What the name of everything in this environment begins with."""
         return naming.environment_prefix(prefix=self.name_prefix, environment=self.name)
+
+    @property
+    def delivery_base(self) -> str:
+        """What the names of those begin with that carry changes to it."""
+        return naming.delivery_prefix(prefix=self.name_prefix, environment=self.name)
 
     @property
     def release(self) -> TritonRelease:

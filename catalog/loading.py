@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from catalog.composition import composition_problems
+from catalog.delivery import delivery_problems, load_delivery
 from catalog.documents import Document, RecordT, closest, load_document
 from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem, InvalidFilesError, UsageError, shown_path
@@ -146,18 +147,39 @@ def validate_project(project: Project) -> list[FileProblem]:
             workspaces.append(load_workspace(project, name))
         except InvalidFilesError as error:
             problems.update(error.problems)
+    samples = []
     for name in template_names(project):
         try:
-            load_instance(project, sample_instance(name))
+            samples.append(load_instance(project, sample_instance(name)))
         except InvalidFilesError as error:
             problems.update(error.problems)
     problems.update(_collisions(workspaces))
+    problems.update(_delivery_problems(project, workspaces, samples))
     return sorted(problems, key=str)
 
 
 def sample_instance(template: str, name: str = "sample") -> Instance:
     """An instance with the template's defaults, by which it can be checked and told where it would lie."""
     return Instance(template, name, "somebody", "2000-01-01T00:00:00Z", {})
+
+
+def _delivery_problems(
+    project: Project, workspaces: Iterable[Workspace], samples: Iterable[Workspace]
+) -> Iterator[FileProblem]:
+    try:
+        document = load_delivery(project)
+    except InvalidFilesError as error:
+        yield from error.problems
+        return
+    if document is None:
+        return
+    environments = dict.fromkeys(environment_names(project)) | {
+        workspace.spec.name: workspace.spec for workspace in workspaces
+    }
+    templates = dict.fromkeys(template_names(project)) | {
+        sample.instance.template: sample.spec for sample in samples if sample.instance
+    }
+    yield from delivery_problems(document, environments, templates)
 
 
 def load_models(project: Project, name: str) -> dict[str, Document[ModelSpec]]:

@@ -7,7 +7,7 @@ CloudFormation exports: a name follows from the environment's file alone.
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
@@ -32,6 +32,46 @@ Name = Annotated[str, AfterValidator(check_name)]
 def environment_prefix(*, prefix: str, environment: str) -> str:
     """What every name in an environment begins with."""
     return f"{prefix}-{environment}"
+
+
+def delivery_prefix(*, prefix: str, environment: str) -> str:
+    """What the names of those begin with that carry changes to an environment.
+
+    Not like the environment's own: what may change all that is named like it cannot change its own rights.
+    """
+    return f"{prefix}-{DELIVERY}-{environment}"
+
+
+DELIVERY = "delivery"
+"""No environment may bear this name."""
+Duty = Literal["plan", "deploy", "promote", "preview", "clean-up"]
+"""What workflows do, each with a role of its own."""
+DUTIES: tuple[Duty, ...] = ("plan", "deploy", "promote", "preview", "clean-up")
+
+
+def delivery_role_name(base: str, duty: Duty) -> str:
+    """The role that a workflow takes on for a duty; `base` is that of those who carry changes."""
+    return f"{base}-{duty}"
+
+
+def delivery_boundary_name(base: str) -> str:
+    """The policy that bounds every role of those who carry changes."""
+    return f"{base}-boundary"
+
+
+def execution_policy_name(base: str) -> str:
+    """What CloudFormation may do for an environment: the policy that `cdk bootstrap` is given."""
+    return f"{base}-execution"
+
+
+def preview_execution_role_name(base: str) -> str:
+    """The role that CloudFormation makes previews with."""
+    return f"{base}-preview-execution"
+
+
+def pipeline_name(repository: str) -> str:
+    """The pipeline of the road inside AWS, and its stack: named after the repository."""
+    return f"{repository}-{DELIVERY}-pipeline"
 
 
 def foundation_stack_name(base: str) -> str:

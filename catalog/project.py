@@ -31,6 +31,11 @@ class Project:
         return self.root / "environments"
 
     @property
+    def delivery_file(self) -> Path:
+        """How changes reach the environments."""
+        return self.root / "delivery.yaml"
+
+    @property
     def containers_dir(self) -> Path:
         """What images are made from, one folder each."""
         return self.root / "containers"

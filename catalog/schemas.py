@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from catalog.delivery import DeliverySpec
 from catalog.documents import Record
 from catalog.environments import EnvironmentSpec
 from catalog.files import write_text_atomically
@@ -16,7 +17,12 @@ from catalog.templates import HEAD, TemplateHead
 
 FOLDER = Path(__file__).parent / "schemas"
 
-_RECORDS: dict[str, type[Record]] = {"model": ModelSpec, "environment": EnvironmentSpec, "lock": Lock}
+_RECORDS: dict[str, type[Record]] = {
+    "model": ModelSpec,
+    "environment": EnvironmentSpec,
+    "lock": Lock,
+    "delivery": DeliverySpec,
+}
 
 
 _PLACE = {"type": "string", "pattern": r"\$\{[^}]*\}"}

@@ -1,0 +1,154 @@
+"""`delivery.yaml`: what it may say, and what is wrong with it, in words with file and line."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from catalog.delivery import DeliverySpec, load_delivery, require_delivery
+from catalog.errors import InvalidFilesError, UsageError
+from catalog.loading import environment_names, validate_project
+from catalog.project import Project
+from tests.projects import ENVIRONMENT
+from tests.stacks.assemblies import ROOT
+
+DELIVERY = """\
+repository: example/tritonstack
+environments:
+  - name: dev
+  - name: prod
+    approval: true
+"""
+
+
+@pytest.fixture
+def delivered(project: Project) -> Project:
+    """A project with two environments and a file that says how changes reach them."""
+    prod = ENVIRONMENT.replace("name: dev", "name: prod") + "promotion: {source: dev}\n"
+    project.environment_file("prod").write_text(prod)
+    project.template_file("preview").write_text(
+        ENVIRONMENT.replace("name: dev", "name: ${name}")
+        + "template: {locks: dev, purpose: a preview}\nremoval: destroy\n"
+    )
+    project.delivery_file.write_text(DELIVERY)
+    return project
+
+
+def faults(project: Project) -> list[str]:
+    return [
+        f"{problem.file.name}:{problem.line}: {problem.field}: {problem.message}"
+        for problem in validate_project(project)
+    ]
+
+
+def test_the_repository_has_one_that_holds():
+    project = Project(ROOT)
+    delivery = require_delivery(project).record
+    assert set(delivery.names) <= set(environment_names(project))
+    assert delivery.names == ("dev", "prod")
+    assert [item.approval for item in delivery.environments] == [False, True]
+
+
+def test_a_sound_file_has_no_faults(delivered):
+    assert faults(delivered) == []
+
+
+def test_a_project_may_have_none(project):
+    assert load_delivery(project) is None
+    with pytest.raises(UsageError, match=r"there is no delivery\.yaml"):
+        require_delivery(project)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        (
+            {"repository": "https://github.com/example/tritonstack"},
+            "1: repository: 'https://github.com/example/tritonstack' is not a repository on GitHub",
+        ),
+        ({"repository": "example/*"}, "1: repository: 'example/*' is not a repository on GitHub"),
+        ({"branch": "refs/*"}, "6: branch: 'refs/*' is not the name of a branch"),
+        (
+            {"environments": [{"name": "dev"}, {"name": "pord"}]},
+            "4: environments.1.name: there is no environment 'pord'",
+        ),
+        (
+            {"environments": [{"name": "prod"}, {"name": "dev"}]},
+            "3: environments.0.name: prod is promoted from 'dev', whose turn is not before it",
+        ),
+        (
+            {"environments": [{"name": "dev"}, {"name": "dev"}]},
+            "4: environments.1.name: 'dev' stands twice",
+        ),
+        (
+            {"previews": {"template": "preview", "environment": "stage"}},
+            "8: previews.environment: 'stage' is none of the delivered environments",
+        ),
+        (
+            {"previews": {"template": "preview", "environment": "dev", "name_prefix": "prod"}},
+            "9: previews.name_prefix: the environment 'prod' is named like a preview, and previews may be "
+            "deleted",
+        ),
+        (
+            {"previews": {"template": "preview", "environment": "dev", "ttl": "soon"}},
+            "9: previews.ttl: 'soon' is not a length of time",
+        ),
+        (
+            {"previews": {"template": "review", "environment": "dev"}},
+            "7: previews.template: there is no template 'review'",
+        ),
+        (
+            {"pipeline": {"account": "333333333333", "region": "eu-west-1"}},
+            "6: pipeline: the pipeline has one source",
+        ),
+        (
+            {"pipeline": {"account": "333333333333", "region": "eu-west-1", "connection": "arn:aws:x"}},
+            "9: pipeline.connection: 'arn:aws:x' is not the ARN of a connection",
+        ),
+    ],
+)
+def test_each_fault_is_told_with_its_line(delivered, changes, fault):
+    data = {**yaml.safe_load(DELIVERY), **changes}
+    delivered.delivery_file.write_text(yaml.safe_dump(data, sort_keys=False))
+    assert any(fault in told for told in faults(delivered)), faults(delivered)
+
+
+def test_a_fault_in_an_environment_is_not_told_twice(delivered):
+    file = delivered.environment_file("prod")
+    file.write_text(file.read_text().replace("eu-west-1", "eu-west-9"))
+    assert [told.partition(":")[0] for told in faults(delivered)] == ["prod.yaml"]
+
+
+def test_previews_stand_beside_the_environment_whose_stack_makes_their_role(delivered):
+    file = delivered.template_file("preview")
+    file.write_text(file.read_text().replace("111111111111", "222222222222"))
+    text = delivered.delivery_file.read_text() + "previews: {template: preview, environment: dev}\n"
+    delivered.delivery_file.write_text(text)
+    assert faults(delivered) == [
+        "delivery.yaml:6: previews.environment: preview.template.yaml has account '222222222222', and dev "
+        "has '111111111111'"
+    ]
+
+
+def test_subjects_are_those_of_githubs_tokens():
+    spec = DeliverySpec.model_validate_json(
+        '{"repository": "example/tritonstack", "branch": "trunk", "environments": [{"name": "dev"}]}'
+    )
+    assert spec.branch_subject == "repo:example/tritonstack:ref:refs/heads/trunk"
+    assert spec.pull_request_subject == "repo:example/tritonstack:pull_request"
+    assert spec.environment_subject("dev") == "repo:example/tritonstack:environment:dev"
+
+
+def test_subjects_of_newer_repositories_hold_githubs_numbers():
+    spec = DeliverySpec.model_validate_json(
+        '{"repository": "example/tritonstack", "repository_ids": {"owner": "123456", "repository": "789012"},'
+        ' "environments": [{"name": "dev"}]}'
+    )
+    assert spec.branch_subject == "repo:example@123456/tritonstack@789012:ref:refs/heads/main"
+
+
+def test_faults_of_the_file_itself_are_all_told(delivered):
+    delivered.delivery_file.write_text("repo: x\nenvironments: []\n")
+    with pytest.raises(InvalidFilesError) as raised:
+        load_delivery(delivered)
+    assert {problem.field for problem in raised.value.problems} == {"repo", "repository", "environments"}
