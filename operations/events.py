@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from catalog.errors import TritonstackError
 from catalog.events import Event, EventKind, TouchedArtifact
-from catalog.loading import LOCK_SUFFIX
 from catalog.locks import Built
 from catalog.manifests import Manifest
 from catalog.naming import EVENTS
+from catalog.project import LOCK_SUFFIX
 from catalog.workspace import Workspace
 from operations.aws import Cloud, error_code
 from operations.checkout import Checkout

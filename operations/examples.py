@@ -44,8 +44,8 @@ def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Exam
         what = "is missing" if body is None else "is not the one that its manifest names"
         raise DamagedArtifactError(
             f"s3://{bucket}/{key} {what}",
-            remedy=f"delete {MANIFEST_NAME} and {EXAMPLES_NAME} below s3://{bucket}/{prefix}/, and publish the "
-            "artifact again with `tritonstack build`",
+            remedy=f"delete {MANIFEST_NAME} and {EXAMPLES_NAME} below s3://{bucket}/{prefix}/, and publish "
+            "the artifact again with `tritonstack build`",
         )
     examples = parse_examples(body, origin=f"s3://{bucket}/{key}")
     if examples.none_because:
