@@ -4,8 +4,6 @@ SHELL := bash
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Where it is set, every process parses every file anew: 13 s for each worker of the tests.
-unexport PYTHONDONTWRITEBYTECODE
 # Twice quiet: errors only, so that a warning about one machine's index does not bury what matters.
 PIP := .venv/bin/python -m pip install --quiet --quiet
 

@@ -1,6 +1,6 @@
 """Where moto has to behave differently to stand for AWS here. Each correction says why it is needed.
 
-EC2's is in ec2_correction.py, STS's in sts_correction.py.
+EC2's is in ec2_correction.py; those of IAM and STS that need more than a line are in files of theirs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import moto.iam.models as iam_models
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.iam.policy_validation import IAMTrustPolicyDocumentValidator
+from moto.iam.responses import IamResponse
 from moto.s3.exceptions import S3ClientError
 from moto.s3.models import FakeBucket, S3Backend
 from moto.s3.responses import S3Response
@@ -27,6 +28,7 @@ from local_cloud.bucket_policies import (
     effective_policy,
     request_context,
 )
+from local_cloud.iam_correction import add_client_id, remove_client_id
 from local_cloud.state import moto_backends
 from local_cloud.sts_correction import assume_role
 
@@ -104,6 +106,8 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # issued one up in every partition of every account, all of which it makes for that.
     (iam_models, "get_account_id_from", account_of),
     (STSBackend, "assume_role", assume_role),
+    (IamResponse, "add_client_id_to_open_id_connect_provider", add_client_id),
+    (IamResponse, "remove_client_id_from_open_id_connect_provider", remove_client_id),
     # moto reads AWS's own policies anew for every account, which takes a third of a second.
     (iam_models.IAMBackend, "_init_aws_policies", policies_of_aws),
     # moto enforces bucket policies but ignores their conditions: a TLS-only policy would deny everything.

@@ -156,9 +156,16 @@ class PlannedAnswers:
 
 
 def plan_changes(
-    *, existing: Mapping[str, ResourceState], evaluation: Evaluation, providers: Providers
+    *,
+    existing: Mapping[str, ResourceState],
+    evaluation: Evaluation,
+    providers: Providers,
+    tags: Mapping[str, str],
 ) -> tuple[Change, ...]:
-    """Return what deploying a template does, in dependency order, removals last and in reverse order."""
+    """Return what deploying a template does, in dependency order, removals last and in reverse order.
+
+    `tags` are the stack's, which its resources get too.
+    """
     resources = evaluation.active_resources()
     graph = dependencies(resources, declared=evaluation.template.resources)
     _check_types(resources, existing, providers)
@@ -167,9 +174,10 @@ def plan_changes(
     problems: list[str] = []
     for logical_id in in_order(graph):
         resource = resources[logical_id]
-        after = evaluation.resolve(resource.properties, answers)
-        problems.extend(providers[resource.type].problems(logical_id, after))
-        change = _planned_change(resource, existing.get(logical_id), after, providers[resource.type])
+        provider = providers[resource.type]
+        after = provider.tagged(evaluation.resolve(resource.properties, answers), tags)
+        problems.extend(provider.problems(logical_id, after))
+        change = _planned_change(resource, existing.get(logical_id), after, provider)
         if change is not None:
             answers.note(change)
             changes.append(change)

@@ -57,7 +57,9 @@ class Deployment:
 
         def act(logical_id: str) -> None:
             resource = resources[logical_id]
-            properties = self.proposal.evaluation.resolve(resource.properties, self._answers())
+            resolved = self.proposal.evaluation.resolve(resource.properties, self._answers())
+            provider = self.operations.providers[resource.type]
+            properties = provider.tagged(resolved, self.proposal.settings.tags)
             if logical_id in self.proposal.imports and logical_id not in self.stack.resources:
                 self.operations.take_in(resource, properties, graph[logical_id])
                 return

@@ -52,7 +52,9 @@ def propose(
         surroundings=surroundings,
     )
     evaluation.check_rules()
-    changes = plan_changes(existing=stack.resources, evaluation=evaluation, providers=providers)
+    changes = plan_changes(
+        existing=stack.resources, evaluation=evaluation, providers=providers, tags=settings.tags
+    )
     if params.get("ImportExistingResources"):
         changes = tuple(
             _imported(change, Operations(stack, providers, store.clients), template) for change in changes

@@ -12,7 +12,6 @@ from catalog.errors import InvalidFilesError
 from catalog.manifests import Manifest
 from catalog.models import ModelSpec
 from model_build import BuildFolders, build_model
-from model_build.exporters.image_framework import encoded
 from model_build.recipes import recipe_for
 from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_tasks import (
@@ -98,6 +97,8 @@ def test_feature_extraction(tmp_path: Path, folders: BuildFolders) -> None:
 @pytest.mark.e2e
 @pytest.mark.parametrize("form", ["image", "pixels"])
 def test_image_classification(tmp_path: Path, folders: BuildFolders, form: str) -> None:
+    from model_build.exporters.image_framework import encoded  # which takes seconds, also where no test runs
+
     save_image_model(tmp_path / "weights")
     random = np.random.default_rng(2)
     for name in ("a.png", "b.png"):

@@ -22,6 +22,7 @@ from local_cloud.cloudformation.providers.ec2_vpcendpoint import VpcEndpoint
 from local_cloud.cloudformation.providers.ecr_repository import Repository
 from local_cloud.cloudformation.providers.events_rule import Rule
 from local_cloud.cloudformation.providers.iam_managedpolicy import ManagedPolicy
+from local_cloud.cloudformation.providers.iam_oidcprovider import OidcProvider
 from local_cloud.cloudformation.providers.iam_policy import Policy
 from local_cloud.cloudformation.providers.iam_role import Role
 from local_cloud.cloudformation.providers.kms_alias import Alias
@@ -33,6 +34,7 @@ from local_cloud.cloudformation.providers.s3_bucketpolicy import BucketPolicy
 from local_cloud.cloudformation.providers.sagemaker_endpoint import Endpoint
 from local_cloud.cloudformation.providers.sagemaker_endpointconfig import EndpointConfig
 from local_cloud.cloudformation.providers.sagemaker_model import Model
+from local_cloud.cloudformation.providers.scheduler_schedule import Schedule
 from local_cloud.cloudformation.providers.sns_subscription import Subscription
 from local_cloud.cloudformation.providers.sns_topic import Topic
 from local_cloud.cloudformation.providers.sns_topicpolicy import TopicPolicy
@@ -60,6 +62,7 @@ PROVIDERS: Mapping[str, Provider] = {
         Role(),
         Policy(),
         ManagedPolicy(),
+        OidcProvider(),
         Parameter(),
         ScalableTarget(),
         ScalingPolicy(),
@@ -72,6 +75,7 @@ PROVIDERS: Mapping[str, Provider] = {
         Endpoint(),
         EndpointConfig(),
         Model(),
+        Schedule(),
         Subscription(),
         Topic(),
         TopicPolicy(),

@@ -135,6 +135,8 @@ class Provider(ABC):
     """Why resources of this type do nothing, if they are only kept and can be read back."""
     volatile_attributes: ClassVar[frozenset[str]] = frozenset()
     """Attributes that an update in place may change."""
+    maps_tags: ClassVar[bool] = False
+    """Whether `Tags` is a map of keys to values; with most types it is a list of pairs."""
 
     def find(self, request: ResourceRequest) -> str | None:
         """Return the physical id of a resource that exists under the template's name for it."""
@@ -161,6 +163,17 @@ class Provider(ABC):
     def reference(self, physical_id: str) -> str:
         """Return what `Ref` answers."""
         return physical_id
+
+    def tagged(self, properties: Mapping[str, Any], stack_tags: Mapping[str, str]) -> Mapping[str, Any]:
+        """Add the stack's tags to a resource's own, which win; a type without tags gets none."""
+        if not stack_tags or "Tags" not in self.properties:
+            return properties
+        if self.maps_tags:
+            return {**properties, "Tags": {**stack_tags, **properties.get("Tags", {})}}
+        own = properties.get("Tags", [])
+        keys = {tag["Key"] for tag in own}
+        more = [{"Key": key, "Value": value} for key, value in stack_tags.items() if key not in keys]
+        return {**properties, "Tags": [*own, *more]}
 
     def problems(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
         """Yield what is wrong with a resource's properties before anything is made."""

@@ -12,6 +12,7 @@ class Parameter(Provider):
 
     type_name = "AWS::SSM::Parameter"
     name_property = "Name"
+    maps_tags = True
     properties: ClassVar = {
         "AllowedPattern": Property(
             effect=False, why="It is kept and read back; values are not held against it."

@@ -155,8 +155,11 @@ def test_metric_math_rings(account, cloudwatch, topic):
     put_alarm(cloudwatch, **asked, AlarmActions=[topic])
     publish(cloudwatch, 9)
     await_state(cloudwatch, "OK")
-    publish(cloudwatch, 9)
-    publish(cloudwatch, 1, name="Calls")
+    # Together, so that both fall into one period.
+    cloudwatch.put_metric_data(
+        Namespace="Shop",
+        MetricData=[{"MetricName": "Errors", "Value": 9}, {"MetricName": "Calls", "Value": 1}],
+    )
     await_state(cloudwatch, "ALARM")
     told = json.loads(json.loads(eventually(messages)[0]["Body"])["Message"])
     assert [query["Id"] for query in told["Trigger"]["Metrics"]] == ["value", "calls", "errors"]

@@ -108,3 +108,85 @@ def test_a_parameter_that_exists_is_not_taken_over(stack):
     ssm.put_parameter(Name="/taken", Value="theirs", Type="String")
     assert stack.create({"P": parameter("mine", Name="/taken")}) == "ROLLBACK_COMPLETE"
     assert ssm.get_parameter(Name="/taken")["Parameter"]["Value"] == "theirs"
+
+
+def test_whose_tokens_roles_may_trust(stack):
+    github = {
+        "Url": "https://token.actions.githubusercontent.com",
+        "ClientIdList": ["sts.amazonaws.com", "b"],
+    }
+    tags = [{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}]
+    kind = "AWS::IAM::OIDCProvider"
+    arn = f"arn:aws:iam::{stack.account.account_id}:oidc-provider/token.actions.githubusercontent.com"
+    stack.create({"P": resource(kind, **github, Tags=tags), "Arn": parameter({"Ref": "P"}, Name="/provider")})
+    assert stack.physical_ids()["P"] == arn
+    assert stack.account.client("ssm").get_parameter(Name="/provider")["Parameter"]["Value"] == arn
+
+    iam = stack.account.client("iam")
+    changed = {**github, "ClientIdList": ["c", "sts.amazonaws.com"], "ThumbprintList": ["0" * 40]}
+    assert stack.update({"P": resource(kind, **changed, Tags=tags[:1])}) == "UPDATE_COMPLETE"
+    found = iam.get_open_id_connect_provider(OpenIDConnectProviderArn=arn)
+    assert sorted(found["ClientIDList"]) == ["c", "sts.amazonaws.com"]
+    assert (found["ThumbprintList"], found["Tags"]) == (["0" * 40], tags[:1])
+
+    iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=arn)
+    assert stack.delete() == "DELETE_COMPLETE"
+
+
+def test_a_boundary_made_beside_its_role(stack):
+    boundary = resource("AWS::IAM::ManagedPolicy", ManagedPolicyName="boundary", PolicyDocument=READ)
+    role = resource(
+        "AWS::IAM::Role",
+        RoleName="deploy",
+        AssumeRolePolicyDocument=TRUST,
+        PermissionsBoundary={"Ref": "Boundary"},
+    )
+    assert stack.create({"Boundary": boundary, "Role": role}) == "CREATE_COMPLETE"
+    found = stack.account.client("iam").get_role(RoleName="deploy")["Role"]["PermissionsBoundary"]
+    assert found["PermissionsBoundaryArn"] == f"arn:aws:iam::{stack.account.account_id}:policy/boundary"
+    assert stack.delete() == "DELETE_COMPLETE"
+
+
+def test_a_schedule(stack):
+    def nightly(**changes):
+        project = f"arn:aws:codebuild:eu-west-1:{stack.account.account_id}:project/reap"
+        given = {
+            "Name": "reap",
+            "ScheduleExpression": "cron(0 3 * * ? *)",
+            "FlexibleTimeWindow": {"Mode": "OFF"},
+            "Target": {"Arn": project, "RoleArn": "arn:aws:iam::111122223333:role/r", "Input": "{}"},
+        }
+        return resource("AWS::Scheduler::Schedule", **given | changes)
+
+    assert stack.create({"S": nightly()}) == "CREATE_COMPLETE"
+    assert stack.update({"S": nightly(State="DISABLED")}) == "UPDATE_COMPLETE"
+    scheduler = stack.account.client("scheduler")
+    assert scheduler.get_schedule(Name="reap")["State"] == "DISABLED"
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert scheduler.list_schedules()["Schedules"] == []
+
+
+def test_the_stacks_tags_reach_what_takes_tags(stack):
+    resources = {
+        "Role": resource("AWS::IAM::Role", RoleName="r", AssumeRolePolicyDocument=TRUST),
+        "Parameter": parameter(Name="/p", Tags={"owner": "me"}),
+        "Project": resource("AWS::SNS::Topic", TopicName="t"),
+    }
+    given = [{"Key": "owner", "Value": "team"}, {"Key": "expires", "Value": "2026-11-22T08:30:00Z"}]
+    assert stack.create(resources, Tags=given) == "CREATE_COMPLETE"
+
+    def found():
+        client = stack.account.client
+        role = client("iam").list_role_tags(RoleName="r")["Tags"]
+        value = client("ssm").list_tags_for_resource(ResourceType="Parameter", ResourceId="/p")["TagList"]
+        topic = f"arn:aws:sns:eu-west-1:{stack.account.account_id}:t"
+        told = client("sns").list_tags_for_resource(ResourceArn=topic)["Tags"]
+        return [{tag["Key"]: tag["Value"] for tag in tags} for tags in (role, value, told)]
+
+    stacks = {"owner": "team", "expires": "2026-11-22T08:30:00Z"}
+    assert found() == [stacks, {**stacks, "owner": "me"}, stacks]
+    # Another tag of the stack is a change of every resource that has it.
+    changed = stack.changes(resources, Tags=given[:1])
+    assert changed == dict.fromkeys(resources, ("Modify", "False"))
+    assert stack.update(resources, Tags=given[:1]) == "UPDATE_COMPLETE"
+    assert found() == [{"owner": "team"}, {"owner": "me"}, {"owner": "team"}]
