@@ -24,7 +24,7 @@ SUPPRESSED = "suppressed findings"
 
 
 def pytest_configure() -> None:
-    """Keep what is compiled: without, each worker takes 13 s longer, and each process that a test starts two."""
+    """Keep what is compiled: else each worker takes 13 s longer, and each process that a test starts two."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
 
