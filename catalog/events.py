@@ -31,6 +31,15 @@ class TouchedArtifact(Record):
     digest: Digest
 
 
+class TouchedImage(Record):
+    """An image of the project's own that an event is about."""
+
+    folder: Name
+    """What it is made from, a folder of containers/."""
+    kind: Literal["cpu", "gpu"]
+    digest: str
+
+
 class Event(Record):
     """One thing that happened in one environment."""
 
@@ -45,6 +54,8 @@ class Event(Record):
     """The endpoints concerned, by their names in the environment's file."""
     artifacts: tuple[TouchedArtifact, ...] = ()
     """Of a deploy and of what follows it: all that those endpoints serve."""
+    images: tuple[TouchedImage, ...] = ()
+    """Of a promotion: an image that came in by it."""
     note: str = ""
     """What there is to know beside that: where it was promoted from, what was wrong."""
 

@@ -207,8 +207,8 @@ def _missing(workspace: Workspace, served: ServedModel) -> FileProblem:
     spec, lock = workspace.spec, workspace.lock
     wanted = " or ".join(reversed(acceptable_targets(served.instance, spec.release)))
     built = lock.record.models.get(served.model, {})
-    others = "; ".join(f"{target} is built for {_described(target)}" for target in sorted(built))
-    reason = f" ({others}; {served.instance.name} has {_gpu(served.instance)})" if others else ""
+    others = "; ".join(f"{target} is built for {described_target(target)}" for target in sorted(built))
+    reason = f" ({others}; {served.instance.name} has {described_gpu(served.instance)})" if others else ""
     return workspace.environment.problem(
         served.place,
         f"{lock.file.name} has no artifact of {served.model!r} for {wanted}{reason}",
@@ -228,8 +228,8 @@ def _no_build(workspace: Workspace, served: ServedModel) -> str | None:
     return f"{served.model!r} is not built for such machines: choose an instance type {other}"
 
 
-def _described(target: str) -> str:
-    """A target in words: `a T4 under Triton 24.09`."""
+def described_target(target: str) -> str:
+    """A target in words: `T4 under Triton 24.09`."""
     hardware, release = hardware_of(target), release_of(target)
     python = re.search(r"-py3(\d+)$", target)
     words = "CPUs"
@@ -239,7 +239,8 @@ def _described(target: str) -> str:
     return f"{words} with Python 3.{python[1]}" if python else words
 
 
-def _gpu(instance: InstanceType) -> str:
+def described_gpu(instance: InstanceType) -> str:
+    """What a machine computes with, in words."""
     family = instance.family
     return f"{family.gpu}, compute capability {family.compute_capability}" if family.gpu else "no GPU"
 

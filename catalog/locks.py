@@ -62,6 +62,8 @@ class Promoted(Record):
     by: str
     at: Moment
     commit: str | None = None
+    note: str | None = None
+    """Which gates a person has overridden, and why."""
 
 
 class Figures(Record):
@@ -283,11 +285,15 @@ def replace_entries(
 
 def write_lock(file: Path, lock: Lock) -> bool:
     """Write a lock, sorted and whole or not at all; tells whether the file changed."""
+    return files.write_text_atomically(file, lock_text(lock))
+
+
+def lock_text(lock: Lock) -> str:
+    """What the file of a lock holds."""
     held = lock.model_dump(mode="json", exclude_none=True)
     if not lock.images:
         del held["images"]
-    body = yaml.safe_dump(held, sort_keys=True, default_flow_style=False)
-    return files.write_text_atomically(file, _HEADER + body)
+    return _HEADER + yaml.safe_dump(held, sort_keys=True, default_flow_style=False)
 
 
 def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None, place: Place) -> EntryT:

@@ -22,6 +22,9 @@ from catalog.errors import TritonstackError
 _CONFIG = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=70)
 
 
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
+
 class CloudAccessError(TritonstackError):
     """The cloud refused a call or could not be reached."""
 
@@ -37,6 +40,7 @@ class Cloud:
     @cached_property
     def _session(self) -> boto3.Session:
         return boto3.Session(
+            profile_name=self.variables.get("AWS_PROFILE"),
             region_name=self.region,
             aws_access_key_id=self.variables.get("AWS_ACCESS_KEY_ID"),
             aws_secret_access_key=self.variables.get("AWS_SECRET_ACCESS_KEY"),
@@ -51,7 +55,12 @@ class Cloud:
 
     def process_environment(self) -> dict[str, str]:
         """The environment for a child process that is to work on this cloud."""
-        return {**os.environ, **self.variables}
+        inherited = dict(os.environ)
+        if "AWS_PROFILE" in self.variables:
+            # A key in the environment would go before the profile that was asked for.
+            for name in _KEYS:
+                inherited.pop(name, None)
+        return {**inherited, **self.variables}
 
 
 def cloud_of(spec: EnvironmentSpec, *, variables: Mapping[str, str]) -> Cloud:
@@ -70,9 +79,14 @@ def require_account(cloud: Cloud) -> None:
         ) from None
     if actual != cloud.account:
         raise CloudAccessError(
-            f"these credentials belong to account {actual}, and the environment lives in {cloud.account}",
+            f"{_credentials(cloud)} belong to account {actual}, and the environment lives in {cloud.account}",
             remedy="choose the right profile with AWS_PROFILE, or correct `account` in the environment file",
         )
+
+
+def _credentials(cloud: Cloud) -> str:
+    profile = cloud.variables.get("AWS_PROFILE")
+    return f"the credentials of profile {profile!r}" if profile else "these credentials"
 
 
 def error_code(error: ClientError) -> str:

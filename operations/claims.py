@@ -1,0 +1,137 @@
+"""Who may put what into an environment's lock, where several promote at once, from wherever they do.
+
+Before a lock changes, the promotion is written into the environment's bucket on condition that nobody has
+written another for the same place since the last change there. S3 lets exactly one of them through. Who comes
+second finds the first one's promotion: is it of the same artifact, it becomes theirs, with its author and its
+time, so that two checkouts write the same lock and the same event; is it of another one, theirs ends.
+
+A claim that led to no event was left by a promotion that was killed. Its own next run takes it up again;
+after a while it no longer stands in anybody's way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from catalog.errors import TritonstackError
+from catalog.events import Event
+from catalog.naming import PROMOTIONS
+from operations.aws import Cloud, error_code
+
+_BETWEEN_CLAIM_AND_EVENT = timedelta(minutes=10)
+"""Nothing but a small file is written between the two."""
+_TAKEN = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+_CHANGES = ("built", "promoted", "rolled-back")
+"""What changes a lock."""
+
+Place = tuple[str, str]
+"""A model and a target, or a folder of containers/ and a kind of machine."""
+
+
+class PromotionTakenError(TritonstackError):
+    """Somebody else promotes another artifact into the same place."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A promotion that may go into the lock."""
+
+    event: Event
+    won: bool
+    """False if it is somebody else's, or one that was killed and is taken up again."""
+
+
+def claim(cloud: Cloud, bucket: str, event: Event, *, history: Sequence[Event], now: datetime) -> Claim:
+    """Claim the place that an event is about; `history` are the environment's events, the earliest first."""
+    latest = latest_change(history, event)
+    if latest and latest.kind == "promoted" and _is_same(latest, event) and latest.note == event.note:
+        return Claim(latest, won=False)
+    s3 = cloud.client("s3")
+    key = f"{PROMOTIONS}{_name(event)}/{_after(latest)}.json"
+    try:
+        _put(s3, bucket, key, event, IfNoneMatch="*")
+    except ClientError as error:
+        if error_code(error) not in _TAKEN:
+            raise
+        return _second(s3, bucket, key, event, now)
+    return Claim(event, won=True)
+
+
+def latest_change(history: Sequence[Event], event: Event) -> Event | None:
+    """The last event that put something into the same place."""
+    place = place_of(event)
+    return next(
+        (past for past in reversed(history) if past.kind in _CHANGES and place in _places(past)), None
+    )
+
+
+def place_of(event: Event) -> Place:
+    """The one place that a promotion's event is about."""
+    (place,) = _places(event)
+    return place
+
+
+def digest_of(event: Event, place: Place) -> str:
+    """What an event says lies in a place."""
+    return _places(event)[place]
+
+
+def _second(s3: Any, bucket: str, key: str, event: Event, now: datetime) -> Claim:
+    """What to do with a place that is claimed already."""
+    found = s3.get_object(Bucket=bucket, Key=key)
+    first = Event.model_validate_json(found["Body"].read())
+    if _is_same(first, event):
+        return Claim(first, won=False)
+    if now - datetime.fromisoformat(first.at) > _BETWEEN_CLAIM_AND_EVENT:
+        try:
+            _put(s3, bucket, key, event, IfMatch=found["ETag"])
+        except ClientError as error:
+            if error_code(error) not in _TAKEN:
+                raise
+        else:
+            return Claim(event, won=True)
+    name, target = place_of(event)
+    raise PromotionTakenError(
+        f"{first.by} is promoting {digest_of(first, (name, target))[:19]} as {name} for {target} into "
+        f"{event.environment} (since {first.at}, from commit {first.commit or 'unknown'}); this promotion of "
+        f"{digest_of(event, (name, target))[:19]} has changed nothing",
+        remedy="get that one's lock (`git pull`) and look which of the two is to be; if theirs was given up, "
+        f"run this again {_BETWEEN_CLAIM_AND_EVENT.total_seconds() / 60:g} minutes after it began",
+    )
+
+
+def _is_same(one: Event, other: Event) -> bool:
+    """Whether two promotions put the same into the same place."""
+    place = place_of(other)
+    return _places(one).get(place) == digest_of(other, place)
+
+
+def _places(event: Event) -> dict[Place, str]:
+    return {
+        **{(item.model, item.target): item.digest for item in event.artifacts},
+        **{(f"images-{item.folder}", item.kind): item.digest for item in event.images},
+    }
+
+
+def _name(event: Event) -> str:
+    return "/".join(place_of(event))
+
+
+def _after(latest: Event | None) -> str:
+    return hashlib.sha256(latest.key.encode()).hexdigest()[:12] if latest else "first"
+
+
+def _put(s3: Any, bucket: str, key: str, event: Event, **condition: str) -> None:
+    s3.put_object(
+        Bucket=bucket,
+        Key=key,
+        Body=event.to_json().encode(),
+        ContentType="application/json",
+        **condition,
+    )

@@ -1,0 +1,246 @@
+"""The gates between two environments: what an artifact has to have shown, and when it may pass.
+
+Pure: over the events of the source, what was measured of the artifact, and `now`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal, get_args
+from zoneinfo import ZoneInfo
+
+from catalog.errors import UsageError
+from catalog.events import Event
+from catalog.locks import Figures
+from catalog.promotion import DAYS, ChangeWindow, PromotionSpec
+
+Gate = Literal["soaked_hours", "verified", "min_cosine", "max_latency_p99_ms", "windows"]
+"""Gates by their names in the environment's file."""
+GATES: tuple[Gate, ...] = get_args(Gate)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An artifact at the gates."""
+
+    model: str
+    target: str
+    digest: str
+    figures: Figures | None
+    compared: bool = True
+    """Whether there is a framework that its answers can be compared with at all."""
+
+    @property
+    def words(self) -> str:
+        """It by its name and digest."""
+        return f"{self.model} for {self.target} ({self.digest[:12]})"
+
+
+@dataclass(frozen=True)
+class Shut:
+    """A gate that somebody cannot pass, why, and what opens it."""
+
+    gate: Gate
+    subject: str
+    """Which artifact; empty where it holds for all."""
+    words: str
+    opens: str
+
+    def __str__(self) -> str:
+        subject = f"{self.subject} " if self.subject else ""
+        return f"gate {self.gate} is shut: {subject}{self.words}; {self.opens}"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Since when an environment has run an artifact without a break, and what verify said of it last."""
+
+    since: str | None = None
+    """None where it does not run it."""
+    instead: str | None = None
+    """The digest that it runs now."""
+    deployed: str | None = None
+    """When it was deployed last."""
+    verdict: Event | None = None
+    """The last one after that."""
+
+
+def shut_gates(
+    spec: PromotionSpec, candidates: Sequence[Candidate], events: Sequence[Event], now: datetime
+) -> list[Shut]:
+    """Every gate that is shut to any of the candidates; `events` are the source's, the earliest first."""
+    shut = [
+        gate
+        for candidate in candidates
+        for gate in (
+            *_deployed(spec, candidate, standing(candidate, events), now),
+            *_measured(spec, candidate),
+        )
+    ]
+    return [*shut, *_window(spec, now)]
+
+
+def standing(candidate: Candidate, events: Sequence[Event]) -> Standing:
+    """What the events of an environment say of an artifact in it."""
+    state, endpoints = Standing(), frozenset[str]()
+    for event in events:
+        touched = {item.digest for item in event.artifacts if _is_place(item, candidate)}
+        if event.kind in ("deployed", "rolled-back"):
+            if touched == {candidate.digest}:
+                if event.kind == "deployed":
+                    state = Standing(since=state.since or event.at, deployed=event.at)
+                    endpoints |= frozenset(event.endpoints)
+            elif touched:
+                state, endpoints = Standing(instead=min(touched - {candidate.digest})), frozenset()
+            elif state.since and event.kind == "deployed" and endpoints <= frozenset(event.endpoints):
+                state, endpoints = Standing(), frozenset()
+        elif event.kind in ("verified", "refuted") and candidate.digest in touched and state.since:
+            state = Standing(since=state.since, deployed=state.deployed, verdict=event)
+    return state
+
+
+def next_opening(windows: Sequence[ChangeWindow], now: datetime) -> datetime | None:
+    """When the first of several windows opens next, in UTC; None if none does within a fortnight."""
+    found = [opening for window in windows for opening in _openings(window, now)]
+    return min(found, default=None)
+
+
+def parse_overrides(given: Sequence[str]) -> dict[Gate, str]:
+    """`<gate>=<reason>` as a person wrote it."""
+    overrides: dict[Gate, str] = {}
+    for text in given:
+        name, _, reason = text.partition("=")
+        gate = next((gate for gate in GATES if gate == name.strip()), None)
+        if gate is None:
+            raise UsageError(
+                f"there is no gate {name.strip()!r}", remedy=f"the gates are: {', '.join(GATES)}"
+            )
+        if not reason.strip():
+            raise UsageError(
+                f"gate {gate} is not overridden without a reason",
+                remedy=f'write --override-gate {gate}="why it has to be now"; it is kept with the promotion',
+            )
+        overrides[gate] = " ".join(reason.split())
+    return overrides
+
+
+def override_note(shut: Sequence[Shut], overrides: Mapping[Gate, str]) -> str | None:
+    """What the promotion's record says of the gates that were shut and overridden."""
+    gates = sorted({gate.gate for gate in shut if gate.gate in overrides}, key=GATES.index)
+    return "; ".join(f"gate {gate} overridden: {overrides[gate]}" for gate in gates) or None
+
+
+def _deployed(spec: PromotionSpec, candidate: Candidate, seen: Standing, now: datetime) -> Iterator[Shut]:
+    source = spec.source
+    if not spec.soaked_hours and not spec.verified:
+        return
+    if seen.since is None:
+        runs = f"; it runs {seen.instead[:12]} there" if seen.instead else ""
+        gate: Gate = "soaked_hours" if spec.soaked_hours else "verified"
+        then = [
+            *([f"`tritonstack verify {source}`"] if spec.verified else []),
+            *([f"{spec.soaked_hours:g} hours"] if spec.soaked_hours else []),
+        ]
+        yield Shut(
+            gate,
+            candidate.words,
+            f"is not deployed in {source}{runs}",
+            f"`tritonstack deploy {source}` and then {' and '.join(then)} open it",
+        )
+        return
+    soaked = now - _moment(seen.since)
+    if soaked < timedelta(hours=spec.soaked_hours):
+        opens = _moment(seen.since) + timedelta(hours=spec.soaked_hours)
+        yield Shut(
+            "soaked_hours",
+            candidate.words,
+            f"has been deployed in {source} for {soaked / timedelta(hours=1):.1f} hours, since "
+            f"{_shown(_moment(seen.since))}, and {spec.soaked_hours:g} are asked for",
+            f"it opens at {_shown(opens)}",
+        )
+    if spec.verified and (seen.verdict is None or seen.verdict.kind == "refuted"):
+        since = f"since it was deployed there at {_shown(_moment(str(seen.deployed)))}"
+        words, opens_by = f"has not been verified in {source} {since}", "opens it"
+        if seen.verdict is not None:
+            note = f" ({seen.verdict.note})" if seen.verdict.note else ""
+            words = (
+                f"was refuted in {source} at {_shown(_moment(seen.verdict.at))} by {seen.verdict.by}{note}"
+            )
+            opens_by = "opens it once that is mended"
+        yield Shut("verified", candidate.words, words, f"`tritonstack verify {source}` {opens_by}")
+
+
+def _measured(spec: PromotionSpec, candidate: Candidate) -> Iterator[Shut]:
+    figures = candidate.figures or Figures()
+    again = f"another build that {spec.source} has proved opens it"
+    if spec.min_cosine is not None and candidate.compared:
+        found = figures.min_cosine
+        if found is None or found < spec.min_cosine:
+            words = (
+                "has no measured cosine to its framework" if found is None else f"has a cosine of {found:.6f}"
+            )
+            yield Shut("min_cosine", candidate.words, f"{words}, and {spec.min_cosine:g} is asked for", again)
+    if spec.max_latency_p99_ms is not None:
+        slow = figures.p99_ms
+        if slow is None or slow > spec.max_latency_p99_ms:
+            words = (
+                "has no measured latency" if slow is None else f"took {slow:.1f} ms at the 99th percentile"
+            )
+            yield Shut(
+                "max_latency_p99_ms",
+                candidate.words,
+                f"{words}, and {spec.max_latency_p99_ms:g} ms are the limit",
+                again,
+            )
+
+
+def _window(spec: PromotionSpec, now: datetime) -> Iterator[Shut]:
+    if spec.is_open(now):
+        return
+    opening = next_opening(spec.windows, now)
+    allowed = ", ".join(
+        f"{' '.join(window.days)} {window.start}-{window.end} {window.timezone}" for window in spec.windows
+    )
+    yield Shut(
+        "windows",
+        "",
+        f"it is {_shown(now)}, and promotions are allowed {allowed}",
+        f"it opens at {_shown(opening)}" if opening else "none of them opens within a fortnight",
+    )
+
+
+def _openings(window: ChangeWindow, now: datetime) -> Iterator[datetime]:
+    """Moments at which a window opens in the days to come.
+
+    Where clocks go forward over its beginning there is no such time that day: the window has opened with the
+    hour that follows. Where they go back over it there are two, and the first one counts.
+    """
+    zone = ZoneInfo(window.timezone)
+    hour, minute = map(int, window.start.split(":"))
+    today = now.astimezone(zone).date()
+    for ahead in range(15):
+        day = today + timedelta(days=ahead)
+        if DAYS[day.weekday()] not in window.days:
+            continue
+        for fold in (0, 1):
+            local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone, fold=fold)
+            opening = local.astimezone(UTC)
+            if opening > now and window.is_open(opening):
+                yield opening
+
+
+def _is_place(item: object, candidate: Candidate) -> bool:
+    return (getattr(item, "model", None), getattr(item, "target", None)) == (
+        candidate.model,
+        candidate.target,
+    )
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _shown(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ")
