@@ -1,6 +1,7 @@
-"""CDK entry: one environment in, its stacks out.
+"""CDK entry: one environment, or one instance of a template, in; its stacks out.
 
     cdk synth -c env=dev
+    cdk synth -c env=preview -c name=pr-123 -c owner=somebody -c expires=2026-11-22T08:30:00Z
 
 A pure function of the commit: no call to AWS, no clock, no random name.
 """
@@ -15,8 +16,11 @@ os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 import aws_cdk as cdk
 
 from catalog.errors import TritonstackError, UsageError
-from catalog.loading import environment_names, load_workspace
+from catalog.leases import EXPIRES, OWNER, moment_text, parse_moment, tag_text
+from catalog.loading import environment_names, find_template, load_instance, load_workspace, template_names
 from catalog.project import Project
+from catalog.templates import RESERVED, Instance, Template
+from catalog.workspace import Workspace
 from stacks.environment import add_environment
 
 
@@ -24,19 +28,40 @@ def main() -> None:
     """Synthesise the stacks of the environment that the context names."""
     project = Project(Path(__file__).resolve().parent)
     app = cdk.App()
-    add_environment(app, workspace=load_workspace(project, _environment_of(app, project)))
+    add_environment(app, workspace=_workspace_of(app, project))
     app.synth()
 
 
-def _environment_of(app: cdk.App, project: Project) -> str:
-    name = app.node.try_get_context("env")
-    if not name:
-        known = environment_names(project)
+def _workspace_of(app: cdk.App, project: Project) -> Workspace:
+    environment = app.node.try_get_context("env")
+    if not environment:
+        known = [*environment_names(project), *(f"{name} (template)" for name in template_names(project))]
         raise UsageError(
             "no environment was named",
             remedy=f"add -c env=<name>; there are: {', '.join(known) or 'none'}",
         )
-    return str(name)
+    if environment in template_names(project):
+        return load_instance(project, _instance_of(app, find_template(project, environment)))
+    return load_workspace(project, str(environment))
+
+
+def _instance_of(app: cdk.App, template: Template) -> Instance:
+    """What of the context makes an instance of a template: nothing of it is made up here."""
+    given = {key: app.node.try_get_context(key) for key in (*RESERVED, *template.head.parameters)}
+    if missing := [key for key in RESERVED if not given[key]]:
+        raise UsageError(
+            f"an instance of {template.name} was asked for without {' and '.join(missing)}",
+            remedy=f"`tritonstack deploy {template.name} --name <name>` says all of it, or add "
+            + " ".join(f"-c {key}=…" for key in missing),
+        )
+    own = {key: str(given[key]) for key in template.head.parameters if given[key] is not None}
+    return Instance(
+        template.name,
+        str(given["name"]),
+        tag_text(str(given[OWNER])),
+        moment_text(parse_moment(str(given[EXPIRES]))),
+        template.parameters(own),
+    )
 
 
 if __name__ == "__main__":

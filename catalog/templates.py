@@ -7,9 +7,10 @@ that another environment's lock names.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,6 +95,10 @@ class Instance:
         """What `cdk synth` has to be told to make its stacks."""
         own = {"env": self.template, "name": self.name, OWNER: self.owner, EXPIRES: self.expires}
         return own | {name: as_text(value) for name, value in self.parameters.items()}
+
+    def to_json(self) -> str:
+        """What its foundation keeps of it; the same instance gives the same text."""
+        return json.dumps(asdict(self), sort_keys=True)
 
 
 @dataclass(frozen=True)

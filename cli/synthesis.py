@@ -19,6 +19,7 @@ def cdk_of(workspace: Workspace, cloud: Cloud) -> CdkCli:
     return find_cdk(
         workspace.project.root,
         environment_name=workspace.spec.name,
+        context=workspace.context,
         variables=cloud.process_environment(),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from catalog.errors import TritonstackError
 
@@ -44,7 +46,8 @@ class CdkCli:
 
     executable: Path
     project_root: Path
-    environment_name: str
+    context: Mapping[str, str]
+    """What a synth is told: `env`, and for an instance of a template what it is asked for with."""
     variables: Mapping[str, str]
 
     def run(
@@ -54,8 +57,13 @@ class CdkCli:
 
         `assembly` is what `cdk synth` wrote; with it the command need not synthesise again.
         """
-        source = ["--app", str(assembly)] if assembly else ["-c", f"env={self.environment_name}"]
-        argv = [str(self.executable), command, *arguments, *source]
+        context = [word for key, value in self.context.items() for word in ("-c", f"{key}={value}")]
+        argv = [
+            str(self.executable),
+            command,
+            *arguments,
+            *(["--app", str(assembly)] if assembly else context),
+        ]
         said: list[str] = []
 
         def hear(line: str) -> None:
@@ -64,7 +72,7 @@ class CdkCli:
 
         status = _run(argv, cwd=self.project_root, variables=self.variables, on_line=hear)
         if status != 0:
-            by_hand = f"npx cdk {command} {' '.join(arguments)} -c env={self.environment_name}"
+            by_hand = shlex.join(["npx", "cdk", command, *arguments, *context])
             meddled = any(sign in line for line in said for sign in _SIGNS_OF_ANOTHER)
             raise CdkFailedError(
                 f"`cdk {command}` failed with exit code {status}:\n" + "\n".join(said[-_LINES_SHOWN:]),
@@ -72,8 +80,17 @@ class CdkCli:
             )
 
 
-def find_cdk(project_root: Path, *, environment_name: str, variables: Mapping[str, str]) -> CdkCli:
-    """The CDK command line that the project pins, or the one on PATH."""
+def find_cdk(
+    project_root: Path,
+    *,
+    environment_name: str,
+    variables: Mapping[str, str],
+    context: Mapping[str, str] = MappingProxyType({}),
+) -> CdkCli:
+    """The CDK command line that the project pins, or the one on PATH.
+
+    `context` is what `Workspace.context` says, for those that may be instances of a template.
+    """
     pinned = project_root / "node_modules" / ".bin" / "cdk"
     found = str(pinned) if pinned.exists() else shutil.which("cdk")
     if found is None:
@@ -82,7 +99,8 @@ def find_cdk(project_root: Path, *, environment_name: str, variables: Mapping[st
         )
     # app.py runs with the python3 that is first on PATH: let it be the one that runs this.
     path = f"{Path(sys.executable).parent}:{variables.get('PATH', '')}"
-    return CdkCli(Path(found), project_root, environment_name, {**variables, **_QUIET, "PATH": path})
+    told = {"env": environment_name, **context}
+    return CdkCli(Path(found), project_root, told, {**variables, **_QUIET, "PATH": path})
 
 
 def _run(

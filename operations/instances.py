@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -24,11 +22,4 @@ def read_instance(cloud: Cloud, spec: EnvironmentSpec) -> Instance | None:
         if error_code(error) == "ParameterNotFound":
             return None
         raise
-    facts: Mapping[str, Any] = json.loads(held["Parameter"]["Value"])
-    return Instance(
-        template=facts["template"],
-        name=spec.name,
-        owner=facts["owner"],
-        expires=facts["expires"],
-        parameters=facts["parameters"],
-    )
+    return Instance(**json.loads(held["Parameter"]["Value"]))

@@ -26,7 +26,7 @@ def add_environment(scope: Construct, *, workspace: Workspace) -> None:
 def _add_ground(scope: Construct, workspace: Workspace) -> EnvironmentStack:
     """What endpoints stand on; gives the last stack of it."""
     environment = workspace.spec
-    foundation = FoundationStack(scope, environment=environment)
+    foundation = FoundationStack(scope, environment=environment, instance=workspace.instance)
     if environment.builds_in_account:
         # No endpoint stands on it: it makes the artifacts, and they lie in the foundation's bucket.
         BuildStack(scope, workspace=workspace).add_stack_dependency(foundation)

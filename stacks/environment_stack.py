@@ -24,7 +24,7 @@ class EnvironmentStack(cdk.Stack):
             stack_name=stack_name,
             description=description,
             env=cdk.Environment(account=environment.account, region=environment.region),
-            termination_protection=environment.removal == "retain",
+            termination_protection=environment.is_protected,
             tags=tags,
             permissions_boundary=cdk.PermissionsBoundary.from_name(boundary) if boundary else None,
         )

@@ -8,6 +8,7 @@ from constructs import Construct
 from catalog import naming
 from catalog.endpoints import ServingOptions
 from catalog.environments import EnvironmentSpec
+from catalog.templates import Instance
 from stacks.constructs.access_log import AccessLog
 from stacks.constructs.alarm_topic import AlarmTopic
 from stacks.constructs.artifact_store import ArtifactStore
@@ -26,7 +27,10 @@ class FoundationStack(EnvironmentStack):
     Of the endpoints it knows how long their data is kept, and nothing else: only that changes its template.
     """
 
-    def __init__(self, scope: Construct, *, environment: EnvironmentSpec) -> None:
+    def __init__(
+        self, scope: Construct, *, environment: EnvironmentSpec, instance: Instance | None = None
+    ) -> None:
+        """`instance` is what the environment was asked for with, if it is one of a template's."""
         super().__init__(
             scope,
             stack_name=naming.foundation_stack_name(environment.base),
@@ -37,6 +41,14 @@ class FoundationStack(EnvironmentStack):
         self._buckets(environment, key)
         self._images(environment, key)
         self._alarms(environment, key)
+        if instance:
+            SharedValue(
+                self,
+                "InstanceParameter",
+                name=naming.parameter_name(environment.base, naming.INSTANCE_PARAMETER),
+                value=instance.to_json(),
+                description=f"What {environment.name} was asked for with",
+            )
 
     def _key(self, environment: EnvironmentSpec) -> kms.Key:
         base = environment.base

@@ -12,9 +12,9 @@ import typer
 
 from catalog.errors import InvalidFilesError
 from catalog.fitness import unbuilt
-from catalog.loading import load_workspace
 from catalog.workspace import Workspace
 from cli.context import Context
+from cli.selection import NameOption
 from operations.assembly import Assembly
 from operations.aws import Cloud
 from operations.cdk import CdkCli, find_cdk
@@ -27,6 +27,7 @@ _LISTED = 5
 def diff(
     context: typer.Context,
     environment: Annotated[str, typer.Argument(help="The environment to compare.")],
+    name: NameOption = None,
 ) -> None:
     """Compare an environment's files with what is deployed, and say what a deploy would do. Changes nothing.
 
@@ -36,11 +37,16 @@ def diff(
     Example: tritonstack diff prod
     """
     state: Context = context.obj
-    workspace = load_workspace(state.project, environment)
+    workspace = state.workspace(environment, name)
     if problems := unbuilt(workspace):
         raise InvalidFilesError(problems)
     cloud = state.cloud(workspace.spec)
-    cdk = find_cdk(state.project.root, environment_name=environment, variables=cloud.process_environment())
+    cdk = find_cdk(
+        state.project.root,
+        environment_name=environment,
+        context=workspace.context,
+        variables=cloud.process_environment(),
+    )
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
         with state.output.step("synthesising the stacks") as step:
             cdk.run("synth", "--quiet", "--output", folder, on_line=step.update)

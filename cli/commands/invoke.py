@@ -14,10 +14,10 @@ from catalog.documents import closest
 from catalog.endpoints import EndpointSpec, MultiModelEndpoint, Variant
 from catalog.errors import InvalidFilesError, UsageError
 from catalog.fitness import unbuilt
-from catalog.loading import load_workspace
 from catalog.models import ModelSpec
 from catalog.workspace import Workspace
 from cli.context import Context
+from cli.selection import NameOption
 from endpoint_client import EndpointClient
 
 
@@ -54,13 +54,14 @@ def invoke(
     variant: Annotated[
         str | None, typer.Option(help="The variant that is to answer, main or challenger; else by weight.")
     ] = None,
+    name: NameOption = None,
 ) -> None:
     """Invoke an endpoint with texts, through InvokeEndpoint, and print each output.
 
     Example: tritonstack invoke local minilm "A man is eating food." "Someone has a meal."
     """
     state: Context = context.obj
-    workspace = load_workspace(state.project, environment)
+    workspace = state.workspace(environment, name)
     addressee = find_addressee(workspace, endpoint, model=model, variant=variant)
     _require_texts(addressee)
     values = list(texts or addressee.model.test_texts)
