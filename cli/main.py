@@ -25,6 +25,7 @@ from cli.commands.invoke import invoke
 from cli.commands.quotas import quotas
 from cli.commands.up import up
 from cli.commands.validate import validate
+from cli.commands.verify import verify
 from cli.context import Context
 from cli.output import Output
 
@@ -52,7 +53,7 @@ def options(
     context.obj = Context(find_project(project), Output(as_json=json_output))
 
 
-COMMANDS = (validate, quotas, up, down, build, diff, deploy, invoke, destroy)
+COMMANDS = (validate, quotas, up, down, build, diff, deploy, verify, invoke, destroy)
 for command in COMMANDS:
     app.command()(command)
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from catalog.errors import TritonstackError
 from operations.aws import Cloud
+
+_UNDER_WAY = ("Creating", "Updating", "RollingBack", "SystemUpdating", "Deleting")
+_POLL_S = 2.0
 
 
 class RolledBackError(TritonstackError):
@@ -30,7 +36,8 @@ class EndpointState:
         why = f": {self.reason}" if self.reason else ""
         if self.status != "InService":
             return f"{self.name} is {self.status}{why}"
-        if self.active_config != self.deployed_config:
+        # In an ARN, which the name of what was deployed is read from, names stand in lower case.
+        if self.active_config.lower() != self.deployed_config.lower():
             return f"{self.name} went back to its configuration {self.active_config}{why}"
         return None
 
@@ -44,6 +51,18 @@ def require_running(cloud: Cloud, stacks: Iterable[str]) -> None:
             remedy="the endpoint answers as before; its alarms and its log in CloudWatch say what was wrong "
             "with the update. Mend that and deploy again",
         )
+
+
+def wait_until_served(cloud: Cloud, names: Iterable[str], *, on_change: Callable[[str, str], None]) -> None:
+    """Wait until no update of these endpoints is going on; those that do not exist are not waited for."""
+    sagemaker = cloud.client("sagemaker")
+    for name in names:
+        seen = ""
+        while (status := _status(sagemaker, name)) in _UNDER_WAY:
+            if status != seen:
+                seen = status
+                on_change(name, status)
+            time.sleep(_POLL_S)
 
 
 def endpoint_states(cloud: Cloud, stack: str) -> list[EndpointState]:
@@ -75,6 +94,15 @@ def _state(cloud: Cloud, name: str, deployed: str) -> EndpointState:
         status=found["EndpointStatus"],
         reason=found.get("FailureReason", ""),
     )
+
+
+def _status(sagemaker: Any, name: str) -> str:
+    try:
+        return str(sagemaker.describe_endpoint(EndpointName=name)["EndpointStatus"])
+    except ClientError as error:
+        if "could not find" in str(error).lower():
+            return ""
+        raise
 
 
 def _last(arn: str) -> str:
