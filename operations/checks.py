@@ -14,7 +14,7 @@ from typing import Any
 from operations.comparing import Difference
 
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
-_VARIANT_PATH = re.compile(r"^(?:Shadow)?ProductionVariants\[([^\]]+)\]\.?")
+_VARIANT_PATH = re.compile(r"^(?:Shadow)?ProductionVariants\[([^\]]+)\]\.")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,301 @@
+"""Every kind of endpoint that runs as asked passes, and each single deviation is found, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from operations.checks import Check
+from operations.endpoint_checks import endpoint_checks
+from operations.live import LiveEndpoint
+from operations.scaling_checks import limits
+from tests.operations.verified import ENDPOINTS, expected, running, spoiled
+
+PLAIN = "tritonstack-sample-endpoint-plain"
+COMPARED = "tritonstack-every-endpoint-compared"
+COMPONENT = "tritonstack-every-endpoint-component"
+SHADOWED = "tritonstack-every-endpoint-shadowed"
+QUEUED = "tritonstack-every-endpoint-queued"
+SHELF = "tritonstack-every-endpoint-shelf"
+ROLLED = "tritonstack-every-endpoint-rolled"
+NAME = "tritonstack-sample-plain"
+TARGET = f"endpoint/{NAME}/variant/main"
+
+
+def faults(stack: str, live: LiveEndpoint) -> list[str]:
+    return [
+        f"{check.aspect}: {fault}"
+        for check in endpoint_checks(expected(stack), live)
+        for fault in check.faults
+    ]
+
+
+@pytest.mark.parametrize("stack", ENDPOINTS)
+def test_an_endpoint_that_runs_as_asked_passes_whatever_its_kind(stack: str) -> None:
+    wanted = expected(stack)
+    checks = endpoint_checks(wanted, running(wanted))
+    assert [fault for check in checks for fault in check.faults] == []
+    assert [note for check in checks for note in check.notes] == []
+    assert sum(check.skipped for check in checks) == 0
+    assert sum(check.compared for check in checks) > 100
+
+
+DEVIATIONS: list[tuple[str, str, Any, str]] = [
+    # by hand or by SageMaker: the configuration
+    (
+        PLAIN,
+        "described/EndpointConfigName",
+        "by-hand",
+        "endpoint: it serves with configuration by-hand in the",
+    ),
+    (PLAIN, "described/EndpointStatus", "Updating", "endpoint: an update of it is still going on (Updating)"),
+    (PLAIN, "described/EndpointStatus", "RollingBack", "endpoint: an update of it is being taken back"),
+    (PLAIN, "described/EndpointStatus", "Failed", "endpoint: it is Failed"),
+    (PLAIN, "described", None, "endpoint: there is no endpoint tritonstack-sample-plain"),
+    (PLAIN, "config", None, "configuration: the configuration that it serves with has been deleted"),
+    (
+        PLAIN,
+        "config/ProductionVariants/0/InstanceType",
+        "ml.m5.large",
+        "configuration: main: InstanceType is ml.m5.large, asked for: ml.c7i.xlarge",
+    ),
+    (PLAIN, "config/ProductionVariants/0/VolumeSizeInGB", 500, "configuration: main: VolumeSizeInGB is 500"),
+    (
+        ROLLED,
+        "config/ProductionVariants/0/InferenceAmiVersion",
+        "al2",
+        "configuration: main: InferenceAmiVersion is al2",
+    ),
+    (
+        PLAIN,
+        "config/ProductionVariants/0/RoutingConfig",
+        None,
+        "configuration: main: RoutingConfig is missing",
+    ),
+    (PLAIN, "config/KmsKeyId", "other", "configuration: KmsKeyId is other"),
+    (PLAIN, "config/DataCaptureConfig", {"EnableCapture": True}, "configuration: DataCaptureConfig is there"),
+    (
+        PLAIN,
+        "config/AsyncInferenceConfig",
+        {"x": 1},
+        "configuration: AsyncInferenceConfig is there, and nothing",
+    ),
+    (
+        COMPARED,
+        "config/ProductionVariants/1",
+        None,
+        "configuration: ProductionVariants[challenger] is missing",
+    ),
+    (
+        COMPARED,
+        "config/ProductionVariants/1/InitialVariantWeight",
+        0.9,
+        "challenger: InitialVariantWeight is",
+    ),
+    (COMPARED, "config/ProductionVariants/1/ModelName", "x", "configuration: challenger: ModelName is x"),
+    (SHADOWED, "config/ShadowProductionVariants", None, "configuration: ShadowProductionVariants is missing"),
+    (SHADOWED, "config/DataCaptureConfig/InitialSamplingPercentage", 90, "InitialSamplingPercentage is 90"),
+    (SHADOWED, "described/DataCaptureConfig/CaptureStatus", "Stopped", "data capture is Stopped"),
+    (QUEUED, "config/AsyncInferenceConfig/OutputConfig/S3OutputPath", "s3://x", "S3OutputPath is s3://x"),
+    (
+        QUEUED,
+        "config/AsyncInferenceConfig/OutputConfig/NotificationConfig/ErrorTopic",
+        None,
+        "ErrorTopic is missing",
+    ),
+    # what it serves
+    (
+        PLAIN,
+        "models/main/PrimaryContainer/ModelDataUrl",
+        f"s3://b/models/encoder/{'cd' * 32}/model.tar.gz",
+        "models: main: ModelDataUrl is s3://b/models/encoder/cdcdcdcdcdcd/model.tar.gz, asked for: s3://",
+    ),
+    (PLAIN, "models/main/PrimaryContainer/Image", "x", "models: main: Image is x, asked for: 763104351884"),
+    (
+        PLAIN,
+        "models/main/PrimaryContainer/Environment/SAGEMAKER_TRITON_PING_MODE",
+        "live",
+        "models: main: Environment.SAGEMAKER_TRITON_PING_MODE is live, asked for: ready",
+    ),
+    (
+        PLAIN,
+        "models/main/PrimaryContainer/Environment/EXTRA",
+        "1",
+        "models: main: Environment.EXTRA is there, and nothing asks for it: 1",
+    ),
+    (PLAIN, "models/main/ExecutionRoleArn", "arn:other", "models: main: ExecutionRoleArn is arn:other"),
+    (PLAIN, "models/main/EnableNetworkIsolation", None, "models: main: EnableNetworkIsolation is missing"),
+    (COMPARED, "models/main/VpcConfig/Subnets", ["subnet-9"], "models: main: VpcConfig.Subnets is subnet-9"),
+    (PLAIN, "models/main", None, "models: main: the model that it serves does not exist any more"),
+    (SHELF, "models/main/PrimaryContainer/Mode", "SingleModel", "models: main: Mode is SingleModel"),
+    (
+        PLAIN,
+        "described/ProductionVariants/0/DeployedImages/0/SpecifiedImage",
+        "other:1",
+        "models: main: its machines run the image other:1",
+    ),
+    # machines and traffic
+    (
+        PLAIN,
+        "described/ProductionVariants/0/DesiredInstanceCount",
+        7,
+        "machines: main: 7 machines, asked for: 2",
+    ),
+    (
+        PLAIN,
+        "described/ProductionVariants/0/CurrentInstanceCount",
+        0,
+        "machines: main: none of its 2 machines",
+    ),
+    (
+        COMPARED,
+        "described/ProductionVariants/1/CurrentWeight",
+        0.5,
+        "machines: challenger: its weight is 0.5",
+    ),
+    # scaling
+    (PLAIN, f"targets|{TARGET}|MaxCapacity", 60, "scaling: main scales from 2 to 60, asked for: 2 to 6"),
+    (PLAIN, f"targets|{TARGET}", None, "scaling: main is not registered for scaling"),
+    (
+        PLAIN,
+        f"targets|{TARGET}|SuspendedState",
+        {"DynamicScalingInSuspended": True},
+        "scaling: scaling of main is suspended: DynamicScalingInSuspended",
+    ),
+    (
+        PLAIN,
+        "targets|endpoint/x/variant/other",
+        {"MinCapacity": 1},
+        "scaling: other is registered for scaling, and",
+    ),
+    (
+        PLAIN,
+        f"schedules|{TARGET}",
+        [{"ScheduledActionName": "night"}],
+        "scaling: main: schedule[night] is there",
+    ),
+    (
+        PLAIN,
+        f"policies/{NAME}-main-invocations-per-instance/TargetTrackingScalingPolicyConfiguration/TargetValue",
+        5,
+        "TargetTrackingScalingPolicyConfiguration.TargetValue is 5, asked for: 900",
+    ),
+    (PLAIN, f"policies/{NAME}-main-invocations-per-instance", None, "is missing"),
+    # alarms
+    (PLAIN, f"alarms/{NAME}-latency-p99/Threshold", 1e9, f"alarms: {NAME}-latency-p99: Threshold is 1"),
+    (PLAIN, f"alarms/{NAME}-latency-p99/ActionsEnabled", False, "ActionsEnabled is False, asked for: True"),
+    (PLAIN, f"alarms/{NAME}-latency-p99/AlarmActions", [], "AlarmActions is"),
+    (PLAIN, f"alarms/{NAME}-server-errors", None, f"alarms: there is no alarm {NAME}-server-errors"),
+    (PLAIN, f"alarms/{NAME}-server-errors/StateValue", "ALARM", f"alarms: {NAME}-server-errors rings"),
+    (PLAIN, f"alarms/{NAME}-server-errors/Dimensions/0/Value", "x", "Dimensions["),
+    # components
+    (COMPONENT, "component", None, "component: there is no inference component"),
+    (COMPONENT, "component/InferenceComponentStatus", "Failed", "component: it is Failed"),
+    (COMPONENT, "component/RuntimeConfig/DesiredCopyCount", 9, "component: 9 copies, asked for: 0 to 3"),
+    (
+        COMPONENT,
+        "component/Specification/ComputeResourceRequirements/MinMemoryRequiredInMb",
+        1,
+        "component: Specification.ComputeResourceRequirements.MinMemoryRequiredInMb is 1",
+    ),
+    (COMPONENT, "component/Specification/ModelName", "x", "component: Specification.ModelName is x"),
+    (
+        COMPONENT,
+        "models/inference component/PrimaryContainer/Image",
+        "x",
+        "models: inference component: Image is x",
+    ),
+]
+
+
+@pytest.mark.parametrize(("stack", "path", "value", "words"), DEVIATIONS, ids=lambda item: str(item)[:60])
+def test_each_deviation_is_found_and_said(stack: str, path: str, value: Any, words: str) -> None:
+    live = spoiled(running(expected(stack)), path, value)
+    found = faults(stack, live)
+    assert any(words in fault for fault in found), found
+
+
+def test_an_update_that_was_taken_back_silently_is_told_with_its_reason() -> None:
+    live = running(expected(PLAIN))
+    live = spoiled(live, "described/EndpointConfigName", "before")
+    live = spoiled(live, "described/FailureReason", "alarm latency-p99 rang")
+    (fault,) = [fault for fault in faults(PLAIN, live) if fault.startswith("endpoint")]
+    assert fault.endswith(
+        "its update was taken back, and it looks well on what it had before: alarm latency-p99 rang"
+    )
+
+
+def check_of(stack: str, live: LiveEndpoint, aspect: str) -> Check:
+    return next(check for check in endpoint_checks(expected(stack), live) if check.aspect == aspect)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "aspect", "note"),
+    [
+        ("described/EndpointStatus", "SystemUpdating", "endpoint", "SageMaker maintains its machines"),
+        ("described/FailureReason", "no capacity", "endpoint", "an update of it has failed: no capacity"),
+        (
+            "described/ProductionVariants/0/CurrentInstanceCount",
+            1,
+            "machines",
+            "main: 1 of 2 machines are there",
+        ),
+        (
+            "described/LastDeploymentConfig/BlueGreenUpdatePolicy/TerminationWaitInSeconds",
+            0,
+            "rollout",
+            "the last update went otherwise than the next one will: BlueGreenUpdatePolicy.Termination",
+        ),
+    ],
+)
+def test_what_is_wrong_by_nobodys_word_is_a_note(path: str, value: Any, aspect: str, note: str) -> None:
+    check = check_of(PLAIN, spoiled(running(expected(PLAIN)), path, value), aspect)
+    assert check.passed
+    assert check.notes[0].startswith(note)
+
+
+def test_an_image_of_ones_own_is_held_to_its_digest() -> None:
+    own = f"111111111111.dkr.ecr.eu-west-1.amazonaws.com/t/serving@sha256:{'a' * 64}"
+    wanted = expected(PLAIN)
+    wanted.models["main"]["PrimaryContainer"]["Image"] = own  # type: ignore[index]
+    live = running(wanted)
+    assert faults_of(wanted, live) == []
+    other = own.replace("a" * 64, "b" * 64)
+    path = "described/ProductionVariants/0/DeployedImages/0/ResolvedImage"
+    assert faults_of(wanted, spoiled(live, path, other)) == ["models"]
+
+
+def faults_of(wanted: Any, live: LiveEndpoint) -> list[str]:
+    return [check.aspect for check in endpoint_checks(wanted, live) if not check.passed]
+
+
+def test_limits_that_a_schedule_has_written_are_right_and_others_are_not() -> None:
+    wanted = expected(PLAIN)
+    action = {
+        "ScheduledActionName": "night",
+        "Schedule": "cron(0 1 * * ? *)",
+        "ScalableTargetAction": {"MinCapacity": 1, "MaxCapacity": 3},
+    }
+    wanted.targets[TARGET]["ScheduledActions"] = [action]  # type: ignore[index]
+    live = running(wanted)
+    assert limits(wanted, "main") == (1, 6)
+    at_night = spoiled(spoiled(live, f"targets|{TARGET}|MinCapacity", 1), f"targets|{TARGET}|MaxCapacity", 3)
+    assert faults_of(wanted, at_night) == []
+    assert faults_of(wanted, spoiled(live, f"targets|{TARGET}|MinCapacity", 1)) == ["scaling"]
+    assert faults_of(wanted, spoiled(live, f"schedules|{TARGET}", [])) == ["scaling"]
+    later = {**action, "Schedule": "cron(0 5 * * ? *)"}
+    assert faults_of(wanted, spoiled(live, f"schedules|{TARGET}", [later])) == ["scaling"]
+
+
+def test_what_cloudformation_alone_knows_is_skipped_and_counted() -> None:
+    from operations.expectations import expected_endpoint
+    from operations.resolving import StackFacts
+    from tests.operations.verified import template
+
+    bare = StackFacts(PLAIN, "123456789012", "eu-central-1")
+    wanted = expected_endpoint(template(PLAIN), bare)
+    assert wanted is not None
+    checks = endpoint_checks(wanted, running(expected(PLAIN)))
+    assert sum(check.skipped for check in checks) == 3  # the key, the model's name, its role
+    assert "its stack did not make" in checks[0].faults[0]

@@ -1,0 +1,229 @@
+"""Verdicts: what stacks, artifacts and answers have to be, and what is written down about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catalog.loading import load_workspace
+from catalog.locks import LockedArtifact
+from catalog.project import Project
+from catalog.workspace import Workspace
+from operations.artifact_checks import Placed, artifact_check, place_fault, places
+from operations.aws import Cloud
+from operations.checks import Check
+from operations.events import read_events
+from operations.live import StandingStack, standing_stack
+from operations.resolving import StackFacts
+from operations.smoke import SmokeResult
+from operations.stacks import StackState
+from operations.verification import (
+    EndpointVerdict,
+    Verdict,
+    VerdictNotWrittenError,
+    record_verdict,
+    smoke_check,
+    stack_check,
+    verdict_events,
+)
+from tests.projects import edit
+from tests.stacks.assemblies import lock_everything
+
+NAME = "tritonstack-dev-endpoint-search"
+WANTED: dict[str, Any] = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {}}}}
+OTHER: dict[str, Any] = {"Resources": {}}
+
+
+def standing(status: str, template: Any = WANTED, reason: str = "") -> StandingStack:
+    return StandingStack(StackState(NAME, status, reason), StackFacts(NAME, "1", "eu-west-1"), template)
+
+
+@pytest.mark.parametrize(
+    ("found", "faults", "notes"),
+    [
+        (standing("CREATE_COMPLETE"), [], []),
+        (standing("UPDATE_COMPLETE"), [], []),
+        (
+            standing("UPDATE_ROLLBACK_COMPLETE", reason="alarm rang"),
+            [],
+            ["its last update was taken back: alarm rang"],
+        ),
+        (standing("UPDATE_COMPLETE", OTHER), ["not deployed yet: is changed"], []),
+        (
+            standing("UPDATE_ROLLBACK_COMPLETE", OTHER),
+            ["not deployed yet: is changed"],
+            ["its last update was taken back"],
+        ),
+        (
+            standing("UPDATE_IN_PROGRESS"),
+            ["CloudFormation is still at work on it (UPDATE_IN_PROGRESS)"],
+            [],
+        ),
+        (
+            standing("UPDATE_ROLLBACK_FAILED", reason="no rights"),
+            ["it is UPDATE_ROLLBACK_FAILED: no rights"],
+            [],
+        ),
+        (standing("ROLLBACK_COMPLETE", None), ["not deployed yet: it is ROLLBACK_COMPLETE"], []),
+        (standing("REVIEW_IN_PROGRESS", None), ["not deployed yet: it is REVIEW_IN_PROGRESS"], []),
+        (None, ["not deployed yet: there is no such stack"], []),
+    ],
+)
+def test_a_stack_stands_is_settled_and_is_the_one_asked_for(
+    found: StandingStack | None, faults: list[str], notes: list[str]
+) -> None:
+    check = stack_check(NAME, found, WANTED)
+    assert (list(check.faults), list(check.notes)) == (faults, notes)
+
+
+def test_a_stack_is_read_with_what_its_references_lead_to(cloud: Cloud) -> None:
+    body = '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}, "Parameters": {"A": {"Type": "String"}}}'
+    cloud.client("cloudformation").create_stack(
+        StackName=NAME,
+        TemplateBody=body,
+        Parameters=[{"ParameterKey": "A", "ParameterValue": "value"}],
+    )
+    found = standing_stack(cloud, NAME)
+    assert found is not None
+    assert found.facts.parameters == {"A": "value"}
+    assert found.facts.resources["Topic"].startswith("arn:aws:sns:")
+    assert found.template == {
+        "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
+        "Parameters": {"A": {"Type": "String"}},
+    }
+    assert standing_stack(cloud, f"{NAME}-two") is None
+
+
+ARTIFACT = LockedArtifact(digest="ab" * 32, spec_hash="cd" * 32, archive_bytes=7, unpacked_bytes=9)
+PLACE = Placed("minilm", ARTIFACT, "models/minilm/x/model.tar.gz")
+THERE = "s3://b/models/minilm/x/model.tar.gz"
+
+
+@pytest.mark.parametrize(
+    ("head", "fault"),
+    [
+        ({"ContentLength": 7, "Metadata": {"sha256": "ab" * 32}}, None),
+        (None, f"minilm: nothing lies at {THERE}"),
+        (
+            {"ContentLength": 8, "Metadata": {"sha256": "ab" * 32}},
+            f"minilm: what lies at {THERE} is not the archive that the lock names: "
+            "8 bytes with the digest note abababababab, asked for: 7 with abababababab",
+        ),
+        (
+            {"ContentLength": 7},
+            f"minilm: what lies at {THERE} is not the archive that the lock names: "
+            "7 bytes with the digest note none, asked for: 7 with abababababab",
+        ),
+    ],
+)
+def test_an_archive_has_its_size_and_its_note(head: dict[str, Any] | None, fault: str | None) -> None:
+    assert place_fault(PLACE, head, bucket="b") == fault
+
+
+@pytest.fixture
+def workspace(cloud: Cloud, project: Project) -> Workspace:
+    """One multi-model endpoint whose model is built, in the account that moto plays."""
+    file = project.environment_file("dev")
+    edit(file, "1" * 12, cloud.account)
+    edit(file, "eu-west-1", cloud.region)
+    edit(file, "kind: ensemble", "kind: multi-model")
+    edit(file, "model: minilm", "models: [minilm]")
+    made = lock_everything(project, "dev")
+    cloud.client("s3").create_bucket(Bucket=made.spec.artifact_bucket)
+    return made
+
+
+def test_every_model_of_the_lock_lies_on_the_shelf(cloud: Cloud, workspace: Workspace) -> None:
+    assert artifact_check(cloud, workspace, "search").detail == "0 of 1 on the shelf"
+    (place,) = places(workspace, "search")
+    assert place.key.startswith("endpoints/tritonstack-dev-search/minilm/")
+    cloud.client("s3").put_object(
+        Bucket=workspace.spec.artifact_bucket,
+        Key=place.key,
+        Body=b"x" * place.artifact.archive_bytes,
+        Metadata={"sha256": place.artifact.digest},
+    )
+    check = artifact_check(cloud, workspace, "search")
+    assert (check.passed, check.detail) == (True, "1 of 1 on the shelf")
+
+
+def answer(**changes: Any) -> SmokeResult:
+    facts: dict[str, Any] = {
+        "endpoint": "search",
+        "model": "minilm",
+        "digest": "ab" * 32,
+        "variant": "main",
+        "example": "first",
+        "outcome": "ok",
+        "milliseconds": 12.0,
+    }
+    return SmokeResult(**{**facts, **changes})
+
+
+def test_answers_are_counted_and_wrong_ones_told() -> None:
+    shadow = answer(
+        outcome="cannot-be-asked", variant="shadow", example="", detail="nobody can", milliseconds=None
+    )
+    check = smoke_check([answer(), answer(outcome="wrong", detail="off by 2", milliseconds=30.0), shadow])
+    assert check.faults == ("main: minilm, first: wrong (30 ms): off by 2",)
+    assert check.notes == ("shadow: minilm: cannot-be-asked: nobody can",)
+    assert check.detail == "1 of 2 right, the slowest after 30 ms"
+
+
+def verdict(*endpoints: EndpointVerdict, asked: bool = True, **facts: Any) -> Verdict:
+    return Verdict("dev", "c" * 40, endpoints, asked=asked, **facts)
+
+
+GOOD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", compared=3),))
+BAD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", ("one rings",)),))
+
+
+def test_a_verdict_in_a_line() -> None:
+    assert verdict(GOOD).words == "verified: dev runs what commit cccccccc asks for (3 values compared)"
+    assert verdict(GOOD, asked=False).words.endswith("; nothing was asked of its endpoints")
+    assert verdict(BAD).words == "refuted: 1 thing is not what commit cccccccc asks for"
+    assert verdict(BAD).faults == ["search: alarms: one rings"]
+
+
+def kinds(workspace: Workspace, found: Verdict) -> list[tuple[str, str]]:
+    return [(event.kind, event.note) for event in verdict_events(workspace, found)]
+
+
+def test_what_is_written_down(workspace: Workspace) -> None:
+    assert kinds(workspace, verdict(GOOD)) == [("verified", "")]
+    assert kinds(workspace, verdict(BAD)) == [("refuted", "search: alarms: one rings")]
+    # Nobody knows whether it answers rightly: no promotion may stand on that.
+    assert kinds(workspace, verdict(GOOD, asked=False)) == []
+    assert kinds(workspace, verdict(BAD, asked=False)) == [("refuted", "search: alarms: one rings")]
+
+
+def test_what_is_wrong_with_a_shared_stack_is_wrong_with_all_that_stands_on_it(workspace: Workspace) -> None:
+    broken = (Check("tritonstack-dev-foundation", ("not deployed yet",)),)
+    assert kinds(workspace, verdict(GOOD, stacks=broken)) == [
+        ("refuted", "tritonstack-dev-foundation: not deployed yet")
+    ]
+
+
+def test_a_verdict_is_kept_in_the_environments_bucket(cloud: Cloud, workspace: Workspace) -> None:
+    (written,) = record_verdict(cloud, workspace, verdict(GOOD))
+    assert read_events(cloud, workspace.spec.artifact_bucket) == [written]
+    assert (written.kind, written.endpoints) == ("verified", ("search",))
+
+
+def test_an_environment_without_a_bucket_keeps_nothing(cloud: Cloud, project: Project) -> None:
+    lock_everything(project, "dev")
+    assert record_verdict(cloud, load_workspace(project, "dev"), verdict(BAD)) == []
+
+
+def test_a_verdict_that_cannot_be_written_is_told_all_the_same(
+    cloud: Cloud, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from botocore.exceptions import ClientError
+
+    def refused(*_: object) -> None:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "PutObject")
+
+    monkeypatch.setattr("operations.verification.record_event", refused)
+    with pytest.raises(VerdictNotWrittenError, match="refuted: 1 thing is not what commit cccccccc asks for"):
+        record_verdict(cloud, workspace, verdict(BAD))

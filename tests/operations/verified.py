@@ -1,0 +1,167 @@
+"""An endpoint that runs exactly what a template asks for, as services describe it, for tests to spoil."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from operations.expectations import COMPONENT_MODEL, ExpectedEndpoint, expected_endpoint
+from operations.live import LiveEndpoint
+from operations.resolving import StackFacts
+
+SNAPSHOTS = Path(__file__).parents[1] / "stacks" / "snapshots"
+ENDPOINTS = sorted(file.stem for file in SNAPSHOTS.glob("*-endpoint-*.json"))
+"""The stacks of endpoints of every kind, as they were reviewed."""
+
+
+def template(stack: str) -> Any:
+    """The reviewed template of a stack."""
+    return json.loads((SNAPSHOTS / f"{stack}.json").read_text())
+
+
+def facts(stack: str) -> StackFacts:
+    """A stack that stands, with physical ids and parameters made up as AWS makes them."""
+    arns = {
+        "AWS::SageMaker::Model": "arn:aws:sagemaker:us-east-1:123456789012:model/",
+        "AWS::SageMaker::EndpointConfig": "arn:aws:sagemaker:us-east-1:123456789012:endpoint-config/",
+        "AWS::SageMaker::Endpoint": "arn:aws:sagemaker:us-east-1:123456789012:endpoint/",
+        "AWS::SNS::Topic": "arn:aws:sns:us-east-1:123456789012:",
+        "AWS::ApplicationAutoScaling::ScalingPolicy": "arn:aws:autoscaling:us-east-1:123456789012:policy/",
+    }
+    resources = template(stack)["Resources"]
+    return StackFacts(
+        name=stack,
+        account="123456789012",
+        region="us-east-1",
+        resources={
+            name: _named(item) or f"{arns.get(item['Type'], '')}{name.lower()}"
+            for name, item in resources.items()
+        },
+        parameters={
+            "KeyArn": "arn:aws:kms:us-east-1:123456789012:key/1",
+            "SubnetIds": "subnet-1,subnet-2",
+            "SecurityGroupIds": "sg-1",
+        },
+    )
+
+
+def expected(stack: str) -> ExpectedEndpoint:
+    """What the template asks for."""
+    found = expected_endpoint(template(stack), facts(stack))
+    assert found is not None
+    return found
+
+
+def running(wanted: ExpectedEndpoint) -> LiveEndpoint:
+    """The endpoint that was asked for, with what services add and in their spelling."""
+    wanted = copy.deepcopy(wanted)
+    config_name = wanted.properties["EndpointConfigName"].upper()
+    shown = [_shown_variant(wanted, name) for name in wanted.variants]
+    described = {
+        "EndpointName": wanted.name,
+        "EndpointConfigName": config_name,
+        "EndpointStatus": "InService",
+        "LastDeploymentConfig": wanted.properties.get("DeploymentConfig"),
+        "ProductionVariants": [item for item in shown if item["VariantName"] not in wanted.shadows],
+        "ShadowProductionVariants": [item for item in shown if item["VariantName"] in wanted.shadows],
+    }
+    if "DataCaptureConfig" in wanted.config:
+        described["DataCaptureConfig"] = {"CaptureStatus": "Started"}
+    return LiveEndpoint(
+        described=described,
+        config={**wanted.config, "EndpointConfigName": config_name, "CreationTime": "now"},
+        models={name: {**model, "ModelArn": "arn"} for name, model in wanted.models.items()},
+        component=_shown_component(wanted),
+        targets={name: _spelled(target, "ScheduledActions") for name, target in wanted.targets.items()},
+        policies={key: _spelled(policy, "ScalingTargetId") for key, policy in wanted.policies.items()},
+        schedules={name: target.get("ScheduledActions", []) for name, target in wanted.targets.items()},
+        alarms={
+            name: {
+                **_spelled(alarm),
+                "ActionsEnabled": True,
+                "StateValue": "OK",
+                "Metrics": alarm.get("Metrics", []),
+            }
+            for name, alarm in wanted.alarms.items()
+        },
+    )
+
+
+def spoiled(live: LiveEndpoint, path: str, value: Any) -> LiveEndpoint:
+    """The same endpoint with one value changed; None takes it away.
+
+    The path is `part/key/key`, or with bars in the place of slashes; items of lists by their place.
+    """
+    mark = "|" if "|" in path else "/"
+    part, _, rest = path.partition(mark)
+    changed = copy.deepcopy(getattr(live, part))
+    if not rest:
+        return replace(live, **{part: value})
+    holder, keys = changed, rest.split(mark)
+    for key in keys[:-1]:
+        holder = holder[_key(holder, key)]
+    last = _key(holder, keys[-1])
+    if value is None:
+        del holder[last]
+    else:
+        holder[last] = value
+    return replace(live, **{part: changed})
+
+
+def _key(holder: Any, text: str) -> Any:
+    if isinstance(holder, list):
+        return int(text)
+    return next((key for key in holder if key == text or (isinstance(key, tuple) and key[1] == text)), text)
+
+
+def _named(item: dict[str, Any]) -> str:
+    name = item["Properties"].get("AlarmName", "")
+    return str(name)
+
+
+def _shown_variant(wanted: ExpectedEndpoint, name: str) -> dict[str, Any]:
+    variant = wanted.variants[name]
+    image = wanted.models.get(name, {}).get("PrimaryContainer", {}).get("Image")
+    count = variant["InitialInstanceCount"]
+    shown: dict[str, Any] = {
+        "VariantName": name,
+        "CurrentInstanceCount": count,
+        "DesiredInstanceCount": count,
+    }
+    if "InitialVariantWeight" in variant:
+        shown["CurrentWeight"] = float(variant["InitialVariantWeight"])
+    if image:
+        resolved = image if "@" in image else f"{image.partition(':')[0]}@sha256:{'0' * 64}"
+        shown["DeployedImages"] = [{"SpecifiedImage": image, "ResolvedImage": resolved}]
+    return shown
+
+
+def _shown_component(wanted: ExpectedEndpoint) -> dict[str, Any] | None:
+    if wanted.component is None:
+        return None
+    model = wanted.models[COMPONENT_MODEL]
+    return {
+        **wanted.component,
+        "InferenceComponentStatus": "InService",
+        "RuntimeConfig": {"DesiredCopyCount": 1, "CurrentCopyCount": 1},
+        "LastDeploymentConfig": wanted.component["DeploymentConfig"],
+        "Model": model,
+    }
+
+
+def _spelled(properties: Any, *without: str) -> dict[str, Any]:
+    """As a service answers: numbers with a point, lists in another order."""
+    return {key: _respelled(value) for key, value in properties.items() if key not in without}
+
+
+def _respelled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _respelled(item) for key, item in value.items()}
+    if isinstance(value, list):
+        keyed = all(isinstance(item, dict) and {"Name", "Id"} & item.keys() for item in value)
+        texts = all(isinstance(item, str) for item in value)
+        return [_respelled(item) for item in (reversed(value) if keyed or texts else value)]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
