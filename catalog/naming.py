@@ -99,6 +99,17 @@ def build_stack_name(base: str) -> str:
     return f"{base}-build"
 
 
+def base_of_stack(stack: str) -> str | None:
+    """What the names of an environment begin with, by the name of one of its stacks; None for others."""
+    base, found, _ = stack.partition("-endpoint-")
+    if found:
+        return base
+    for name_of in (foundation_stack_name, build_stack_name, network_stack_name, monitoring_stack_name):
+        if stack.endswith(ending := name_of("")):
+            return stack.removesuffix(ending)
+    return None
+
+
 def build_project_name(base: str, hardware: str) -> str:
     """The CodeBuild project that builds models on one kind of machine: cpu, sm86."""
     return f"{base}-build-{hardware}"
@@ -248,6 +259,11 @@ def endpoint_log_group(endpoint: str) -> str:
 def component_log_group(component: str) -> str:
     """Where SageMaker writes the log of an inference component's containers; the name is SageMaker's own."""
     return f"/aws/sagemaker/InferenceComponents/{component}"
+
+
+def codebuild_log_group(project: str) -> str:
+    """Where CodeBuild writes the log of a project that names no group; the name is CodeBuild's own."""
+    return f"/aws/codebuild/{project}"
 
 
 def shelf_prefix(endpoint: str) -> str:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from catalog.accounts import EMBEDDED_ACCOUNT, is_embedded
 from catalog.environments import EnvironmentSpec
-from catalog.errors import TritonstackError, UsageError
+from catalog.errors import UsageError
 from catalog.loading import find_template, load_instance, load_workspace, sample_instance
 from catalog.project import Project
 from catalog.workspace import Workspace
 from cli.output import Output
 from local_cloud.process import read_address
-from operations.aws import Cloud, cloud_of, require_account
+from operations.aws import Cloud, CloudAccessError, require_account
 from operations.instances import read_instance
 
 
@@ -44,21 +44,24 @@ class Context:
 
     def cloud(self, spec: EnvironmentSpec) -> Cloud:
         """The cloud that an environment lives in, reachable and with the right credentials."""
-        if not is_embedded(spec.account):
-            cloud = cloud_of(spec, variables={})
+        return self.cloud_at(spec.account, spec.region, what=f"environment {spec.name!r}")
+
+    def cloud_at(self, account: str, region: str, *, what: str) -> Cloud:
+        """An account's cloud in a region; `what` says in errors what is looked for there."""
+        if not is_embedded(account):
+            cloud = Cloud(account, region, {})
             require_account(cloud)
             return cloud
-        address = read_address(self.project.cloud_dir(spec.account))
-        which = "" if spec.account == EMBEDDED_ACCOUNT else f" --account {spec.account}"
+        address = read_address(self.project.cloud_dir(account))
+        which = "" if account == EMBEDDED_ACCOUNT else f" --account {account}"
         if address is None:
-            raise TritonstackError(
-                f"environment {spec.name!r} lives in the embedded cloud, which is not running",
+            raise CloudAccessError(
+                f"{what} lives in the embedded cloud, which is not running",
                 remedy=f"start it with `tritonstack up --detach{which}`",
             )
-        if address.account_id != spec.account:
-            raise TritonstackError(
-                f"the embedded cloud plays account {address.account_id}, and environment {spec.name!r} lives "
-                f"in {spec.account}",
+        if address.account_id != account:
+            raise CloudAccessError(
+                f"the embedded cloud plays account {address.account_id}, and {what} lives in {account}",
                 remedy=f"run `tritonstack down{which}`, then `tritonstack up --detach{which}`",
             )
-        return cloud_of(spec, variables=address.environment())
+        return Cloud(account, region, address.environment())

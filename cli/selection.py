@@ -12,3 +12,12 @@ NameOption = Annotated[
         "--name", help="The name of the instance, where the environment is a template.", metavar="NAME"
     ),
 ]
+AccountOption = Annotated[
+    str | None, typer.Option("--account", help="Its account, where there is no file of it any more.")
+]
+RegionOption = Annotated[
+    str | None, typer.Option("--region", help="Its region, where there is no file of it any more.")
+]
+PrefixOption = Annotated[
+    str | None, typer.Option("--prefix", help="Its name_prefix, where there is no file of it any more.")
+]

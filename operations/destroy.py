@@ -1,62 +1,58 @@
 """Taking an environment down to nothing: endpoints and dashboards first, then what they stood on.
 
-CloudFormation is asked directly, by name: an environment can be destroyed whose files no longer
-describe all that was deployed from them.
+CloudFormation is asked directly, by name: an environment can be destroyed whose files no longer describe
+all that was deployed from them, or are gone. What a stack keeps, it keeps by its own template.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
-from botocore.exceptions import ClientError
+import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from catalog import naming
-from catalog.environments import EnvironmentSpec
-from catalog.errors import TritonstackError, UsageError
-from operations.aws import Cloud, error_code
-from operations.stacks import BOOTSTRAP_STACK, StackState, delete_stacks, describe_stack, environment_stacks
+from operations.aws import Cloud
+from operations.buckets import empty_bucket
+from operations.deletion import Clock, Contents, Retained, contents_of, delete_stacks
+from operations.stacks import BOOTSTRAP_STACK, describe_stack, list_stacks
+
+Tell = Callable[[str], None]
 
 
-class BucketNotEmptyError(TritonstackError):
-    """Objects of a bucket could not be deleted."""
+@dataclass(frozen=True)
+class Destroyed:
+    """What a destruction did away with, and what it left because that was asked for."""
+
+    stacks: tuple[str, ...] = ()
+    retained: tuple[Retained, ...] = ()
+    log_groups: tuple[str, ...] = ()
+    """Those that services had made by themselves."""
 
 
-def require_removable(spec: EnvironmentSpec) -> None:
-    """Environments that keep their data are not destroyed by a command."""
-    if spec.removal == "retain":
-        raise UsageError(
-            f"environment {spec.name!r} is protected: its file says `removal: retain`",
-            remedy="set `removal: destroy`, deploy that, and run destroy again",
-        )
+def destroy_environment(cloud: Cloud, base: str, *, tell: Tell, clock: Clock | None = None) -> Destroyed:
+    """Delete an environment's stacks and all they hold, but what their templates say is to be retained.
+
+    `base` is what all its names begin with. Safe to stop at any moment, to run again and to run side by side.
+    """
+    stacks = list_stacks(cloud, prefix=f"{base}-")
+    bases = {naming.base_of_stack(stack.name) for stack in stacks}
+    others = [f"{other}-" for other in bases if other not in (None, base)]
+    present = [stack.name for stack in stacks if naming.base_of_stack(stack.name) == base]
+    contents = {name: contents_of(cloud, name) for name in present}
+    order = list(layers(base, present))
+    for layer in order:
+        delete_stacks(cloud, layer, tell=tell, clock=clock, contents=contents)
+    retained = [item for name in present for item in contents[name].retained]
+    groups = _delete_service_logs(cloud, base, others=others, tell=tell)
+    return Destroyed(tuple(itertools.chain(*order)), tuple(retained), tuple(groups))
 
 
-def destroy_environment(
-    cloud: Cloud, spec: EnvironmentSpec, *, on_change: Callable[[StackState], None]
-) -> list[str]:
-    """Delete an environment's stacks and all they hold; gives the names of the stacks deleted."""
-    present = [stack.name for stack in environment_stacks(cloud, spec.base)]
-    below = [naming.network_stack_name(spec.base), naming.foundation_stack_name(spec.base)]
-    above = [name for name in present if name not in below]
-    delete_stacks(cloud, above, on_change=on_change)
-    network, foundation = ([name] if name in present else [] for name in below)
-    delete_stacks(cloud, network, on_change=on_change)
-    if foundation:
-        for bucket in (spec.artifact_bucket, spec.data_bucket):
-            _stop_access_log(cloud, bucket)
-        for bucket in (spec.artifact_bucket, spec.data_bucket, spec.log_bucket):
-            empty_bucket(cloud, bucket)
-    delete_stacks(cloud, foundation, on_change=on_change)
-    return [*above, *network, *foundation]
-
-
-def _stop_access_log(cloud: Cloud, bucket: str) -> None:
-    """Emptying a bucket is access, too: its log would fill the log bucket again."""
-    try:
-        cloud.client("s3").put_bucket_logging(Bucket=bucket, BucketLoggingStatus={})
-    except ClientError as error:
-        if error_code(error) != "NoSuchBucket":
-            raise
+def layers(base: str, stacks: Collection[str]) -> Iterator[list[str]]:
+    """The stacks of an environment in the order in which they can go; those of one layer go side by side."""
+    below = [naming.network_stack_name(base), naming.foundation_stack_name(base)]
+    yield sorted(name for name in stacks if name not in below)
+    for name in below:
+        yield [name] if name in stacks else []
 
 
 def remove_bootstrap(cloud: Cloud) -> None:
@@ -69,37 +65,39 @@ def remove_bootstrap(cloud: Cloud) -> None:
         for resource in resources["StackResources"]
         if resource["ResourceType"] == "AWS::S3::Bucket"
     ]
-    delete_stacks(cloud, [BOOTSTRAP_STACK], on_change=lambda _: None)
+    delete_stacks(cloud, [BOOTSTRAP_STACK], tell=lambda _: None, contents={BOOTSTRAP_STACK: Contents()})
     for bucket in buckets:  # the bootstrap template keeps its bucket when the stack goes
         empty_bucket(cloud, bucket)
         cloud.client("s3").delete_bucket(Bucket=bucket)
 
 
-def empty_bucket(cloud: Cloud, bucket: str) -> int:
-    """Delete every version of every object of a bucket; gives how many there were."""
-    s3, deleted = cloud.client("s3"), 0
-    try:
-        for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
-            entries = page.get("Versions", []) + page.get("DeleteMarkers", [])
-            objects = [{"Key": entry["Key"], "VersionId": entry["VersionId"]} for entry in entries]
-            if objects:
-                _require_deleted(
-                    bucket, s3.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
-                )
-                deleted += len(objects)
-    except ClientError as error:
-        if error_code(error) != "NoSuchBucket":
-            raise
+def service_log_prefixes(base: str) -> Sequence[str]:
+    """What the names of log groups begin with that services make for an environment by themselves."""
+    return (
+        naming.endpoint_log_group(f"{base}-"),
+        naming.component_log_group(f"{base}-"),
+        naming.codebuild_log_group(f"{base}-"),
+    )
+
+
+def _delete_service_logs(cloud: Cloud, base: str, *, others: Collection[str], tell: Tell) -> list[str]:
+    """Delete the log groups that services have made anew while the stacks' own went.
+
+    Those bear no tags. One with tags was a stack's, and whoever deployed that has said what is to become of
+    it. `others` are what the names of other environments begin with whose stacks stand.
+    """
+    logs, deleted = cloud.client("logs"), []
+    for prefix in service_log_prefixes(base):
+        foreign = tuple(prefix.removesuffix(f"{base}-") + other for other in others)
+        pages = logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix)
+        for group in [group for page in pages for group in page["logGroups"]]:
+            name, arn = group["logGroupName"], group["arn"].removesuffix(":*")
+            if name.startswith(foreign) or logs.list_tags_for_resource(resourceArn=arn)["tags"]:
+                continue
+            try:
+                logs.delete_log_group(logGroupName=name)
+            except logs.exceptions.ResourceNotFoundException:
+                continue  # another run was faster
+            tell(f"{name}: log group deleted; a service had made it by itself")
+            deleted.append(name)
     return deleted
-
-
-def _require_deleted(bucket: str, answer: Mapping[str, Any]) -> None:
-    """S3 answers 200 to a deletion of many objects even where it refused some of them."""
-    refused = answer.get("Errors", [])
-    if refused:
-        first = refused[0]
-        raise BucketNotEmptyError(
-            f"{len(refused)} objects of bucket {bucket} cannot be deleted, "
-            f"for example {first.get('Key')}: {first.get('Message', first.get('Code'))}",
-            remedy="check the bucket's policy and your rights in it, then run the same command again",
-        )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -21,6 +21,7 @@ BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 _POLL_S = 0.5
 _SLOW_POLL_S = 5.0
 _TEMPLATES_AT_ONCE = 4
+_REASONS = 3
 _NEVER_STOOD = ("REVIEW_", "ROLLBACK_", "CREATE_FAILED", "DELETE_")
 
 
@@ -35,6 +36,9 @@ class StackState:
     name: str
     status: str
     reason: str = ""
+    protected: bool = False
+    """CloudFormation refuses to delete it."""
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def in_progress(self) -> bool:
@@ -51,27 +55,24 @@ def list_stacks(cloud: Cloud, *, prefix: str) -> list[StackState]:
     """The stacks whose names begin with `prefix`."""
     pages = cloud.client("cloudformation").get_paginator("describe_stacks").paginate()
     return [
-        StackState(stack["StackName"], stack["StackStatus"], stack.get("StackStatusReason", ""))
-        for page in pages
-        for stack in page["Stacks"]
-        if stack["StackName"].startswith(prefix)
+        _state(stack) for page in pages for stack in page["Stacks"] if stack["StackName"].startswith(prefix)
     ]
+
+
+def _state(stack: Mapping[str, Any]) -> StackState:
+    return StackState(
+        stack["StackName"],
+        stack["StackStatus"],
+        stack.get("StackStatusReason", ""),
+        stack.get("EnableTerminationProtection", False),
+        {tag["Key"]: tag["Value"] for tag in stack.get("Tags", ())},
+    )
 
 
 def environment_stacks(cloud: Cloud, base: str) -> list[StackState]:
     """The stacks of one environment, and none of another whose name merely begins with the same letters."""
-    shared = {
-        naming.foundation_stack_name(base),
-        naming.build_stack_name(base),
-        naming.network_stack_name(base),
-        naming.monitoring_stack_name(base),
-    }
-    endpoints = naming.endpoint_stack_name(base, "")
-    return [
-        stack
-        for stack in list_stacks(cloud, prefix=f"{base}-")
-        if stack.name in shared or stack.name.startswith(endpoints)
-    ]
+    stacks = list_stacks(cloud, prefix=f"{base}-")
+    return [stack for stack in stacks if naming.base_of_stack(stack.name) == base]
 
 
 def deployed_templates(cloud: Cloud, stacks: Iterable[StackState]) -> dict[str, Template]:
@@ -96,7 +97,7 @@ def describe_stack(cloud: Cloud, name: str) -> StackState | None:
         if "does not exist" in str(error):
             return None
         raise
-    return StackState(name, stack["StackStatus"], stack.get("StackStatusReason", ""))
+    return _state(stack)
 
 
 def is_bootstrapped(cloud: Cloud) -> bool:
@@ -115,7 +116,7 @@ def wait_until_settled(
     """Wait until CloudFormation is no longer at work on any of the stacks."""
     for name in names:
         seen = ""
-        for pause in _pauses():
+        for pause in poll_pauses():
             state = describe_stack(cloud, name)
             if state is None or not state.in_progress:
                 break
@@ -125,47 +126,22 @@ def wait_until_settled(
             time.sleep(pause)
 
 
-def delete_stacks(cloud: Cloud, names: Iterable[str], *, on_change: Callable[[StackState], None]) -> None:
-    """Delete stacks side by side and wait until all are gone."""
-    names = list(names)
-    wait_until_settled(cloud, names, on_change=on_change)
-    client = cloud.client("cloudformation")
-    for name in names:
-        client.delete_stack(StackName=name)
-    for name in names:
-        _wait_deleted(cloud, name, on_change=on_change)
-
-
-def _wait_deleted(cloud: Cloud, name: str, *, on_change: Callable[[StackState], None]) -> None:
-    seen = ""
-    for pause in _pauses():
-        state = describe_stack(cloud, name)
-        if state is None:
-            on_change(StackState(name, "DELETE_COMPLETE"))
-            return
-        if not state.in_progress:
-            raise StackFailedError(
-                f"stack {name} is {state.status}: {state.reason or _failed_events(cloud, name)}",
-                remedy="remove what it names, then run the same command again",
-            )
-        if state.status != seen:
-            seen = state.status
-            on_change(state)
-        time.sleep(pause)
-
-
-def _failed_events(cloud: Cloud, name: str) -> str:
+def failures(cloud: Cloud, name: str) -> str:
+    """Why the latest operation on a stack failed, in CloudFormation's words."""
     events = cloud.client("cloudformation").describe_stack_events(StackName=name)["StackEvents"]
-    reasons = [
-        f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', '')}"
-        for event in events
-        if event["ResourceStatus"].endswith("_FAILED")
-    ]
-    return "; ".join(reasons[:3]) or "no reason given"
+    reasons = []
+    for event in events:
+        if event["ResourceStatus"].endswith("_FAILED") and event.get("ResourceStatusReason"):
+            reasons.append(f"{event['LogicalResourceId']}: {event['ResourceStatusReason']}")
+        if event["PhysicalResourceId"] == event["StackId"] and event["ResourceStatus"].endswith(
+            "_IN_PROGRESS"
+        ):
+            break  # the operation's beginning; what is older belongs to another one
+    return "; ".join(reasons[:_REASONS]) or "no reason given"
 
 
-def _pauses() -> Iterable[float]:
-    """Quick at first, for what is quick; then gently with the API."""
+def poll_pauses() -> Iterator[float]:
+    """How long to wait between looks: quick at first, for what is quick; then gently with the API."""
     for _ in range(20):
         yield _POLL_S
     while True:

@@ -1,27 +1,20 @@
-"""The order in which an environment is taken down, on moto's CloudFormation and S3."""
+"""The order in which an environment is taken down, and what it leaves, on moto's CloudFormation and S3."""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
-from catalog.environments import EnvironmentSpec
-from catalog.loading import load_workspace
-from catalog.project import Project
 from operations.aws import Cloud
-from operations.destroy import destroy_environment
-from operations.stacks import StackState, environment_stacks
+from operations.deletion import Retained
+from operations.destroy import Destroyed, destroy_environment, layers
+from operations.stacks import environment_stacks
 from tests.operations.test_operations import TEMPLATE
-from tests.projects import edit
 
 BASE = "tritonstack-dev"
 SHARED = ("foundation", "network", "monitoring")
-
-
-@pytest.fixture
-def spec(project: Project, cloud: Cloud) -> EnvironmentSpec:
-    edit(project.environment_file("dev"), "1" * 12, cloud.account)
-    edit(project.environment_file("dev"), "eu-west-1", "us-east-1")
-    return load_workspace(project, "dev").spec
 
 
 def stand(cloud: Cloud, *names: str) -> None:
@@ -29,56 +22,97 @@ def stand(cloud: Cloud, *names: str) -> None:
         cloud.client("cloudformation").create_stack(StackName=f"{BASE}-{name}", TemplateBody=TEMPLATE)
 
 
+def bucket(name: str, **more: str) -> dict[str, Any]:
+    return {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": name}, **more}
+
+
+def stand_with(cloud: Cloud, stack: str, **resources: dict[str, Any]) -> None:
+    body = json.dumps({"Resources": resources})
+    cloud.client("cloudformation").create_stack(StackName=f"{BASE}-{stack}", TemplateBody=body)
+
+
 def fill(cloud: Cloud, *buckets: str) -> None:
-    for bucket in buckets:
-        cloud.client("s3").create_bucket(Bucket=bucket)
-        cloud.client("s3").put_object(Bucket=bucket, Key="key", Body=b"x")
+    for name in buckets:
+        cloud.client("s3").put_object(Bucket=name, Key="key", Body=b"x")
 
 
-def keys(cloud: Cloud, bucket: str) -> int:
-    return int(cloud.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"])
+def buckets(cloud: Cloud) -> list[str]:
+    return [item["Name"] for item in cloud.client("s3").list_buckets()["Buckets"]]
 
 
-def test_what_stands_on_others_goes_first(cloud: Cloud, spec: EnvironmentSpec) -> None:
-    stand(cloud, *SHARED, "build", "endpoint-search", "endpoint-rank")
-    buckets = (spec.artifact_bucket, spec.data_bucket, spec.log_bucket)
-    fill(cloud, *buckets)
-    gone: list[str] = []
+def destroyed(cloud: Cloud, base: str = BASE) -> Destroyed:
+    return destroy_environment(cloud, base, tell=lambda _: None)
 
-    def see(stack: StackState) -> None:
-        if stack.status == "DELETE_COMPLETE":
-            gone.append(stack.name.removeprefix(f"{BASE}-"))
 
-    deleted = destroy_environment(cloud, spec, on_change=see)
+def test_what_stands_on_others_goes_first(cloud: Cloud) -> None:
+    stand(cloud, *SHARED[1:], "build", "endpoint-search", "endpoint-rank")
+    stand_with(cloud, "foundation", Log=bucket("a-log"), Artifacts=bucket("an-artifact-bucket"))
+    fill(cloud, "a-log", "an-artifact-bucket")
+    told: list[str] = []
+    destroy_environment(cloud, BASE, tell=told.append)
+    gone = [line.split(":")[0].removeprefix(f"{BASE}-") for line in told if "DELETE_COMPLETE" in line]
     assert set(gone[:4]) == {"monitoring", "build", "endpoint-search", "endpoint-rank"}
     assert gone[4:] == ["network", "foundation"]
-    assert [name.removeprefix(f"{BASE}-") for name in deleted] == gone
-    assert [keys(cloud, bucket) for bucket in buckets] == [0, 0, 0]
+    assert "a-log: 1 objects deleted" in told
+    assert environment_stacks(cloud, BASE) == []
+    assert buckets(cloud) == []
+
+
+def test_what_a_stack_is_to_retain_stays_whole_and_is_told(cloud: Cloud) -> None:
+    stand_with(
+        cloud,
+        "foundation",
+        Kept=bucket("kept", DeletionPolicy="Retain"),
+        Goes=bucket("goes", DeletionPolicy="Delete"),
+    )
+    fill(cloud, "kept", "goes")
+    assert destroyed(cloud).retained == (Retained("AWS::S3::Bucket", "kept"),)
+    assert buckets(cloud) == ["kept"]
+    assert cloud.client("s3").list_objects_v2(Bucket="kept")["KeyCount"] == 1
+
+
+@pytest.mark.parametrize("left", [["network"], ["endpoint-search", "foundation"], ["foundation"], []])
+def test_what_an_earlier_run_left_goes(cloud: Cloud, left: list[str]) -> None:
+    stand(cloud, *left)
+    assert destroyed(cloud).stacks == tuple(f"{BASE}-{name}" for name in left)
     assert environment_stacks(cloud, BASE) == []
 
 
-def test_an_older_deployment_has_neither_network_nor_data(cloud: Cloud, spec: EnvironmentSpec) -> None:
-    stand(cloud, "foundation", "endpoint-search")
-    fill(cloud, spec.artifact_bucket, spec.log_bucket)
-    assert destroy_environment(cloud, spec, on_change=lambda _: None) == [
-        f"{BASE}-endpoint-search",
-        f"{BASE}-foundation",
-    ]
-
-
-def test_what_is_left_of_a_destroy_goes(cloud: Cloud, spec: EnvironmentSpec) -> None:
-    stand(cloud, "network")
-    assert destroy_environment(cloud, spec, on_change=lambda _: None) == [f"{BASE}-network"]
-
-
-def test_environments_whose_names_begin_alike_keep_to_their_own(cloud: Cloud, spec: EnvironmentSpec) -> None:
+def test_environments_whose_names_begin_alike_keep_to_their_own(cloud: Cloud) -> None:
     """One named after what ends another's stacks: t-dev and t-dev-network, t-dev-monitoring."""
     stand(cloud, *SHARED, "endpoint-search")
     for other in ("network", "monitoring", "foundation"):
         stand(cloud, *(f"{other}-{name}" for name in (*SHARED, "endpoint-search")))
         mine = {stack.name for stack in environment_stacks(cloud, f"{BASE}-{other}")}
         assert mine == {f"{BASE}-{other}-{name}" for name in (*SHARED, "endpoint-search")}
-    for bucket in (spec.artifact_bucket, spec.data_bucket, spec.log_bucket):
-        fill(cloud, bucket)
-    assert len(destroy_environment(cloud, spec, on_change=lambda _: None)) == 4
+    assert len(destroyed(cloud).stacks) == 4
     assert len(environment_stacks(cloud, f"{BASE}-network")) == 4
+
+
+GROUP = "/aws/sagemaker/Endpoints/tritonstack-dev"
+
+
+def test_log_groups_that_services_made_go(cloud: Cloud) -> None:
+    logs = cloud.client("logs")
+    mine = (f"{GROUP}-search", "/aws/sagemaker/InferenceComponents/tritonstack-dev-search-component")
+    for name in (*mine, f"{GROUP}elopment-search"):
+        logs.create_log_group(logGroupName=name)
+    logs.create_log_group(logGroupName=f"{GROUP}-kept", tags={"environment": "dev"})
+    assert destroyed(cloud).log_groups == mine
+    left = [group["logGroupName"] for group in logs.describe_log_groups()["logGroups"]]
+    assert left == [f"{GROUP}-kept", f"{GROUP}elopment-search"]
+
+
+def test_log_groups_of_another_environment_that_stands_are_its_own(cloud: Cloud) -> None:
+    stand(cloud, "two-foundation")
+    cloud.client("logs").create_log_group(logGroupName=f"{GROUP}-two-search")
+    assert destroyed(cloud).log_groups == ()
+
+
+def test_layers_hold_every_stack_once() -> None:
+    names = [f"{BASE}-{name}" for name in (*SHARED, "build", "endpoint-network", "endpoint-foundation")]
+    assert [name for layer in layers(BASE, names) for name in layer][-2:] == [
+        f"{BASE}-network",
+        f"{BASE}-foundation",
+    ]
+    assert sorted(name for layer in layers(BASE, names) for name in layer) == sorted(names)

@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from catalog.errors import TritonstackError, UsageError
-from catalog.loading import load_workspace
+from catalog.errors import TritonstackError
 from catalog.locks import LockedArtifact
-from catalog.project import Project
 from operations.artifacts import DamagedArtifactError, is_published
 from operations.aws import Cloud, CloudAccessError, require_account
+from operations.buckets import BucketNotEmptyError, empty_bucket
 from operations.cdk import CdkFailedError, find_cdk
-from operations.destroy import BucketNotEmptyError, empty_bucket, require_removable
 from operations.stacks import environment_stacks
 
 DIGEST = "ab" * 32
@@ -98,11 +96,6 @@ def test_emptying_a_bucket_takes_versions_and_delete_markers(cloud: Cloud) -> No
 
 def test_a_bucket_that_is_gone_is_empty(cloud: Cloud) -> None:
     assert empty_bucket(cloud, "artifacts") == 0
-
-
-def test_an_environment_that_retains_is_not_destroyed(project: Project) -> None:
-    with pytest.raises(UsageError, match="is protected"):
-        require_removable(load_workspace(project, "dev").spec)
 
 
 def stand_in_cdk(root: Path, script: str) -> None:

@@ -1,0 +1,163 @@
+"""Environments that are to be taken down or looked over: found by their files, or by name alone.
+
+What is left of an environment can outlive its file. Then its stacks are looked for wherever this project's
+environments live, or where --account and --region say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from catalog import naming
+from catalog.documents import load_document
+from catalog.environments import EnvironmentSpec
+from catalog.errors import FileProblem, InvalidFilesError, UsageError
+from catalog.loading import environment_names, find_template, sample_instance, template_names
+from catalog.naming import check_name
+from catalog.project import Project
+from catalog.templates import instance_document
+from catalog.yaml_reading import read_yaml
+from cli.context import Context
+from operations.aws import Cloud, CloudAccessError
+from operations.stacks import environment_stacks
+
+DEFAULT_PREFIX = str(EnvironmentSpec.model_fields["name_prefix"].default)
+
+
+@dataclass(frozen=True, order=True)
+class Ground:
+    """Where environments live, and what their names begin with."""
+
+    account: str
+    region: str
+    prefix: str = DEFAULT_PREFIX
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where --account, --region and --prefix say to look."""
+
+    account: str | None = None
+    region: str | None = None
+    prefix: str | None = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether they say anything."""
+        return bool(self.account or self.region or self.prefix)
+
+    def admits(self, ground: Ground) -> bool:
+        """Whether a ground is one that is meant."""
+        return (
+            self.account in (None, ground.account)
+            and self.region in (None, ground.region)
+            and self.prefix in (None, ground.prefix)
+        )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One environment, whether or not there is a file of it."""
+
+    name: str
+    base: str
+    cloud: Cloud
+    file: Path
+    """What describes it, or would."""
+    words: str
+    """What a command has to be told to mean it."""
+    spec: EnvironmentSpec | None = None
+    """What its file says; None where there is none."""
+
+
+def find_standing(state: Context, environment: str, name: str | None, place: Place) -> Standing:
+    """The environment that is meant, with its cloud at hand."""
+    if not place.is_given and (described := _described(state.project, environment, name)):
+        spec, file = described
+        return Standing(spec.name, spec.base, state.cloud(spec), file, _words(environment, name), spec)
+    return _found_by_name(state, environment, name, place)
+
+
+def grounds(project: Project) -> list[Ground]:
+    """Where the environments of a project live, as far as their files can be read."""
+    files = [project.environment_file(name) for name in environment_names(project)]
+    files += [project.template_file(name) for name in template_names(project)]
+    return sorted(set(_grounds_of(files)))
+
+
+def _grounds_of(files: list[Path]) -> Iterator[Ground]:
+    for file in files:
+        try:
+            data, _ = read_yaml(file)
+        except InvalidFilesError:
+            continue  # `tritonstack validate` tells of it
+        if isinstance(data, dict) and "account" in data and "region" in data:
+            yield Ground(
+                str(data["account"]), str(data["region"]), str(data.get("name_prefix", DEFAULT_PREFIX))
+            )
+
+
+def _described(project: Project, environment: str, name: str | None) -> tuple[EnvironmentSpec, Path] | None:
+    """What the files say of it; None where there is no file. Locks and models do not matter here."""
+    if name is None:
+        if environment in template_names(project):
+            raise UsageError(f"{environment!r} is a template, not an environment", remedy="add --name <name>")
+        if environment not in environment_names(project):
+            return None
+        file = project.environment_file(environment)
+        document = load_document(file, EnvironmentSpec)
+        if document.record.name != environment:
+            raise InvalidFilesError(
+                [FileProblem(file, document.line_of(("name",)), "name", f"this is not {environment!r}")]
+            )
+        return document.record, file
+    if environment not in template_names(project):
+        return None
+    template = find_template(project, environment)
+    return instance_document(template, sample_instance(environment, name)).record, template.file
+
+
+def _found_by_name(state: Context, environment: str, name: str | None, place: Place) -> Standing:
+    """An environment without a file, by its stacks; where nothing stands of it, one ground must be meant."""
+    meant = name or environment
+    try:
+        check_name(meant)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    reached, unreachable = [], []
+    for ground in _candidates(state.project, place):
+        try:
+            cloud = state.cloud_at(ground.account, ground.region, what=f"what is left of {meant!r}")
+        except CloudAccessError as error:
+            unreachable.append(f"{ground.account} {ground.region}: {error.message}")
+            continue
+        base = naming.environment_prefix(prefix=ground.prefix, environment=meant)
+        file, words = state.project.environment_file(meant), _words(environment, name)
+        reached.append(Standing(meant, base, cloud, file, words))
+    there = [item for item in reached if environment_stacks(item.cloud, item.base)]
+    chosen = there or reached
+    if len(chosen) == 1:
+        return chosen[0]
+    places = ", ".join(f"{item.cloud.account} {item.cloud.region}" for item in chosen)
+    found = (
+        f"stacks of that name stand in several places: {places}"
+        if there
+        else f"no stack of that name stands in {places or 'any account that can be reached'}"
+    )
+    raise UsageError(
+        "\n".join([f"there is no file of {meant!r}, and {found}", *unreachable]),
+        remedy="name the place with --account, --region and, if it is not the usual one, --prefix",
+    )
+
+
+def _candidates(project: Project, place: Place) -> list[Ground]:
+    known = [ground for ground in grounds(project) if place.admits(ground)]
+    if place.account and place.region:
+        known.append(Ground(place.account, place.region, place.prefix or DEFAULT_PREFIX))
+    return sorted(set(known))
+
+
+def _words(environment: str, name: str | None) -> str:
+    return f"{environment} --name {name}" if name else environment

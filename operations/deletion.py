@@ -1,0 +1,211 @@
+"""Deleting stacks until they are gone: what is in progress is waited for, what fails for a passing reason is
+tried again.
+
+Nothing is remembered between runs: each begins with what CloudFormation says, so it makes no difference
+where an earlier one was stopped, nor that another one is at work on the same stacks.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from botocore.exceptions import ClientError
+
+from operations.aws import Cloud
+from operations.buckets import empty_bucket, stop_access_log
+from operations.stacks import StackFailedError, StackState, describe_stack, failures, poll_pauses
+
+PASSING_S = 45 * 60.0
+"""SageMaker and VPC endpoints give a network interface back up to half an hour after they have gone."""
+_FIRST_PAUSE_S = 5.0
+_LONGEST_PAUSE_S = 60.0
+_OTHER_TRIES = 3
+_PASSING = re.compile(
+    "|".join(
+        (
+            "depend",  # has dependencies, DependencyViolation, has a dependent object
+            "network interface",
+            "in use",
+            "not empty",
+            "in progress",
+            "currently being",
+            "being (?:created|updated|deleted)",
+            "Updating|Creating|SystemUpdating",
+            "throttl",
+            "rate exceeded",
+            "RequestLimitExceeded",
+            "try again|retry",
+            "timed out|timeout",
+            "Conflict|OperationAborted",
+            "internal|ServiceUnavailable|temporarily",
+        )
+    ),
+    re.IGNORECASE,
+)
+
+_NOT_NOW = re.compile(r"_IN_PROGRESS\b")
+"""What CloudFormation says to a deletion of a stack that it has just begun to work on."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Time as a run sees it; tests let it pass faster."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True)
+class Retained:
+    """What a stack leaves behind when it is deleted, because its template asks for that."""
+
+    type: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What of a stack matters for its deletion."""
+
+    buckets: tuple[str, ...] = ()
+    """Those that go with it, and have to be empty for that."""
+    retained: tuple[Retained, ...] = ()
+
+
+def contents_of(cloud: Cloud, stack: str) -> Contents:
+    """What a stack holds by its own template, whatever any file says of it."""
+    client = cloud.client("cloudformation")
+    try:
+        template = client.get_template(StackName=stack, TemplateStage="Processed")["TemplateBody"]
+        pages = list(client.get_paginator("list_stack_resources").paginate(StackName=stack))
+    except ClientError as error:
+        if "does not exist" in str(error):
+            return Contents()
+        raise
+    declared: Mapping[str, Mapping[str, str]] = template.get("Resources", {})
+    buckets, retained = [], []
+    for resource in (item for page in pages for item in page["StackResourceSummaries"]):
+        physical = resource.get("PhysicalResourceId")
+        if not physical or resource["ResourceStatus"] == "DELETE_COMPLETE":
+            continue
+        policy = declared.get(resource["LogicalResourceId"], {}).get("DeletionPolicy", "Delete")
+        if policy != "Delete":
+            retained.append(Retained(resource["ResourceType"], physical))
+        elif resource["ResourceType"] == "AWS::S3::Bucket":
+            buckets.append(physical)
+    return Contents(tuple(sorted(buckets)), tuple(sorted(retained, key=lambda item: (item.type, item.id))))
+
+
+def next_try(reason: str, *, tries: int, failing_s: float) -> float | None:
+    """How long to wait before a failed deletion is tried again; None to give up.
+
+    `tries` is how often it has failed in this run, `failing_s` for how long by now.
+    """
+    passing = _PASSING.search(reason) is not None
+    if failing_s >= PASSING_S or (not passing and tries >= _OTHER_TRIES):
+        return None
+    return min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** (tries - 1))
+
+
+@dataclass
+class _Deletion:
+    """One stack on its way out."""
+
+    cloud: Cloud
+    name: str
+    contents: Contents
+    clock: Clock
+    tell: Callable[[str], None]
+    done: bool = False
+    failure: str = ""
+    """Why it was given up."""
+    _seen: str = ""
+    _asked: bool = False
+    _tries: int = 0
+    _failing_since: float = 0.0
+    _not_before: float = field(default=0.0)
+
+    def look(self) -> None:
+        """See how far it is, and do what is next."""
+        state = describe_stack(self.cloud, self.name)
+        if state is None:
+            self.tell(f"{self.name}: DELETE_COMPLETE")
+            self.done = True
+            return
+        self._tell(state)
+        if state.in_progress:
+            return
+        if self._asked and not self._may_try_again(state):
+            return
+        self._ask()
+
+    def _tell(self, state: StackState) -> None:
+        if state.status != self._seen:
+            self._seen = state.status
+            self.tell(f"{self.name}: {state.status}")
+
+    def _may_try_again(self, state: StackState) -> bool:
+        """Whether it is time for that; a failure seen for the first time is judged."""
+        now = self.clock.now()
+        if self._not_before:
+            return now >= self._not_before
+        self._tries += 1
+        self._failing_since = self._failing_since or now
+        reason = failures(self.cloud, self.name) if state.status == "DELETE_FAILED" else state.reason
+        pause = next_try(reason, tries=self._tries, failing_s=now - self._failing_since)
+        if pause is None:
+            self.failure = f"stack {self.name} is {state.status}: {reason}"
+            self.done = True
+            return False
+        self._not_before = now + pause
+        self.tell(f"{self.name}: {reason}; trying again in {pause:.0f} s")
+        return False
+
+    def _ask(self) -> None:
+        """Begin the deletion; buckets that have filled again meanwhile are emptied again."""
+        for bucket in self.contents.buckets:
+            stop_access_log(self.cloud, bucket)
+        for bucket in self.contents.buckets:
+            if emptied := empty_bucket(self.cloud, bucket):
+                self.tell(f"{bucket}: {emptied} objects deleted")
+        self._seen, self._not_before = "", 0.0
+        try:
+            self.cloud.client("cloudformation").delete_stack(StackName=self.name)
+            self._asked = True
+        except ClientError as error:
+            # Another command may have begun an update of it since the look.
+            if not _NOT_NOW.search(str(error)):
+                raise
+
+
+def delete_stacks(
+    cloud: Cloud,
+    names: Iterable[str],
+    *,
+    tell: Callable[[str], None],
+    clock: Clock | None = None,
+    contents: Mapping[str, Contents] | None = None,
+) -> None:
+    """Delete stacks side by side, with what their buckets hold, and wait until all are gone."""
+    clock, contents = clock or Clock(), contents or {}
+    deletions = [
+        _Deletion(cloud, name, contents.get(name) or contents_of(cloud, name), clock, tell) for name in names
+    ]
+    for pause in poll_pauses():
+        for deletion in deletions:
+            if not deletion.done:
+                deletion.look()
+        if all(deletion.done for deletion in deletions):
+            break
+        clock.sleep(pause)
+    _require_gone([deletion.failure for deletion in deletions if deletion.failure])
+
+
+def _require_gone(reasons: Sequence[str]) -> None:
+    if reasons:
+        raise StackFailedError(
+            "; ".join(reasons), remedy="remove what it names, then run the same command again: it goes on"
+        )

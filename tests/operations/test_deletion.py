@@ -1,0 +1,217 @@
+"""Stacks on their way out: what is waited for, what is tried again, and when a deletion is given up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from operations.aws import Cloud
+from operations.deletion import PASSING_S, Clock, Contents, delete_stacks, next_try
+from operations.stacks import StackFailedError
+from tests.operations.strict_aws import refused
+
+ENI = "resource sg-1 has a dependent object (Service: Ec2, Status Code: 400)"
+DENIED = "not authorized to perform: sagemaker:DeleteModel"
+GONE = Contents(("bucket-of-none",))  # so that nobody is asked what the stack holds
+
+
+class FastClock(Clock):
+    """Time that passes only where somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.passed = 1000.0
+        super().__init__(now=lambda: self.passed, sleep=self._pass)
+
+    def _pass(self, seconds: float) -> None:
+        object.__setattr__(self, "passed", self.passed + seconds)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+
+@dataclass
+class PlayedStack:
+    """A stack that shows these statuses, one a look, and whose deletions end like this, in turn."""
+
+    statuses: list[str]
+    endings: list[str | None] = field(default_factory=lambda: [None])
+    """None: gone. Otherwise why it failed."""
+    reason: str = ""
+    asked: int = 0
+
+
+class PlayedCloudFormation:
+    """As much of CloudFormation as a deletion talks to."""
+
+    def __init__(self, **stacks: PlayedStack) -> None:
+        self.stacks = stacks
+
+    def describe_stacks(self, StackName: str) -> dict[str, Any]:  # noqa: N803
+        stack = self.stacks.get(StackName)
+        if stack is None:
+            raise refused("DescribeStacks", "ValidationError", f"Stack with id {StackName} does not exist")
+        status = stack.statuses.pop(0) if len(stack.statuses) > 1 else stack.statuses[0]
+        if status == "GONE":
+            del self.stacks[StackName]
+            return self.describe_stacks(StackName)
+        return {"Stacks": [{"StackName": StackName, "StackStatus": status}]}
+
+    def delete_stack(self, StackName: str) -> None:  # noqa: N803
+        stack = self.stacks[StackName]
+        stack.asked += 1
+        ending = stack.endings.pop(0) if len(stack.endings) > 1 else stack.endings[0]
+        stack.statuses = [
+            "DELETE_IN_PROGRESS",
+            "DELETE_IN_PROGRESS",
+            "GONE" if ending is None else "DELETE_FAILED",
+        ]
+        stack.reason = ending or ""
+
+    def describe_stack_events(self, StackName: str) -> dict[str, Any]:  # noqa: N803
+        def event(resource: str, status: str, reason: str = "") -> dict[str, str]:
+            return {
+                "LogicalResourceId": resource,
+                "PhysicalResourceId": "the-stack" if resource == StackName else "thing",
+                "StackId": "the-stack",
+                "ResourceStatus": status,
+                "ResourceStatusReason": reason,
+            }
+
+        return {
+            "StackEvents": [
+                event(StackName, "DELETE_FAILED"),
+                event("Guard", "DELETE_FAILED", self.stacks[StackName].reason),
+                event(StackName, "DELETE_IN_PROGRESS"),
+                event("Old", "CREATE_FAILED", "of another time"),
+            ]
+        }
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def clock() -> FastClock:
+    return FastClock()
+
+
+def delete(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock, told: list[str], **stacks: PlayedStack
+) -> PlayedCloudFormation:
+    played = PlayedCloudFormation(**stacks)
+    monkeypatch.setattr(Cloud, "client", lambda *_: played)
+    monkeypatch.setattr("operations.deletion.stop_access_log", lambda *_: None)
+    monkeypatch.setattr("operations.deletion.empty_bucket", lambda *_: 0)
+    delete_stacks(
+        Cloud("1", "x", {}), list(stacks), tell=told.append, clock=clock, contents=dict.fromkeys(stacks, GONE)
+    )
+    return played
+
+
+@pytest.mark.parametrize(
+    "status",
+    ["CREATE_COMPLETE", "ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED", "DELETE_FAILED", "REVIEW_IN_PROGRESS"],
+)
+def test_a_stack_at_rest_is_deleted_at_once(
+    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str], status: str
+) -> None:
+    stack = PlayedStack([status])
+    assert delete(monkeypatch, clock, told, one=stack).stacks == {}
+    assert stack.asked == 1
+    assert told == [f"one: {status}", "one: DELETE_IN_PROGRESS", "one: DELETE_COMPLETE"]
+
+
+def test_what_is_under_way_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
+) -> None:
+    """An update that somebody began, and a deletion that another run did: neither is asked twice."""
+    updating = PlayedStack(["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"])
+    going = PlayedStack(["DELETE_IN_PROGRESS", "GONE"])
+    delete(monkeypatch, clock, told, updating=updating, going=going)
+    assert (updating.asked, going.asked) == (1, 0)
+
+
+def test_what_fails_for_a_passing_reason_is_tried_until_it_passes(
+    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
+) -> None:
+    stack = PlayedStack(["CREATE_COMPLETE"], endings=[ENI] * 12 + [None])
+    began = clock.passed
+    delete(monkeypatch, clock, told, network=stack)
+    assert stack.asked == 13
+    assert clock.passed - began > 500
+    assert f"network: Guard: {ENI}; trying again in 5 s" in told
+    assert f"network: Guard: {ENI}; trying again in 60 s" in told
+
+
+def test_a_reason_that_does_not_pass_ends_it_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
+) -> None:
+    stubborn, other = PlayedStack(["CREATE_COMPLETE"], endings=[DENIED]), PlayedStack(["CREATE_COMPLETE"])
+    with pytest.raises(StackFailedError) as caught:
+        delete(monkeypatch, clock, told, stubborn=stubborn, other=other)
+    assert caught.value.message == f"stack stubborn is DELETE_FAILED: Guard: {DENIED}"
+    assert "of another time" not in caught.value.message
+    assert (stubborn.asked, other.asked) == (3, 1)
+
+
+def test_an_update_that_begins_between_look_and_deletion_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
+) -> None:
+    stack = PlayedStack(["CREATE_COMPLETE"])
+    ask = PlayedCloudFormation.delete_stack
+
+    def busy_at_first(self: PlayedCloudFormation, StackName: str) -> None:  # noqa: N803
+        if not stack.asked:
+            stack.asked, stack.statuses = 1, ["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE"]
+            raise refused("DeleteStack", "ValidationError", "Stack is in UPDATE_IN_PROGRESS state")
+        ask(self, StackName)
+
+    monkeypatch.setattr(PlayedCloudFormation, "delete_stack", busy_at_first)
+    assert delete(monkeypatch, clock, told, one=stack).stacks == {}
+    assert stack.asked == 2
+
+
+@pytest.mark.parametrize(
+    ("reason", "tries", "failing_s", "pause"),
+    [
+        (ENI, 1, 0, 5),
+        (ENI, 3, 30, 20),
+        (ENI, 9, PASSING_S - 1, 60),
+        (ENI, 9, PASSING_S, None),
+        ("The bucket you tried to delete is not empty", 1, 0, 5),
+        ("Cannot delete endpoint while it is Updating", 4, 60, 40),
+        ("Rate exceeded", 4, 60, 40),
+        (DENIED, 1, 0, 5),
+        (DENIED, 2, 10, 10),
+        (DENIED, 3, 20, None),
+        ("no reason given", 3, 20, None),
+    ],
+)
+def test_how_long_to_wait_follows_from_the_reason(
+    reason: str, tries: int, failing_s: float, pause: float | None
+) -> None:
+    assert next_try(reason, tries=tries, failing_s=failing_s) == pause
+
+
+def test_buckets_are_emptied_before_each_try(
+    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
+) -> None:
+    """A log that was delivered late fills one again."""
+    filled: Iterator[int] = iter([3, 1])
+    played = PlayedCloudFormation(
+        one=PlayedStack(["CREATE_COMPLETE"], endings=["The bucket you tried to delete is not empty", None])
+    )
+    monkeypatch.setattr(Cloud, "client", lambda *_: played)
+    monkeypatch.setattr("operations.deletion.stop_access_log", lambda *_: None)
+    monkeypatch.setattr("operations.deletion.empty_bucket", lambda *_: next(filled))
+    contents = {"one": Contents(("logs",))}
+    delete_stacks(Cloud("1", "x", {}), ["one"], tell=told.append, clock=clock, contents=contents)
+    assert [line for line in told if line.startswith("logs")] == [
+        "logs: 3 objects deleted",
+        "logs: 1 objects deleted",
+    ]

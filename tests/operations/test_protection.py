@@ -1,0 +1,138 @@
+"""What stands between an environment and its destruction, and what lifts it."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from catalog.loading import load_workspace
+from catalog.project import Project
+from operations.checkout import Checkout
+from operations.protection import ProtectedError, needs_its_name, require_unprotected
+from operations.stacks import StackState
+from tests.projects import edit
+
+FREE = StackState("tritonstack-dev-foundation", "CREATE_COMPLETE")
+LOCKED = replace(FREE, protected=True)
+
+
+def git(project: Project, *arguments: str) -> None:
+    person = ("-c", "user.name=Ann", "-c", "user.email=ann@example.com")
+    subprocess.run(["git", "-C", str(project.root), *person, *arguments], check=True, capture_output=True)
+
+
+def commit(project: Project) -> None:
+    git(project, "add", "-A")
+    git(project, "commit", "-m", "x")
+
+
+def says(project: Project, *lines: str) -> None:
+    """What the file says beside what it says always."""
+    file = project.environment_file("dev")
+    kept = [line for line in file.read_text().splitlines() if not line.startswith(("removal:", "protected:"))]
+    file.write_text("\n".join([*kept[:4], *lines, *kept[4:]]) + "\n")
+
+
+@pytest.fixture
+def committed(project: Project) -> Project:
+    git(project, "init", "-q")
+    commit(project)
+    return project
+
+
+def refusal(project: Project, *stacks: StackState, described: bool = True) -> tuple[str, str]:
+    spec = load_workspace(project, "dev").spec if described else None
+    with pytest.raises(ProtectedError) as caught:
+        require_unprotected(
+            "dev",
+            spec=spec,
+            file=project.environment_file("dev"),
+            stacks=stacks,
+            checkout=Checkout(project.root),
+        )
+    return caught.value.message, str(caught.value.remedy)
+
+
+def permitted(project: Project, *stacks: StackState) -> bool:
+    spec, file = load_workspace(project, "dev").spec, project.environment_file("dev")
+    require_unprotected("dev", spec=spec, file=file, stacks=stacks, checkout=Checkout(project.root))
+    return True
+
+
+@pytest.mark.parametrize("lines", [(), ("removal: retain",), ("removal: destroy", "protected: true")])
+def test_a_file_that_protects_is_obeyed_whatever_is_deployed(
+    committed: Project, lines: tuple[str, ...]
+) -> None:
+    says(committed, *lines)
+    message, remedy = refusal(committed, FREE)
+    assert "environment 'dev' is protected by" in message
+    assert "write `protected: false` there" in remedy
+    assert "tritonstack deploy dev" in remedy
+
+
+def test_a_file_alone_lifts_nothing_that_is_deployed(committed: Project) -> None:
+    says(committed, "protected: false")
+    commit(committed)
+    message, remedy = refusal(committed, LOCKED)
+    assert "is protected as it is deployed: tritonstack-dev-foundation" in message
+    assert "run `tritonstack deploy dev`, then this again" in remedy
+
+
+def test_what_is_lifted_has_to_be_committed(committed: Project) -> None:
+    says(committed, "protected: false")
+    message, remedy = refusal(committed, FREE)
+    assert "is not committed" in message
+    assert "who lifted the protection" in remedy
+    commit(committed)
+    assert permitted(committed, FREE)
+
+
+def test_without_a_file_what_is_deployed_decides(committed: Project) -> None:
+    message, remedy = refusal(committed, LOCKED, described=False)
+    assert "protected as it is deployed" in message
+    assert "write" in remedy
+
+
+def test_without_git_file_and_stacks_decide(project: Project) -> None:
+    says(project, "protected: false")
+    assert permitted(project, FREE)
+
+
+def test_what_never_was_protected_goes(committed: Project) -> None:
+    says(committed, "removal: destroy")
+    assert permitted(committed, FREE)
+
+
+def named(project: Project, *, keeps_data: bool = False, described: bool = True) -> bool:
+    spec = load_workspace(project, "dev").spec if described else None
+    file = project.environment_file("dev")
+    return needs_its_name(spec, file=file, keeps_data=keeps_data, checkout=Checkout(project.root))
+
+
+def test_what_keeps_data_wants_its_name(project: Project) -> None:
+    says(project, "protected: false")
+    assert named(project)
+    says(project, "removal: destroy")
+    assert not named(project)
+    assert named(project, keeps_data=True)
+
+
+def test_what_was_protected_at_any_time_wants_its_name(committed: Project) -> None:
+    """It said nothing, and so was protected; then `destroy`, twice: git remembers."""
+    says(committed, "removal: destroy")
+    commit(committed)
+    edit(committed.environment_file("dev"), "25.04", "24.09")
+    commit(committed)
+    assert named(committed)
+    committed.environment_file("dev").unlink()
+    commit(committed)
+    assert named(committed, described=False)
+
+
+def test_what_was_never_protected_does_not(project: Project) -> None:
+    says(project, "removal: destroy")
+    git(project, "init", "-q")
+    commit(project)
+    assert not named(project)
