@@ -7,6 +7,7 @@ it by its hash, the artifact's own digest does not cover it.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -94,6 +95,11 @@ class Examples(Record):
     def to_json(self) -> str:
         """The text of examples.json."""
         return self.model_dump_json(exclude_defaults=True) + "\n"
+
+    @property
+    def sha256(self) -> str:
+        """The hash of that text, by which a manifest names it."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
 
 
 def parse_examples(text: str | bytes, *, origin: str | Path) -> Examples:

@@ -40,12 +40,13 @@ def missing_artifacts(
 
 
 def local_manifest(state: Context, model: str, digest: str) -> tuple[Path, Manifest] | None:
-    """An artifact that lies whole on this machine; None if it does not, or is damaged."""
+    """An artifact that lies whole on this machine, with its examples; None if a build has to replace it."""
     artifact = state.project.artifacts_dir / artifact_prefix(model, digest)
     try:
-        return artifact, verify_artifact(artifact)
+        manifest = verify_artifact(artifact)
     except TritonstackError:
-        return None  # damaged, or of another version: a build replaces it
+        return None  # damaged, or of another version
+    return (artifact, manifest) if manifest.examples_sha256 is not None else None
 
 
 def publish_artifact(state: Context, workspace: Workspace, cloud: Cloud, artifact: Path) -> bool:

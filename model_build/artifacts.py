@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from catalog.examples import EXAMPLES_NAME, Examples
 from catalog.files import write_text_atomically
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manifest
 from catalog.naming import artifact_prefix
@@ -43,8 +44,9 @@ class BuildKey:
 
 
 def verify_artifact(folder: Path) -> Manifest:
-    """The manifest of an artifact whose archive is, byte for byte, the one that it names."""
+    """The manifest of an artifact whose archive and examples are, byte for byte, those that it names."""
     manifest = read_manifest(folder)
+    _check_examples(folder / EXAMPLES_NAME, manifest)
     archive = folder / ARCHIVE_NAME
     if not archive.is_file():
         raise CorruptArtifactError(f"{archive} is missing", remedy=REBUILD)
@@ -59,6 +61,18 @@ def verify_artifact(folder: Path) -> Manifest:
             remedy=REBUILD,
         )
     return manifest
+
+
+def _check_examples(file: Path, manifest: Manifest) -> None:
+    if manifest.examples_sha256 is None:
+        return
+    if not file.is_file():
+        raise CorruptArtifactError(f"{file} is missing", remedy=REBUILD)
+    if (found := sha256_of(file)) != manifest.examples_sha256:
+        raise CorruptArtifactError(
+            f"{file} is corrupt: its SHA-256 is {found}, its manifest says {manifest.examples_sha256}",
+            remedy=REBUILD,
+        )
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -98,13 +112,15 @@ class ArtifactStore:
         """The folders of finished artifacts."""
         return sorted(file.parent for file in self._model_folder().glob(f"*/{MANIFEST_NAME}"))
 
-    def keep(self, archive: Path, manifest: Manifest) -> Path:
+    def keep(self, archive: Path, examples: Examples, manifest: Manifest) -> Path:
         """Put a finished artifact in its place; whatever lay there under the same digest is replaced."""
         folder = self._root / artifact_prefix(manifest.model, manifest.digest)
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / MANIFEST_NAME).unlink(missing_ok=True)  # it may name other examples
         with archive.open("rb") as stream:
             os.fsync(stream.fileno())
         archive.replace(folder / ARCHIVE_NAME)
+        write_text_atomically(folder / EXAMPLES_NAME, examples.to_json())
         write_text_atomically(folder / MANIFEST_NAME, manifest.to_json())
         return folder
 

@@ -92,6 +92,7 @@ def rows_of(case: Case) -> list[Case]:
             {name: array[row : row + 1] for name, array in case.inputs.items()},
             {name: array[row : row + 1] for name, array in case.expected.items()},
             typical=case.typical,
+            origin=case.origin,
         )
         for row in range(_rows(case))
     ]

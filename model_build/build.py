@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from catalog.documents import Document
 from catalog.errors import TritonstackError, UsageError
+from catalog.examples import Examples
 from catalog.manifests import ARCHIVE_NAME, Manifest
 from catalog.model_hashes import model_hash
 from catalog.models import ModelSpec
@@ -22,6 +23,7 @@ from model_build.artifacts import ArtifactStore, BuildKey, read_manifest, verify
 from model_build.engines import machine
 from model_build.entrance import ServedCheck
 from model_build.errors import CorruptArtifactError, LayoutError
+from model_build.examples import examples_of, examples_of_texts
 from model_build.generate_check import GenerateCheck
 from model_build.needed_backends import require_backends
 from model_build.parity import describe_parity
@@ -29,6 +31,7 @@ from model_build.progress import OnProgress, Steps, ignore_progress
 from model_build.recipes import Recipe, recipe_for
 from model_build.recipes.base import LaidRepository, Workshop
 from model_build.recipes.vllm import require_generate
+from model_build.repository.facts import read_facts
 from model_build.repository.layout import check_layout
 from model_build.resources import require_memory, require_space, shortages_explained
 from model_build.serving_check import ServingCheck
@@ -145,6 +148,8 @@ class _Build:
     def _find(self, key: BuildKey) -> BuildResult | None:
         for folder, manifest in self._stored():
             wanted = self._fits(parse_target(manifest.target)) and key.made(manifest)
+            # An earlier version wrote no examples: made again, they lie beside an archive of the same bytes.
+            wanted = wanted and manifest.examples_sha256 is not None
             if wanted and self._is_sound(folder):
                 return BuildResult(manifest, folder, reused=True)
         return None
@@ -183,9 +188,12 @@ class _Build:
         packed = self._steps.run("pack", lambda: self._pack(laid, work), _describe_archive)
         check = self._serving_check(installation, packed, laid, work / "serving")
         served = self._steps.run("serve", check.run, _describe_served)
-        manifest = self._manifest(source, key, laid, packed, served)
+        examples = self._examples(packed, laid)
+        manifest = self._manifest(source, key, laid, packed, served).model_copy(
+            update={"examples_sha256": examples.sha256}
+        )
         folder = self._steps.run(
-            "keep", lambda: self._store.keep(packed.file, manifest), lambda kept: kept.name[:12]
+            "keep", lambda: self._store.keep(packed.file, examples, manifest), lambda kept: kept.name[:12]
         )
         return BuildResult(manifest, folder, reused=False)
 
@@ -207,6 +215,20 @@ class _Build:
             max_batch=self._max_batch(laid),
             work=work,
             arguments=self._server_arguments(),
+        )
+
+    def _examples(self, packed: PackedArchive, laid: LaidRepository) -> Examples:
+        """What the archive has just been asked, for whoever wants to ask an endpoint the same."""
+        name, digest = self._spec.name, packed.digest
+        if self._spec.generates:
+            return examples_of_texts(self._spec.test_texts, model=name, digest=digest)
+        return examples_of(
+            laid.cases,
+            self._spec.accept,
+            model=name,
+            digest=digest,
+            precision=laid.precision,
+            keeps_state=read_facts(laid.folder).keeps_state,
         )
 
     def _require_memory(self, source: FetchedSource) -> None:

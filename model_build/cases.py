@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from catalog.examples import Origin
+
 Array = NDArray[Any]
 
 
@@ -21,6 +23,8 @@ class Case:
     expected: Mapping[str, Array]
     typical: bool = True
     """Whether users send such a thing; only then does its latency say something."""
+    origin: Origin = "framework"
+    """Who says that `expected` is right."""
 
 
 def same_shapes(cases: Sequence[Case]) -> list[list[Case]]:

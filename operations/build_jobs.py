@@ -193,6 +193,8 @@ def find_result(cloud: Cloud, ground: BuildGround, order: JobOrder, job: str) ->
             remedy=f"delete s3://{ground.bucket}/{build_record_key(order.model, job)}, and run the same "
             "command again",
         )
+    if manifest.examples_sha256 is None:
+        return None  # an earlier version's, which wrote no examples: it is built again
     return manifest
 
 

@@ -53,6 +53,15 @@ def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Exam
     return examples
 
 
+def has_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> bool:
+    """Whether an artifact in a bucket says what it can be asked; those that earlier versions built do not."""
+    try:
+        manifest = read_published_manifest(cloud.client("s3"), bucket=bucket, model=model, digest=digest)
+    except TritonstackError:
+        return False  # no manifest of this version
+    return manifest is not None and manifest.examples_sha256 is not None
+
+
 def read_published_manifest(s3: Any, *, bucket: str, model: str, digest: str) -> Manifest | None:
     """The manifest of an artifact in a bucket; None if it or the bucket is not there."""
     key = f"{artifact_prefix(model, digest)}/{MANIFEST_NAME}"

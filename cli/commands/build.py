@@ -25,6 +25,7 @@ from cli.context import Context
 from operations.artifacts import is_published
 from operations.aws import Cloud
 from operations.events import built_event, built_now, record_event, touched
+from operations.examples import has_examples
 from operations.shelf import shelf_copies
 
 
@@ -150,13 +151,13 @@ class _Run:
         """Whether the lock's artifact is up to date, and lies where it is needed."""
         if needed.reason or needed.locked is None:
             return False
-        published = self.cloud is not None and is_published(
-            self.cloud,
-            bucket=self.workspace.spec.artifact_bucket,
-            model=needed.model,
-            artifact=needed.locked,
+        bucket, digest = self.workspace.spec.artifact_bucket, needed.locked.digest
+        published = (
+            self.cloud is not None
+            and is_published(self.cloud, bucket=bucket, model=needed.model, artifact=needed.locked)
+            and has_examples(self.cloud, bucket=bucket, model=needed.model, digest=digest)
         )
-        found = local_manifest(self.state, needed.model, needed.locked.digest)
+        found = local_manifest(self.state, needed.model, digest)
         if found is not None:
             folder, manifest = found
             self.outcomes.append(Outcome(needed, manifest, reused=True, artifact_dir=folder))

@@ -42,8 +42,16 @@ class Row:
     """The right answers, if they are written beside it."""
 
     def case(self, expected: Mapping[str, Array], *, batches: bool) -> Case:
-        """The row as a request; `expected` has the batch dimension already, if there is one."""
-        return Case(self.name, self.batch(self.inputs, batches=batches), {**expected, **self.right(batches)})
+        """The row as a request; `expected` has the batch dimension already, if there is one.
+
+        What is written beside the inputs is right, whatever the framework says.
+        """
+        return Case(
+            self.name,
+            self.batch(self.inputs, batches=batches),
+            {**expected, **self.right(batches)},
+            origin="given" if self.outputs else "framework",
+        )
 
     def right(self, batches: bool) -> dict[str, Array]:
         """The right answers as a reply has them."""

@@ -51,7 +51,7 @@ def chain_answers(
                 answers = _ask(server, step.model, {own: known[name] for own, name in step.inputs.items()})
                 known.update({name: answers[own] for own, name in step.outputs.items()})
     return [
-        Case(name, inputs, {tensor.name: known[tensor.name] for tensor in pipeline.outputs})
+        Case(name, inputs, {tensor.name: known[tensor.name] for tensor in pipeline.outputs}, origin="served")
         for (name, inputs), known in zip(requests, tensors, strict=True)
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,10 @@ class PythonModel:
         if self._recipe.reference is not None:
             requests = [row.batch(row.inputs, batches=self._batches) for row in rows]
             answers = ask_reference(self._folder, self._recipe.reference, requests)
-        cases = [row.case(answer, batches=self._batches) for row, answer in zip(rows, answers, strict=True)]
+        cases = [
+            replace(row.case(answer, batches=self._batches), origin="given")
+            for row, answer in zip(rows, answers, strict=True)
+        ]
         problems = [
             self._model.problem(
                 row.path, "nothing says what the right answer is", remedy="write `outputs: {...}` beside it"

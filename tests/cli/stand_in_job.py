@@ -18,10 +18,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+from catalog.examples import EXAMPLES_NAME, Examples
 from catalog.loading import load_models
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME
 from catalog.model_hashes import model_hash
 from catalog.project import Project
+
+
+def examples_of(model: str, content: bytes) -> Examples:
+    return Examples(model=model, digest=hashlib.sha256(content).hexdigest(), texts=("Hello",))
 
 
 def manifest_of(project: Project, model: str, target: str, content: bytes) -> dict[str, Any]:
@@ -44,6 +49,7 @@ def manifest_of(project: Project, model: str, target: str, content: bytes) -> di
         "latency": [{"batch": 1, "requests": 1, "p50_ms": 1.0, "p99_ms": 1.0}],
         "served_by": {"kind": "container", "triton": "2.57.0", "python": "3.12"},
         "tools": {},
+        "examples_sha256": examples_of(model, content).sha256,
     }
 
 
@@ -54,6 +60,7 @@ def keep(project: Project, model: str, target: str) -> Path:
     folder = project.artifacts_dir / "models" / model / manifest["digest"]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ARCHIVE_NAME).write_bytes(content)
+    (folder / EXAMPLES_NAME).write_text(examples_of(model, content).to_json())
     (folder / MANIFEST_NAME).write_text(json.dumps(manifest))
     return folder
 

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import boto3
 import pytest
 from boto3.s3.transfer import TransferConfig
+from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
-from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, ParityReport, ServedBy
+from catalog.examples import EXAMPLES_NAME, Examples
+from catalog.manifests import (
+    ARCHIVE_NAME,
+    MANIFEST_NAME,
+    Manifest,
+    ParityReport,
+    ServedBy,
+    parse_manifest,
+)
 from model_build import publish, verify_artifact
 from model_build.archive import pack
-from model_build.artifacts import ArtifactStore
+from model_build.artifacts import ArtifactStore, read_manifest
 from model_build.errors import CorruptArtifactError, PublishError
 from tests.played_aws import played_aws
 
@@ -47,21 +58,40 @@ def make_manifest(archive: Path, folder: Path) -> Manifest:
     )
 
 
-@pytest.fixture
-def artifact(tmp_path: Path) -> Path:
-    content = tmp_path / "content"
-    content.mkdir()
+def examples_of(manifest: Manifest, *texts: str) -> Examples:
+    return Examples(model=manifest.model, digest=manifest.digest, texts=texts)
+
+
+def keep(root: Path, *texts: str) -> Path:
+    """The artifact, which is always the same, with examples of a build's own."""
+    content = root / "content"
+    content.mkdir(exist_ok=True, parents=True)
     (content / "file").write_bytes(b"0123456789" * 500)
-    store = ArtifactStore(artifacts_dir=tmp_path / "artifacts", model="tiny")
+    store = ArtifactStore(artifacts_dir=root / "artifacts", model="tiny")
     with store.exclusive() as work:
         manifest = make_manifest(work / ARCHIVE_NAME, content)
-        return store.keep(work / ARCHIVE_NAME, manifest)
+        examples = examples_of(manifest, *texts)
+        manifest = manifest.model_copy(update={"examples_sha256": examples.sha256})
+        return store.keep(work / ARCHIVE_NAME, examples, manifest)
+
+
+@pytest.fixture
+def artifact(tmp_path: Path) -> Path:
+    return keep(tmp_path, "Hello")
+
+
+def forget_examples(artifact: Path) -> Path:
+    """As an earlier version has left an artifact."""
+    (artifact / EXAMPLES_NAME).unlink()
+    manifest = read_manifest(artifact).model_copy(update={"examples_sha256": None})
+    (artifact / MANIFEST_NAME).write_text(manifest.model_dump_json(exclude={"examples_sha256"}))
+    return artifact
 
 
 def test_it_lies_as_in_the_bucket(artifact: Path, tmp_path: Path) -> None:
     manifest = verify_artifact(artifact)
     assert artifact == tmp_path / "artifacts" / "models" / "tiny" / manifest.digest
-    assert {file.name for file in artifact.iterdir()} == {ARCHIVE_NAME, MANIFEST_NAME}
+    assert {file.name for file in artifact.iterdir()} == {ARCHIVE_NAME, EXAMPLES_NAME, MANIFEST_NAME}
     assert not (tmp_path / "artifacts" / ".building" / "tiny").exists()
 
 
@@ -83,6 +113,15 @@ def lose_manifest(artifact: Path) -> None:
     (artifact / MANIFEST_NAME).unlink()
 
 
+def lose_examples(artifact: Path) -> None:
+    (artifact / EXAMPLES_NAME).unlink()
+
+
+def change_examples(artifact: Path) -> None:
+    text = (artifact / EXAMPLES_NAME).read_text()
+    (artifact / EXAMPLES_NAME).write_text(text.replace("Hello", "Hallo"))
+
+
 def change_digest(artifact: Path) -> None:
     text = (artifact / MANIFEST_NAME).read_text()
     (artifact / MANIFEST_NAME).write_text(text.replace(artifact.name, "f" * 64))
@@ -96,6 +135,8 @@ def change_digest(artifact: Path) -> None:
         (lose, r"model\.tar\.gz is missing"),
         (lose_manifest, r"holds no manifest\.json"),
         (change_digest, "is the manifest of ffff"),
+        (lose_examples, r"examples\.json is missing"),
+        (change_examples, r"examples\.json is corrupt: its SHA-256 is \w+, its manifest says"),
     ],
 )
 def test_damage_is_found_and_named(artifact: Path, damage: Any, message: str) -> None:
@@ -146,6 +187,25 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield boto3.client("s3", region_name="us-east-1")
 
 
+def in_bucket(s3: Any, artifact: Path, name: str) -> bytes:
+    key = f"models/tiny/{artifact.name}/{name}"
+    body: bytes = s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+    return body
+
+
+def put(s3: Any, artifact: Path, name: str, body: bytes) -> None:
+    s3.put_object(Bucket=BUCKET, Key=f"models/tiny/{artifact.name}/{name}", Body=body)
+
+
+def published_manifest(s3: Any, artifact: Path) -> Manifest:
+    """The manifest in the bucket, which has to name the examples there."""
+    manifest = parse_manifest(in_bucket(s3, artifact, MANIFEST_NAME), origin="bucket")
+    if manifest.examples_sha256:
+        found = hashlib.sha256(in_bucket(s3, artifact, EXAMPLES_NAME)).hexdigest()
+        assert manifest.examples_sha256 == found
+    return manifest
+
+
 def test_published_once(artifact: Path, s3: Any) -> None:
     s3.create_bucket(Bucket=BUCKET)
     s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
@@ -154,7 +214,10 @@ def test_published_once(artifact: Path, s3: Any) -> None:
     assert (first.uploaded, second.uploaded) == (True, False)
     assert first.archive_url == f"s3://{BUCKET}/models/tiny/{artifact.name}/model.tar.gz"
     versions = s3.list_object_versions(Bucket=BUCKET)["Versions"]
-    assert sorted(version["Key"].rpartition("/")[2] for version in versions) == [MANIFEST_NAME, ARCHIVE_NAME]
+    names = [EXAMPLES_NAME, MANIFEST_NAME, ARCHIVE_NAME]
+    assert sorted(version["Key"].rpartition("/")[2] for version in versions) == names
+    assert in_bucket(s3, artifact, EXAMPLES_NAME) == (artifact / EXAMPLES_NAME).read_bytes()
+    assert in_bucket(s3, artifact, MANIFEST_NAME) == (artifact / MANIFEST_NAME).read_bytes()
     body = s3.get_object(Bucket=BUCKET, Key=f"{first.prefix}/{ARCHIVE_NAME}")["Body"].read()
     assert body == (artifact / ARCHIVE_NAME).read_bytes()
 
@@ -162,7 +225,7 @@ def test_published_once(artifact: Path, s3: Any) -> None:
 def test_published_under_a_key(artifact: Path, s3: Any) -> None:
     s3.create_bucket(Bucket=BUCKET)
     done = publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3, kms_key_id="alias/mine")
-    for name in (ARCHIVE_NAME, MANIFEST_NAME):
+    for name in (ARCHIVE_NAME, EXAMPLES_NAME, MANIFEST_NAME):
         head = s3.head_object(Bucket=BUCKET, Key=f"{done.prefix}/{name}")
         assert head["ServerSideEncryption"] == "aws:kms"
 
@@ -246,3 +309,113 @@ def test_an_archive_in_parts(artifact: Path, s3: Any, monkeypatch: pytest.Monkey
     assert publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3).uploaded
     head = s3.head_object(Bucket=BUCKET, Key=f"models/tiny/{artifact.name}/{ARCHIVE_NAME}")
     assert head["ETag"].endswith('-1"')
+
+
+def test_what_an_earlier_version_published_gains_examples_and_nothing_else(
+    artifact: Path, tmp_path: Path, s3: Any
+) -> None:
+    s3.create_bucket(Bucket=BUCKET)
+    early = forget_examples(artifact)
+    assert publish(artifact_dir=early, bucket=BUCKET, s3_client=s3).uploaded
+    before = published_manifest(s3, artifact)
+    assert before.examples_sha256 is None
+
+    again = keep(tmp_path, "Hello")
+    (again / MANIFEST_NAME).write_text(  # another build's: its figures are its own
+        read_manifest(again).model_copy(update={"source_revision": "2"}).to_json()
+    )
+    assert publish(artifact_dir=again, bucket=BUCKET, s3_client=s3).uploaded
+    gained = published_manifest(s3, artifact)
+    assert gained.examples_sha256 == read_manifest(again).examples_sha256
+    assert gained.model_copy(update={"examples_sha256": None}) == before
+    assert not publish(artifact_dir=again, bucket=BUCKET, s3_client=s3).uploaded
+    assert not publish(artifact_dir=forget_examples(again), bucket=BUCKET, s3_client=s3).uploaded
+    assert published_manifest(s3, artifact) == gained
+
+
+def test_examples_of_another_build_stay_where_they_came_first(
+    artifact: Path, tmp_path: Path, s3: Any
+) -> None:
+    """The same archive from two builds: each has examples of its own, and one manifest names one of them."""
+    s3.create_bucket(Bucket=BUCKET)
+    publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
+    other = keep(tmp_path / "other", "Hallo")
+    assert other.name == artifact.name
+    assert not publish(artifact_dir=other, bucket=BUCKET, s3_client=s3).uploaded
+    assert in_bucket(s3, artifact, EXAMPLES_NAME) == (artifact / EXAMPLES_NAME).read_bytes()
+
+
+def test_examples_that_a_killed_publisher_left_are_the_artifacts_own(
+    artifact: Path, tmp_path: Path, s3: Any
+) -> None:
+    s3.create_bucket(Bucket=BUCKET)
+    left = (keep(tmp_path / "other", "Hallo") / EXAMPLES_NAME).read_bytes()
+    put(s3, artifact, EXAMPLES_NAME, left)
+    assert publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3).uploaded
+    assert in_bucket(s3, artifact, EXAMPLES_NAME) == left
+    assert published_manifest(s3, artifact).examples_sha256 == hashlib.sha256(left).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "left", [b"half", b'{"model": "tiny", "digest": "' + b"0" * 64 + b'", "texts": [""]}']
+)
+def test_examples_that_nobody_can_use_are_replaced(artifact: Path, s3: Any, left: bytes) -> None:
+    s3.create_bucket(Bucket=BUCKET)
+    put(s3, artifact, EXAMPLES_NAME, left)
+    publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
+    assert in_bucket(s3, artifact, EXAMPLES_NAME) == (artifact / EXAMPLES_NAME).read_bytes()
+    assert published_manifest(s3, artifact).examples_sha256
+
+
+@pytest.mark.parametrize("body", [b"other", None])
+def test_a_manifest_beside_other_examples_is_told(artifact: Path, s3: Any, body: bytes | None) -> None:
+    s3.create_bucket(Bucket=BUCKET)
+    publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
+    s3.delete_object(Bucket=BUCKET, Key=f"models/tiny/{artifact.name}/{EXAMPLES_NAME}")
+    if body is not None:
+        put(s3, artifact, EXAMPLES_NAME, body)
+    with pytest.raises(PublishError, match=r"examples\.json is (not what it was|missing, though)") as caught:
+        publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
+    assert "delete manifest.json and examples.json there" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [EXAMPLES_NAME, MANIFEST_NAME])
+def test_two_that_add_examples_at_once_agree(
+    artifact: Path, tmp_path: Path, s3: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The other one comes between any look and the writing after it."""
+    s3.create_bucket(Bucket=BUCKET)
+    publish(artifact_dir=forget_examples(artifact), bucket=BUCKET, s3_client=s3)
+    mine, other = keep(tmp_path, "Hello"), keep(tmp_path / "other", "Hallo")
+    original = s3.put_object
+
+    def lose(**options: Any) -> Any:
+        if options["Key"].endswith(name):
+            monkeypatch.setattr(s3, "put_object", original)
+            publish(artifact_dir=other, bucket=BUCKET, s3_client=s3)
+        return original(**options)
+
+    monkeypatch.setattr(s3, "put_object", lose)
+    publish(artifact_dir=mine, bucket=BUCKET, s3_client=s3)
+    assert published_manifest(s3, artifact).examples_sha256
+
+
+def test_one_who_always_loses_says_so(
+    artifact: Path, tmp_path: Path, s3: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3.create_bucket(Bucket=BUCKET)
+    publish(artifact_dir=forget_examples(artifact), bucket=BUCKET, s3_client=s3)
+    changed = ClientError({"Error": {"Code": "ConditionalRequestConflict"}}, "PutObject")
+    monkeypatch.setattr(s3, "put_object", Mock(side_effect=changed))
+    with pytest.raises(PublishError, match="others keep writing"):
+        publish(artifact_dir=keep(tmp_path, "Hello"), bucket=BUCKET, s3_client=s3)
+
+
+def test_an_archive_that_may_not_be_written(artifact: Path) -> None:
+    """Uploads fail with an error of their own, which has S3's words inside."""
+    client = boto3.client("s3", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+    with Stubber(client) as stubber:
+        stubber.add_client_error("get_object", "NoSuchKey", http_status_code=404)
+        stubber.add_client_error("put_object", "AccessDenied", http_status_code=403)
+        with pytest.raises(PublishError, match="access to bucket 'artifacts' was denied"):
+            publish(artifact_dir=artifact, bucket=BUCKET, s3_client=client)

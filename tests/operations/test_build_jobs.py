@@ -324,6 +324,7 @@ def manifest(**changes: Any) -> dict[str, Any]:
         "latency": [{"batch": 1, "requests": 1, "p50_ms": 1.0, "p99_ms": 1.0}],
         "served_by": {"kind": "container", "triton": "2.57.0", "python": "3.12"},
         "tools": {},
+        "examples_sha256": "ab" * 32,
     }
     return facts | changes
 
@@ -347,6 +348,12 @@ def test_the_result_is_found_by_the_record_that_the_job_left(cloud: Cloud) -> No
     assert (found.digest, found.target) == ("cd" * 32, "cpu")
     cloud.client("s3").delete_object(Bucket="artifacts", Key=f"models/m/{'cd' * 32}/manifest.json")
     assert find_result(cloud, GROUND, ORDER, job) is None
+
+
+def test_what_an_earlier_version_built_without_examples_is_built_again(cloud: Cloud) -> None:
+    cloud.client("s3").create_bucket(Bucket="artifacts")
+    leave(cloud, examples_sha256=None)
+    assert find_result(cloud, GROUND, ORDER, ORDER.name(GROUND)) is None
 
 
 @pytest.mark.parametrize(
