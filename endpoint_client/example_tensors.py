@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import struct
 import zlib
 from typing import Any
 
@@ -25,6 +26,7 @@ MOST_VALUES = 1024
 """A reviewer reads these; of more, nobody reads any."""
 MOST_BYTES = 64 << 20
 """What packed texts may unpack to: Triton takes no larger request."""
+_UNREADABLE = (ValueError, TypeError, OverflowError, zlib.error, binascii.Error, struct.error)
 
 
 class ExampleTensorError(EndpointClientError):
@@ -53,7 +55,7 @@ def array_of(tensor: ExampleTensor) -> Array:
     try:
         flat = _unpacked(tensor, dtype) if tensor.values is None else _filled(tensor.values, dtype)
         return flat.reshape(tensor.shape)
-    except (ValueError, TypeError, OverflowError, zlib.error, binascii.Error) as error:
+    except _UNREADABLE as error:
         raise ExampleTensorError(
             f"the example's {tensor.name} is no {tensor.datatype} of {list(tensor.shape)}: {error}",
             remedy="build the model again with `tritonstack build`",

@@ -1,0 +1,141 @@
+"""Which of a build's cases are kept beside its artifact, and with which tolerance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catalog.accepting import Accept, Precision, Tolerance
+from catalog.documents import load_document
+from catalog.examples import Examples
+from catalog.models import ModelSpec
+from endpoint_client.example_tensors import array_of
+from model_build.asking import rows_of
+from model_build.cases import Case
+from model_build.examples import MOST_BYTES, MOST_IN_SEQUENCE, examples_of, examples_of_texts
+from model_build.inputs.rows import read_rows
+
+DIGEST = "ab" * 32
+
+
+def case(name: str, size: int, *, typical: bool = True) -> Case:
+    numbers = np.random.default_rng(size).standard_normal((1, size)).astype(np.float32)
+    return Case(name, {"x": numbers}, {"y": -numbers}, typical=typical)
+
+
+def chosen(*cases: Case, keeps_state: bool = False) -> Examples:
+    return examples_of(cases, Accept(), model="m", digest=DIGEST, precision="fp32", keeps_state=keeps_state)
+
+
+def names(examples: Examples) -> list[str]:
+    return [example.name for example in examples.requests]
+
+
+def test_three_of_the_smallest_that_users_send() -> None:
+    cases = [case(f"{size}", size) for size in (9, 8, 7, 6)]
+    examples = chosen(*cases, case("made up", 1, typical=False))
+    assert names(examples) == ["6", "7", "8"]
+    np.testing.assert_array_equal(array_of(examples.requests[0].inputs[0]), cases[3].inputs["x"])
+    np.testing.assert_array_equal(array_of(examples.requests[0].outputs[0]), cases[3].expected["y"])
+    assert (examples.model, examples.digest, examples.none_because) == ("m", DIGEST, "")
+
+
+def test_what_is_made_up_is_kept_where_there_is_nothing_else() -> None:
+    assert names(chosen(case("made up", 1, typical=False))) == ["made up"]
+
+
+def test_long_texts_are_large() -> None:
+    def text(name: str, length: int) -> Case:
+        texts = np.array([["x" * length]], dtype=np.object_)
+        return Case(name, {"TEXT": texts}, {"y": np.zeros((1, 1))})
+
+    assert names(chosen(text("long", 5000), text("short", 5))) == ["short", "long"]
+
+
+def test_there_is_room_for_so_many() -> None:
+    # In base64 and noise, which does not compress: about 170 kB each.
+    large = [case(f"{number}", 16_000 + number) for number in range(3)]
+    examples = chosen(*large)
+    assert names(examples) == ["0"]
+    assert len(examples.to_json()) < MOST_BYTES
+
+
+def test_one_alone_may_be_larger() -> None:
+    examples = chosen(case("picture", 150_000), case("larger", 150_001))
+    assert names(examples) == ["picture"]
+    assert len(examples.to_json()) > MOST_BYTES
+
+
+def test_one_that_is_too_large_leaves_none_and_the_reason() -> None:
+    examples = chosen(case("volume", 1_000_000))
+    assert names(examples) == []
+    assert "the smallest of its test inputs takes 10 MB with its answer" in examples.none_because
+
+
+def test_a_sequence_keeps_its_order_and_its_beginning() -> None:
+    steps = [case(f"{number}", 20 - number) for number in range(MOST_IN_SEQUENCE + 2)]
+    examples = chosen(*steps, keeps_state=True)
+    assert names(examples) == [f"{number}" for number in range(MOST_IN_SEQUENCE)]
+    places = [example.sequence for example in examples.requests]
+    assert [(place.start, place.end) for place in places if place] == [
+        (True, False),
+        *[(False, False)] * (MOST_IN_SEQUENCE - 1),
+    ]
+    (alone,) = chosen(case("one", 1), keeps_state=True).requests
+    assert alone.sequence is not None
+    assert (alone.sequence.start, alone.sequence.end) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("accept", "precision", "output", "held"),
+    [
+        (Accept(), "fp32", "scores", Tolerance(cosine=0.9999, absolute=1e-4)),
+        (Accept(), "int8", "scores", Tolerance(cosine=0.97)),
+        (Accept(), "int8", "value", Tolerance(relative=0.1)),
+        (Accept(), "fp16", "label", Tolerance(absolute=0.5)),
+        (Accept(cosine=0.9), "fp16", "label", Tolerance(cosine=0.9)),
+        (Accept(outputs={"label": Tolerance(top1=1.0)}), "fp32", "label", Tolerance(top1=1.0)),
+    ],
+)
+def test_the_tolerance_is_that_of_the_builds_own_check(
+    accept: Accept, precision: Precision, output: str, held: Tolerance
+) -> None:
+    answers: dict[str, Any] = {
+        "scores": np.zeros((1, 3), dtype=np.float32),
+        "value": np.zeros((1, 1), dtype=np.float32),
+        "label": np.zeros((1, 1), dtype=np.int64),
+    }
+    examples = examples_of(
+        [Case("one", {"x": np.zeros((1, 1))}, answers)],
+        accept,
+        model="m",
+        digest=DIGEST,
+        precision=precision,
+        keeps_state=False,
+    )
+    found = {right.name: right.tolerance for right in examples.requests[0].outputs}
+    assert found[output] == held
+
+
+def test_of_a_model_that_makes_up_texts_there_are_questions_alone() -> None:
+    examples = examples_of_texts(["a", "b", "c", "d"], model="m", digest=DIGEST)
+    assert (examples.texts, examples.requests) == (("a", "b", "c"), ())
+
+
+def test_who_says_what_is_right_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "model.yaml"
+    file.write_text(
+        "name: m\ndescription: D.\nsource: file://w\nrecipe: {kind: onnx}\n"
+        "test_inputs:\n  - inputs: {x: [1.0]}\n    outputs: {y: [2.0]}\n  - inputs: {x: [1.0]}\n"
+    )
+    told = {"y": np.array([[3.0]], dtype=np.float32)}
+    rows = [row.case(told, batches=True) for row in read_rows(load_document(file, ModelSpec))]
+    assert [(case.origin, case.expected["y"].tolist()) for case in rows] == [
+        ("given", [[2.0]]),
+        ("framework", [[3.0]]),
+    ]
+    assert [row.origin for row in rows_of(rows[0])] == ["given"]
+    assert [example.origin for example in chosen(*rows).requests] == ["given", "framework"]
