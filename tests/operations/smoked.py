@@ -1,0 +1,189 @@
+"""An environment whose artifacts lie in moto's S3 with their examples, and endpoints that a test plays."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from botocore.exceptions import ClientError
+
+from catalog.accepting import Tolerance
+from catalog.examples import EXAMPLES_NAME, Example, Examples, PlaceInSequence, RightAnswer
+from catalog.loading import load_workspace
+from catalog.locks import Lock, LockedArtifact, write_lock
+from catalog.manifests import MANIFEST_NAME, Manifest, ServedBy
+from catalog.naming import artifact_prefix
+from catalog.workspace import Workspace
+from endpoint_client.codec import JSON_CONTENT_TYPE
+from endpoint_client.example_tensors import tensor_of
+from operations.aws import Cloud
+from operations.smoke_requests import Patience
+from tests.operations.strict_aws import checked, refused
+from tests.projects import MODEL, write_project
+
+Arrays = Mapping[str, Any]
+Answer = Callable[[Mapping[str, Any], Arrays], Arrays]
+"""From the fields of a call and the tensors of its body to the outputs."""
+
+DIGESTS = {"minilm": "ab" * 32, "other": "cd" * 32}
+ASKED = np.array([[1.0, 2.0, 3.0]], dtype=np.float32)
+RIGHT = np.array([[0.1, 0.2, 0.7]], dtype=np.float32)
+NEAR = Tolerance(cosine=0.9999, absolute=1e-3)
+
+
+def example(name: str = "test input 1", right: Any = RIGHT, **more: Any) -> Example:
+    answer = RightAnswer(**dict(tensor_of("scores", right)), tolerance=NEAR)
+    return Example(name=name, origin="framework", inputs=(tensor_of("x", ASKED),), outputs=(answer,), **more)
+
+
+def sequence(length: int) -> list[Example]:
+    """Requests that a model answers with how many there were before."""
+    return [
+        example(
+            f"step {number}",
+            np.array([[number]], dtype=np.float32),
+            sequence=PlaceInSequence(start=number == 1, end=number == length),
+        )
+        for number in range(1, length + 1)
+    ]
+
+
+def workspace_of(root: Path, endpoints: str, *, locked: Sequence[str] = ("minilm", "other")) -> Workspace:
+    """An environment of the embedded account with these endpoints, and artifacts for all instance types."""
+    project = write_project(root)
+    project.model_file("other").parent.mkdir()
+    project.model_file("other").write_text(MODEL.replace("name: minilm", "name: other"))
+    head = 'name: dev\naccount: "000000000000"\nregion: us-east-1\ntriton_release: "25.04"\nendpoints:\n'
+    project.environment_file("dev").write_text(head + endpoints)
+    artifacts = {
+        name: {
+            "cpu": LockedArtifact(digest=DIGESTS[name], spec_hash="0" * 64, archive_bytes=1, unpacked_bytes=1)
+        }
+        for name in locked
+    }
+    write_lock(project.lock_file("dev"), Lock(models=artifacts))
+    return load_workspace(project, "dev")
+
+
+def manifest_of(model: str, **facts: Any) -> Manifest:
+    return Manifest(
+        model=model,
+        entry_model=model,
+        digest=DIGESTS[model],
+        target="cpu",
+        spec_hash="0" * 64,
+        source="",
+        source_revision="1",
+        weights_sha256="0" * 64,
+        precision="fp32",
+        inputs=(),
+        outputs=(),
+        archive_bytes=1,
+        unpacked_bytes=1,
+        files=(),
+        parity=(),
+        latency=(),
+        served_by=ServedBy(kind="embedded", triton="2.51.0", python="3.11.0"),
+        tools={},
+        **facts,
+    )
+
+
+def stock(cloud: Cloud, workspace: Workspace, model: str, *requests: Example, **facts: Any) -> None:
+    """Publish an artifact with examples."""
+    examples = Examples(model=model, digest=DIGESTS[model], requests=requests, **facts)
+    put(cloud, workspace, model, EXAMPLES_NAME, examples.to_json())
+    put(cloud, workspace, model, MANIFEST_NAME, manifest_of(model, examples_sha256=examples.sha256).to_json())
+
+
+def put(cloud: Cloud, workspace: Workspace, model: str, name: str, text: str) -> None:
+    key = f"{artifact_prefix(model, DIGESTS[model])}/{name}"
+    cloud.client("s3").put_object(Bucket=workspace.spec.artifact_bucket, Key=key, Body=text.encode())
+
+
+@dataclass(frozen=True)
+class CloudWithEndpoints(Cloud):
+    """A cloud whose endpoints a test plays."""
+
+    runtime: Any = None
+
+    def client(self, service: str) -> Any:
+        return self.runtime if service == "sagemaker-runtime" else super().client(service)
+
+
+def with_endpoints(cloud: Cloud, runtime: Any) -> Cloud:
+    return CloudWithEndpoints(cloud.account, cloud.region, cloud.variables, runtime)
+
+
+@dataclass
+class PlayedEndpoints:
+    """InvokeEndpoint, checked against botocore's model of it, answered by a function."""
+
+    answer: Answer
+    calls: list[dict[str, Any]] = field(default_factory=list)
+
+    def invoke_endpoint(self, **fields: Any) -> dict[str, Any]:
+        checked("sagemaker-runtime", "InvokeEndpoint", fields)
+        self.calls.append(fields)
+        body, content_type = reply(self.answer(fields, tensors_of(fields["Body"], fields["ContentType"])))
+        return {"Body": io.BytesIO(body), "ContentType": content_type}
+
+
+def tensors_of(body: bytes, content_type: str) -> Arrays:
+    """The float tensors of a request, and its parameters; or the fields of one that is JSON alone."""
+    if content_type == JSON_CONTENT_TYPE:
+        fields: Arrays = json.loads(body)
+        return fields
+    size = int(content_type.rpartition("=")[2])
+    header = json.loads(body[:size])
+    found: dict[str, Any] = {"parameters": header.get("parameters", {})}
+    for tensor in header["inputs"]:
+        length = tensor["parameters"]["binary_data_size"]
+        found[tensor["name"]] = np.frombuffer(body[size : size + length], np.float32)
+        size += length
+    return found
+
+
+def reply(outputs: Arrays) -> tuple[bytes, str]:
+    """Outputs in Triton's binary form, or a dictionary of anything else as JSON."""
+    if not all(isinstance(value, np.ndarray) for value in outputs.values()):
+        return json.dumps(outputs).encode(), JSON_CONTENT_TYPE
+    described, raw = [], b""
+    for name, array in outputs.items():
+        data = array.astype("<f4").tobytes()
+        described.append(
+            {
+                "name": name,
+                "datatype": "FP32",
+                "shape": list(array.shape),
+                "parameters": {"binary_data_size": len(data)},
+            }
+        )
+        raw += data
+    header = json.dumps({"model_name": "é", "outputs": described}, ensure_ascii=False).encode()
+    kind = f"application/vnd.sagemaker-triton.binary+json;json-header-size={len(header)}"
+    return header + raw, kind
+
+
+def model_error(message: str, *, status: int = 500) -> ClientError:
+    error = refused("InvokeEndpoint", "ModelError", "Received server error (500) from primary")
+    error.response |= {"OriginalStatusCode": status, "OriginalMessage": message}
+    return error
+
+
+@dataclass
+class PlayedTime:
+    """A clock that goes on only while somebody sleeps."""
+
+    now: float = 0.0
+
+    def patience(self, seconds: float = 10.0) -> Patience:
+        return Patience(seconds=seconds, pause_s=1.0, sleep=self.sleep, clock=lambda: self.now)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds

@@ -1,0 +1,495 @@
+"""Smoke requests: who is asked, what counts as right, and what is told of the rest."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catalog.examples import EXAMPLES_NAME
+from catalog.manifests import MANIFEST_NAME
+from catalog.workspace import Workspace
+from operations.aws import Cloud
+from operations.smoke import SmokeResult, smoke_endpoint
+from operations.smoke_targets import smoke_targets
+from tests.operations.smoked import (
+    ASKED,
+    DIGESTS,
+    RIGHT,
+    Answer,
+    PlayedEndpoints,
+    PlayedTime,
+    example,
+    manifest_of,
+    model_error,
+    put,
+    reply,
+    sequence,
+    stock,
+    tensors_of,
+    with_endpoints,
+    workspace_of,
+)
+from tests.operations.strict_aws import checked, refused
+
+PLAIN = "  search: {kind: ensemble, model: minilm, instance_type: ml.c7i.xlarge}\n"
+ONE_MACHINE = PLAIN.replace("}", ", scaling: {min_instances: 1, max_instances: 1}}")
+ASYNCHRONOUS = PLAIN.replace("}", ", asynchronous: {}}")
+COMPONENTS = PLAIN.replace("}", ", components: {memory_mb: 512}}")
+COMPARED = PLAIN.replace("}", ", challenger: {model: other}}")
+SHADOWED = PLAIN.replace("}", ", shadow: {model: other}}")
+MANY = "  search: {kind: multi-model, models: [minilm, other], instance_type: ml.c7i.xlarge}\n"
+COMPONENT = "tritonstack-dev-search-component"
+TARGET = f"minilm/{DIGESTS['minilm']}/model.tar.gz"
+
+
+@dataclass
+class Ground:
+    """An environment with its bucket, and endpoints that answer as a test says."""
+
+    cloud: Cloud
+    workspace: Workspace
+    time: PlayedTime
+
+    def stock(self, model: str, *requests: Any, **facts: Any) -> None:
+        stock(self.cloud, self.workspace, model, *requests, **facts)
+
+    def smoke(self, runtime: Any, *, patience_s: float = 10.0) -> list[SmokeResult]:
+        return smoke_endpoint(
+            with_endpoints(self.cloud, runtime),
+            self.workspace,
+            "search",
+            patience=self.time.patience(patience_s),
+        )
+
+
+def ground(cloud: Cloud, root: Path, endpoints: str = PLAIN, **options: Any) -> Ground:
+    workspace = workspace_of(root, endpoints, **options)
+    for bucket in (workspace.spec.artifact_bucket, workspace.spec.data_bucket):
+        cloud.client("s3").create_bucket(Bucket=bucket)
+    return Ground(cloud, workspace, PlayedTime())
+
+
+def answering(scores: Any) -> PlayedEndpoints:
+    return PlayedEndpoints(lambda fields, tensors: {"scores": np.asarray(scores, dtype=np.float32)})
+
+
+def failing(*errors: Exception, then: Any = RIGHT) -> PlayedEndpoints:
+    """Raises each of the errors once, and answers then."""
+    left = list(errors)
+
+    def answer(fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+        if left:
+            raise left.pop(0)
+        return {"scores": then}
+
+    return PlayedEndpoints(answer)
+
+
+def told(results: list[SmokeResult]) -> list[tuple[str, str]]:
+    return [(result.outcome, result.detail) for result in results]
+
+
+def test_an_endpoint_that_answers_as_its_build_did(cloud: Cloud, tmp_path: Path) -> None:
+    here = ground(cloud, tmp_path)
+    here.stock("minilm", example(), example("test input 2"))
+    endpoints = answering(RIGHT + 0.0005)
+    first, second = here.smoke(endpoints)
+    assert (first.outcome, first.detail, first.is_fault) == ("ok", "", False)
+    assert (first.endpoint, first.model, first.variant) == ("search", "minilm", "main")
+    assert (first.digest, first.example, second.example) == (
+        DIGESTS["minilm"],
+        "test input 1",
+        "test input 2",
+    )
+    (call, _) = endpoints.calls
+    assert call["EndpointName"] == here.workspace.spec.endpoint_name("search")
+    assert not {"TargetModel", "TargetVariant", "InferenceComponentName"} & call.keys()
+    np.testing.assert_array_equal(tensors_of(call["Body"], call["ContentType"])["x"], ASKED[0])
+    assert json.loads(json.dumps(first.facts()))["outcome"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("scores", "detail"),
+    [
+        # Within the cosine and not within the absolute error.
+        (
+            RIGHT + np.array([[0, 0.002, 0.01]]),
+            "scores is 0.202 for 0.2 at [0, 1]: cosine 0.9999977 (accepted >= 0.9999), "
+            "absolute 1.00e-02 (accepted <= 0.001)",
+        ),
+        (
+            RIGHT[:, ::-1],  # the labels in another order
+            "scores is 0.7 for 0.1 at [0, 0]: cosine 0.3333333 (accepted >= 0.9999), "
+            "absolute 6.00e-01 (accepted <= 0.001)",
+        ),
+        (
+            [[0.1, np.nan, 0.7]],
+            "scores is nan for 0.2 at [0, 1]: cosine nan (accepted >= 0.9999), "
+            "absolute nan (accepted <= 0.001)",
+        ),
+        (RIGHT[:, :2], "scores has the shape [1, 2], the right answer has [1, 3]"),
+    ],
+)
+def test_what_differs_is_told_with_what_is_accepted(
+    cloud: Cloud, tmp_path: Path, scores: Any, detail: str
+) -> None:
+    here = ground(cloud, tmp_path)
+    here.stock("minilm", example())
+    (result,) = here.smoke(answering(scores))
+    assert (result.outcome, result.detail, result.is_fault) == ("wrong", detail, True)
+    assert result.milliseconds is not None
+    assert str(result) == f"search/main: minilm, test input 1: wrong (0 ms): {detail}"
+
+
+def test_an_output_that_is_missing(cloud: Cloud, tmp_path: Path) -> None:
+    here = ground(cloud, tmp_path)
+    here.stock("minilm", example())
+    endpoints = PlayedEndpoints(lambda fields, tensors: {"embedding": RIGHT, "label": RIGHT})
+    assert told(here.smoke(endpoints)) == [("wrong", "it answers embedding, label, and not scores")]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (model_error("CUDA out of memory"), "the model failed [ModelError 500]: CUDA out of memory"),
+        (
+            refused("InvokeEndpoint", "ValidationError", "Endpoint t-search of account 1 not found."),
+            "the endpoint was not found [ValidationError]: Endpoint t-search of account 1 not found.",
+        ),
+        (refused("InvokeEndpoint", "AccessDeniedException", "no"), "access was refused"),
+    ],
+)
+def test_an_error_is_told_in_the_endpoints_own_words_and_at_once(
+    cloud: Cloud, tmp_path: Path, error: Exception, words: str
+) -> None:
+    here = ground(cloud, tmp_path)
+    here.stock("minilm", example())
+    (result,) = here.smoke(failing(error))
+    assert (result.outcome, result.is_fault) == ("failed", True)
+    assert words in result.detail
+    assert here.time.now == 0
+
+
+def test_an_answer_that_is_none_is_a_failure(cloud: Cloud, tmp_path: Path) -> None:
+    here = ground(cloud, tmp_path)
+    here.stock("minilm", example())
+    (result,) = here.smoke(PlayedEndpoints(lambda fields, tensors: {"error": "who knows"}))
+    assert (result.outcome, "malformed reply" in result.detail) == ("failed", True)
+
+
+NOT_READY = refused("InvokeEndpoint", "ModelNotReadyException", "loading")
+NO_COPY = refused(
+    "InvokeEndpoint", "ValidationError", "Inference Component has no capacity to process this request."
+)
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "error"),
+    [(PLAIN, NOT_READY), (MANY, model_error("timed out", status=0)), (COMPONENTS, NO_COPY)],
+)
+def test_what_may_pass_is_waited_for(cloud: Cloud, tmp_path: Path, endpoints: str, error: Exception) -> None:
+    here = ground(cloud, tmp_path, endpoints)
+    here.stock("minilm", example())
+    here.stock("other", example())
+    assert {result.outcome for result in here.smoke(failing(error, error))} == {"ok"}
+    assert here.time.now == 2
+
+
+def test_patience_ends(cloud: Cloud, tmp_path: Path) -> None:
+    here = ground(cloud, tmp_path)
+    here.stock("minilm", example())
+    (result,) = here.smoke(failing(*[NOT_READY] * 100), patience_s=10)
+    assert (result.outcome, here.time.now) == ("failed", 10)
+    assert "the model is not ready yet" in result.detail
+
+
+@pytest.mark.parametrize("endpoints", [PLAIN, MANY])
+def test_a_fault_of_the_request_is_none_of_capacity(cloud: Cloud, tmp_path: Path, endpoints: str) -> None:
+    here = ground(cloud, tmp_path, endpoints)
+    here.stock("minilm", example())
+    here.stock("other", example())
+    assert "failed" in {result.outcome for result in here.smoke(failing(NO_COPY))}
+
+
+def addressed(workspace: Workspace) -> list[dict[str, Any]]:
+    """The addresses of an endpoint's targets, without what most have not."""
+    names = ("variant", "model", "target_model", "target_variant", "component", "asynchronous", "one_machine")
+    return [
+        {name: value for name in names if (value := getattr(target, name))}
+        for target in smoke_targets(workspace, "search")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "targets"),
+    [
+        (PLAIN, [{"variant": "main", "model": "minilm"}]),
+        (ONE_MACHINE, [{"variant": "main", "model": "minilm", "one_machine": True}]),
+        (ASYNCHRONOUS, [{"variant": "main", "model": "minilm", "asynchronous": True}]),
+        (
+            COMPONENTS,
+            [{"variant": "main", "model": "minilm", "component": COMPONENT}],
+        ),
+        (
+            COMPONENTS.replace("memory_mb", "max_copies: 1, memory_mb"),
+            [
+                {
+                    "variant": "main",
+                    "model": "minilm",
+                    "component": COMPONENT,
+                    "one_machine": True,
+                }
+            ],
+        ),
+        (
+            COMPARED,
+            [
+                {"variant": "main", "model": "minilm", "target_variant": "main"},
+                {"variant": "challenger", "model": "other", "target_variant": "challenger"},
+            ],
+        ),
+        (SHADOWED, [{"variant": "main", "model": "minilm"}, {"variant": "shadow", "model": "other"}]),
+        (
+            MANY,
+            [
+                {"variant": "main", "model": model, "target_model": f"{model}/{digest}/model.tar.gz"}
+                for model, digest in DIGESTS.items()
+            ],
+        ),
+    ],
+)
+def test_each_model_of_each_variant_is_addressed(
+    tmp_path: Path, endpoints: str, targets: list[dict[str, Any]]
+) -> None:
+    assert addressed(workspace_of(tmp_path, endpoints)) == targets
+
+
+def test_the_model_of_many_that_is_wrong_is_named(cloud: Cloud, tmp_path: Path) -> None:
+    here = ground(cloud, tmp_path, MANY)
+    here.stock("minilm", example())
+    here.stock("other", example())
+    endpoints = PlayedEndpoints(
+        lambda fields, tensors: {"scores": RIGHT if fields["TargetModel"] == TARGET else -RIGHT}
+    )
+    assert [(result.model, result.outcome) for result in here.smoke(endpoints)] == [
+        ("minilm", "ok"),
+        ("other", "wrong"),
+    ]
+
+
+def test_a_challenger_that_is_wrong_is_named(cloud: Cloud, tmp_path: Path) -> None:
+    here = ground(cloud, tmp_path, COMPARED)
+    here.stock("minilm", example())
+    here.stock("other", example())
+    endpoints = PlayedEndpoints(
+        lambda fields, tensors: {"scores": RIGHT if fields["TargetVariant"] == "main" else -RIGHT}
+    )
+    assert [(result.variant, result.outcome) for result in here.smoke(endpoints)] == [
+        ("main", "ok"),
+        ("challenger", "wrong"),
+    ]
+
+
+def test_a_shadow_cannot_be_asked_which_is_no_fault(cloud: Cloud, tmp_path: Path) -> None:
+    here = ground(cloud, tmp_path, SHADOWED)
+    here.stock("minilm", example())
+    main, shadow = here.smoke(answering(RIGHT))
+    assert (main.outcome, shadow.variant, shadow.outcome) == ("ok", "shadow", "cannot-be-asked")
+    assert "its answers are dropped" in shadow.detail
+    assert not shadow.is_fault
+
+
+def damage(here: Ground, what: str) -> None:
+    """One way in which examples are not there."""
+    here.stock("minilm", example())
+    s3, bucket = here.cloud.client("s3"), here.workspace.spec.artifact_bucket
+    prefix = f"models/minilm/{DIGESTS['minilm']}"
+    if what == "unpublished":
+        s3.delete_object(Bucket=bucket, Key=f"{prefix}/{MANIFEST_NAME}")
+    elif what == "earlier":
+        put(here.cloud, here.workspace, "minilm", MANIFEST_NAME, manifest_of("minilm").to_json())
+    elif what == "missing":
+        s3.delete_object(Bucket=bucket, Key=f"{prefix}/{EXAMPLES_NAME}")
+    elif what == "other":
+        put(here.cloud, here.workspace, "minilm", EXAMPLES_NAME, "{}")
+    elif what == "none":
+        here.stock("minilm", none_because="the smallest takes 10 MB")
+    else:
+        wrong = example().model_copy(
+            update={"inputs": (example().inputs[0].model_copy(update={"shape": (9,)}),)}
+        )
+        here.stock("minilm", wrong)
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("unpublished", "artifact abababababab of 'minilm' is not in s3://tritonstack-dev-artifacts-"),
+        ("earlier", "without examples; run `tritonstack build` again"),
+        ("missing", "examples.json is missing; delete manifest.json and examples.json below"),
+        ("other", "examples.json is not the one that its manifest names; delete"),
+        ("none", "has no examples: the smallest takes 10 MB"),
+        ("unfit", "the example's x is no FP32 of [9]"),
+    ],
+)
+def test_what_cannot_be_checked_is_a_fault_with_its_remedy(
+    cloud: Cloud, tmp_path: Path, what: str, words: str
+) -> None:
+    here = ground(cloud, tmp_path)
+    damage(here, what)
+    (result,) = here.smoke(answering(RIGHT))
+    assert (result.outcome, result.is_fault) == ("not-checked", True)
+    assert words in result.detail
+
+
+def test_a_model_that_the_lock_does_not_name(cloud: Cloud, tmp_path: Path) -> None:
+    here = ground(cloud, tmp_path, MANY, locked=["minilm"])
+    here.stock("minilm", example())
+    built, unbuilt = here.smoke(answering(RIGHT))
+    assert (built.outcome, unbuilt.model, unbuilt.digest) == ("ok", "other", None)
+    assert told([unbuilt]) == [
+        ("not-checked", "the lock names no artifact of it: run `tritonstack build dev`")
+    ]
+
+
+def counting() -> Answer:
+    """A model that counts the requests of each sequence."""
+    counts: dict[int, int] = {}
+
+    def answer(fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+        asked = tensors["parameters"]
+        counts[asked["sequence_id"]] = 1 if asked["sequence_start"] else counts[asked["sequence_id"]] + 1
+        return {"scores": np.array([[counts[asked["sequence_id"]]]], dtype=np.float32)}
+
+    return answer
+
+
+def test_a_sequence_is_sent_in_its_order_where_one_machine_gets_it_all(cloud: Cloud, tmp_path: Path) -> None:
+    here = ground(cloud, tmp_path, ONE_MACHINE)
+    here.stock("minilm", *sequence(3))
+    endpoints = PlayedEndpoints(counting())
+    assert [result.outcome for result in here.smoke(endpoints)] == ["ok"] * 3
+    sent = [tensors_of(call["Body"], call["ContentType"])["parameters"] for call in endpoints.calls]
+    assert [(one["sequence_start"], one["sequence_end"]) for one in sent] == [
+        (True, False),
+        (False, False),
+        (False, True),
+    ]
+    assert len({one["sequence_id"] for one in sent}) == 1
+    here.smoke(endpoints)
+    again = tensors_of(endpoints.calls[-1]["Body"], endpoints.calls[-1]["ContentType"])["parameters"]
+    assert again["sequence_id"] != sent[0]["sequence_id"]
+
+
+def test_only_the_first_of_a_sequence_is_sent_where_several_machines_may_get_it(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    here = ground(cloud, tmp_path)
+    here.stock("minilm", *sequence(3))
+    first, rest = here.smoke(PlayedEndpoints(counting()))
+    assert (first.outcome, rest.example, rest.outcome) == ("ok", "step 2", "cannot-be-asked")
+    assert "of several machines each may get one of them" in rest.detail
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ({"text_output": "olleH"}, "ok"),
+        ({"text_output": ""}, "wrong"),
+        ({"text": "olleH"}, "failed"),
+        ({"text_output": 7}, "failed"),
+    ],
+)
+def test_a_model_that_makes_up_texts_answers_with_some(
+    cloud: Cloud, tmp_path: Path, answer: dict[str, Any], outcome: str
+) -> None:
+    here = ground(cloud, tmp_path)
+    here.stock("minilm", texts=("Hello", "Schöne neue Welt"))
+    endpoints = PlayedEndpoints(lambda fields, tensors: answer)
+    first, second = here.smoke(endpoints)
+    assert (first.outcome, first.example, second.example) == (outcome, "text 1", "text 2")
+    assert json.loads(endpoints.calls[1]["Body"])["text_input"] == "Schöne neue Welt"
+
+
+@dataclass
+class PlayedQueue:
+    """An asynchronous endpoint, checked against botocore's model; it answers when `work` is called."""
+
+    s3: Any
+    answer: Answer
+    stored_as: str | None = None
+    """The content type of answers, if it is not the container's."""
+    silent: bool = False
+    request: dict[str, Any] | None = None
+
+    def invoke_endpoint_async(self, **fields: Any) -> dict[str, Any]:
+        checked("sagemaker-runtime", "InvokeEndpointAsync", fields)
+        bucket, _, key = fields["InputLocation"].removeprefix("s3://").partition("/")
+        self.request = {**self.s3.get_object(Bucket=bucket, Key=key), "Key": key}
+        output, failure = f"answers/{fields['EndpointName']}/1", f"failures/{fields['EndpointName']}/1"
+        if not self.silent:
+            tensors = tensors_of(self.request["Body"].read(), fields["ContentType"])
+            try:
+                body, kind = reply(self.answer(fields, tensors))
+                self.s3.put_object(Bucket=bucket, Key=output, Body=body, ContentType=self.stored_as or kind)
+            except ValueError as error:
+                self.s3.put_object(Bucket=bucket, Key=failure, Body=str(error).encode())
+        return {
+            "InferenceId": "1",
+            "OutputLocation": f"s3://{bucket}/{output}",
+            "FailureLocation": f"s3://{bucket}/{failure}",
+        }
+
+
+@pytest.mark.parametrize("stored_as", [None, "binary/octet-stream"])
+def test_a_queue_answers_through_the_data_bucket(cloud: Cloud, tmp_path: Path, stored_as: str | None) -> None:
+    here = ground(cloud, tmp_path, ASYNCHRONOUS)
+    here.stock("minilm", example())
+    queue = PlayedQueue(cloud.client("s3"), lambda fields, tensors: {"scores": RIGHT}, stored_as)
+    assert told(here.smoke(queue)) == [("ok", "")]
+    assert queue.request is not None
+    assert queue.request["Key"].startswith("requests/tritonstack-dev-search/smoke/")
+    wrong = PlayedQueue(cloud.client("s3"), lambda fields, tensors: {"scores": -RIGHT}, stored_as)
+    assert [result.outcome for result in here.smoke(wrong)] == ["wrong"]
+
+
+def test_a_queue_that_fails_says_why(cloud: Cloud, tmp_path: Path) -> None:
+    def refuse(fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+        raise ValueError("Received server error (500) from model")
+
+    here = ground(cloud, tmp_path, ASYNCHRONOUS)
+    here.stock("minilm", example())
+    (result,) = here.smoke(PlayedQueue(cloud.client("s3"), refuse))
+    assert (result.outcome, "Received server error (500)" in result.detail) == ("failed", True)
+    assert here.time.now == 0
+
+
+def test_a_queue_that_nobody_works_at_is_waited_for_and_told(cloud: Cloud, tmp_path: Path) -> None:
+    here = ground(cloud, tmp_path, ASYNCHRONOUS)
+    here.stock("minilm", example())
+    (result,) = here.smoke(PlayedQueue(cloud.client("s3"), lambda *_: {}, silent=True), patience_s=7)
+    assert (result.outcome, here.time.now) == ("failed", 7)
+    assert "no answer at s3://tritonstack-dev-data-" in result.detail
+
+
+def test_an_answer_in_the_bucket_that_is_none(cloud: Cloud, tmp_path: Path) -> None:
+    here = ground(cloud, tmp_path, ASYNCHRONOUS)
+    here.stock("minilm", example())
+    s3 = cloud.client("s3")
+
+    class Garbling(PlayedQueue):
+        def invoke_endpoint_async(self, **fields: Any) -> dict[str, Any]:
+            accepted = super().invoke_endpoint_async(**fields)
+            bucket, _, key = accepted["OutputLocation"].removeprefix("s3://").partition("/")
+            s3.put_object(Bucket=bucket, Key=key, Body=io.BytesIO(b"<html>"))
+            return accepted
+
+    (result,) = here.smoke(Garbling(s3, lambda *_: {"scores": RIGHT}))
+    assert (result.outcome, "malformed reply" in result.detail) == ("failed", True)
