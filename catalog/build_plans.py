@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from catalog.build_reach import BuildReach, reach_of
 from catalog.builds import ByHand, Venue, venue_of
@@ -54,7 +54,10 @@ def needed_artifacts(workspace: Workspace, names: Collection[str] = ()) -> list[
             targets = acceptable_targets(served.instance, workspace.spec.release)
             if (names and served.model not in names) or (served.model, targets) in found:
                 continue
-            found[served.model, targets] = _needed(workspace, served.model, targets, served.instance)
+            needed = _needed(workspace, served.model, targets, served.instance)
+            # Who names a model goes forward with it; otherwise what was gone back to stays.
+            held = not names and _is_held(needed)
+            found[served.model, targets] = replace(needed, reason="") if held else needed
     return [found[key] for key in sorted(found)]
 
 
@@ -73,6 +76,10 @@ def _needed(
         reason=_reason(workspace, model, targets, locked),
         reach=reach_of(model, workspace.models),
     )
+
+
+def _is_held(needed: NeededArtifact) -> bool:
+    return needed.locked is not None and needed.locked.is_held(needed.spec_hash)
 
 
 def _reason(workspace: Workspace, model: str, targets: tuple[str, ...], locked: LockedArtifact | None) -> str:

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 
 from catalog.errors import FileProblem, InvalidFilesError
 from catalog.record_shapes import branches_at, known_keys
-from catalog.yaml_reading import FieldPath, field_text, holds, nearest_line, read_yaml, value_at
+from catalog.yaml_reading import FieldPath, field_text, holds, nearest_line, parse_yaml, read_text, value_at
 
 __all__ = [
     "ContradictionError",
@@ -31,6 +31,7 @@ __all__ = [
     "check_distinct",
     "closest",
     "load_document",
+    "parse_document",
     "refuse",
 ]
 
@@ -144,7 +145,12 @@ class Document(Generic[RecordT]):
 
 def load_document(file: Path, record_type: type[RecordT]) -> Document[RecordT]:
     """Read and check one file; every fault in it is reported at once."""
-    data, lines = read_yaml(file)
+    return parse_document(read_text(file), file, record_type)
+
+
+def parse_document(text: str, file: Path, record_type: type[RecordT]) -> Document[RecordT]:
+    """Check what a file holds, or held at some time."""
+    data, lines = parse_yaml(text, file)
     return check_data(file, data, lines, record_type)
 
 

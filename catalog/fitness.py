@@ -102,7 +102,7 @@ def _image_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
                 f"{workspace.lock.file.name} has no image {endpoint.image!r} for {image.kind}",
                 remedy=_build_again(workspace),
             )
-        elif locked.tag != image.tag:
+        elif not locked.serves_for(image.tag):
             yield workspace.lock.problem(
                 ("images", endpoint.image, image.kind),
                 f"the locked image {locked.tag} was built from another version of "
@@ -251,7 +251,7 @@ def _build_again(workspace: Workspace) -> str:
 
 def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterator[FileProblem]:
     document = workspace.models.get(model)
-    if document and artifact.spec_hash != workspace.hashes[model]:
+    if document and not artifact.serves_for(workspace.hashes[model]):
         yield workspace.lock.problem(
             ("models", model),
             f"the locked artifact {artifact.digest[:12]} was built from another version of "

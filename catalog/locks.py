@@ -21,7 +21,7 @@ import yaml
 from pydantic import Field
 
 from catalog import files
-from catalog.documents import Document, Record, load_document
+from catalog.documents import Document, Record, load_document, parse_document
 from catalog.errors import TritonstackError, shown_path
 from catalog.events import Moment
 from catalog.manifests import Digest, Manifest
@@ -34,7 +34,7 @@ _HEADER = "# Which artifact runs where. Written by `tritonstack`; review it, do 
 ImageKind = Literal["cpu", "gpu"]
 """The kinds of machine that images are made for."""
 
-_PROVENANCE = frozenset({"built", "figures", "promoted"})
+_PROVENANCE = frozenset({"built", "figures", "promoted", "rolled_back"})
 """What an entry says of how it came to be, beside what its digest stands for."""
 
 Place = tuple[str, str, str]
@@ -66,6 +66,18 @@ class Promoted(Record):
     """Which gates a person has overridden, and why."""
 
 
+class RolledBack(Record):
+    """Who took an entry back to an earlier one, and from what."""
+
+    instead_of: str
+    """The digest that was given up."""
+    as_of: str
+    """The model's hash, or the image's tag, at that time: until it is another, there is nothing to build."""
+    by: str
+    at: Moment
+    commit: str | None = None
+
+
 class Figures(Record):
     """What the check of the packed archive behind a real Triton measured, the worst of it."""
 
@@ -83,6 +95,8 @@ class LockedEntry(Record):
     built: Built | None = None
     promoted: Promoted | None = None
     """None where it was built for this very environment."""
+    rolled_back: RolledBack | None = None
+    """None where it came after what had stood there before."""
     seal: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")] | None = None
     """What `tritonstack` makes of all else in this entry and of its place; it shows changes by hand."""
 
@@ -93,6 +107,13 @@ class LockedEntry(Record):
     def is_sealed(self, place: Place) -> bool:
         """Whether it was put there as it is."""
         return self.seal == self._seal_at(place)
+
+    def is_held(self, now: str) -> bool:
+        """Whether somebody went back to it, and there is nothing newer than what was given up.
+
+        `now` is the hash of the model, or the tag of the image, as files are now.
+        """
+        return self.rolled_back is not None and self.rolled_back.as_of == now
 
     def _seal_at(self, place: Place) -> str:
         facts = self.model_dump(mode="json", exclude_none=True, exclude={"seal"})
@@ -120,6 +141,13 @@ class LockedArtifact(LockedEntry):
     """What `spec_hash` is made of, shortened: model.yaml, files, members and the builder's version."""
     figures: Figures | None = None
 
+    def serves_for(self, spec_hash: str) -> bool:
+        """Whether an environment is to run it, now that this is the hash of its model.
+
+        What was promoted stays until something else is promoted, whatever is built elsewhere meanwhile.
+        """
+        return self.spec_hash == spec_hash or self.promoted is not None or self.is_held(spec_hash)
+
 
 class LockedImage(LockedEntry):
     """An image of the project's own that endpoints run."""
@@ -127,6 +155,10 @@ class LockedImage(LockedEntry):
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
     tag: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
     """It changes with all that the image is made from."""
+
+    def serves_for(self, tag: str) -> bool:
+        """Whether an environment is to run it, now that its folder makes an image of this tag."""
+        return self.tag == tag or self.promoted is not None or self.is_held(tag)
 
 
 class Lock(Record):
@@ -179,6 +211,11 @@ def load_lock(file: Path) -> Document[Lock]:
     if not file.exists():
         return Document(Lock(), file, {})
     return load_document(file, Lock)
+
+
+def parse_lock(text: str, file: Path) -> Document[Lock]:
+    """The lock that `file` was at some time, by its text."""
+    return parse_document(text, file, Lock)
 
 
 def locked_environment(file: Path) -> str:
@@ -306,7 +343,8 @@ def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None, 
 
 
 def _promoted(item: Replacement[EntryT], promoted: Promoted) -> Replacement[EntryT]:
-    return Replacement(item.name, item.key, item.entry.model_copy(update={"promoted": promoted}), item.seen)
+    entry = item.entry.model_copy(update={"promoted": promoted, "rolled_back": None})
+    return Replacement(item.name, item.key, entry, item.seen)
 
 
 def _require_unchanged(file: Path, item: Replacement[EntryT], found: EntryT | None) -> None:

@@ -21,7 +21,7 @@ from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem, InvalidFilesError, UsageError
 from catalog.leases import EXPIRES, LEASE_TAGS, OWNER, PURPOSE, Lifetime, tag_text
 from catalog.naming import Name
-from catalog.yaml_reading import field_text, nearest_line, read_yaml
+from catalog.yaml_reading import field_text, nearest_line, parse_yaml, read_text
 
 Value = bool | int | float | str
 """What a parameter can be."""
@@ -155,7 +155,7 @@ def as_text(value: Value) -> str:
 
 def load_template(file: Path, name: str) -> Template:
     """Read a template, whatever its instances will be."""
-    data, lines = read_yaml(file)
+    data, lines = parse_yaml(read_text(file), file)
     head = data.get(HEAD) if isinstance(data, dict) else None
     if head is None:
         message = f"a template needs the key {HEAD!r}"

@@ -13,14 +13,18 @@ from catalog.errors import FileProblem, InvalidFilesError
 FieldPath = tuple[str | int, ...]
 
 
-def read_yaml(file: Path) -> tuple[Any, Mapping[FieldPath, int]]:
-    """The plain data of a YAML file and the line of each of its fields."""
+def read_text(file: Path) -> str:
+    """What a file holds."""
     try:
-        text = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InvalidFilesError([FileProblem(file, None, "", "this file does not exist")]) from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidFilesError([FileProblem(file, None, "", f"cannot be read: {error}")]) from None
+
+
+def parse_yaml(text: str, file: Path) -> tuple[Any, Mapping[FieldPath, int]]:
+    """The plain data of a YAML file's text and the line of each of its fields."""
     try:
         loader = _TextualLoader(text)
         node = loader.get_single_node()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import getpass
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,11 +75,34 @@ class Checkout:
         """The text of a file in a commit, None if it was not there."""
         return self._ask("show", f"{commit}:./{file.relative_to(self.root).as_posix()}")
 
-    def changes_of(self, file: Path) -> Iterator[Commit]:
-        """The commits that changed a file, the latest first, merges by their first parent."""
+    def files_at(self, commits: Sequence[str], file: Path) -> Iterator[str | None]:
+        """The texts of a file in each of several commits, by one call of git; None where it was not there."""
+        name = f"./{file.relative_to(self.root).as_posix()}"
+        said = self._ask("cat-file", "--batch", given="".join(f"{commit}:{name}\n" for commit in commits))
+        rest = (said or "").encode()
+        for _ in commits:
+            header, _, rest = rest.partition(b"\n")
+            kind, size = header.rpartition(b" ")[::2]
+            if not kind.endswith(b" blob"):
+                yield None  # `<name> missing`
+                continue
+            body, rest = rest[: int(size)], rest[int(size) + 1 :]
+            yield body.decode(errors="replace")
+
+    def gap(self) -> str | None:
+        """Why git may not know all that a file ever was; None if it does."""
+        if not self.exists:
+            return "the project is not in git"
+        shallow = self._ask("rev-parse", "--is-shallow-repository")
+        if shallow is None or shallow.strip() != "false":
+            return "this is a shallow clone (`git fetch --unshallow` fetches the rest)"
+        return None
+
+    def changes_of(self, file: Path, *, every_branch: bool = False) -> Iterator[Commit]:
+        """The commits that changed a file, the latest first: merges by their first parent, or all of them."""
         said = self._ask(
             "log",
-            "--first-parent",
+            "--full-history" if every_branch else "--first-parent",
             "--format=%H%x00%cd%x00%an%x00%s",
             "--date=format-local:%Y-%m-%dT%H:%M:%SZ",
             "--",
@@ -89,15 +112,15 @@ class Checkout:
             commit, at, by, subject = line.split("\0")
             yield Commit(commit, at, by, subject)
 
-    def _ask(self, *arguments: str) -> str | None:
+    def _ask(self, *arguments: str, given: str = "") -> str | None:
         """What git says, None where it refuses."""
         try:
             ended = subprocess.run(
                 ["git", "-C", str(self.root), *arguments],
                 env={**os.environ, "TZ": "UTC", "LC_ALL": "C"},
-                stdin=subprocess.DEVNULL,
+                input=given,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
                 errors="replace",
                 check=False,
             )

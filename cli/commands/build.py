@@ -205,7 +205,7 @@ def _explain(state: Context, workspace: Workspace, wanted: Sequence[NeededArtifa
 
 def _explained_image(workspace: Workspace, image: OwnImage) -> dict[str, Any]:
     locked = workspace.lock.record.images.get(image.folder, {}).get(image.kind)
-    up_to_date = locked is not None and locked.tag == image.tag
+    up_to_date = locked is not None and (locked.tag == image.tag or locked.is_held(image.tag))
     return {
         "image": image.tag,
         "build": not up_to_date,

@@ -14,9 +14,10 @@ from catalog.build_plans import needed_artifacts
 from catalog.builds import ByHand, CodeBuildMachine, ComputeType, ProcessingMachine, Venue, venue_of
 from catalog.environments import EnvironmentSpec
 from catalog.errors import UsageError
+from catalog.fitness import unbuilt
 from catalog.hardware import INSTANCE_TYPES
 from catalog.loading import load_workspace
-from catalog.locks import Lock, LockedArtifact, write_lock
+from catalog.locks import Lock, LockedArtifact, Promoted, RolledBack, write_lock
 from catalog.model_hashes import hash_parts
 from catalog.project import Project
 from catalog.quotas import needed_quotas
@@ -213,3 +214,23 @@ def test_the_sizes_and_kinds_of_machine_are_codebuilds_own() -> None:
     model = botocore.session.get_session().get_service_model("codebuild")
     assert set(get_args(ComputeType)) <= set(model.shape_for("ComputeType").enum)
     assert {"LINUX_CONTAINER", "LINUX_GPU_CONTAINER"} <= set(model.shape_for("EnvironmentType").enum)
+
+
+def test_what_was_gone_back_to_is_not_built_over_until_its_model_changes(project: Project) -> None:
+    now = load_workspace(project, "dev").hashes["minilm"]
+    back = RolledBack(instead_of="cd" * 32, as_of=now, by="ann", at="2026-11-24T08:30:00Z")
+    lock_current(project, spec_hash="77" * 32, rolled_back=back)
+    workspace = load_workspace(project, "dev")
+    assert reason(project) == ""
+    assert unbuilt(workspace) == []
+    (named,) = needed_artifacts(workspace, ["minilm"])
+    assert named.reason
+    edit(project.model_file("minilm"), "A man is eating food.", "Another text.")
+    assert reason(project)
+    assert unbuilt(load_workspace(project, "dev"))
+
+
+def test_what_was_promoted_may_be_deployed_although_its_model_has_changed(project: Project) -> None:
+    promoted = Promoted(source="test", by="ann", at="2026-11-24T08:30:00Z")
+    lock_current(project, spec_hash="77" * 32, promoted=promoted)
+    assert unbuilt(load_workspace(project, "dev")) == []

@@ -1,0 +1,248 @@
+"""`tritonstack validate` on locks: against what is here, and against what buckets and registries hold."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import boto3
+import pytest
+
+from catalog.build_images import endpoint_image
+from catalog.loading import load_workspace
+from catalog.locks import (
+    LockedImage,
+    Promoted,
+    Replacement,
+    add_image_to_lock,
+    add_promoted,
+    add_to_lock,
+    entry_of,
+)
+from catalog.manifests import Manifest
+from catalog.naming import artifact_prefix
+from catalog.project import Project
+from tests.catalog.test_locks import BUILT, manifest, measured
+from tests.cli.test_messages import outcome
+from tests.git import Repository
+from tests.projects import add_image, edit
+
+DIGEST = "ab" * 32
+
+
+@pytest.fixture
+def built(project: Project) -> Manifest:
+    hashes = load_workspace(project, "dev").hashes
+    made = manifest("minilm", spec_hash=hashes["minilm"], **measured())
+    add_to_lock(project.lock_file("dev"), [made], built=BUILT)
+    return made
+
+
+@pytest.mark.usefixtures("built")
+def test_a_lock_as_it_was_written_is_valid(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome(capsys, project, "validate") == (0, "valid: environments dev; models minilm\n", "")
+
+
+@pytest.mark.usefixtures("built")
+@pytest.mark.parametrize("names", [[], ["dev"]])
+def test_a_lock_that_was_edited_is_refused_with_file_line_and_remedy(
+    project: Project, capsys: pytest.CaptureFixture[str], names: list[str]
+) -> None:
+    edit(project.lock_file("dev"), "p99_ms: 4.5", "p99_ms: 0.5")
+    code, out, err = outcome(capsys, project, "validate", *names)
+    assert (code, out) == (2, "")
+    assert "environments/dev.lock.yaml:15: models.minilm.cpu.seal: this entry is not as it was sealed" in err
+    assert "`tritonstack build dev` writes it anew" in err
+
+
+@pytest.mark.usefixtures("built")
+def test_faults_of_locks_and_of_other_files_are_told_at_once(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(project.lock_file("dev"), "p99_ms: 4.5", "p99_ms: 0.5")
+    edit(project.environment_file("dev"), "instance_type:", "instance_typ:")
+    code, _, err = outcome(capsys, project, "validate", "dev")
+    assert code == 2
+    assert "instance_typ: unknown key" in err
+    assert "this entry is not as it was sealed" in err
+
+
+@pytest.mark.usefixtures("built")
+def test_an_entry_copied_by_hand_into_the_next_environment_is_refused(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = project.environment_file("dev").read_text()
+    project.environment_file("prod").write_text(text.replace("name: dev", "name: prod"))
+    project.lock_file("prod").write_text(project.lock_file("dev").read_text())
+    code, _, err = outcome(capsys, project, "validate")
+    assert code == 2
+    assert "environments/prod.lock.yaml" in err
+    assert "environments/dev.lock.yaml" not in err
+    assert outcome(capsys, project, "validate", "dev")[0] == 0
+
+
+@pytest.mark.usefixtures("built")
+def test_what_the_source_never_held_was_not_promoted_from_it(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository = Repository(project.root)
+    repository.commit("all")
+    text = project.environment_file("dev").read_text()
+    project.environment_file("prod").write_text(text.replace("name: dev", "name: prod"))
+    for digest, code in (("cd" * 32, 2), (DIGEST, 0)):
+        project.lock_file("prod").unlink(missing_ok=True)
+        entry = entry_of(manifest("minilm", digest=digest))
+        promoted = Promoted(source="dev", by="bob", at="2026-11-24T08:30:00Z")
+        add_promoted(
+            project.lock_file("prod"), promoted, artifacts=[Replacement("minilm", "cpu", entry, None)]
+        )
+        assert outcome(capsys, project, "validate", "prod")[0] == code
+
+
+class Account:
+    """The account of `dev`, as moto plays it."""
+
+    def __init__(self, project: Project, number: str) -> None:
+        edit(project.environment_file("dev"), "1" * 12, number)
+        self.project, self.spec = project, load_workspace(project, "dev").spec
+        self.s3 = boto3.client("s3", region_name="us-east-1")
+        self.prefix = artifact_prefix("minilm", DIGEST)
+
+    def make_bucket(self) -> None:
+        self.s3.create_bucket(Bucket=self.spec.artifact_bucket)
+
+    def put(self, name: str, body: str, **metadata: str) -> None:
+        self.s3.put_object(
+            Bucket=self.spec.artifact_bucket, Key=f"{self.prefix}/{name}", Body=body, Metadata=metadata
+        )
+
+
+@pytest.fixture
+def dev(project: Project, account: str) -> Account:
+    return Account(project, account)
+
+
+def published(dev: Account, made: Manifest, *, archive: str = "x", digest: str = DIGEST) -> None:
+    dev.make_bucket()
+    dev.put("model.tar.gz", archive, sha256=digest)
+    dev.put("manifest.json", made.to_json())
+
+
+def test_online_a_lock_is_true_when_the_bucket_holds_what_it_names(
+    dev: Account, built: Manifest, project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published(dev, built)
+    code, out, _ = outcome(capsys, project, "--json", "validate", "dev", "--online")
+    assert (code, json.loads(out)["checked_online"]) == (0, ["dev"])
+
+
+@pytest.mark.parametrize(
+    ("archive", "digest", "changes", "words"),
+    [
+        ("xx", DIGEST, {}, "model.tar.gz has another size, or is noted as another digest"),
+        ("x", "cd" * 32, {}, "model.tar.gz has another size, or is noted as another digest"),
+        (
+            "x",
+            DIGEST,
+            {"unpacked_bytes": 9},
+            "models.minilm.cpu.unpacked_bytes: the lock says 1, and its manifest 9",
+        ),
+        ("x", DIGEST, {"target": "cpu-py310"}, "the lock says target cpu, and its manifest target cpu-py310"),
+        (
+            "x",
+            DIGEST,
+            measured(cosine=0.5),
+            "the lock says min_cosine 0.9999, and its manifest min_cosine 0.5",
+        ),
+    ],
+)
+def test_online_what_the_bucket_holds_otherwise_is_a_failure(
+    dev: Account,
+    built: Manifest,
+    project: Project,
+    capsys: pytest.CaptureFixture[str],
+    archive: str,
+    digest: str,
+    changes: dict[str, Any],
+    words: str,
+) -> None:
+    published(dev, built.model_copy(update=changes), archive=archive, digest=digest)
+    code, out, err = outcome(capsys, project, "validate", "dev", "--online")
+    assert (code, out) == (1, "")
+    assert words in err
+    assert "environments/dev.lock.yaml:" in err
+
+
+@pytest.mark.usefixtures("built")
+def test_online_an_artifact_that_is_not_there(
+    dev: Account, project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dev.make_bucket()
+    code, _, err = outcome(capsys, project, "validate", "dev", "--online")
+    assert code == 1
+    assert f"s3://{dev.spec.artifact_bucket} does not hold this artifact" in err
+
+
+@pytest.mark.usefixtures("built", "dev")
+def test_online_an_environment_that_was_never_deployed_is_named_and_not_called_true(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = outcome(capsys, project, "validate", "dev", "--online")
+    assert (code, out) == (1, "")
+    assert "dev was not checked online: there is no bucket" in err
+
+
+def test_online_those_that_cannot_be_reached_are_named_beside_those_that_can(
+    dev: Account, built: Manifest, project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published(dev, built)
+    text = project.environment_file("dev").read_text()
+    elsewhere = text.replace("name: dev", "name: prod").replace(dev.spec.account, "222222222222")
+    project.environment_file("prod").write_text(elsewhere)
+    code, out, err = outcome(capsys, project, "validate", "--online")
+    assert code == 0
+    assert out.endswith("; locks are true in dev\n")
+    assert "prod was not checked online: these credentials belong to account" in err
+
+
+@pytest.mark.parametrize(
+    ("tag", "pushed", "words"),
+    [
+        (None, True, ""),
+        ("moved", True, "is not that of"),
+        (None, False, "there is no image"),
+    ],
+    ids=["true", "moved", "absent"],
+)
+def test_online_images_are_looked_at_in_their_registry(
+    project: Project,
+    account: str,
+    capsys: pytest.CaptureFixture[str],
+    tag: str | None,
+    pushed: bool,
+    words: str,
+) -> None:
+    add_image(project.root, "serving")
+    edit(project.environment_file("dev"), "    model: minilm", "    model: minilm\n    image: serving")
+    dev = Account(project, account)
+    dev.make_bucket()
+    image = endpoint_image(project, dev.spec, "serving", gpu=False)
+    ecr = boto3.client("ecr", region_name="eu-west-1")
+    repository = f"{dev.spec.base}/serving"
+    ecr.create_repository(repositoryName=repository)
+    digest = f"sha256:{'cd' * 32}"
+    if pushed:
+        media_type = "application/vnd.docker.distribution.manifest.v2+json"
+        body = json.dumps({"schemaVersion": 2, "mediaType": media_type, "config": {}, "layers": []})
+        said = ecr.put_image(
+            repositoryName=repository,
+            imageTag=tag or image.tag,
+            imageManifest=body,
+            imageManifestMediaType=media_type,
+        )
+        digest = said["image"]["imageId"]["imageDigest"]
+    entry = LockedImage(digest=digest, tag=image.tag)
+    add_image_to_lock(project.lock_file("dev"), "serving", "cpu", entry, built=BUILT)
+    code, _, err = outcome(capsys, project, "validate", "dev", "--online")
+    assert code == (1 if words else 0)
+    assert words in err

@@ -1,0 +1,130 @@
+"""What locks were, as git knows it: along the branch, on merged ones, in shallow clones, and without git."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from catalog.locks import add_to_lock
+from catalog.project import Project
+from operations.checkout import Checkout
+from operations.lock_history import LockVersion, digests_of, lock_history
+from tests.catalog.test_locks import BUILT, manifest
+from tests.git import Repository
+from tests.projects import edit, write_project
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """Three commits, each with another digest: 11…, 22…, 33…"""
+    root = tmp_path / "project"
+    root.mkdir()
+    write_project(root)
+    repository = Repository(root)
+    for number in ("11", "22", "33"):
+        build(root, number)
+        repository.commit(number)
+    return repository
+
+
+def build(root: Path, number: str) -> None:
+    add_to_lock(Project(root).lock_file("dev"), [manifest("minilm", digest=number * 32)], built=BUILT)
+
+
+def held(versions: object) -> list[str]:
+    return [words(version) for version in versions]  # type: ignore[attr-defined]
+
+
+def words(version: LockVersion) -> str:
+    digests = ",".join(digest[:2] for digest in digests_of(version.lock)) if version.lock else "unreadable"
+    return f"{digests} {version.commit.subject if version.commit else 'here'}"
+
+
+def test_versions_come_the_latest_first(repository: Repository) -> None:
+    history = lock_history(Project(repository.root), "dev")
+    assert held(history.versions) == ["33 33", "22 22", "11 11"]
+    assert history.gap is None
+
+
+def test_what_is_not_committed_comes_before_all(repository: Repository) -> None:
+    build(repository.root, "44")
+    history = lock_history(Project(repository.root), "dev")
+    assert held(history.versions) == ["44 here", "33 33", "22 22", "11 11"]
+
+
+def test_a_lock_that_was_taken_away_for_a_while_was_empty_then(repository: Repository) -> None:
+    Project(repository.root).lock_file("dev").unlink()
+    repository.commit("gone")
+    build(repository.root, "44")
+    repository.commit("44")
+    assert held(lock_history(Project(repository.root), "dev").versions)[:3] == ["44 44", " gone", "33 33"]
+
+
+def test_a_version_that_cannot_be_read_is_told(repository: Repository) -> None:
+    file = Project(repository.root).lock_file("dev")
+    edit(file, "spec_hash:", "spec_hush:")
+    repository.commit("broken")
+    build_again = file.read_text().replace("spec_hush:", "spec_hash:")
+    file.write_text(build_again)
+    repository.commit("mended")
+    history = lock_history(Project(repository.root), "dev")
+    assert held(history.versions)[:2] == ["33 mended", "unreadable broken"]
+    assert "cannot be read by this version" in str(history.gap)
+    assert "cannot be read by this version" in str(history.held().gap)
+
+
+def test_what_a_merged_branch_held_counts_as_held_but_is_no_version_of_its_own(
+    repository: Repository,
+) -> None:
+    repository.git("checkout", "-b", "feature")
+    for number in ("55", "66"):
+        build(repository.root, number)
+        repository.commit(number)
+    repository.git("checkout", "main")
+    repository.git("merge", "--no-ff", "feature", "-m", "merged")
+    history = lock_history(Project(repository.root), "dev")
+    assert held(history.versions) == ["66 merged", "33 33", "22 22", "11 11"]
+    assert {digest[:2] for digest in history.held().digests} == {"11", "22", "33", "55", "66"}
+
+
+def test_a_shallow_clone_does_not_know_all(repository: Repository, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    subprocess.run(
+        ["git", "clone", "--depth=1", f"file://{repository.root}", str(clone)],
+        check=True,
+        capture_output=True,
+    )
+    history = lock_history(Project(clone), "dev")
+    assert held(history.versions) == ["33 33"]
+    assert "shallow clone" in str(history.gap)
+
+
+def test_without_git_there_is_what_lies_here(tmp_path: Path) -> None:
+    write_project(tmp_path)
+    build(tmp_path, "11")
+    history = lock_history(Project(tmp_path), "dev")
+    assert held(history.versions) == ["11 here"]
+    assert history.gap == "the project is not in git"
+    assert history.held().digests == {"11" * 32}
+
+
+def test_a_project_in_a_folder_of_a_repository(tmp_path: Path) -> None:
+    inside = tmp_path / "below"
+    inside.mkdir()
+    write_project(inside)
+    repository = Repository(tmp_path)
+    build(inside, "11")
+    repository.commit("one")
+    assert held(lock_history(Project(inside), "dev").versions) == ["11 one"]
+
+
+def test_a_lock_that_another_build_has_written_makes_no_commit_unclean(repository: Repository) -> None:
+    checkout = Checkout(repository.root)
+    head = repository.git("rev-parse", "HEAD")
+    build(repository.root, "44")
+    assert checkout.state() == f"{head}+"
+    assert checkout.state(apart_from="environments/*.lock.yaml") == head
+    edit(Project(repository.root).model_file("minilm"), "Sentence", "Other")
+    assert checkout.state(apart_from="environments/*.lock.yaml") == f"{head}+"
