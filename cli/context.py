@@ -12,6 +12,7 @@ from catalog.project import Project
 from catalog.workspace import Workspace
 from cli.output import Output
 from local_cloud.process import read_address
+from operations.access import readable_cloud
 from operations.aws import Cloud, CloudAccessError, require_account
 from operations.instances import read_instance
 
@@ -42,16 +43,25 @@ class Context:
             )
         return load_instance(self.project, instance)
 
-    def cloud(self, spec: EnvironmentSpec) -> Cloud:
-        """The cloud that an environment lives in, reachable and with the right credentials."""
-        return self.cloud_at(spec.account, spec.region, what=f"environment {spec.name!r}")
+    def cloud(self, spec: EnvironmentSpec, *, profile: str | None = None) -> Cloud:
+        """The cloud that an environment lives in, reachable and with the right credentials.
 
-    def cloud_at(self, account: str, region: str, *, what: str) -> Cloud:
+        They are those of a profile of AWS's configuration, or what the usual chain finds.
+        """
+        what = f"environment {spec.name!r}"
+        return self.cloud_at(spec.account, spec.region, what=what, profile=profile)
+
+    def cloud_at(self, account: str, region: str, *, what: str, profile: str | None = None) -> Cloud:
         """An account's cloud in a region; `what` says in errors what is looked for there."""
         if not is_embedded(account):
-            cloud = Cloud(account, region, {})
+            cloud = Cloud(account, region, {"AWS_PROFILE": profile} if profile else {})
             require_account(cloud)
             return cloud
+        if profile is not None:
+            raise UsageError(
+                f"{what} lives in the embedded cloud, which has no profiles",
+                remedy=f"leave {profile!r} away",
+            )
         address = read_address(self.project.cloud_dir(account))
         which = "" if account == EMBEDDED_ACCOUNT else f" --account {account}"
         if address is None:
@@ -65,3 +75,12 @@ class Context:
                 remedy=f"run `tritonstack down{which}`, then `tritonstack up --detach{which}`",
             )
         return Cloud(account, region, address.environment())
+
+    def cloud_to_read(
+        self, spec: EnvironmentSpec, *, beside: EnvironmentSpec, cloud: Cloud, profile: str | None = None
+    ) -> Cloud:
+        """The cloud of an environment that something is read from for another one, whose cloud is given."""
+        if is_embedded(spec.account):
+            return self.cloud(spec, profile=profile)
+        at_hand = None if is_embedded(beside.account) else cloud
+        return readable_cloud(spec, profile=profile, at_hand=at_hand)

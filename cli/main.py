@@ -22,6 +22,7 @@ from cli.commands.destroy import destroy
 from cli.commands.diff import diff
 from cli.commands.down import down
 from cli.commands.invoke import invoke
+from cli.commands.promote import promote
 from cli.commands.quotas import quotas
 from cli.commands.up import up
 from cli.commands.validate import validate
@@ -53,7 +54,7 @@ def options(
     context.obj = Context(find_project(project), Output(as_json=json_output))
 
 
-COMMANDS = (validate, quotas, up, down, build, diff, deploy, verify, invoke, destroy)
+COMMANDS = (validate, quotas, up, down, build, diff, deploy, verify, invoke, promote, destroy)
 for command in COMMANDS:
     app.command()(command)
 

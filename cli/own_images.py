@@ -10,7 +10,7 @@ import subprocess
 import threading
 
 import docker
-from docker.errors import BuildError, DockerException
+from docker.errors import BuildError, DockerException, ImageNotFound
 
 from catalog.accounts import is_embedded
 from catalog.build_images import OwnImage, endpoint_images
@@ -46,6 +46,24 @@ def lock_images(
         changed |= add_image_to_lock(workspace.lock.file, image.folder, image.kind, entry, built=built)
         state.output.note(f"image {image.tag} {digest[:19]} is in {shown_path(workspace.lock.file)}")
     return changed
+
+
+def held_digest(uri: str) -> str | None:
+    """The id of an image in this machine's engine, None where it does not hold it."""
+    engine = docker_engine()
+    return str(engine.images.get(uri).id) if held_image(engine, uri) else None
+
+
+def tag_image(digest: str, uri: str) -> None:
+    """Give an image of this machine's engine another name beside those that it has."""
+    engine, (repository, _, tag) = docker_engine(), uri.rpartition(":")
+    try:
+        engine.images.get(digest).tag(repository, tag=tag)
+    except ImageNotFound:
+        raise ImageNotBuiltError(
+            f"this machine's Docker engine does not hold {digest[:19]}, which is to be {tag}",
+            remedy="promote on the machine that built it, or build it here for both environments",
+        ) from None
 
 
 def _digest(state: Context, workspace: Workspace, cloud: Cloud | None, image: OwnImage, *, here: bool) -> str:

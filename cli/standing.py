@@ -18,7 +18,7 @@ from catalog.loading import environment_names, find_template, sample_instance, t
 from catalog.naming import check_name
 from catalog.project import Project
 from catalog.templates import instance_document
-from catalog.yaml_reading import read_yaml
+from catalog.yaml_reading import parse_yaml, read_text
 from cli.context import Context
 from operations.aws import Cloud, CloudAccessError
 from operations.stacks import environment_stacks
@@ -90,7 +90,7 @@ def grounds(project: Project) -> list[Ground]:
 def _grounds_of(files: list[Path]) -> Iterator[Ground]:
     for file in files:
         try:
-            data, _ = read_yaml(file)
+            data, _ = parse_yaml(read_text(file), file)
         except InvalidFilesError:
             continue  # `tritonstack validate` tells of it
         if isinstance(data, dict) and "account" in data and "region" in data:

@@ -75,7 +75,7 @@ def publish(*, artifact_dir: Path, bucket: str, s3_client: Any, kms_key_id: str 
 def _bring(bay: _Bay, folder: Path, manifest: Manifest) -> bool:
     """Bring what is missing; False where another publisher was faster with a part of it."""
     there = bay.find_manifest(manifest)
-    if there is None:
+    if there is None and not bay.has_archive_of(manifest):
         bay.put_archive(folder / ARCHIVE_NAME, manifest)
     bay.check_archive(manifest)
     if there is not None and there.manifest.examples_sha256 is not None:
@@ -121,6 +121,14 @@ class _Bay:
         if there.digest != manifest.digest:
             raise PublishError(f"{self._url(MANIFEST_NAME)} is the manifest of {there.digest}")
         return _Found(there, etag)
+
+    def has_archive_of(self, manifest: Manifest) -> bool:
+        """Whether whoever was here before got as far as the archive."""
+        try:
+            self.check_archive(manifest)
+        except PublishError:
+            return False
+        return True
 
     def put_archive(self, archive: Path, manifest: Manifest) -> None:
         """Upload the archive; large ones in parts, each with its checksum."""

@@ -108,13 +108,14 @@ def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -
     return replace(decision, obstacles=list(_refused_by_deploy(source, target, decision)))
 
 
-def lock_after(target: Workspace, entries: Iterable[Entry], promoted: Promoted | None = None) -> Lock:
-    """The target's lock with entries in their places."""
+def lock_after(target: Workspace, entries: Iterable[tuple[Entry, Promoted | None]]) -> Lock:
+    """The target's lock with entries in their places, each as it was promoted."""
     lock, environment = target.lock.record, target.spec.name
-    for item in entries:
-        entry, place = item.entry, (environment, item.name, item.key)
-        if promoted:
-            entry = entry.model_copy(update={"promoted": promoted})
+    for item, promoted in entries:
+        entry, place = (
+            item.entry.model_copy(update={"promoted": promoted}),
+            (environment, item.name, item.key),
+        )
         if isinstance(entry, LockedImage):
             lock = lock.with_image(item.name, "gpu" if item.key == "gpu" else "cpu", entry.sealed(place))
         else:
@@ -237,7 +238,7 @@ def _refused_by_deploy(source: Workspace, target: Workspace, decision: Decision)
     """What a deploy of the target would refuse only once its lock has changed."""
     if not decision.entries:
         return
-    changed = lock_after(target, decision.entries)
+    changed = lock_after(target, [(item, None) for item in decision.entries])
     after = replace(target, lock=replace(target.lock, record=changed))
     before = set(unbuilt(target))
     problems = [

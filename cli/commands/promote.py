@@ -1,0 +1,258 @@
+"""`tritonstack promote`: bring artifacts and images from one environment to the next, by digest."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from catalog.errors import TritonstackError, shown_path
+from catalog.loading import LOCK_SUFFIX, load_workspace
+from catalog.locks import LockedArtifact, Promoted, figures_of, lock_text
+from catalog.manifests import Manifest
+from catalog.promotion import PromotionSpec
+from catalog.workspace import Workspace
+from cli.context import Context
+from cli.promoting import (
+    Copied,
+    Side,
+    bytes_to_copy,
+    copy_all,
+    has_bucket,
+    lacking,
+    lay_ground,
+    lock_all,
+    record_missing,
+)
+from operations.checkout import Checkout
+from operations.claims import Claim
+from operations.events import now, read_events
+from operations.fetching import read_source_manifest
+from operations.gates import Candidate, Gate, Shut, override_note, parse_overrides, shut_gates
+from operations.promotion import Artifact, Decision, Entry, decide, lock_after, require_source, words_of
+from operations.promotion_records import unrecorded
+
+
+class GatesShutError(TritonstackError):
+    """What an artifact has to have shown, it has not; nothing was changed."""
+
+
+def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
+    context: typer.Context,
+    source: Annotated[str, typer.Argument(help="The environment to promote from.")],
+    target: Annotated[str, typer.Argument(help="The environment to promote to.")],
+    models: Annotated[list[str] | None, typer.Argument(help="Models; by default all that it serves.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be copied and changed; change nothing.")
+    ] = False,
+    override_gate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GATE=REASON", help="Pass a gate that is shut; the reason is kept for good."),
+    ] = None,
+    from_profile: Annotated[
+        str | None, typer.Option(help="AWS profile for the account promoted from.")
+    ] = None,
+    to_profile: Annotated[str | None, typer.Option(help="AWS profile for the account promoted to.")] = None,
+    bootstrap: Annotated[
+        bool, typer.Option("--bootstrap", help="Run `cdk bootstrap` first if the account needs it.")
+    ] = False,
+) -> None:
+    """Copy what one environment runs to the next one's account, and name it in that one's lock.
+
+    The gates of `promotion:` in the environment's file have to be open. Nothing is deployed: commit the lock,
+    and let `tritonstack deploy` follow. Interrupted, the same command goes on from where it was.
+
+    Example: tritonstack promote dev prod --dry-run
+    """
+    state: Context = context.obj
+    overrides = parse_overrides(override_gate or ())
+    here, there = load_workspace(state.project, source), load_workspace(state.project, target)
+    gates = require_source(here, there)
+    decision = decide(here, there, models or ())
+    decision.require_possible()
+    to = Side(there, state.cloud(there.spec, profile=to_profile))
+    run = _Run(state, gates, decision, overrides, to, lacking(to, [*decision.entries, *decision.same]))
+    if decision.entries or run.missing:
+        cloud = state.cloud_to_read(here.spec, beside=there.spec, cloud=to.cloud, profile=from_profile)
+        run.source = Side(here, cloud)
+    if dry_run:
+        run.tell()
+    else:
+        run.act(bootstrap=bootstrap)
+
+
+@dataclass
+class _Run:
+    """One run of the command."""
+
+    state: Context
+    gates: PromotionSpec
+    decision: Decision
+    overrides: Mapping[Gate, str]
+    target: Side
+    missing: Sequence[Entry]
+    """What has to be copied: of what the lock names already, too."""
+    source: Side | None = None
+    """None where there is nothing to read there."""
+
+    def tell(self) -> None:
+        """What would be done; exit code 1 if a gate is shut."""
+        shut = self._shut()
+        closed = [gate for gate in shut if gate.gate not in self.overrides]
+        sizes = [
+            (item, bytes_to_copy(self.source, self.target, item)) for item in self.missing if self.source
+        ]
+        changes = self._lock_diff(self._promoted(shut))
+        lines = [
+            *(f"would copy {words_of(item)}: {size / 1e6:.1f} MB" for item, size in sizes),
+            *(f"would promote {words_of(item)}" for item in self.decision.entries),
+            *(f"up to date: {words_of(item)}" for item in self.decision.same),
+            *self._own_words(),
+            *([] if has_bucket(self.target) else [f"would deploy the foundation of {self._name} first"]),
+            *map(str, shut),
+            *changes,
+        ]
+        facts = self._facts([], shut) | {
+            "dry_run": True,
+            "bytes": sum(size for _, size in sizes),
+            "lock_diff": "\n".join(changes),
+        }
+        self.state.output.result(facts, text="\n".join(lines))
+        if closed:
+            raise typer.Exit(1)
+
+    def act(self, *, bootstrap: bool) -> None:
+        """Copy, lock, and write down."""
+        self._require_open(self._shut())
+        if self.missing or self.decision.entries:
+            lay_ground(self.state, self.target, bootstrap=bootstrap)
+        copied = copy_all(self.state, self.source, self.target, self.missing) if self.source else []
+        # Copying may take hours, in which a window closes or somebody refutes what is copied.
+        shut = self._shut()
+        self._require_open(shut)
+        claims: list[Claim] = []
+        if self.decision.entries:
+            entries, promoted = self.decision.entries, self._promoted(shut)
+            claims = lock_all(self.target, self.gates.source, entries, promoted, datetime.now(UTC))
+        self._finish_others()
+        self.state.output.result(
+            self._facts(claims, shut) | {"dry_run": False, "copied": [_copy_facts(one) for one in copied]},
+            text="\n".join(self._words(claims, shut)),
+        )
+
+    @property
+    def _name(self) -> str:
+        return self.target.workspace.spec.name
+
+    @property
+    def _lock_file(self) -> str:
+        return shown_path(self.target.workspace.lock.file)
+
+    def _shut(self) -> list[Shut]:
+        """The gates as they are now; what the lock names already has passed them."""
+        if not self.decision.entries or self.source is None:
+            return []
+        events = read_events(self.source.cloud, self.source.bucket)
+        candidates = [
+            _candidate(item, read_source_manifest(self.source.artifact(item.name, item.entry)))
+            for item in self.decision.artifacts
+        ]
+        return shut_gates(self.gates, candidates, events, datetime.now(UTC))
+
+    def _require_open(self, shut: Sequence[Shut]) -> None:
+        closed = [gate for gate in shut if gate.gate not in self.overrides]
+        if closed:
+            names = dict.fromkeys(gate.gate for gate in closed)
+            overriding = " ".join(f'--override-gate {name}="<reason>"' for name in names)
+            raise GatesShutError(
+                "\n".join(map(str, closed)),
+                remedy=f"nothing was changed; in an emergency, {overriding}: it is kept with the promotion",
+            )
+
+    def _promoted(self, shut: Sequence[Shut]) -> Promoted:
+        checkout = Checkout(self.state.project.root)
+        return Promoted(
+            source=self.gates.source,
+            by=checkout.actor(),
+            at=now(),
+            commit=checkout.state(apart_from=f"environments/*{LOCK_SUFFIX}"),
+            note=override_note(shut, self.overrides),
+        )
+
+    def _finish_others(self) -> None:
+        """Events that promotions did not get to write which were killed after the lock."""
+        target = self.target
+        if self.decision.same and has_bucket(target):
+            history = read_events(target.cloud, target.bucket)
+            record_missing(target, list(unrecorded(target.workspace, self.decision.same, history)), history)
+
+    def _lock_diff(self, promoted: Promoted) -> list[str]:
+        workspace: Workspace = self.target.workspace
+        after = lock_after(workspace, [(item, promoted) for item in self.decision.entries])
+        before = workspace.lock.record
+        if after == before:
+            return []
+        old, new = (lock_text(lock).splitlines() for lock in (before, after))
+        return list(difflib.unified_diff(old, new, self._lock_file, self._lock_file, lineterm=""))
+
+    def _own_words(self) -> list[str]:
+        return [f"{model}: {self._name} has built its own" for model in self.decision.own]
+
+    def _words(self, claims: Sequence[Claim], shut: Sequence[Shut]) -> list[str]:
+        lines = [f"up to date: {words_of(item)}" for item in self.decision.same] + self._own_words()
+        for item, claim in zip(self.decision.entries, claims, strict=True):
+            words = f"promoted {words_of(item)} from {self.gates.source} to {self._name}"
+            if not claim.won:
+                words += (
+                    f": it is the promotion that {claim.event.by} began at {claim.event.at}, from commit "
+                    f"{(claim.event.commit or 'unknown')[:12]}; this lock says the same"
+                )
+            lines.append(words)
+        lines += [f"overridden: {gate}" for gate in shut]
+        if not claims:
+            return [*lines, f"{self._lock_file} is up to date"]
+        names = ", ".join(item.name for item in self.decision.entries)
+        return [
+            *lines,
+            f"next: commit {self._lock_file} and have it reviewed, for example",
+            f"  git switch -c promote-to-{self._name}",
+            f'  git commit -m "Promote {names} from {self.gates.source} to {self._name}" {self._lock_file}',
+            f"and once it is merged, `tritonstack deploy {self._name}` and `tritonstack verify {self._name}`",
+        ]
+
+    def _facts(self, claims: Sequence[Claim], shut: Sequence[Shut]) -> dict[str, Any]:
+        won = [claim.won for claim in claims] if claims else [None for _ in self.decision.entries]
+        return {
+            "source": self.gates.source,
+            "target": self._name,
+            "lock": str(self.target.workspace.lock.file),
+            "changed": bool(claims),
+            "promoted": [
+                {**_entry_facts(item), "replaces": item.seen.digest if item.seen else None, "won": first}
+                for item, first in zip(self.decision.entries, won, strict=True)
+            ],
+            "up_to_date": [_entry_facts(item) for item in self.decision.same],
+            "own": list(self.decision.own),
+            "to_copy": [_entry_facts(item) for item in self.missing],
+            "gates": [{**asdict(gate), "overridden": self.overrides.get(gate.gate)} for gate in shut],
+        }
+
+
+def _candidate(item: Artifact, manifest: Manifest) -> Candidate:
+    figures = item.entry.figures or figures_of(manifest)
+    return Candidate(item.name, item.key, item.entry.digest, figures, compared=manifest.generation is None)
+
+
+def _entry_facts(item: Entry) -> dict[str, Any]:
+    if isinstance(item.entry, LockedArtifact):
+        facts = {"model": item.name, "target": item.key, "digest": item.entry.digest}
+        return {**facts, "bytes": item.entry.archive_bytes}
+    return {"image": item.name, "kind": item.key, "digest": item.entry.digest, "tag": item.entry.tag}
+
+
+def _copy_facts(copied: Copied) -> dict[str, Any]:
+    return {**_entry_facts(copied.item), "proof": copied.proof}

@@ -1,0 +1,218 @@
+"""Images from one ECR registry to another through ECR's own API, by digest: no Docker, nothing on disk.
+
+A manifest is copied byte for byte, so the image keeps its digest; ECR refuses a layer or a manifest that is
+not what its digest says. Layers are found by their content: what an earlier run has brought is not sent
+again.
+The repository that an image lands in encrypts it with its own key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+from botocore.exceptions import ClientError
+
+from catalog.errors import TritonstackError
+from operations.aws import Cloud, error_code
+
+_INDEXES = (
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.oci.image.index.v1+json",
+)
+_MANIFESTS = (
+    "application/vnd.docker.distribution.manifest.v2+json",
+    "application/vnd.oci.image.manifest.v1+json",
+)
+_LAYERS_ASKED_AT_ONCE = 100
+_PATIENCE_S = 60
+
+OnBytes = Callable[[int], None]
+
+
+class ImageCopyError(TritonstackError):
+    """An image could not be copied, or is not what its digest says."""
+
+
+@dataclass(frozen=True)
+class Registry:
+    """One repository of one account."""
+
+    cloud: Cloud
+    repository: str
+
+    @property
+    def place(self) -> dict[str, str]:
+        """How ECR's calls name it."""
+        return {"registryId": self.cloud.account, "repositoryName": self.repository}
+
+    @property
+    def words(self) -> str:
+        """It for people."""
+        return f"{self.cloud.account}.dkr.ecr.{self.cloud.region}.amazonaws.com/{self.repository}"
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    digest: str
+    media_type: str
+    text: str
+
+    @property
+    def members(self) -> Sequence[Mapping[str, Any]]:
+        """The images of a list of them."""
+        return json.loads(self.text).get("manifests", ()) if self.media_type in _INDEXES else ()
+
+    @property
+    def blobs(self) -> list[Mapping[str, Any]]:
+        """What an image consists of, each piece once; pieces that stay where their URLs lead are none."""
+        held = json.loads(self.text)
+        pieces = [held["config"], *held["layers"]] if self.media_type not in _INDEXES else []
+        return list({piece["digest"]: piece for piece in pieces if not piece.get("urls")}.values())
+
+
+def image_bytes(source: Registry, target: Registry, digest: str) -> int:
+    """What copying an image would have to carry."""
+    return sum(
+        piece["size"] for manifest in _tree(source, digest) for piece in _missing(target, manifest.blobs)
+    )
+
+
+def copy_image(source: Registry, target: Registry, *, digest: str, tag: str, on_bytes: OnBytes) -> bool:
+    """See that the target holds an image under a tag; whether anything had to be done for it."""
+    if tagged_digest(target, tag) == digest:
+        return False
+    for manifest in _tree(source, digest):
+        for piece in _missing(target, manifest.blobs):
+            _copy_layer(source, target, piece, on_bytes)
+        _put(target, manifest, tag if manifest.digest == digest else None)
+    landed = tagged_digest(target, tag)
+    if landed != digest:
+        raise ImageCopyError(
+            f"{target.words}:{tag} is {landed or 'not there'} after {digest} was copied to it",
+            remedy="look for what changes or deletes images there, and run the same command again",
+        )
+    return True
+
+
+def tagged_digest(registry: Registry, tag: str) -> str | None:
+    """The digest of what a tag means, None where it means nothing."""
+    ecr = registry.cloud.client("ecr")
+    try:
+        found = ecr.describe_images(**registry.place, imageIds=[{"imageTag": tag}])
+    except ClientError as error:
+        if error_code(error) == "ImageNotFoundException":
+            return None
+        raise
+    return str(found["imageDetails"][0]["imageDigest"])
+
+
+def _tree(source: Registry, digest: str) -> Iterator[_Manifest]:
+    """An image's manifest, after those of the images that it lists: ECR takes a list last."""
+    manifest = _manifest(source, digest)
+    for member in manifest.members:
+        yield from _tree(source, member["digest"])
+    yield manifest
+
+
+def _manifest(source: Registry, digest: str) -> _Manifest:
+    answer = source.cloud.client("ecr").batch_get_image(
+        **source.place, imageIds=[{"imageDigest": digest}], acceptedMediaTypes=[*_INDEXES, *_MANIFESTS]
+    )
+    if not answer["images"]:
+        reason = "; ".join(failure.get("failureReason", "") for failure in answer.get("failures", ()))
+        raise ImageCopyError(
+            f"{source.words}@{digest} cannot be read: {reason or 'it is not there'}",
+            remedy="build it in the environment that it comes from: `tritonstack build` pushes it",
+        )
+    (image,) = answer["images"]
+    text = image["imageManifest"]
+    found = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    if found != digest:
+        raise ImageCopyError(f"{source.words}@{digest} has a manifest whose digest is {found}")
+    media_type = image.get("imageManifestMediaType") or json.loads(text)["mediaType"]
+    return _Manifest(digest, media_type, text)
+
+
+def _missing(target: Registry, blobs: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Those that the target does not hold."""
+    ecr = target.cloud.client("ecr")
+    for start in range(0, len(blobs), _LAYERS_ASKED_AT_ONCE):
+        asked = blobs[start : start + _LAYERS_ASKED_AT_ONCE]
+        answer = ecr.batch_check_layer_availability(
+            **target.place, layerDigests=[piece["digest"] for piece in asked]
+        )
+        there = {
+            layer["layerDigest"] for layer in answer["layers"] if layer["layerAvailability"] == "AVAILABLE"
+        }
+        yield from (piece for piece in asked if piece["digest"] not in there)
+
+
+def _copy_layer(source: Registry, target: Registry, piece: Mapping[str, Any], on_bytes: OnBytes) -> None:
+    digest = piece["digest"]
+    url = source.cloud.client("ecr").get_download_url_for_layer(**source.place, layerDigest=digest)
+    ecr, hashed, first = target.cloud.client("ecr"), hashlib.sha256(), 0
+    upload = ecr.initiate_layer_upload(**target.place)
+    with _opened(url["downloadUrl"]) as body:
+        while block := _read(body, upload["partSize"]):
+            hashed.update(block)
+            ecr.upload_layer_part(
+                **target.place,
+                uploadId=upload["uploadId"],
+                partFirstByte=first,
+                partLastByte=first + len(block) - 1,
+                layerPartBlob=block,
+            )
+            first += len(block)
+            on_bytes(len(block))
+    if (found := f"sha256:{hashed.hexdigest()}") != digest:
+        raise ImageCopyError(
+            f"a bad image is stopped here: layer {digest} of {source.words} is {found}",
+            remedy="run the same command again; if it says the same, build the image again",
+        )
+    try:
+        ecr.complete_layer_upload(**target.place, uploadId=upload["uploadId"], layerDigests=[digest])
+    except ClientError as error:
+        if error_code(error) != "LayerAlreadyExistsException":  # somebody else was faster
+            raise
+
+
+def _put(target: Registry, manifest: _Manifest, tag: str | None) -> None:
+    ecr = target.cloud.client("ecr")
+    try:
+        ecr.put_image(
+            **target.place,
+            imageManifest=manifest.text,
+            imageManifestMediaType=manifest.media_type,
+            imageDigest=manifest.digest,
+            **({"imageTag": tag} if tag else {}),
+        )
+    except ClientError as error:
+        if error_code(error) == "ImageTagAlreadyExistsException":
+            raise ImageCopyError(
+                f"{target.words}:{tag} is another image already, and tags never change there",
+                remedy="an image that somebody pushed by hand has this tag: delete it there",
+            ) from None
+        if error_code(error) != "ImageAlreadyExistsException":
+            raise
+
+
+def _opened(url: str) -> IO[bytes]:
+    """The link that ECR has signed for one layer."""
+    if not url.startswith(("https://", "http://127.0.0.1")):
+        raise ImageCopyError(f"ECR names a layer by {url.partition('?')[0]}, which is no https address")
+    opened: IO[bytes] = urllib.request.urlopen(url, timeout=_PATIENCE_S)  # noqa: S310 - looked at above
+    return opened
+
+
+def _read(body: IO[bytes], size: int) -> bytes:
+    """A whole part: a connection gives less at a time, and only the last part may be small."""
+    blocks, left = [], size
+    while left and (block := body.read(left)):
+        blocks.append(block)
+        left -= len(block)
+    return b"".join(blocks)
