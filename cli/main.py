@@ -24,6 +24,7 @@ from cli.commands.down import down
 from cli.commands.invoke import invoke
 from cli.commands.promote import promote
 from cli.commands.quotas import quotas
+from cli.commands.status import status
 from cli.commands.up import up
 from cli.commands.validate import validate
 from cli.commands.verify import verify
@@ -54,7 +55,20 @@ def options(
     context.obj = Context(find_project(project), Output(as_json=json_output))
 
 
-COMMANDS = (validate, quotas, up, down, build, diff, deploy, verify, invoke, promote, destroy)
+COMMANDS = (
+    validate,
+    quotas,
+    up,
+    down,
+    build,
+    diff,
+    deploy,
+    verify,
+    status,
+    invoke,
+    promote,
+    destroy,
+)
 for command in COMMANDS:
     app.command()(command)
 

@@ -7,6 +7,7 @@ through the usual chain of AWS credentials, after checking that they belong to t
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,9 @@ from catalog.environments import EnvironmentSpec
 from catalog.errors import TritonstackError
 
 _CONFIG = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=70)
+
+_MAKING = threading.Lock()
+"""A session makes one client at a time; the clients themselves serve any number of threads."""
 
 
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
@@ -49,9 +53,10 @@ class Cloud:
 
     def client(self, service: str) -> Any:
         """A boto3 client of this cloud."""
-        return self._session.client(
-            service, config=_CONFIG, endpoint_url=self.variables.get("AWS_ENDPOINT_URL")
-        )
+        with _MAKING:
+            return self._session.client(
+                service, config=_CONFIG, endpoint_url=self.variables.get("AWS_ENDPOINT_URL")
+            )
 
     def process_environment(self) -> dict[str, str]:
         """The environment for a child process that is to work on this cloud."""

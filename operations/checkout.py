@@ -8,7 +8,7 @@ from __future__ import annotations
 import getpass
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,6 +97,14 @@ class Checkout:
         if shallow is None or shallow.strip() != "false":
             return "this is a shallow clone (`git fetch --unshallow` fetches the rest)"
         return None
+
+    def changed_since(self, commit: str, paths: Iterable[str]) -> list[str] | None:
+        """The files below these paths that differ from a commit, sorted; None if git does not know it.
+
+        A file that git does not follow counts for nothing: what is deployed of it, something refers to.
+        """
+        said = self._ask("diff", "--name-only", "--relative", commit, "--", *paths)
+        return None if said is None else sorted(said.splitlines())
 
     def changes_of(self, file: Path, *, every_branch: bool = False) -> Iterator[Commit]:
         """The commits that changed a file, the latest first: merges by their first parent, or all of them."""

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from catalog.errors import TritonstackError, shown_path
-from catalog.loading import LOCK_SUFFIX, load_workspace
+from catalog.loading import load_workspace
 from catalog.locks import LockedArtifact, Promoted, figures_of, lock_text
 from catalog.manifests import Manifest
+from catalog.project import LOCK_SUFFIX
 from catalog.promotion import PromotionSpec
 from catalog.workspace import Workspace
 from cli.context import Context
