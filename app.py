@@ -1,7 +1,8 @@
-"""CDK entry: one environment, or one instance of a template, in; its stacks out.
+"""CDK entry: an environment, or an instance of a template, in; its stacks out. Or who carries changes to it.
 
     cdk synth -c env=dev
     cdk synth -c env=preview -c name=pr-123 -c owner=somebody -c expires=2026-11-22T08:30:00Z
+    cdk synth -c delivery=dev
 
 A pure function of the commit: no call to AWS, no clock, no random name.
 """
@@ -21,6 +22,7 @@ from catalog.loading import environment_names, find_template, load_instance, loa
 from catalog.project import Project
 from catalog.templates import RESERVED, Instance, Template
 from catalog.workspace import Workspace
+from stacks.delivery import DeliveryStack, carried_to
 from stacks.environment import add_environment
 
 
@@ -28,7 +30,10 @@ def main() -> None:
     """Synthesise the stacks of the environment that the context names."""
     project = Project(Path(__file__).resolve().parent)
     app = cdk.App()
-    add_environment(app, workspace=_workspace_of(app, project))
+    if carried := app.node.try_get_context("delivery"):
+        DeliveryStack(app, carried=carried_to(project, str(carried)))
+    else:
+        add_environment(app, workspace=_workspace_of(app, project))
     app.synth()
 
 

@@ -69,9 +69,14 @@ def preview_execution_role_name(base: str) -> str:
     return f"{base}-preview-execution"
 
 
-def pipeline_name(repository: str) -> str:
-    """The pipeline of the road inside AWS, and its stack: named after the repository."""
-    return f"{repository}-{DELIVERY}-pipeline"
+def pipeline_name(prefix: str) -> str:
+    """The pipeline of the road inside AWS, and its stack."""
+    return f"{prefix}-{DELIVERY}-pipeline"
+
+
+def pipeline_role_name(prefix: str, duty: Duty) -> str:
+    """What the pipeline's steps of one duty run with, which the roles of that duty trust."""
+    return f"{pipeline_name(prefix)}-{duty}"
 
 
 def foundation_stack_name(base: str) -> str:
@@ -156,6 +161,7 @@ def build_role_parameter(model: str) -> str:
 
 
 MODELS = "models/"
+SHELVES = "endpoints/"
 EVENTS = "events/"
 """Below which an artifact bucket keeps what happened to its artifacts (catalog.events)."""
 PROMOTIONS = "promotions/"
@@ -272,7 +278,7 @@ def shelf_prefix(endpoint: str) -> str:
     Copies of the artifacts, so that the endpoint's role is limited to its own models by one prefix however
     many they are: a policy has no room for a thousand names.
     """
-    return f"endpoints/{endpoint}/"
+    return f"{SHELVES}{endpoint}/"
 
 
 def target_model(model: str, digest: str) -> str:

@@ -1,0 +1,365 @@
+"""What those who carry changes may do, as plain records: one function a thing that a command does.
+
+The commands deploy through the roles that `cdk bootstrap` makes; what stands here beside that is what they
+ask of AWS themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from catalog import naming
+from catalog.environments import EnvironmentSpec
+from stacks.constructs.grants import Grant, Home, read_objects, use_key_through_s3, write_objects
+
+_LISTED = "what AWS lists belongs to no resource: IAM knows only *"
+_KEY = "the key of these buckets, whose id only the foundation knows; the condition names the buckets"
+BOOTSTRAP_QUALIFIER = "hnb659fds"
+"""The CDK's own: the names of the roles that `cdk bootstrap` makes hold it."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """All that is named like one environment, or like every one of those that come and go."""
+
+    base: str
+    """What the names begin with, before a hyphen or a slash: tritonstack-dev, tritonstack-pr-*."""
+    buckets: str
+    """Its buckets, as a pattern."""
+    because: str
+
+    @classmethod
+    def like(cls, spec: EnvironmentSpec) -> Named:
+        """All of one environment."""
+        return cls(spec.base, f"{spec.base}-*", f"what is named like {spec.name}, and nothing else")
+
+    @classmethod
+    def previews_of(cls, *, prefix: str, name_prefix: str) -> Named:
+        """All of every preview."""
+        base = naming.environment_prefix(prefix=prefix, environment=f"{name_prefix}-*")
+        return cls(base, base, "what is named like a preview: no other environment may be")
+
+    def arns(self, home: Home, service: str, kind: str, *, after: str = "-*") -> list[str]:
+        """Resources of a kind."""
+        tail = "" if self.base.endswith("*") and after == "-*" else after
+        return [home.arn(service, f"{kind}{self.base}{tail}")]
+
+    def roles(self, home: Home) -> str:
+        """Its roles: CloudFormation names them after their stacks."""
+        return global_arn(home, f"role/{self.base}{'' if self.base.endswith('*') else '-*'}")
+
+
+def global_arn(home: Home, resource: str) -> str:
+    """Something of this account in IAM."""
+    return f"arn:{home.partition}:iam::{home.account}:{resource}"
+
+
+def bootstrap_role_arns(home: Home, *kinds: str) -> list[str]:
+    """Roles that `cdk bootstrap` makes: deploy, file-publishing, image-publishing, lookup."""
+    return [
+        global_arn(home, f"role/cdk-{BOOTSTRAP_QUALIFIER}-{kind}-role-{home.account}-{home.region}")
+        for kind in kinds
+    ]
+
+
+def take_on(arns: Sequence[str]) -> list[Grant]:
+    """Take on other roles."""
+    return [Grant(["sts:AssumeRole"], arns)] if arns else []
+
+
+def see_stacks(home: Home, named: Named) -> list[Grant]:
+    """What CloudFormation and the CDK say of an environment's stacks."""
+    return [
+        Grant(["cloudformation:DescribeStacks"], ["*"], because=_LISTED),
+        Grant(
+            [
+                "cloudformation:DescribeStackEvents",
+                "cloudformation:DescribeStackResources",
+                "cloudformation:GetTemplate",
+                "cloudformation:ListStackResources",
+            ],
+            named.arns(home, "cloudformation", "stack/"),
+            because=named.because,
+        ),
+        Grant(
+            ["ssm:GetParameter"],
+            [
+                home.arn("ssm", f"parameter/cdk-bootstrap/{BOOTSTRAP_QUALIFIER}/version"),
+                *named.arns(home, "ssm", "parameter/", after="/*"),
+            ],
+            because=named.because,
+        ),
+    ]
+
+
+def see_endpoints(home: Home, named: Named) -> list[Grant]:
+    """What runs: endpoints, what they are made of, how they scale, what rings."""
+    return [
+        Grant(
+            ["sagemaker:DescribeEndpoint", "sagemaker:DescribeInferenceComponent", "sagemaker:ListTags"],
+            [
+                *named.arns(home, "sagemaker", "endpoint/"),
+                *named.arns(home, "sagemaker", "inference-component/"),
+            ],
+            because=named.because,
+        ),
+        Grant(
+            ["sagemaker:DescribeEndpointConfig", "sagemaker:DescribeModel"],
+            [home.arn("sagemaker", "endpoint-config/*"), home.arn("sagemaker", "model/*")],
+            because="CloudFormation names these after what they are in the template, not after their stack",
+        ),
+        Grant(
+            [
+                "application-autoscaling:DescribeScalableTargets",
+                "application-autoscaling:DescribeScalingPolicies",
+                "application-autoscaling:DescribeScheduledActions",
+                "cloudwatch:DescribeAlarms",
+                "cloudwatch:GetMetricData",
+                "sagemaker:ListEndpoints",
+                "sagemaker:ListInferenceComponents",
+            ],
+            ["*"],
+            because=_LISTED,
+        ),
+        Grant(
+            ["ecr:BatchGetImage", "ecr:DescribeImages"],
+            named.arns(home, "ecr", "repository/", after="/*"),
+            because=named.because,
+        ),
+    ]
+
+
+def read_artifacts(home: Home, spec: EnvironmentSpec) -> list[Grant]:
+    """See which artifacts an environment's bucket has, and what happened to them."""
+    because = f"all that the artifact bucket of {spec.name} holds"
+    return explained(
+        read_objects(home, spec.artifact_bucket, "", key_arn=some_key(home), because=because), because
+    )
+
+
+def write_artifacts(home: Home, spec: EnvironmentSpec, prefixes: Sequence[str]) -> list[Grant]:
+    """Write into an environment's artifact bucket; nothing is deleted."""
+    because = f"artifacts and events of {spec.name}, which are named when they are written"
+    return explained(
+        write_objects(home, spec.artifact_bucket, prefixes, key_arn=some_key(home), because=because), because
+    )
+
+
+def some_key(home: Home) -> str:
+    """Any key of the account: the condition beside it says for which buckets' objects."""
+    return home.arn("kms", "key/*")
+
+
+def explained(grants: Sequence[Grant], because: str) -> list[Grant]:
+    """The same grants, each pattern with its reason."""
+    return [
+        replace(grant, because=grant.because or (_KEY if "kms:" in grant.actions[0] else because))
+        for grant in grants
+    ]
+
+
+def ask_endpoints(home: Home, named: Named) -> list[Grant]:
+    """Send endpoints requests, as `verify` does."""
+    arns = [
+        *named.arns(home, "sagemaker", "endpoint/"),
+        *named.arns(home, "sagemaker", "inference-component/"),
+    ]
+    return [Grant(["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointAsync"], arns, because=named.because)]
+
+
+def run_builds(home: Home, spec: EnvironmentSpec) -> list[Grant]:
+    """Start the jobs that build models and images, follow them, and read what they say."""
+    base = spec.base
+    jobs = "the jobs of this environment's builds, each named after what it builds"
+    return [
+        Grant(
+            [
+                "codebuild:BatchGetBuilds",
+                "codebuild:ListBuildsForProject",
+                "codebuild:StartBuild",
+                "codebuild:StopBuild",
+            ],
+            [home.arn("codebuild", f"project/{base}-build-*")],
+            because=jobs,
+        ),
+        Grant(
+            [
+                "sagemaker:AddTags",
+                "sagemaker:CreateProcessingJob",
+                "sagemaker:DescribeProcessingJob",
+                "sagemaker:StopProcessingJob",
+            ],
+            [home.arn("sagemaker", f"processing-job/{base}-build-*")],
+            because=jobs,
+        ),
+        Grant(["sagemaker:ListProcessingJobs"], ["*"], because=_LISTED),
+        Grant(
+            ["iam:PassRole"],
+            [global_arn(home, f"role/{naming.build_stack_name(base)}-*")],
+            {"StringEquals": {"iam:PassedToService": ["codebuild.amazonaws.com", "sagemaker.amazonaws.com"]}},
+            because="the roles that the build stack has made for its jobs",
+        ),
+        Grant(
+            ["logs:DescribeLogStreams", "logs:GetLogEvents"],
+            [
+                home.arn("logs", f"log-group:{group}:*")
+                for group in (naming.build_log_group(base), naming.PROCESSING_LOG_GROUP)
+            ],
+            because="the streams of the log groups of builds",
+        ),
+    ]
+
+
+def write_images(home: Home, repository: str) -> list[Grant]:
+    """Bring an image into a repository, layer by layer."""
+    return [
+        Grant(
+            [
+                "ecr:BatchCheckLayerAvailability",
+                "ecr:BatchGetImage",
+                "ecr:CompleteLayerUpload",
+                "ecr:DescribeImages",
+                "ecr:InitiateLayerUpload",
+                "ecr:PutImage",
+                "ecr:UploadLayerPart",
+            ],
+            [home.arn("ecr", f"repository/{repository}")],
+        )
+    ]
+
+
+def change_stacks(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
+    """Make, change and delete stacks of these names, whose resources one role makes."""
+    return [
+        Grant(
+            [
+                "cloudformation:ContinueUpdateRollback",
+                "cloudformation:CreateChangeSet",
+                "cloudformation:CreateStack",
+                "cloudformation:DeleteChangeSet",
+                "cloudformation:DescribeChangeSet",
+                "cloudformation:ExecuteChangeSet",
+                "cloudformation:RollbackStack",
+                "cloudformation:TagResource",
+                "cloudformation:UpdateStack",
+                "cloudformation:UpdateTerminationProtection",
+            ],
+            named.arns(home, "cloudformation", "stack/"),
+            because=named.because,
+        ),
+        Grant(
+            ["iam:PassRole"],
+            [execution_role],
+            {"StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}},
+        ),
+    ]
+
+
+def fill_buckets(home: Home, named: Named) -> list[Grant]:
+    """Read and write what lies in the buckets of environments that come and go."""
+    bucket = home.bucket(named.buckets)
+    actions = ["s3:GetObject", "s3:PutObject"]
+    contexts = [bucket, f"{bucket}/*"]
+    return [
+        Grant(actions, [f"{bucket}/*"], because=named.because),
+        *explained(
+            use_key_through_s3(home, ["kms:Decrypt", "kms:GenerateDataKey"], some_key(home), contexts),
+            named.because,
+        ),
+    ]
+
+
+def delete_all(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
+    """Take environments down to nothing: stacks, what their buckets hold, and what AWS made beside them."""
+    bucket = home.bucket(named.buckets)
+    return [
+        Grant(
+            ["cloudformation:DeleteStack"],
+            named.arns(home, "cloudformation", "stack/"),
+            because=named.because,
+        ),
+        Grant(
+            ["iam:PassRole"],
+            [execution_role],
+            {"StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}},
+        ),
+        Grant(
+            [
+                "s3:DeleteBucket",
+                "s3:GetBucketLocation",
+                "s3:ListBucket",
+                "s3:ListBucketMultipartUploads",
+                "s3:ListBucketVersions",
+                "s3:PutBucketLogging",
+            ],
+            [bucket],
+            because=named.because,
+        ),
+        Grant(
+            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:DeleteObjectVersion"],
+            [f"{bucket}/*"],
+            because=named.because,
+        ),
+        Grant(
+            ["logs:DeleteLogGroup"],
+            [
+                home.arn("logs", f"log-group:{group}*")
+                for group in (
+                    naming.endpoint_log_group(named.base),
+                    naming.component_log_group(named.base),
+                    f"/{named.base}",
+                )
+            ],
+            because=named.because,
+        ),
+        Grant(
+            ["ecr:BatchDeleteImage", "ecr:ListImages"],
+            named.arns(home, "ecr", "repository/", after="/*"),
+            because=named.because,
+        ),
+    ]
+
+
+def find_everything() -> list[Grant]:
+    """Look, in every service that an environment uses, for what is left."""
+    return [
+        Grant(
+            [
+                "application-autoscaling:DescribeScalableTargets",
+                "cloudformation:DescribeStacks",
+                "cloudformation:ListStacks",
+                "cloudwatch:DescribeAlarms",
+                "cloudwatch:ListDashboards",
+                "codebuild:ListProjects",
+                "ec2:DescribeFlowLogs",
+                "ec2:DescribeNetworkInterfaces",
+                "ec2:DescribeSecurityGroups",
+                "ec2:DescribeSnapshots",
+                "ec2:DescribeSubnets",
+                "ec2:DescribeVpcEndpoints",
+                "ec2:DescribeVpcs",
+                "ecr:DescribeRepositories",
+                "events:ListRules",
+                "iam:ListPolicies",
+                "iam:ListRoles",
+                "kms:DescribeKey",
+                "kms:ListAliases",
+                "kms:ListKeys",
+                "kms:ListResourceTags",
+                "logs:DescribeLogGroups",
+                "s3:ListAllMyBuckets",
+                "sagemaker:ListEndpointConfigs",
+                "sagemaker:ListEndpoints",
+                "sagemaker:ListInferenceComponents",
+                "sagemaker:ListModels",
+                "sagemaker:ListProcessingJobs",
+                "sagemaker:ListTags",
+                "sns:ListTopics",
+                "ssm:DescribeParameters",
+                "tag:GetResources",
+            ],
+            ["*"],
+            because="an audit looks for what nobody knows of, so no name can be given",
+        )
+    ]

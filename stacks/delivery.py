@@ -1,0 +1,342 @@
+"""Who carries changes to one environment: roles for workflows on GitHub, and for the pipeline inside AWS.
+
+A person deploys it, with his own rights: `cdk deploy -c delivery=dev`. It is no part of the environment, so
+that no workflow deploys it, and nothing that a workflow may do reaches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from catalog import naming
+from catalog.delivery import DeliverySpec, require_delivery
+from catalog.environments import EnvironmentSpec
+from catalog.errors import UsageError
+from catalog.loading import load_instance, load_workspace, sample_instance
+from catalog.naming import Duty
+from catalog.project import Project
+from stacks.constructs import delivery_grants as grants
+from stacks.constructs.delivery_bounds import Bounds, DeliveryBounds
+from stacks.constructs.execution_policy import SERVICE_ACTIONS, execution_grants
+from stacks.constructs.github_trust import GithubProvider, github_trust, provider_arn, role_trust
+from stacks.constructs.granted_role import GrantedRole, explain_pattern, policy_document
+from stacks.constructs.grants import Grant, Home
+from stacks.constructs.promotion_reader import PromotionReader, reading_grants
+from stacks.constructs.service_role import ServiceRole
+
+_SESSION_HOURS: Mapping[Duty, int] = {"plan": 1, "deploy": 6, "promote": 3, "preview": 3, "clean-up": 2}
+"""A rollout with its waits takes hours, and so does a build on a GPU."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """An environment, and what of the road leads to it and from it."""
+
+    spec: EnvironmentSpec
+    delivery: DeliverySpec
+    makes_provider: bool
+    """Whether this is the environment whose stack tells the account of GitHub's tokens."""
+    source: EnvironmentSpec | None
+    """What it is promoted from."""
+    promoted_to: Sequence[EnvironmentSpec]
+    """What is promoted from it."""
+    preview: EnvironmentSpec | None
+    """A preview, where previews stand beside this environment."""
+
+    @property
+    def base(self) -> str:
+        """What the names of its roles begin with."""
+        return self.spec.delivery_base
+
+
+def carried_to(project: Project, environment: str) -> Carried:
+    """All that the stack of one delivered environment is made from."""
+    delivery = require_delivery(project).record
+    if environment not in delivery.names:
+        raise UsageError(
+            f"{project.delivery_file.name} delivers no environment {environment!r}",
+            remedy=f"it delivers: {', '.join(delivery.names)}",
+        )
+    specs = {name: load_workspace(project, name).spec for name in delivery.names}
+    spec = specs[environment]
+    known = spec.account in delivery.providers_exist
+    first = next(name for name, other in specs.items() if other.account == spec.account)
+    previews = delivery.previews
+    beside = previews is not None and previews.environment == environment
+    return Carried(
+        spec=spec,
+        delivery=delivery,
+        makes_provider=first == environment and not known,
+        source=specs[spec.promotion.source] if spec.promotion else None,
+        promoted_to=[
+            other for other in specs.values() if other.promotion and other.promotion.source == environment
+        ],
+        preview=load_instance(project, sample_instance(previews.template)).spec
+        if previews is not None and beside
+        else None,
+    )
+
+
+class DeliveryStack(cdk.Stack):
+    """Roles for plan, deploy, promote, previews and clean-up, and one for accounts that promote from here."""
+
+    def __init__(self, scope: Construct, *, carried: Carried) -> None:
+        spec = carried.spec
+        kept = {key: value for key, value in spec.tags.items() if key != "environment"}
+        tags = {**kept, "project": spec.name_prefix, "purpose": f"delivery of {spec.name}"}
+        super().__init__(
+            scope,
+            carried.base,
+            stack_name=carried.base,
+            description=f"tritonstack: who carries changes to {spec.name}",
+            env=cdk.Environment(account=spec.account, region=spec.region),
+            termination_protection=True,
+            tags=tags,
+            # Deployed with the rights of the person who does it, and not with those that workflows have.
+            synthesizer=cdk.CliCredentialsStackSynthesizer(),
+        )
+        for key, value in tags.items():
+            cdk.Tags.of(self).add(key, value)
+        self._carried = carried
+        self._home = Home.of(self)
+        self._provider = provider_arn(partition=self._home.partition, account=spec.account)
+        self._first: list[Construct] = []
+        if carried.makes_provider:
+            self._first.append(GithubProvider(self, "Github"))
+        roles = [*self._duties(), *self._previews()]
+        self._reader()
+        self._execution_policy()
+        bounds = DeliveryBounds(
+            self,
+            "Bounds",
+            name=naming.delivery_boundary_name(carried.base),
+            bounds=self._edge(),
+            own_boundary=spec.permissions_boundary,
+        )
+        bounds.enclose([role.name for role in roles])
+
+    def _duties(self) -> list[GrantedRole]:
+        carried, delivery = self._carried, self._carried.delivery
+        branch = [delivery.branch_subject]
+        made = [
+            self._role("plan", [delivery.pull_request_subject, *branch], self._plan()),
+            self._role(
+                "deploy",
+                [delivery.environment_subject(carried.spec.name)],
+                self._deploy(),
+                ref=delivery.ref,
+            ),
+            self._role("clean-up", branch, self._clean_up()),
+        ]
+        if carried.source is not None:
+            made.append(self._role("promote", branch, self._promote(carried.source)))
+        return made
+
+    def _previews(self) -> list[GrantedRole]:
+        preview = self._carried.preview
+        if preview is None:
+            return []
+        named = self._named_previews()
+        boundary = preview.permissions_boundary
+        execution = ServiceRole(
+            self,
+            "PreviewExecution",
+            taken_on_by={"cloudformation.amazonaws.com": None},
+            role_name=naming.preview_execution_role_name(self._carried.base),
+            description="CloudFormation makes previews with it",
+            policy_name="make-previews",
+        )
+        execution.allow(
+            execution_grants(
+                self._home,
+                named,
+                boundary_arn=grants.global_arn(self._home, f"policy/{boundary}") if boundary else None,
+                network=bool(preview.network and preview.network.create),
+            )
+        )
+        _explain_services(execution)
+        subjects = [self._carried.delivery.pull_request_subject]
+        role = self._role("preview", subjects, self._preview(named))
+        return [execution, role]
+
+    def _role(
+        self, duty: Duty, subjects: Sequence[str], granted: Sequence[Grant], *, ref: str | None = None
+    ) -> GrantedRole:
+        name = naming.delivery_role_name(self._carried.base, duty)
+        role = GrantedRole(
+            self,
+            duty.capitalize(),
+            trust=[github_trust(self._provider, subjects=subjects, ref=ref), *self._pipeline_trust(duty)],
+            role_name=name,
+            description=f"Jobs that {_DOES[duty]} take it on",
+            policy_name=duty,
+            session_hours=_SESSION_HOURS[duty],
+        )
+        role.allow(granted)
+        role.node.add_dependency(*self._first)
+        cdk.CfnOutput(self, f"{duty.capitalize()}Role".replace("-", ""), value=role.arn)
+        return role
+
+    def _pipeline_trust(self, duty: Duty) -> list[Mapping[str, object]]:
+        """The steps of the pipeline that stays inside AWS, each for its own duty."""
+        pipeline = self._carried.delivery.pipeline
+        if pipeline is None or duty not in ("deploy", "promote", "clean-up"):
+            return []
+        role = naming.pipeline_role_name(self._carried.spec.name_prefix, duty)
+        return [role_trust(partition=self._home.partition, account=pipeline.account, role=role)]
+
+    def _plan(self) -> list[Grant]:
+        home, spec = self._home, self._carried.spec
+        named = grants.Named.like(spec)
+        return [
+            *grants.see_stacks(home, named),
+            *grants.see_endpoints(home, named),
+            *grants.read_artifacts(home, spec),
+            *grants.take_on(grants.bootstrap_role_arns(home, "lookup")),
+        ]
+
+    def _deploy(self) -> list[Grant]:
+        home, spec = self._home, self._carried.spec
+        named = grants.Named.like(spec)
+        return [
+            *grants.see_stacks(home, named),
+            *grants.see_endpoints(home, named),
+            *grants.read_artifacts(home, spec),
+            *grants.write_artifacts(home, spec, [naming.MODELS, naming.EVENTS, naming.SHELVES]),
+            *grants.ask_endpoints(home, named),
+            *grants.run_builds(home, spec),
+            *grants.take_on(
+                grants.bootstrap_role_arns(home, "deploy", "file-publishing", "image-publishing", "lookup")
+            ),
+        ]
+
+    def _promote(self, source: EnvironmentSpec) -> list[Grant]:
+        home, spec = self._home, self._carried.spec
+        return [
+            *grants.see_stacks(home, grants.Named.like(spec)),
+            *grants.read_artifacts(home, spec),
+            *grants.write_artifacts(home, spec, [naming.MODELS, naming.EVENTS, naming.PROMOTIONS]),
+            *grants.write_images(home, naming.image_repository_name(spec.base, "serving")),
+            *self._read_source(source),
+        ]
+
+    def _read_source(self, source: EnvironmentSpec) -> list[Grant]:
+        """Through the source's own reader where that is another account; its bucket admits no other."""
+        home = self._home
+        if source.account != home.account:
+            return grants.take_on([self._reader_arn(source)])
+        there = Home(home.partition, source.region, source.account)
+        return grants.explained(
+            reading_grants(there, source, grants.some_key(there)),
+            "what is promoted from there: its artifacts and what happened to them",
+        )
+
+    def _reader_arn(self, source: EnvironmentSpec) -> str:
+        there = Home(self._home.partition, source.region, source.account)
+        return grants.global_arn(there, f"role/{naming.promotion_role_name(source.base)}")
+
+    def _clean_up(self) -> list[Grant]:
+        home, spec = self._home, self._carried.spec
+        granted = [*grants.see_stacks(home, grants.Named.like(spec)), *grants.find_everything()]
+        if self._carried.preview is not None:
+            named = self._named_previews()
+            granted += [
+                *grants.see_stacks(home, named),
+                *grants.delete_all(home, named, execution_role=self._execution_arn()),
+            ]
+        return granted
+
+    def _preview(self, named: grants.Named) -> list[Grant]:
+        home, spec = self._home, self._carried.spec
+        return [
+            *grants.see_stacks(home, named),
+            *grants.see_endpoints(home, named),
+            *grants.change_stacks(home, named, execution_role=self._execution_arn()),
+            *grants.delete_all(home, named, execution_role=self._execution_arn()),
+            *grants.fill_buckets(home, named),
+            *grants.ask_endpoints(home, named),
+            *grants.find_everything(),
+            *grants.read_artifacts(home, spec),
+            *grants.take_on(grants.bootstrap_role_arns(home, "file-publishing", "image-publishing")),
+        ]
+
+    def _named_previews(self) -> grants.Named:
+        previews, spec = self._carried.delivery.previews, self._carried.spec
+        prefix = previews.name_prefix if previews else ""
+        return grants.Named.previews_of(prefix=spec.name_prefix, name_prefix=prefix)
+
+    def _execution_arn(self) -> str:
+        return grants.global_arn(self._home, f"role/{naming.preview_execution_role_name(self._carried.base)}")
+
+    def _reader(self) -> None:
+        """For the environments of other accounts that are promoted from this one."""
+        spec = self._carried.spec
+        accounts = {target.account for target in self._carried.promoted_to} - {spec.account}
+        if not accounts:
+            return
+        key = grants.some_key(self._home)
+        reader = PromotionReader(self, "Promotion", environment=spec, key_arn=key, accounts=sorted(accounts))
+        explain_pattern(reader, key, because="the condition beside it names this environment's buckets")
+        cdk.CfnOutput(self, "ReaderRole", value=reader.arn)
+
+    def _execution_policy(self) -> None:
+        """For `cdk bootstrap --cloudformation-execution-policies`, in place of an administrator's rights."""
+        spec = self._carried.spec
+        boundary = spec.permissions_boundary
+        granted = list(
+            execution_grants(
+                self._home,
+                grants.Named.like(spec),
+                boundary_arn=grants.global_arn(self._home, f"policy/{boundary}") if boundary else None,
+                network=bool(spec.network and spec.network.create),
+            )
+        )
+        policy = iam.CfnManagedPolicy(
+            self,
+            "Execution",
+            managed_policy_name=naming.execution_policy_name(self._carried.base),
+            description=f"All that CloudFormation needs to make {spec.name}",
+            policy_document=policy_document([grant.statement() for grant in granted]),
+        )
+        for grant in granted:
+            for pattern in (resource for resource in grant.resources if "*" in resource):
+                explain_pattern(policy, pattern, because=str(grant.because))
+        _explain_services(policy)
+        cdk.CfnOutput(self, "ExecutionPolicy", value=policy.ref)
+
+    def _edge(self) -> Bounds:
+        home, source = self._home, self._carried.source
+        roles = grants.bootstrap_role_arns(home, "deploy", "file-publishing", "image-publishing", "lookup")
+        regions = [home.region]
+        if source is not None:
+            roles.append(self._reader_arn(source))
+            regions += [source.region] if source.region != home.region else []
+        return Bounds(
+            regions=regions,
+            may_take_on=roles,
+            may_make=[self._named_previews().roles(home)] if self._carried.preview else [],
+        )
+
+
+_DOES: Mapping[Duty, str] = {
+    "plan": "look and compare, and change nothing,",
+    "deploy": "build, deploy and verify",
+    "promote": "promote to this environment",
+    "preview": "make and destroy previews",
+    "clean-up": "look for what is left and destroy what has expired",
+}
+
+
+def _explain_services(construct: Construct) -> None:
+    for action in (*SERVICE_ACTIONS, "application-autoscaling:*"):
+        cdk.Validations.of(construct).acknowledge(
+            cdk.Acknowledgment(
+                id=f"AwsSolutions::AwsSolutions-IAM5[Action::{action}]",
+                reason="CloudFormation makes, changes and deletes what is named like this, and nothing else",
+            )
+        )
