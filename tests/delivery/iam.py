@@ -1,0 +1,123 @@
+"""Reads roles and policies of a template as IAM would: who may take a role on, and what it may do then.
+
+Strict: what it does not know of IAM's language it refuses, so that nothing passes unseen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+Template = Mapping[str, Any]
+Claims = Mapping[str, str]
+
+ISSUER = "token.actions.githubusercontent.com"
+
+
+def roles(template: Template) -> dict[str, dict[str, Any]]:
+    """The roles of a template, by the name they are given."""
+    return {
+        item["Properties"]["RoleName"]: item["Properties"] | {"id": logical_id}
+        for logical_id, item in template["Resources"].items()
+        if item["Type"] == "AWS::IAM::Role"
+    }
+
+
+def trusts_job(role: Mapping[str, Any], claims: Claims) -> bool:
+    """Whether a job on GitHub whose token has these claims may take a role on."""
+    keys = {f"{ISSUER}:{name}": value for name, value in claims.items()}
+    return any(
+        _holds(statement.get("Condition", {}), keys)
+        for statement in role["AssumeRolePolicyDocument"]["Statement"]
+        if statement["Action"] == "sts:AssumeRoleWithWebIdentity"
+    )
+
+
+def trusts_role(role: Mapping[str, Any], arn: str) -> bool:
+    """Whether another account's role may take a role on."""
+    account = arn.split(":")[4]
+    return any(
+        _holds(statement.get("Condition", {}), {"aws:PrincipalArn": arn})
+        for statement in role["AssumeRolePolicyDocument"]["Statement"]
+        if statement["Action"] == "sts:AssumeRole"
+        and f"arn:aws:iam::{account}:root" in _listed(statement["Principal"].get("AWS", []))
+    )
+
+
+def may(template: Template, role: str, action: str, resource: str, **context: str) -> bool:
+    """Whether a role may do something to something, its boundary and what is attached to it minded."""
+    found = roles(template)[role]
+    keys = {"aws:RequestedRegion": "eu-west-1"} | {
+        key.replace("__", ":"): value for key, value in context.items()
+    }
+    own = list(_statements(template, found["id"]))
+    boundary = list(_boundary(template, found))
+    if any(_matches(s, action, resource, keys) for s in [*own, *boundary] if s["Effect"] == "Deny"):
+        return False
+    grants = any(_matches(s, action, resource, keys) for s in own if s["Effect"] == "Allow")
+    edge = not boundary or any(
+        _matches(s, action, resource, keys) for s in boundary if s["Effect"] == "Allow"
+    )
+    return grants and edge
+
+
+def _statements(template: Template, role_id: str) -> Iterator[dict[str, Any]]:
+    for item in template["Resources"].values():
+        held_by = item["Properties"].get("Roles", [])
+        if item["Type"] in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy") and {"Ref": role_id} in held_by:
+            yield from item["Properties"]["PolicyDocument"]["Statement"]
+
+
+def _boundary(template: Template, role: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Nothing where the boundary is somebody else's: it is not known here what that one allows."""
+    boundary = role["PermissionsBoundary"]
+    if isinstance(boundary, dict) and "Ref" in boundary:
+        yield from template["Resources"][boundary["Ref"]]["Properties"]["PolicyDocument"]["Statement"]
+
+
+def _matches(statement: Mapping[str, Any], action: str, resource: str, keys: Claims) -> bool:
+    return (
+        _named(statement, "Action", action)
+        and _named(statement, "Resource", resource)
+        and _holds(statement.get("Condition", {}), keys)
+    )
+
+
+def _named(statement: Mapping[str, Any], field: str, value: str) -> bool:
+    if field in statement:
+        return any(_like(pattern, value) for pattern in _listed(statement[field]))
+    return not any(_like(pattern, value) for pattern in _listed(statement[f"Not{field}"]))
+
+
+def _holds(condition: Mapping[str, Mapping[str, Any]], keys: Claims) -> bool:
+    return all(
+        _OPERATORS[operator](_listed(wanted), keys.get(key))
+        for operator, fields in condition.items()
+        for key, wanted in fields.items()
+    )
+
+
+def _like(pattern: str, value: str) -> bool:
+    expression = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+    return re.fullmatch(expression, value) is not None
+
+
+def _equal(wanted: list[str], value: str | None) -> bool:
+    return value in wanted
+
+
+def _is_like(wanted: list[str], value: str | None) -> bool:
+    return value is not None and any(_like(pattern, value) for pattern in wanted)
+
+
+_OPERATORS: Mapping[str, Callable[[list[str], str | None], bool]] = {
+    "StringEquals": _equal,
+    "ArnEquals": _is_like,
+    "StringLike": _is_like,
+    "StringNotEquals": lambda wanted, value: value not in wanted,
+}
+
+
+def _listed(value: Any) -> list[str]:
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,83 @@
+"""cdk-nag, cfn-lint and checkov over the stacks of those who carry changes: nothing that is not explained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from catalog.project import Project
+from stacks.delivery import DeliveryStack, carried_to
+from tests.delivery.roads import REGION
+from tests.stacks.assemblies import new_app
+from tests.stacks.checkov import Finding, check_folder, excused, without_excuses
+from tests.stacks.test_template_rules import lint_findings, plug_in_rules, reports, tell
+
+ENVIRONMENTS = ("dev", "staging", "prod")
+
+
+@pytest.fixture(scope="module")
+def checked(roads: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Where each stack's template lies, with the rules' report beside it."""
+    folder = tmp_path_factory.mktemp("checked")
+    for name in ENVIRONMENTS:
+        app = new_app(folder / name)
+        DeliveryStack(app, carried=carried_to(roads, name))
+        plug_in_rules(app)
+        app.synth()
+    return {name: folder / name / f"tritonstack-delivery-{name}.template.json" for name in ENVIRONMENTS}
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_nag_finds_nothing_that_is_not_explained(checked, name, record_property):
+    nag = reports(checked[name].parent)["AwsSolutions"]
+    assert [f"{found['ruleName']} {found['description'][:80]}" for found in nag["violations"]] == []
+    suppressed = nag["suppressedViolations"]
+    tell(
+        record_property,
+        f"cdk-nag, delivery of {name}",
+        [f"{found['acknowledgedAt']}: {found['ruleName']}: {found['reason']}" for found in suppressed],
+    )
+    assert all(len(finding["reason"].split()) >= 5 for finding in suppressed)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_no_suppression_is_left_over(checked, name):
+    folder = checked[name].parent
+    silenced = {found["acknowledgedId"] for found in reports(folder)["AwsSolutions"]["suppressedViolations"]}
+    acknowledged = {
+        rule
+        for file in folder.glob("*.metadata.json")
+        for entries in json.loads(file.read_text()).values()
+        for entry in entries
+        if entry["type"] == "aws:cdk:acknowledged-rules"
+        for rule in entry["data"]
+    }
+    assert acknowledged == silenced
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_cfn_lint_finds_nothing(checked, name):
+    assert lint_findings(checked[name].read_text(), REGION) == []
+
+
+@pytest.mark.e2e
+def test_checkov_finds_nothing_that_is_not_explained(checked, tmp_path, record_property):
+    reasons: dict[Finding, str] = {}
+    for name, file in checked.items():
+        template = json.loads(file.read_text())
+        reasons |= excused(f"bare/{name}/template.json", template)
+        for part, content in (("deployed", template), ("bare", without_excuses(template))):
+            folder = tmp_path / part / name
+            folder.mkdir(parents=True)
+            (folder / "template.json").write_text(json.dumps(content))
+    found = check_folder(tmp_path)
+    assert sorted(finding for finding in found if finding.template.startswith("deployed/")) == []
+    assert {finding for finding in found if finding.template.startswith("bare/")} == set(reasons)
+    tell(
+        record_property,
+        "checkov, delivery",
+        [f"{f.resource}: {f.check}: {why}" for f, why in reasons.items()],
+    )
+    assert all(len(reason.split()) >= 5 for reason in reasons.values())

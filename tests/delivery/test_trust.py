@@ -1,0 +1,156 @@
+"""Who may take on which role: jobs on GitHub by the claims of their tokens, and other accounts' roles."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.errors import UsageError
+from stacks.delivery import carried_to
+from tests.delivery.iam import roles, trusts_job, trusts_role
+from tests.delivery.roads import DEV, PROD, TOOLS
+
+REPOSITORY = "repo:example/tritonstack"
+ON_MAIN = "refs/heads/main"
+
+
+def token(subject: str, *, ref: str = ON_MAIN, aud: str = "sts.amazonaws.com") -> dict[str, str]:
+    return {"sub": subject, "aud": aud, "ref": ref}
+
+
+def trusting(template, claims):
+    """The duties whose roles trust a job."""
+    return {
+        name.removeprefix("tritonstack-delivery-").partition("-")[2]
+        for name, role in roles(template).items()
+        if trusts_job(role, claims)
+    }
+
+
+@pytest.mark.parametrize(
+    ("claims", "in_dev", "in_prod"),
+    [
+        pytest.param(
+            token(f"{REPOSITORY}:pull_request", ref="refs/pull/7/merge"),
+            {"plan", "preview"},
+            {"plan"},
+            id="a pull request looks, and makes previews beside dev",
+        ),
+        pytest.param(
+            token(f"{REPOSITORY}:ref:refs/heads/main"),
+            {"plan", "clean-up"},
+            {"plan", "clean-up", "promote"},
+            id="the branch looks, cleans up and promotes",
+        ),
+        pytest.param(
+            token(f"{REPOSITORY}:environment:dev"), {"deploy"}, set(), id="a job of dev deploys dev alone"
+        ),
+        pytest.param(
+            token(f"{REPOSITORY}:environment:prod"), set(), {"deploy"}, id="a job of prod deploys prod alone"
+        ),
+        pytest.param(
+            token(f"{REPOSITORY}:environment:prod", ref="refs/heads/mine"),
+            set(),
+            set(),
+            id="a job of prod on another branch does nothing",
+        ),
+        pytest.param(
+            token(f"{REPOSITORY}:environment:prod", ref="refs/pull/7/merge"),
+            set(),
+            set(),
+            id="nor does one that a pull request brings",
+        ),
+        pytest.param(
+            token(f"{REPOSITORY}:ref:refs/heads/mine", ref="refs/heads/mine"),
+            set(),
+            set(),
+            id="another branch does nothing",
+        ),
+        pytest.param(
+            token(f"{REPOSITORY}:ref:refs/tags/main", ref="refs/tags/main"), set(), set(), id="nor a tag"
+        ),
+        pytest.param(
+            token("repo:example/tritonstack-fork:pull_request"), set(), set(), id="nor another repository"
+        ),
+        pytest.param(
+            token("repo:example@1/tritonstack@2:ref:refs/heads/main"),
+            set(),
+            set(),
+            id="nor the same name under other numbers",
+        ),
+        pytest.param(
+            token(f"{REPOSITORY}:ref:refs/heads/main", aud="https://github.com/example"),
+            set(),
+            set(),
+            id="nor a token made for somebody else",
+        ),
+    ],
+)
+def test_jobs_take_on_what_they_are_for(carriers, claims, in_dev, in_prod):
+    assert trusting(carriers["dev"], claims) == in_dev
+    assert trusting(carriers["prod"], claims) == in_prod
+
+
+def test_no_condition_holds_a_pattern(carriers):
+    for template in carriers.values():
+        for role in roles(template).values():
+            for statement in role["AssumeRolePolicyDocument"]["Statement"]:
+                if statement["Action"] == "sts:AssumeRoleWithWebIdentity":
+                    assert set(statement["Condition"]) == {"StringEquals"}
+                    assert "*" not in str(statement["Condition"])
+
+
+def test_an_account_is_told_of_github_once(carriers):
+    told = {
+        name: [item for item in template["Resources"].values() if item["Type"] == "AWS::IAM::OIDCProvider"]
+        for name, template in carriers.items()
+    }
+    assert {name: len(found) for name, found in told.items()} == {"dev": 1, "staging": 0, "prod": 1}
+    assert told["dev"][0]["Properties"] == {
+        "ClientIdList": ["sts.amazonaws.com"],
+        "Url": "https://token.actions.githubusercontent.com",
+        "Tags": told["dev"][0]["Properties"]["Tags"],
+    }
+
+
+def test_an_account_that_knows_github_is_not_told_again(roads, tmp_path):
+    carried = carried_to(roads, "dev")
+    assert carried.makes_provider
+    text = roads.delivery_file.read_text()
+    try:
+        roads.delivery_file.write_text(text + f'providers_exist: ["{DEV}"]\n')
+        assert not carried_to(roads, "dev").makes_provider
+    finally:
+        roads.delivery_file.write_text(text)
+
+
+def test_the_accounts_that_promote_from_here_get_a_reader(carriers):
+    assert "tritonstack-dev-promotion-reader" not in roles(carriers["dev"])  # staging is in the same account
+    reader = roles(carriers["staging"])["tritonstack-staging-promotion-reader"]
+    (statement,) = reader["AssumeRolePolicyDocument"]["Statement"]
+    assert statement["Principal"] == {"AWS": [f"arn:aws:iam::{PROD}:root"]}
+    assert "tritonstack-prod-promotion-reader" not in roles(carriers["prod"])
+
+
+@pytest.mark.parametrize("duty", ["deploy", "promote", "clean-up"])
+def test_each_step_of_the_pipeline_takes_on_the_role_of_its_duty(carriers, duty):
+    steps = {
+        other: f"arn:aws:iam::{TOOLS}:role/tritonstack-delivery-pipeline-{other}"
+        for other in ("deploy", "promote", "clean-up")
+    }
+    role = roles(carriers["prod"])[f"tritonstack-delivery-prod-{duty}"]
+    assert [other for other, arn in steps.items() if trusts_role(role, arn)] == [duty]
+    assert not trusts_role(role, f"arn:aws:iam::{TOOLS}:role/somebody")
+
+
+def test_roles_are_taken_on_for_hours_not_days(carriers):
+    hours = {
+        name.rpartition("delivery-")[2]: role["MaxSessionDuration"] / 3600
+        for name, role in roles(carriers["dev"]).items()
+        if "MaxSessionDuration" in role
+    }
+    assert hours == {"dev-plan": 1, "dev-deploy": 6, "dev-clean-up": 2, "dev-preview": 3}
+
+
+def test_an_environment_that_is_not_delivered_has_no_such_stack(roads):
+    with pytest.raises(UsageError, match=r"delivery\.yaml delivers no environment 'local'"):
+        carried_to(roads, "local")
