@@ -28,6 +28,7 @@ from stacks.constructs.granted_role import GrantedRole, explain_pattern, policy_
 from stacks.constructs.grants import Grant, Home
 from stacks.constructs.promotion_reader import PromotionReader, reading_grants
 from stacks.constructs.service_role import ServiceRole
+from stacks.constructs.skipped_checks import skip_check
 
 _SESSION_HOURS: Mapping[Duty, int] = {"plan": 1, "deploy": 6, "promote": 3, "preview": 3, "clean-up": 2}
 """A rollout with its waits takes hours, and so does a build on a GPU."""
@@ -159,7 +160,7 @@ class DeliveryStack(cdk.Stack):
                 network=bool(preview.network and preview.network.create),
             )
         )
-        _explain_services(execution)
+        _explain_services(execution, execution.policy)
         subjects = [self._carried.delivery.pull_request_subject]
         role = self._role("preview", subjects, self._preview(named))
         return [execution, role]
@@ -282,6 +283,11 @@ class DeliveryStack(cdk.Stack):
         key = grants.some_key(self._home)
         reader = PromotionReader(self, "Promotion", environment=spec, key_arn=key, accounts=sorted(accounts))
         explain_pattern(reader, key, because="the condition beside it names this environment's buckets")
+        skip_check(
+            reader.node.find_child("Reader").node.find_child("Role"),
+            "CKV_AWS_61",
+            because="the other account's own policies say which of its roles may read what it promotes",
+        )
         cdk.CfnOutput(self, "ReaderRole", value=reader.arn)
 
     def _execution_policy(self) -> None:
@@ -306,7 +312,7 @@ class DeliveryStack(cdk.Stack):
         for grant in granted:
             for pattern in (resource for resource in grant.resources if "*" in resource):
                 explain_pattern(policy, pattern, because=str(grant.because))
-        _explain_services(policy)
+        _explain_services(policy, policy)
         cdk.CfnOutput(self, "ExecutionPolicy", value=policy.ref)
 
     def _edge(self) -> Bounds:
@@ -332,11 +338,13 @@ _DOES: Mapping[Duty, str] = {
 }
 
 
-def _explain_services(construct: Construct) -> None:
+def _explain_services(construct: Construct, policy: Construct) -> None:
+    reason = "CloudFormation makes, changes and deletes what is named like this, and nothing else"
+    skip_check(policy, "CKV_AWS_111", because=reason)
     for action in (*SERVICE_ACTIONS, "application-autoscaling:*"):
         cdk.Validations.of(construct).acknowledge(
             cdk.Acknowledgment(
                 id=f"AwsSolutions::AwsSolutions-IAM5[Action::{action}]",
-                reason="CloudFormation makes, changes and deletes what is named like this, and nothing else",
+                reason=reason,
             )
         )

@@ -13,6 +13,7 @@ from stacks.constructs.delivery_grants import global_arn
 from stacks.constructs.execution_policy import EC2_ACTIONS, SERVICE_ACTIONS
 from stacks.constructs.granted_role import policy_document
 from stacks.constructs.grants import Home
+from stacks.constructs.skipped_checks import skip_check
 
 _CHANGES_OF_RIGHTS = [
     f"iam:{verb}*"
@@ -27,6 +28,9 @@ _SERVICES = [
     "sts:*",
     "tag:GetResources",
 ]
+
+_GRANTS_NOTHING = "a boundary grants nothing: it is the edge of what the roles' own policies may grant"
+_CHECKS_OF_GRANTS = [f"CKV_AWS_{number}" for number in range(107, 112)]
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ class DeliveryBounds(Construct):
             self.policy = self._policy(name, "Bounds the roles that carry changes", [allowed, *refusals])
             self.boundary_arn = self.policy.ref
             _explain_actions(self, [*_SERVICES, *_network_reads()])
+            for check in _CHECKS_OF_GRANTS:
+                skip_check(self.policy, check, because=_GRANTS_NOTHING)
         else:
             self.policy = self._policy(name, "What the roles that carry changes never may", refusals)
             self.boundary_arn = global_arn(home, f"policy/{own_boundary}")
@@ -109,9 +115,8 @@ def _network_reads() -> list[str]:
 
 
 def _explain_actions(construct: Construct, actions: Sequence[str]) -> None:
-    because = "a boundary grants nothing: it is the edge of what the roles' own policies may grant"
     wide = [*(f"Action::{action}" for action in actions if "*" in action), "Resource::*"]
     for what in wide:
         cdk.Validations.of(construct).acknowledge(
-            cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[{what}]", reason=because)
+            cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[{what}]", reason=_GRANTS_NOTHING)
         )
