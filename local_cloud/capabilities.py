@@ -24,6 +24,7 @@ from local_cloud.sagemaker import ACCEPTED_WITHOUT_EFFECT
 from local_cloud.sagemaker import REFUSED as REFUSED_IN_SAGEMAKER
 from local_cloud.sagemaker.app import OFFERED
 from local_cloud.service.faults import sentence
+from local_cloud.tagging.app import OFFERED as OFFERED_IN_TAGGING
 
 _TYPE_SERVICES = {
     "ApplicationAutoScaling": "Application Auto Scaling",
@@ -59,6 +60,11 @@ OF_SERVICES: tuple[tuple[str, str, str], ...] = (
     ("EventBridge", "schedules", "They are kept and read back; no rule runs by the clock."),
     ("IAM", "permissions", "Roles and policies are kept and read back; only bucket policies are enforced."),
     ("KMS", "encryption", "Keys encrypt what is given to Encrypt; no other service encrypts with them."),
+    (
+        "Resource Groups Tagging",
+        "aws:cloudformation tags",
+        "Resources get their stack's own tags, and not these.",
+    ),
     (
         "S3",
         "lifecycle and public access",
@@ -121,6 +127,7 @@ def actions() -> dict[str, tuple[str, ...]]:
     return {
         "CloudFormation": tuple(sorted(ACTIONS)),
         "CodeBuild": tuple(sorted(OFFERED_IN_CODEBUILD)),
+        "Resource Groups Tagging": OFFERED_IN_TAGGING,
         "SageMaker": tuple(sorted(OFFERED)),
         "SageMaker runtime": ("InvokeEndpoint",),
     }

@@ -40,6 +40,9 @@ from local_cloud.state.folder import open_state, state_folder
 from local_cloud.state.front_door import Application, FrontDoor
 from local_cloud.state.keeper import Keeper
 from local_cloud.state.moto_backends import untouched
+from local_cloud.tagging.app import SIGNED_AS
+from local_cloud.tagging.app import create_app as create_tagging
+from local_cloud.tagging.resources import tagged_in_moto
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -104,6 +107,15 @@ class Cloud:
             "cloudformation": self._cloudformation,
             "codebuild": self._codebuild,
             "sagemaker": self._sagemaker,
+            SIGNED_AS: create_tagging(
+                region=settings.region,
+                sources=(
+                    tagged_in_moto,
+                    self._cloudformation.tagged,
+                    self._sagemaker.tagged,
+                    self._codebuild.tagged,
+                ),
+            ),
         }
         self._remember()
         self._thread = threading.Thread(

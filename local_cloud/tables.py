@@ -123,6 +123,11 @@ class Tags:
         with self._lock:
             return [{"Key": key, "Value": value} for key, value in self._tags.get(arn, {}).items()]
 
+    def everywhere(self) -> dict[str, dict[str, str]]:
+        """List every resource that has tags."""
+        with self._lock:
+            return {arn: dict(tags) for arn, tags in self._tags.items() if tags}
+
     def dump(self, key: str) -> bytes | None:
         """Pickle the tags of a resource for the keeper."""
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from botocore.model import OperationNotFoundError
@@ -27,6 +27,7 @@ from local_cloud.cloudformation.store import Store
 from local_cloud.moto_corrections import account_of
 from local_cloud.places import Place
 from local_cloud.state.receipts import Receipts
+from local_cloud.tagging.resources import TaggedResource
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -53,6 +54,11 @@ class CloudFormationApp:
     def stacks(self) -> Iterable[Stack]:
         """Yield every stack that is not deleted."""
         return self.store.everywhere()
+
+    def tagged(self, place: Place) -> Iterator[TaggedResource]:
+        """List the stacks of a place with their tags."""
+        for stack in self.store.living(place):
+            yield TaggedResource(stack.identity.stack_id, "cloudformation:stack", stack.settings.tags)
 
     def resume(self) -> None:
         """Take up the deployments that were under way when the process was killed."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from werkzeug.wrappers import Request
 
 from local_cloud.clients import Clients
 from local_cloud.cloudwatch.metrics import Metrics
@@ -23,14 +21,13 @@ from local_cloud.codebuild.starting import container_starter, remove_left_over
 from local_cloud.codebuild.workshop import Workshop
 from local_cloud.pace import REAL_MINUTE_S
 from local_cloud.places import Place
-from local_cloud.service import wire
-from local_cloud.service.faults import ServiceError
+from local_cloud.service.control_plane import Action, ControlPlane
 from local_cloud.tables import Tables
+from local_cloud.tagging.resources import TaggedResource
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-Action = Callable[[Place, Fields], Fields]
 SERVICE = "codebuild"
 
 
@@ -59,7 +56,6 @@ class CodeBuildApp:
         start_machine: StartMachine,
         minute_s: float = REAL_MINUTE_S,
     ) -> None:
-        self._region = surroundings.region
         self.store = Store()
         bench = Bench(
             folder=surroundings.folder,
@@ -70,19 +66,13 @@ class CodeBuildApp:
             minute_s=minute_s,
         )
         self._workshop = Workshop(bench)
-        self._actions = _actions(self.store, self._workshop)
+        self._control_plane = ControlPlane(
+            service=SERVICE, region=surroundings.region, actions=_actions(self.store, self._workshop)
+        )
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
-        request = Request(environ)
-        try:
-            call = wire.read_control_call(request, offered=self._actions, service=SERVICE)
-            place = wire.caller_place(request, default_region=self._region)
-            result = self._actions[call.operation](place, call.fields)
-            answer = wire.control_answer(call.operation, result, service=SERVICE)
-        except ServiceError as fault:
-            answer = wire.control_fault(fault)
-        return answer(environ, start_response)
+        return self._control_plane(environ, start_response)
 
     @property
     def tables(self) -> Tables:
@@ -101,6 +91,12 @@ class CodeBuildApp:
             }
             for place, record in self.store.projects.everywhere()
         ]
+
+    def tagged(self, place: Place) -> Iterator[TaggedResource]:
+        """List the projects of a place with their tags."""
+        for project in self.store.projects.within(place):
+            tags = {tag["key"]: tag["value"] for tag in project.fields.get("tags", [])}
+            yield TaggedResource(place.arn(SERVICE, f"project/{project.name}"), "codebuild:project", tags)
 
     def resume(self) -> None:
         """Tell of builds that an earlier cloud left on their way: their processes have ended with it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,19 +27,19 @@ from local_cloud.sagemaker.machine import Machine, this_machine
 from local_cloud.sagemaker.measurements import RequestMetrics
 from local_cloud.sagemaker.multi_model import ModelHost
 from local_cloud.sagemaker.records import EndpointRecord, Store, StoredRecord
-from local_cloud.sagemaker.resources import EndpointConfigs, Fields, Models, TagActions
+from local_cloud.sagemaker.resources import EndpointConfigs, Models, TagActions
 from local_cloud.sagemaker.scaling import ask_autoscaling
 from local_cloud.sagemaker.servers import StartServer, triton_starter
 from local_cloud.service import wire
+from local_cloud.service.control_plane import Action, ControlPlane
 from local_cloud.service.faults import ServiceError
 from local_cloud.tables import Table, Tables
+from local_cloud.tagging.resources import TaggedResource
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
     from local_cloud.container_ground import ContainerGround
-
-Action = Callable[[Place, Fields], Fields]
 
 SERVICE = "sagemaker"
 RUNTIME_PREFIX = "/endpoints/"
@@ -98,17 +98,16 @@ class SageMakerApp:
         endpoints = Endpoints(
             store=self._store, hosting=self._hosting, is_scaled=ask_autoscaling(surroundings.clients)
         )
-        self._actions = _actions(self._store, endpoints)
+        self._control_plane = ControlPlane(
+            service=SERVICE, region=surroundings.region, actions=_actions(self._store, endpoints)
+        )
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
         request = Request(environ)
-        runtime = request.path.startswith(RUNTIME_PREFIX)
-        try:
-            answer = self._invoke(request) if runtime else self._control(request)
-        except ServiceError as fault:
-            answer = wire.runtime_fault(fault) if runtime else wire.control_fault(fault)
-        return answer(environ, start_response)
+        if request.path.startswith(RUNTIME_PREFIX):
+            return self._answer_runtime(request)(environ, start_response)
+        return self._control_plane(environ, start_response)
 
     @property
     def tables(self) -> Tables:
@@ -145,6 +144,14 @@ class SageMakerApp:
             for place, record in table.everywhere()
         ]
 
+    def tagged(self, place: Place) -> Iterator[TaggedResource]:
+        """List what has tags in a place."""
+        prefix = place.arn(SERVICE, "")
+        for arn, tags in self._store.tags.everywhere().items():
+            if arn.startswith(prefix):
+                kind = arn.removeprefix(prefix).partition("/")[0]
+                yield TaggedResource(arn, f"{SERVICE}:{kind}", tags)
+
     def resume(self) -> None:
         """Bring back the endpoints of the tables, once they hold what an earlier cloud has left."""
         self._hosting.resume()
@@ -156,11 +163,11 @@ class SageMakerApp:
         self._request_metrics.close()
         self._model_host.close()
 
-    def _control(self, request: Request) -> Response:
-        call = wire.read_control_call(request, offered=self._actions, service=SERVICE)
-        place = wire.caller_place(request, default_region=self._region)
-        result = self._actions[call.operation](place, call.fields)
-        return wire.control_answer(call.operation, result, service=SERVICE)
+    def _answer_runtime(self, request: Request) -> Response:
+        try:
+            return self._invoke(request)
+        except ServiceError as fault:
+            return wire.runtime_fault(fault)
 
     def _invoke(self, request: Request) -> Response:
         match = _INVOCATION.fullmatch(request.path)
