@@ -31,21 +31,22 @@ def examples_of(
     precision: Precision,
     keeps_state: bool,
 ) -> Examples:
-    """What users send, the smallest first; to a model that keeps a state, the beginning of its sequence.
+    """The smallest of what users send; to a model that keeps a state, the beginning of its sequence.
 
     `accept` and `precision` are those that the served archive was judged by.
     """
     if keeps_state:
         written = _sequence(cases, accept, precision)
     else:
-        likely = sorted(cases, key=lambda case: (not case.typical, _size(case)))
-        written = [_example(case, accept, precision) for case in likely[:MOST_REQUESTS]]
+        usual = [case for case in cases if case.typical] or cases
+        least = sorted(usual, key=_size)[:MOST_REQUESTS]
+        written = [_example(case, accept, precision) for case in least]
     kept = list(_that_fit(written))
     told = ""
     if not kept:
-        least = min(map(_bytes_of, written)) / 1e6
+        size = min(map(_bytes_of, written)) / 1e6
         told = (
-            f"the smallest of its test inputs takes {least:.0f} MB with its answer, and no more than "
+            f"the smallest of its test inputs takes {size:.0f} MB with its answer, and no more than "
             f"{MOST_BYTES_ALONE / 1e6:.0f} MB are kept"
         )
     return Examples(model=model, digest=digest, requests=tuple(kept), none_because=told)

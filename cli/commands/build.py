@@ -218,7 +218,7 @@ def _explained(state: Context, needed: NeededArtifact, *, here: bool) -> dict[st
     reason = needed.reason
     if not reason and needed.locked and isinstance(venue, ByHand):
         absent = local_manifest(state, needed.model, needed.locked.digest) is None
-        reason = "its artifact is not on this machine" if absent else ""
+        reason = "its artifact is not whole on this machine" if absent else ""
     subject = f"{needed.model} for {needed.target}"
     digest = needed.locked.digest if needed.locked else None
     words = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,12 +15,15 @@ from typing import Any
 import pytest
 
 from catalog.build_plans import NeededArtifact
+from catalog.loading import load_workspace
 from catalog.locks import load_lock, write_lock
-from catalog.manifests import ARCHIVE_NAME
+from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME
 from catalog.project import Project
 from cli import build_here
 from cli.context import Context
+from operations.aws import Cloud
 from tests.cli.test_messages import outcome
+from tests.played_aws import played_aws
 from tests.projects import MODEL, edit
 
 STAND_IN = Path(__file__).parent / "stand_in_job.py"
@@ -72,7 +76,7 @@ def test_a_lock_that_is_current_means_that_nothing_is_built(
 
 
 @pytest.mark.usefixtures("stand_in")
-@pytest.mark.parametrize("damage", ["gone", "damaged"])
+@pytest.mark.parametrize("damage", ["gone", "damaged", "without examples"])
 def test_an_artifact_that_is_not_whole_on_this_machine_is_built_again(
     project: Project, capsys: pytest.CaptureFixture[str], damage: str
 ) -> None:
@@ -80,11 +84,50 @@ def test_an_artifact_that_is_not_whole_on_this_machine_is_built_again(
     (archive,) = project.artifacts_dir.rglob(ARCHIVE_NAME)
     if damage == "gone":
         archive.unlink()
+    elif damage == "without examples":
+        forget_examples(archive.with_name(MANIFEST_NAME))
     else:
         archive.write_bytes(b"x")
-    assert "its artifact is not on this machine" in explained(capsys, project, "--local")
+    assert "its artifact is not whole on this machine" in explained(capsys, project, "--local")
     assert build(capsys, project, "--no-publish")[0] == 0
     assert started(project) == ["minilm", "minilm"]
+
+
+def forget_examples(manifest: Path) -> str:
+    """As an earlier version wrote it."""
+    facts = json.loads(manifest.read_text())
+    del facts["examples_sha256"]
+    manifest.write_text(json.dumps(facts))
+    return manifest.read_text()
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_published_artifact_of_an_earlier_version_gains_its_examples(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock names it, it lies in the bucket, and nothing has changed since: still it is built again."""
+    bucket = load_workspace(project, "dev").spec.artifact_bucket
+    with played_aws():
+        keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+        cloud = Cloud("111111111111", "us-east-1", keys)
+        monkeypatch.setattr(Context, "cloud", lambda *_: cloud)
+        s3 = cloud.client("s3")
+        s3.create_bucket(Bucket=bucket)
+        assert build(capsys, project, "--local")[0] == 0
+        lock = project.lock_file("dev").read_bytes()
+        (manifest,) = project.artifacts_dir.rglob(MANIFEST_NAME)
+        key = f"models/minilm/{manifest.parent.name}/{MANIFEST_NAME}"
+        s3.put_object(Bucket=bucket, Key=key, Body=forget_examples(manifest).encode())
+        shutil.rmtree(project.artifacts_dir)
+
+        assert build(capsys, project, "--local")[0] == 0
+        assert started(project) == ["minilm", "minilm"]
+        gained = json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
+        assert gained["examples_sha256"]
+        assert project.lock_file("dev").read_bytes() == lock
+        shutil.rmtree(project.artifacts_dir)
+        assert build(capsys, project, "--local")[0] == 0
+        assert started(project) == ["minilm", "minilm"]
 
 
 def test_explain_before_anything_was_built(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
