@@ -89,6 +89,8 @@ class EnvironmentSpec(Record):
     """What the names of all its resources begin with."""
     removal: Literal["retain", "destroy"] = "retain"
     """What happens to buckets, keys, images and logs when their stack is destroyed."""
+    keep_locks: Annotated[int, Field(ge=2)] = 10
+    """How many versions of its lock can be gone back to: what they name is kept in the artifact bucket."""
     alarm_emails: Annotated[
         tuple[Annotated[str, AfterValidator(_check_email)], ...], AfterValidator(check_distinct)
     ] = ()

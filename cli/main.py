@@ -24,6 +24,7 @@ from cli.commands.down import down
 from cli.commands.invoke import invoke
 from cli.commands.promote import promote
 from cli.commands.quotas import quotas
+from cli.commands.rollback import rollback
 from cli.commands.status import status
 from cli.commands.up import up
 from cli.commands.validate import validate
@@ -67,6 +68,7 @@ COMMANDS = (
     status,
     invoke,
     promote,
+    rollback,
     destroy,
 )
 for command in COMMANDS:

@@ -34,6 +34,19 @@ def image_job(cloud: Cloud, ground: BuildGround) -> tuple[CodeBuildJobs, JobStat
     return service, service.start_with(job, len(attempts) + 1, {"JOB": job}), False
 
 
+def is_image_there(cloud: Cloud, uri: str) -> bool:
+    """Whether a registry holds an image that is named by its digest."""
+    repository, _, digest = uri.partition("/")[2].partition("@")
+    images = [{"imageDigest": digest}]
+    try:
+        cloud.client("ecr").describe_images(repositoryName=repository, imageIds=images)
+    except ClientError as error:
+        if error_code(error) in _ABSENT:
+            return False
+        raise
+    return True
+
+
 def image_digest(cloud: Cloud, uri: str) -> str | None:
     """The digest of an image, None if it is not there."""
     repository, _, tag = uri.partition("/")[2].rpartition(":")

@@ -11,6 +11,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from catalog.naming import MODELS, SUPERSEDED_TAG
 from stacks.constructs.private_buckets import (
     abort_incomplete_uploads,
     encrypted_with,
@@ -48,6 +49,13 @@ class ArtifactStore(Construct):
                     id="expire-noncurrent-versions",
                     noncurrent_version_expiration=cdk.Duration.days(30),
                     expired_object_delete_marker=True,
+                ),
+                s3.LifecycleRule(
+                    # Only what `tritonstack` has marked: no lock of late names it (operations/retention.py).
+                    id="expire-superseded-artifacts",
+                    prefix=MODELS,
+                    tag_filters=dict([SUPERSEDED_TAG]),
+                    expiration=cdk.Duration.days(30),
                 ),
                 abort_incomplete_uploads(),
             ],

@@ -216,8 +216,15 @@ def test_nothing_piles_up_in_the_buckets(artifacts, access_log):
     rules = {rule["Id"]: rule for rule in artifacts["Properties"]["LifecycleConfiguration"]["Rules"]}
     assert rules["expire-noncurrent-versions"]["NoncurrentVersionExpiration"] == {"NoncurrentDays": 30}
     assert rules["abort-incomplete-uploads"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 7}
-    # An artifact that an endpoint runs must never expire.
-    assert not any("ExpirationInDays" in rule for rule in rules.values())
+    # An artifact that an endpoint runs must never expire: only what was marked may.
+    (expiring,) = [rule for rule in rules.values() if "ExpirationInDays" in rule]
+    assert expiring == {
+        "Id": "expire-superseded-artifacts",
+        "Prefix": "models/",
+        "TagFilters": [{"Key": "superseded", "Value": "true"}],
+        "ExpirationInDays": 30,
+        "Status": "Enabled",
+    }
     logged = {rule["Id"]: rule for rule in access_log["Properties"]["LifecycleConfiguration"]["Rules"]}
     assert logged["expire"]["ExpirationInDays"] == 365
 

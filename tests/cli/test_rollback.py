@@ -1,0 +1,215 @@
+"""`tritonstack rollback`: the lock, the bucket and the deploy, and going on wherever it was killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+import pytest
+
+from catalog.events import Event
+from catalog.loading import load_workspace
+from catalog.locks import add_to_lock, load_lock
+from catalog.manifests import DIGEST_NOTE
+from catalog.naming import artifact_prefix
+from catalog.project import Project
+from cli.commands import rollback as command
+from operations.aws import cloud_of
+from operations.events import read_events
+from tests.catalog.test_locks import BUILT, manifest
+from tests.cli.test_messages import outcome
+from tests.git import Repository
+from tests.projects import edit
+
+
+class Dev:
+    """A deployed environment whose lock named 11…, then 22…; deploys are only counted."""
+
+    def __init__(self, project: Project, number: str) -> None:
+        edit(project.environment_file("dev"), "1" * 12, number)
+        self.project, self.spec = project, load_workspace(project, "dev").spec
+        self.s3 = boto3.client("s3", region_name="us-east-1")
+        self.s3.create_bucket(Bucket=self.spec.artifact_bucket)
+        enabled = {"Status": "Enabled"}
+        self.s3.put_bucket_versioning(Bucket=self.spec.artifact_bucket, VersioningConfiguration=enabled)
+        self.repository = Repository(project.root)
+        for digit in ("11", "22"):
+            self.build(digit)
+        self.deployed: list[tuple[str, tuple[str, ...]]] = []
+        self.fails: Callable[[], None] = lambda: None
+
+    def build(self, digit: str) -> None:
+        made = manifest("minilm", digest=digit * 32, spec_hash="77" * 32)
+        for name, body in (("model.tar.gz", "x"), ("manifest.json", made.to_json())):
+            self.s3.put_object(
+                Bucket=self.spec.artifact_bucket,
+                Key=f"{artifact_prefix('minilm', made.digest)}/{name}",
+                Body=body,
+                Metadata={DIGEST_NOTE: made.digest},
+            )
+        add_to_lock(self.project.lock_file("dev"), [made], built=BUILT)
+        self.repository.commit(digit)
+
+    def deploy(
+        self, _state: Any, workspace: Any, _cloud: Any, *, bootstrap: bool, only: tuple[str, ...]
+    ) -> None:
+        self.fails()
+        assert not bootstrap
+        digest = workspace.lock.record.models["minilm"]["cpu"].digest
+        self.deployed.append((digest[:2], only))
+
+    def locked(self) -> str:
+        return load_lock(self.project.lock_file("dev")).record.models["minilm"]["cpu"].digest[:2]
+
+    def events(self) -> list[Event]:
+        return read_events(cloud_of(self.spec, variables={}), self.spec.artifact_bucket)
+
+
+@pytest.fixture
+def dev(project: Project, account: str, monkeypatch: pytest.MonkeyPatch) -> Dev:
+    dev = Dev(project, account)
+    monkeypatch.setattr(command, "deploy_workspace", dev.deploy)
+    return dev
+
+
+def rollback(
+    capsys: pytest.CaptureFixture[str], dev: Dev, *arguments: str, endpoint: str = "search"
+) -> tuple[int, str, str]:
+    return outcome(capsys, dev.project, "rollback", "dev", endpoint, *arguments)
+
+
+def test_a_rollback_writes_the_lock_deploys_and_is_written_down(
+    dev: Dev, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = rollback(capsys, dev)
+    assert code == 0
+    assert "search went back to commit " in out
+    assert "  minilm for cpu: 222222222222 -> 111111111111, built by ann" in out
+    assert "commit environments/dev.lock.yaml" in err
+    assert (dev.locked(), dev.deployed) == ("11", [("11", ("search",))])
+    (event,) = dev.events()
+    assert (event.kind, event.endpoints) == ("rolled-back", ("search",))
+    assert [artifact.digest[:2] for artifact in event.artifacts] == ["11"]
+    assert "222222222222 -> 111111111111" in event.note
+    entry = load_lock(dev.project.lock_file("dev")).record.models["minilm"]["cpu"]
+    assert entry.rolled_back is not None
+    assert entry.rolled_back.instead_of == "22" * 32
+    assert outcome(capsys, dev.project, "validate", "dev")[0] == 0
+
+
+def test_a_dry_run_says_it_and_changes_nothing(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = rollback(capsys, dev, "--dry-run")
+    assert code == 0
+    assert "search would go back to commit " in out
+    assert (dev.locked(), dev.deployed, dev.events()) == ("22", [], [])
+
+
+def test_for_machines(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = outcome(capsys, dev.project, "--json", "rollback", "dev", "search")
+    told = json.loads(out)
+    assert code == 0
+    assert told["changed"] is True
+    assert told["steps"] == [{"name": "minilm", "key": "cpu", "from": "22" * 32, "to": "11" * 32}]
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_rollback_that_is_done_does_nothing_more(
+    dev: Dev, capsys: pytest.CaptureFixture[str], committed: bool
+) -> None:
+    dev.build("33")
+    rollback(capsys, dev)
+    if committed:
+        dev.repository.commit("went back")
+    before = dev.project.lock_file("dev").read_bytes()
+    code, _, err = rollback(capsys, dev)
+    assert code == 0
+    assert "search has gone back already, and nothing has changed since; to go further back: --to " in err
+    assert dev.project.lock_file("dev").read_bytes() == before
+    assert (len(dev.deployed), len(dev.events())) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "place", ["replace_entries", "load_workspace", "deploy", "record_rollback", "mark_superseded"]
+)
+@pytest.mark.parametrize("committed", [False, True])
+def test_killed_anywhere_the_same_command_goes_on(
+    dev: Dev,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    committed: bool,
+) -> None:
+    """Before each of these, and whether or not the lock was committed in between."""
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        if place == "deploy":
+            broken.setattr(dev, "fails", killed)
+        elif place == "load_workspace":
+            loaded: list[Any] = []
+
+            def second_time(*arguments: Any) -> Any:
+                if loaded:
+                    killed()
+                loaded.append(load_workspace(*arguments))
+                return loaded[0]
+
+            broken.setattr(command, place, second_time)
+        else:
+            broken.setattr(command, place, killed)
+        assert rollback(capsys, dev)[0] == 1
+    if committed:
+        dev.repository.commit("in between")
+    code, _, _ = rollback(capsys, dev)
+    assert (code, dev.locked()) == (0, "11")
+    assert dev.deployed[-1] == ("11", ("search",))
+    assert [event.kind for event in dev.events()] == ["rolled-back"]
+
+
+def test_what_was_deleted_is_brought_back_first(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
+    prefix = artifact_prefix("minilm", "11" * 32)
+    for name in ("manifest.json", "model.tar.gz"):
+        dev.s3.delete_object(Bucket=dev.spec.artifact_bucket, Key=f"{prefix}/{name}")
+    code, _, err = rollback(capsys, dev)
+    assert code == 0
+    assert "it had been deleted, and was brought back" in err
+    dev.s3.head_object(Bucket=dev.spec.artifact_bucket, Key=f"{prefix}/manifest.json")
+
+
+def test_what_is_gone_for_good_is_said_before_anything_changes(
+    dev: Dev, capsys: pytest.CaptureFixture[str]
+) -> None:
+    versions = dev.s3.list_object_versions(
+        Bucket=dev.spec.artifact_bucket, Prefix=artifact_prefix("minilm", "11" * 32)
+    )["Versions"]
+    for item in versions:
+        dev.s3.delete_object(Bucket=dev.spec.artifact_bucket, Key=item["Key"], VersionId=item["VersionId"])
+    code, _, err = rollback(capsys, dev)
+    assert code == 1
+    assert "the artifact 111111111111 of 'minilm' is gone from" in err
+    assert f"in a checkout of commit {BUILT.commit}" in err
+    assert (dev.locked(), dev.deployed) == ("22", [])
+
+
+def test_an_endpoint_that_is_not_there(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = rollback(capsys, dev, endpoint="serch")
+    assert code == 2
+    assert "did you mean 'search'?" in err
+
+
+def test_another_promotion_meanwhile_is_not_overwritten(
+    dev: Dev, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*_: Any) -> bool:
+        add_to_lock(dev.project.lock_file("dev"), [manifest("minilm", digest="44" * 32)], built=BUILT)
+        return False
+
+    monkeypatch.setattr(command, "fetch_back", slow)
+    code, _, err = rollback(capsys, dev)
+    assert code == 1
+    assert "another minilm for cpu has come into environments/dev.lock.yaml meanwhile" in err
+    assert (dev.locked(), dev.deployed) == ("44", [])

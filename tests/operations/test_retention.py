@@ -1,0 +1,218 @@
+"""Which artifacts are marked for a lifecycle rule to take, and which never are; and what is brought back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.loading import load_workspace
+from catalog.locks import Lock, add_to_lock
+from catalog.naming import artifact_prefix
+from operations.artifact_versions import BucketGoneError, bring_back
+from operations.aws import Cloud
+from operations.lock_history import LockVersion
+from operations.retention import Marked, decide, mark_superseded
+from tests.catalog.test_locks import BUILT, manifest
+from tests.git import Repository
+from tests.projects import edit, write_project
+
+
+def lock(*numbers: str) -> Lock:
+    """Names an artifact of the model m for each of these targets."""
+    found = Lock()
+    for place, number in enumerate(numbers):
+        found = found.with_artifact(manifest("m", digest=number * 32, target=("cpu", "sm86-25.04")[place]))
+    return found
+
+
+def versions(*locks: Lock | None) -> list[LockVersion]:
+    return [LockVersion(None, found) for found in locks]
+
+
+def superseded(keep: int, *locks: Lock | None, current: Any = (), gap: str | None = None) -> set[str]:
+    found = decide(versions(*locks), keep=keep, current=current, gap=gap)
+    return {digest[:2] for _, digest in found.superseded}
+
+
+def test_what_only_older_locks_name_is_superseded() -> None:
+    history = [lock("44"), lock("33"), lock("22"), lock("11")]
+    assert superseded(2, *history) == {"22", "11"}
+    assert superseded(4, *history) == set()
+    assert superseded(10, *history) == set()
+
+
+def test_what_is_named_again_is_kept() -> None:
+    assert superseded(2, lock("11"), lock("33"), lock("22"), lock("11")) == {"22"}
+
+
+def test_what_any_lock_of_today_names_is_kept() -> None:
+    history = [lock("44"), lock("33"), lock("22"), lock("11")]
+    assert superseded(2, *history, current=[lock("44"), lock("11")]) == {"22"}
+
+
+def test_a_history_with_a_gap_supersedes_nothing() -> None:
+    history = [lock("44"), lock("33"), lock("22"), lock("11")]
+    assert superseded(2, *history, gap="this is a shallow clone") == set()
+
+
+def test_what_was_never_named_is_nobodys_business() -> None:
+    found = decide(versions(lock("22"), lock("11")), keep=1, current=[], gap=None)
+    assert {digest[:2] for _, digest in found.kept | found.superseded} == {"22", "11"}
+
+
+class Bucket:
+    """The artifact bucket of `dev`, with versions."""
+
+    def __init__(self, cloud: Cloud, name: str) -> None:
+        self.s3, self.name = cloud.client("s3"), name
+        self.s3.create_bucket(Bucket=name)
+        self.s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+
+    def put(self, number: str) -> None:
+        for name in ("model.tar.gz", "examples.json", "manifest.json"):
+            self.s3.put_object(Bucket=self.name, Key=self.key(number, name), Body=b"x")
+
+    def key(self, number: str, name: str = "manifest.json") -> str:
+        return f"{artifact_prefix('minilm', number * 32)}/{name}"
+
+    def marked(self) -> set[str]:
+        found = self.s3.list_objects_v2(Bucket=self.name).get("Contents", [])
+        return {
+            item["Key"]
+            for item in found
+            if {"Key": "superseded", "Value": "true"}
+            in self.s3.get_object_tagging(Bucket=self.name, Key=item["Key"])["TagSet"]
+        }
+
+    def held(self) -> set[str]:
+        return {item["Key"] for item in self.s3.list_objects_v2(Bucket=self.name).get("Contents", [])}
+
+
+class Dev:
+    """A project in git with an environment that keeps two locks, and its bucket."""
+
+    def __init__(self, root: Path, cloud: Cloud) -> None:
+        root.mkdir()
+        self.cloud, self.project = cloud, write_project(root)
+        edit(self.project.environment_file("dev"), "endpoints:", "keep_locks: 2\nendpoints:")
+        self.repository = Repository(root)
+        self.bucket = Bucket(cloud, load_workspace(self.project, "dev").spec.artifact_bucket)
+
+    def lock(self, number: str) -> None:
+        if self.bucket.key(number) not in self.bucket.held():
+            self.bucket.put(number)
+        add_to_lock(self.project.lock_file("dev"), [manifest("minilm", digest=number * 32)], built=BUILT)
+        self.repository.commit(number)
+
+    def mark(self) -> Marked:
+        return mark_superseded(self.cloud, load_workspace(self.project, "dev"))
+
+
+@pytest.fixture
+def dev(tmp_path: Path, cloud: Cloud) -> Dev:
+    return Dev(tmp_path / "project", cloud)
+
+
+def test_all_of_a_superseded_artifact_is_marked_and_nothing_else(dev: Dev) -> None:
+    others = {
+        "models/minilm/builds/0a1b.json",
+        "models/minilm/caches/x",
+        "events/2026-11-22T08:30:00Z-built-1.json",
+        f"endpoints/tritonstack-dev-search/minilm/{'11' * 32}/model.tar.gz",
+        f"models/minilm/{'ee' * 32}/manifest.json",
+    }
+    for key in others:
+        dev.bucket.s3.put_object(Bucket=dev.bucket.name, Key=key, Body=b"x")
+    for number in ("11", "22", "33"):
+        dev.lock(number)
+    marked = dev.mark()
+    assert marked.marked == (("minilm", "11" * 32),)
+    assert dev.bucket.marked() == {
+        dev.bucket.key("11", name) for name in ("model.tar.gz", "examples.json", "manifest.json")
+    }
+    assert dev.mark().marked == ()
+
+
+def test_what_is_named_again_loses_its_mark_and_keeps_other_tags(dev: Dev) -> None:
+    for number in ("11", "22", "33"):
+        dev.lock(number)
+    mine = {"TagSet": [{"Key": "mine", "Value": "x"}]}
+    dev.bucket.s3.put_object_tagging(Bucket=dev.bucket.name, Key=dev.bucket.key("11"), Tagging=mine)
+    dev.mark()
+    dev.lock("11")
+    found = dev.mark()
+    assert (found.unmarked, found.marked) == ((("minilm", "11" * 32),), (("minilm", "22" * 32),))
+    assert dev.bucket.marked() == {
+        dev.bucket.key("22", name) for name in ("model.tar.gz", "examples.json", "manifest.json")
+    }
+    left = dev.bucket.s3.get_object_tagging(Bucket=dev.bucket.name, Key=dev.bucket.key("11"))["TagSet"]
+    assert left == mine["TagSet"]
+
+
+def test_killed_between_two_marks_the_next_run_finishes(dev: Dev) -> None:
+    for number in ("11", "22", "33"):
+        dev.lock(number)
+    tag = {"TagSet": [{"Key": "superseded", "Value": "true"}]}
+    dev.bucket.s3.put_object_tagging(Bucket=dev.bucket.name, Key=dev.bucket.key("11"), Tagging=tag)
+    assert dev.mark().marked == (("minilm", "11" * 32),)
+    assert len(dev.bucket.marked()) == 3
+
+
+def test_what_another_environment_names_is_kept(dev: Dev) -> None:
+    for number in ("11", "22", "33"):
+        dev.lock(number)
+    text = dev.project.environment_file("dev").read_text()
+    dev.project.environment_file("prod").write_text(text.replace("name: dev", "name: prod"))
+    add_to_lock(dev.project.lock_file("prod"), [manifest("minilm", digest="11" * 32)], built=BUILT)
+    assert dev.mark().marked == ()
+
+
+@pytest.mark.parametrize("damage", ["git", "lock", "other lock"])
+def test_what_cannot_be_known_marks_nothing_and_says_so(dev: Dev, damage: str) -> None:
+    for number in ("11", "22", "33"):
+        dev.lock(number)
+    if damage == "git":
+        (dev.project.root / ".git").rename(dev.project.root / "gone")
+    elif damage == "lock":
+        file = dev.project.lock_file("dev")
+        good = file.read_text()
+        file.write_text(good.replace("spec_hash", "spec_hush"))
+        dev.repository.commit("broken")
+        file.write_text(good)
+        dev.repository.commit("mended")
+    else:
+        text = dev.project.environment_file("dev").read_text()
+        dev.project.environment_file("prod").write_text(text.replace("name: dev", "name: prod"))
+        dev.project.lock_file("prod").write_text("models: 3\n")
+    found = dev.mark()
+    assert found.marked == ()
+    assert {"git": "not in git", "lock": "cannot be read", "other lock": "lock of prod"}[damage] in str(
+        found.gap
+    )
+    assert dev.bucket.marked() == set()
+
+
+def test_a_deleted_artifact_is_brought_back_without_its_mark(dev: Dev) -> None:
+    for number in ("11", "22", "33"):
+        dev.lock(number)
+    dev.mark()
+    for name in ("model.tar.gz", "examples.json", "manifest.json"):
+        dev.bucket.s3.delete_object(Bucket=dev.bucket.name, Key=dev.bucket.key("11", name))
+    assert not any("11" * 32 in key for key in dev.bucket.held())
+    assert bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+    assert {key for key in dev.bucket.held() if "11" * 32 in key} == {
+        dev.bucket.key("11", name) for name in ("model.tar.gz", "examples.json", "manifest.json")
+    }
+    assert dev.bucket.marked() == set()
+    assert not bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+
+
+def test_what_was_deleted_for_good_cannot_be_brought_back(dev: Dev) -> None:
+    assert not bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+
+
+def test_without_a_bucket_there_is_nothing_to_look_in(cloud: Cloud) -> None:
+    with pytest.raises(BucketGoneError, match="there is no bucket nowhere"):
+        bring_back(cloud, bucket="nowhere", model="minilm", digest="11" * 32)

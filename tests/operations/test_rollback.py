@@ -1,0 +1,240 @@
+"""What going back means: decided from locks in git, with nobody asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.loading import load_workspace
+from catalog.locks import RolledBack, add_to_lock, replace_entries
+from operations.lock_history import lock_history
+from operations.rollback import (
+    RollbackError,
+    RollbackPlan,
+    as_planned,
+    entries_to_write,
+    further_back,
+    plan_rollback,
+)
+from tests.catalog.test_locks import BUILT, manifest
+from tests.git import Repository
+from tests.projects import MODEL, edit, write_project
+
+WHO = RolledBack(instead_of="", as_of="", by="ann", at="2026-11-25T08:30:00Z")
+
+
+class Story:
+    """A project in git whose lock changes from commit to commit; digests begin with 11, 22, and so on."""
+
+    def __init__(self, root: Path) -> None:
+        root.mkdir()
+        self.project = write_project(root)
+        self.repository = Repository(root)
+
+    def lock(self, number: str, *, model: str = "minilm", **changes: Any) -> str:
+        """Build and commit; the commit."""
+        made = manifest(model, digest=number * 32, spec_hash="77" * 32, **changes)
+        add_to_lock(self.project.lock_file("dev"), [made], built=BUILT)
+        return self.repository.commit(number)
+
+    def plan(self, to: str | None = None, endpoint: str = "search") -> RollbackPlan:
+        workspace, history = load_workspace(self.project, "dev"), lock_history(self.project, "dev")
+        return plan_rollback(workspace, endpoint, history, to=to)
+
+    def write(self, plan: RollbackPlan, at: str = WHO.at) -> None:
+        workspace = load_workspace(self.project, "dev")
+        artifacts, images = entries_to_write(workspace, plan, WHO.model_copy(update={"at": at}))
+        replace_entries(self.project.lock_file("dev"), artifacts=artifacts, images=images)
+
+    def further(self) -> str | None:
+        return further_back(load_workspace(self.project, "dev"), "search", lock_history(self.project, "dev"))
+
+    def also_serve(self, *models: str) -> None:
+        for model in models:
+            file = self.project.model_file(model)
+            file.parent.mkdir()
+            file.write_text(MODEL.replace("name: minilm", f"name: {model}"))
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    return Story(tmp_path / "project")
+
+
+def steps(plan: RollbackPlan) -> list[str]:
+    return [
+        f"{step.slot.name} {step.then.key} {step.now.entry.digest[:2]} -> {step.then.entry.digest[:2]}"
+        for step in plan.steps
+    ]
+
+
+def test_the_latest_other_digest_is_gone_back_to(story: Story) -> None:
+    story.lock("11")
+    commit = story.lock("22")
+    story.lock("33")
+    plan = story.plan()
+    assert steps(plan) == ["minilm cpu 33 -> 22"]
+    assert plan.origin.startswith(f"commit {commit[:12]} of 2026-11-22T")
+    assert (
+        plan.steps[0].words
+        == "minilm for cpu: 333333333333 -> 222222222222, built by ann at 2026-11-22T08:30:00Z"
+    )
+
+
+def test_what_is_not_committed_yet_can_be_gone_back_from(story: Story) -> None:
+    story.lock("11")
+    made = manifest("minilm", digest="22" * 32)
+    add_to_lock(story.project.lock_file("dev"), [made], built=BUILT)
+    assert steps(story.plan()) == ["minilm cpu 22 -> 11"]
+
+
+def test_versions_in_which_another_model_changed_are_no_others(story: Story) -> None:
+    story.also_serve("other")
+    story.lock("11")
+    story.lock("22")
+    story.lock("aa", model="other")
+    assert steps(story.plan()) == ["minilm cpu 22 -> 11"]
+
+
+@pytest.mark.parametrize("to", ["1111", "11" * 32])
+def test_a_digest_may_be_named_in_short(story: Story, to: str) -> None:
+    for number in ("11", "22", "33"):
+        story.lock(number)
+    assert steps(story.plan(to)) == ["minilm cpu 33 -> 11"]
+
+
+@pytest.mark.parametrize("shorten", [7, 40])
+def test_a_commit_may_be_named(story: Story, shorten: int) -> None:
+    commit = story.lock("11")
+    story.lock("22")
+    story.lock("33")
+    assert steps(story.plan(commit[:shorten])) == ["minilm cpu 33 -> 11"]
+    assert steps(story.plan("HEAD~1")) == ["minilm cpu 33 -> 22"]
+
+
+def test_a_beginning_that_may_mean_several_is_refused(story: Story) -> None:
+    story.lock("11")
+    story.lock("12")
+    story.lock("33")
+    with pytest.raises(RollbackError, match="'1' may mean digest 121212121212, or digest 111111111111"):
+        story.plan("1")
+
+
+def test_what_nobody_ever_served_is_refused(story: Story) -> None:
+    story.lock("11")
+    with pytest.raises(RollbackError, match="'9999' is neither a commit nor the digest of anything"):
+        story.plan("9999")
+
+
+def test_what_is_served_already_is_no_way_back(story: Story) -> None:
+    story.lock("11")
+    story.lock("22")
+    with pytest.raises(RollbackError, match="is that of 2222 already"):
+        story.plan("2222")
+
+
+def test_the_first_that_was_ever_served_has_nothing_before_it(story: Story) -> None:
+    story.lock("11")
+    with pytest.raises(RollbackError, match="git knows nothing else that the endpoint 'search' served"):
+        story.plan()
+
+
+def test_a_version_that_cannot_be_read_is_not_passed_over(story: Story) -> None:
+    story.lock("11")
+    edit(story.project.lock_file("dev"), "spec_hash:", "spec_hush:")
+    story.repository.commit("broken")
+    edit(story.project.lock_file("dev"), "spec_hush:", "spec_hash:")
+    story.lock("22")
+    with pytest.raises(RollbackError, match="cannot be read by this version") as caught:
+        story.plan()
+    assert caught.value.remedy == "name what to go back to with --to"
+    assert steps(story.plan("1111")) == ["minilm cpu 22 -> 11"]
+
+
+def test_a_rollback_that_is_written_is_gone_on_with_and_not_undone(story: Story) -> None:
+    for number in ("11", "22", "33"):
+        story.lock(number)
+    story.write(story.plan())
+    for committed in (False, True):
+        if committed:
+            story.repository.commit("went back")
+        again = story.plan()
+        assert steps(again) == ["minilm cpu 33 -> 22"]
+        assert again.written is not None
+        assert (again.written.at, again.written.instead_of) == (WHO.at, "33" * 32)
+
+
+def test_further_back_is_not_to_what_was_given_up(story: Story) -> None:
+    first = story.lock("11")
+    story.lock("22")
+    story.lock("33")
+    story.write(story.plan())
+    story.repository.commit("went back")
+    assert story.further() == first[:12]
+    further = story.plan(first)
+    assert (steps(further), further.written) == (["minilm cpu 22 -> 11"], None)
+
+
+def test_what_was_given_up_and_then_built_again_may_be_gone_back_to(story: Story) -> None:
+    for number in ("11", "22"):
+        story.lock(number)
+    story.write(story.plan())
+    story.repository.commit("went back")
+    story.lock("22")
+    story.lock("33")
+    assert steps(story.plan()) == ["minilm cpu 33 -> 22"]
+
+
+def test_what_goes_back_stays_although_its_model_has_changed_since(story: Story) -> None:
+    story.lock("11")
+    story.lock("22")
+    workspace, plan = load_workspace(story.project, "dev"), story.plan()
+    after = as_planned(workspace, plan, WHO)
+    artifact = after.lock.record.models["minilm"]["cpu"]
+    assert artifact.spec_hash != workspace.hashes["minilm"]
+    assert artifact.serves_for(workspace.hashes["minilm"])
+    story.write(plan)
+    written = load_workspace(story.project, "dev").lock.record.models["minilm"]["cpu"]
+    assert written.is_sealed(("dev", "minilm", "cpu"))
+    assert written.built == BUILT
+
+
+def test_endpoints_that_serve_the_same_model_go_back_with_it(story: Story) -> None:
+    with story.project.environment_file("dev").open("a") as stream:
+        stream.write("  again: {kind: ensemble, model: minilm, instance_type: ml.m7i.large}\n")
+        stream.write("  fast: {kind: ensemble, model: minilm, instance_type: ml.g5.xlarge}\n")
+    story.lock("11")
+    story.lock("22")
+    story.lock("99", target="sm86-25.04")
+    plan = story.plan()
+    assert (plan.concerned, plan.others) == (("search", "again"), ("again",))
+
+
+def test_of_a_multi_model_endpoint_only_what_differed_goes_back(story: Story) -> None:
+    story.also_serve("other")
+    edit(
+        story.project.environment_file("dev"),
+        "kind: ensemble\n    model: minilm",
+        "kind: multi-model\n    models: [minilm, other]",
+    )
+    story.lock("11")
+    story.lock("aa", model="other")
+    story.lock("22")
+    assert steps(story.plan()) == ["minilm cpu 22 -> 11"]
+    story.lock("bb", model="other")
+    assert steps(story.plan()) == ["other cpu bb -> aa"]
+    assert steps(story.plan("1111")) == ["minilm cpu 22 -> 11"]
+    assert (
+        steps(story.plan("HEAD~2")) == ["other cpu bb -> aa", "minilm cpu 22 -> 11"]
+        or len(story.plan("HEAD~2").steps) == 2
+    )
+
+
+def test_an_artifact_that_the_machine_would_not_choose_is_refused(story: Story) -> None:
+    """Now it finds one for its very Python first."""
+    story.lock("11")
+    story.lock("22", target="cpu-py312")
+    with pytest.raises(RollbackError, match="built for cpu, and 'search' finds one for cpu-py312 first"):
+        story.plan()
