@@ -67,7 +67,8 @@ def land_archive(landing: Landing, archive: Path, *, on_bytes: OnBytes) -> Proof
         return proof
     if landing.entry.archive_bytes <= landing.part_bytes:
         body = archive.read_bytes()
-        s3.put_object(**landing.place, Body=body, ChecksumSHA256=part_checksum(body), **landing.settings)
+        checksum = {"ChecksumAlgorithm": "SHA256", "ChecksumSHA256": part_checksum(body)}
+        s3.put_object(**landing.place, Body=body, **checksum, **landing.settings)
         on_bytes(len(body))
     else:
         _land_in_parts(s3, landing, archive, on_bytes)

@@ -1,0 +1,349 @@
+"""`tritonstack promote` between two accounts: what it brings, what it refuses, and what a kill leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import botocore.client
+import pytest
+
+from catalog.locks import lock_text
+from catalog.naming import artifact_prefix
+from catalog.project import Project
+from cli import promoting
+from cli.main import run
+from operations import uploading
+from tests.operations.two_accounts import HOME, PROMOTION, TwoAccounts, add_model, two_accounts
+from tests.projects import edit
+
+CONTENT = bytes(range(256)) * 40
+
+
+class Killed(BaseException):
+    """What ends a run at once, wherever it is."""
+
+
+@pytest.fixture
+def site(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[TwoAccounts]:
+    for name, value in HOME.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("GITHUB_ACTOR", "ann")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.chdir(project.root)
+    with two_accounts(project) as site:
+        yield site
+
+
+def promote(*arguments: str, expected: int = 0) -> None:
+    assert run(["promote", "dev", "prod", *arguments]) == expected
+
+
+def test_an_artifact_goes_from_account_to_account(site: TwoAccounts, capsys: Any) -> None:
+    built = site.build("minilm", CONTENT)
+    assert run(["--json", "promote", "dev", "prod"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert site.held(built) == CONTENT
+    entry, source = site.entry(), site.entry(environment="dev")
+    assert entry is not None
+    assert source is not None
+    assert entry.promoted is not None
+    assert (entry.promoted.source, entry.promoted.by) == ("dev", "ann")
+    assert entry.figures == source.figures
+    assert entry.is_sealed(("prod", "minilm", "cpu"))
+    (event,) = site.promotions()
+    assert (event.at, event.by, event.note) == (entry.promoted.at, "ann", "from dev")
+    assert event.endpoints == ("search",)
+    assert said["changed"] is True
+    assert said["promoted"][0]["digest"] == built.digest
+    assert "S3's checksum" in said["copied"][0]["proof"]
+
+
+def test_a_second_time_changes_nothing(site: TwoAccounts, capsys: Any) -> None:
+    site.build("minilm", CONTENT)
+    promote()
+    before = site.project.lock_file("prod").read_text()
+    capsys.readouterr()
+    promote()
+    assert "up to date" in capsys.readouterr().out
+    assert site.project.lock_file("prod").read_text() == before
+    assert len(site.promotions()) == 1
+
+
+def test_what_the_lock_names_and_the_bucket_lacks_is_copied_again(site: TwoAccounts) -> None:
+    built = site.build("minilm", CONTENT)
+    promote()
+    s3 = site.prod.client("s3")
+    for name in ("manifest.json", "model.tar.gz"):
+        s3.delete_object(Bucket=site.bucket("prod"), Key=f"{artifact_prefix('minilm', built.digest)}/{name}")
+    promote()
+    assert site.held(built) == CONTENT
+    assert len(site.promotions()) == 1
+
+
+def test_a_dry_run_tells_all_and_changes_nothing(site: TwoAccounts, capsys: Any) -> None:
+    site.build("minilm", CONTENT)
+    assert run(["--json", "promote", "dev", "prod", "--dry-run"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["bytes"] == len(CONTENT)
+    assert "+      digest: " in said["lock_diff"]
+    assert "+        source: dev" in said["lock_diff"]
+    assert not site.project.lock_file("prod").exists()
+    assert "Contents" not in site.prod.client("s3").list_objects_v2(Bucket=site.bucket("prod"))
+
+
+def test_several_models_side_by_side_and_one_by_name(site: TwoAccounts) -> None:
+    add_model(site.project, "ranker", "dev", "prod")
+    first, second = site.build("minilm", CONTENT), site.build("ranker", CONTENT[::-1])
+    promote("ranker")
+    assert (site.held(first), site.held(second)) == (None, CONTENT[::-1])
+    promote()
+    assert site.held(first) == CONTENT
+    assert [event.artifacts[0].model for event in site.promotions()] == ["ranker", "minilm"]
+
+
+def test_another_source_is_refused(site: TwoAccounts, capsys: Any) -> None:
+    edit(site.project.environment_file("prod"), "source: dev", "source: staging")
+    promote(expected=2)
+    assert "run `tritonstack promote staging prod`" in capsys.readouterr().err
+
+
+def test_an_environment_that_takes_from_nowhere(site: TwoAccounts, capsys: Any) -> None:
+    edit(site.project.environment_file("prod"), PROMOTION, "")
+    promote(expected=2)
+    assert "add `promotion: {source: dev}`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", ["bytes", "size", "manifest", "missing"])
+def test_a_bad_artifact_is_stopped(site: TwoAccounts, capsys: Any, damage: str) -> None:
+    built = site.build("minilm", CONTENT)
+    s3, prefix = site.dev.client("s3"), artifact_prefix("minilm", built.digest)
+    place = {"Bucket": site.bucket("dev"), "Key": f"{prefix}/model.tar.gz"}
+    note = {"sha256": built.digest}
+    if damage == "bytes":
+        s3.put_object(**place, Body=CONTENT[:-1] + b"!", Metadata=note)
+    elif damage == "size":
+        s3.put_object(**place, Body=CONTENT[:-1], Metadata=note)
+    elif damage == "missing":
+        s3.delete_object(**place)
+    else:
+        wrong = built.model_copy(update={"unpacked_bytes": 1}).to_json().encode()
+        s3.put_object(**place | {"Key": f"{prefix}/manifest.json"}, Body=wrong)
+    promote(expected=1)
+    said = capsys.readouterr().err
+    assert "a bad artifact is stopped" in said or "is not what the lock names: unpacked_bytes" in said
+    assert not site.project.lock_file("prod").exists()
+    assert "Contents" not in site.prod.client("s3").list_objects_v2(Bucket=site.bucket("prod"))
+    # A mended source is promoted, whatever the failed run has left here.
+    site.build("minilm", CONTENT)
+    promote()
+    assert site.held(built) == CONTENT
+
+
+def test_shut_gates_are_told_of_at_once(site: TwoAccounts, capsys: Any) -> None:
+    gates = "promotion: {source: dev, soaked_hours: 2, min_cosine: 0.99999, max_latency_p99_ms: 5}\n"
+    edit(site.project.environment_file("prod"), PROMOTION, gates)
+    built = site.build("minilm", CONTENT)
+    site.happened("deployed", built, "2026-11-20T08:30:00Z")
+    site.happened("refuted", built, "2026-11-20T09:30:00Z", note="answers differ")
+    promote(expected=1)
+    said = capsys.readouterr().err
+    for gate in ("verified", "min_cosine", "max_latency_p99_ms"):
+        assert f"gate {gate} is shut: minilm for cpu" in said
+    assert "by ann (answers differ)" in said
+    assert site.held(built) is None
+    assert not site.project.lock_file("prod").exists()
+    promote("--dry-run", expected=1)
+
+
+def test_a_gate_is_overridden_with_a_reason_that_stays(site: TwoAccounts) -> None:
+    gates = "promotion: {source: dev, max_latency_p99_ms: 5, verified: false}\n"
+    edit(site.project.environment_file("prod"), PROMOTION, gates)
+    site.build("minilm", CONTENT)
+    promote("--override-gate", "max_latency_p99_ms=", expected=2)
+    promote("--override-gate", "latency=now", expected=2)
+    promote("--override-gate", "max_latency_p99_ms=search is down, INC-7")
+    entry = site.entry()
+    assert entry is not None
+    assert entry.promoted is not None
+    assert entry.promoted.note == "gate max_latency_p99_ms overridden: search is down, INC-7"
+    (event,) = site.promotions()
+    assert event.note == f"from dev; {entry.promoted.note}"
+
+
+def calls_of(monkeypatch: pytest.MonkeyPatch, *, kill_at: int | None = None) -> list[str]:
+    """Hear of every call to AWS; end the run at the one of that number, just after it was carried out.
+
+    Reading old events does not count: with every promotion there are more of them.
+    """
+    made: list[str] = []
+    real = botocore.client.BaseClient._make_api_call
+
+    def call(self: Any, name: str, parameters: Any) -> Any:
+        if name == "GetObject" and parameters["Key"].startswith("events/"):
+            return real(self, name, parameters)
+        made.append(name)
+        number = len(made)
+        try:
+            return real(self, name, parameters)
+        finally:
+            if number == kill_at:
+                raise Killed
+
+    monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", call)
+    return made
+
+
+@pytest.fixture
+def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Archives of these tests go up in parts."""
+
+    class SmallParts(uploading.Landing):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments, part_bytes=4096)
+
+    monkeypatch.setattr(promoting, "Landing", SmallParts)
+    monkeypatch.setattr("moto.settings.S3_UPLOAD_PART_MIN_SIZE", 1, raising=False)
+    monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 1)
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("in_parts")
+def test_killed_at_every_call_and_gone_on_with(site: TwoAccounts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One project throughout, so that every run meets what all killed ones before it left."""
+    number, finished = 0, False
+    while not finished:
+        number += 1
+        content = CONTENT[number:] + CONTENT[:number]
+        built = site.build("minilm", content)
+        with monkeypatch.context() as patched:
+            calls_of(patched, kill_at=number)
+            finished = _survives()
+        held = site.held(built)
+        assert held in (None, content)
+        entry = site.entry()
+        if entry is not None and entry.digest == built.digest:
+            assert held == content
+        promote()
+        entry = site.entry()
+        assert entry is not None
+        assert entry.digest == built.digest
+        assert entry.promoted is not None
+        digests = [event.artifacts[0].digest for event in site.promotions()]
+        assert digests.count(built.digest) == 1
+        assert site.promotions()[-1].at == entry.promoted.at
+    assert number > 20
+    assert not list((site.project.artifacts_dir / ".fetching").rglob("*.gz"))
+
+
+def _survives() -> bool:
+    """Whether a run gets to its end; it may also be told by a worker that it was killed."""
+    try:
+        return run(["promote", "dev", "prod"]) == 0
+    except Killed:
+        return False
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_parts_that_were_sent_are_not_sent_again(site: TwoAccounts, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = site.build("minilm", CONTENT)
+    parts = -(-len(CONTENT) // 4096)
+    with monkeypatch.context() as patched:
+        made = calls_of(patched)
+        real = botocore.client.BaseClient._make_api_call
+
+        def call(self: Any, name: str, parameters: Any) -> Any:
+            if name == "CompleteMultipartUpload":
+                raise Killed
+            return real(self, name, parameters)
+
+        patched.setattr(botocore.client.BaseClient, "_make_api_call", call)
+        assert not _survives()
+        assert made.count("UploadPart") == parts
+    with monkeypatch.context() as patched:
+        made = calls_of(patched)
+        promote()
+    assert made.count("UploadPart") == 0
+    assert site.held(built) == CONTENT
+
+
+def test_a_fetch_goes_on_from_where_it_was(site: TwoAccounts) -> None:
+    built = site.build("minilm", CONTENT)
+    partial = site.project.artifacts_dir / ".fetching/minilm" / built.digest / "artifact/model.tar.gz"
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(CONTENT[:1000])
+    promote()
+    assert site.held(built) == CONTENT
+
+
+def test_what_an_earlier_fetch_left_wrong_is_fetched_anew(site: TwoAccounts) -> None:
+    built = site.build("minilm", CONTENT)
+    partial = site.project.artifacts_dir / ".fetching/minilm" / built.digest / "artifact/model.tar.gz"
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(bytes(1000))
+    promote()
+    assert site.held(built) == CONTENT
+
+
+def test_of_two_checkouts_one_promotes_and_the_other_takes_it_over(
+    site: TwoAccounts, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    site.build("minilm", CONTENT)
+    other = site.second_checkout(tmp_path_factory.mktemp("other"))
+    promote()
+    capsys.readouterr()
+    monkeypatch.chdir(other.project.root)
+    monkeypatch.setenv("GITHUB_ACTOR", "bob")
+    promote()
+    assert "it is the promotion that ann began at" in capsys.readouterr().out
+    assert lock_text(other.lock("prod")) == lock_text(site.lock("prod"))
+    assert len(site.promotions()) == 1
+
+
+def test_of_two_checkouts_with_two_artifacts_at_once_one_wins(
+    site: TwoAccounts, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    first = site.build("minilm", CONTENT)
+    other = site.second_checkout(tmp_path_factory.mktemp("other"))
+    other.build("minilm", CONTENT[::-1])
+    with monkeypatch.context() as patched:
+        patched.setattr(promoting, "_write_lock", _killed)
+        assert not _survives()
+    capsys.readouterr()
+    monkeypatch.chdir(other.project.root)
+    promote(expected=1)
+    said = capsys.readouterr().err
+    assert f"ann is promoting {first.digest[:19]} as minilm for cpu into prod" in said
+    assert not other.project.lock_file("prod").exists()
+    assert site.promotions() == []
+    monkeypatch.chdir(site.project.root)
+    promote()
+    assert [event.artifacts[0].digest for event in site.promotions()] == [first.digest]
+
+
+def _killed(*_: object) -> None:
+    raise Killed
+
+
+def test_a_lock_that_another_process_changes_meanwhile_is_left_alone(
+    site: TwoAccounts, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    site.build("minilm", CONTENT)
+    promote()
+    built = site.build("minilm", CONTENT[::-1])
+    real = promoting.read_events
+    lock = site.project.lock_file("prod")
+
+    def meanwhile(*arguments: Any) -> Any:
+        edit(lock, "by: ann", "by: eve")
+        monkeypatch.setattr(promoting, "read_events", real)
+        return real(*arguments)
+
+    monkeypatch.setattr(promoting, "read_events", meanwhile)
+    promote(expected=1)
+    assert "another minilm for cpu has come into" in capsys.readouterr().err
+    assert built.digest not in lock.read_text()

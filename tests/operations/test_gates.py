@@ -1,0 +1,222 @@
+"""The gates between two environments, over events, figures and the time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from catalog.errors import UsageError
+from catalog.events import Event, EventKind, TouchedArtifact
+from catalog.locks import Figures
+from catalog.promotion import ChangeWindow, PromotionSpec
+from operations.gates import (
+    Candidate,
+    next_opening,
+    override_note,
+    parse_overrides,
+    shut_gates,
+    standing,
+)
+
+OURS, OTHER = "ab" * 32, "cd" * 32
+CANDIDATE = Candidate("minilm", "cpu", OURS, Figures(min_cosine=0.999, p99_ms=9.0))
+NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)  # a Wednesday
+
+
+def event(kind: EventKind, at: str, digest: str | None = OURS, **changes: Any) -> Event:
+    touched = [TouchedArtifact(model="minilm", target="cpu", digest=digest)] if digest else []
+    usual = Event(
+        kind=kind,
+        environment="dev",
+        at=f"2026-11-{at}:00Z",
+        by="ann",
+        endpoints=("search",),
+        artifacts=tuple(touched),
+    )
+    return usual.model_copy(update=changes)
+
+
+def shut(spec: PromotionSpec, *events: Event, candidate: Candidate = CANDIDATE) -> list[str]:
+    return [str(gate) for gate in shut_gates(spec, [candidate], events, NOON)]
+
+
+@pytest.mark.parametrize(
+    ("events", "since"),
+    [
+        pytest.param([], None, id="nothing has happened"),
+        pytest.param([event("built", "10T08:00")], None, id="built is not deployed"),
+        pytest.param([event("deployed", "10T08:00")], "10T08:00", id="deployed"),
+        pytest.param(
+            [event("deployed", "10T08:00"), event("deployed", "12T08:00")], "10T08:00", id="deployed again"
+        ),
+        pytest.param(
+            [
+                event("deployed", "10T08:00"),
+                event("deployed", "11T08:00", OTHER),
+                event("deployed", "12T08:00"),
+            ],
+            "12T08:00",
+            id="another one in between",
+        ),
+        pytest.param(
+            [event("deployed", "10T08:00"), event("rolled-back", "11T08:00", OTHER)], None, id="rolled back"
+        ),
+        pytest.param(
+            [event("deployed", "10T08:00", OTHER), event("rolled-back", "11T08:00")],
+            None,
+            id="rolled back to it, and not yet deployed",
+        ),
+        pytest.param(
+            [event("deployed", "10T08:00"), event("deployed", "11T08:00", None)],
+            None,
+            id="its endpoint has lost it",
+        ),
+        pytest.param(
+            [event("deployed", "10T08:00"), event("deployed", "11T08:00", None, endpoints=("other",))],
+            "10T08:00",
+            id="another endpoint was deployed",
+        ),
+        pytest.param(
+            [event("deployed", "10T08:00"), event("refuted", "11T08:00")],
+            "10T08:00",
+            id="refuted, but deployed",
+        ),
+    ],
+)
+def test_since_when_an_artifact_is_deployed(events: list[Event], since: str | None) -> None:
+    expected = f"2026-11-{since}:00Z" if since else None
+    assert standing(CANDIDATE, events).since == expected
+
+
+SOAKED = PromotionSpec(source="dev", soaked_hours=48, verified=False)
+
+
+def test_soaked_long_enough() -> None:
+    assert shut(SOAKED, event("deployed", "16T12:00")) == []
+
+
+def test_not_soaked_long_enough() -> None:
+    assert shut(SOAKED, event("deployed", "17T09:00")) == [
+        "gate soaked_hours is shut: minilm for cpu (abababababab) has been deployed in dev for 27.0 hours, "
+        "since 2026-11-17T09:00Z, and 48 are asked for; it opens at 2026-11-19T09:00Z"
+    ]
+
+
+def test_what_is_not_deployed_is_told_of_once() -> None:
+    spec = PromotionSpec(source="dev", soaked_hours=48)
+    assert shut(spec, event("deployed", "17T09:00", OTHER)) == [
+        "gate soaked_hours is shut: minilm for cpu (abababababab) is not deployed in dev; it runs cdcdcdcdcdcd "
+        "there; `tritonstack deploy dev` and then `tritonstack verify dev` and 48 hours open it"
+    ]
+
+
+VERIFIED = PromotionSpec(source="dev")
+
+
+@pytest.mark.parametrize(
+    ("events", "says"),
+    [
+        pytest.param([event("verified", "10T09:00")], None, id="verified"),
+        pytest.param([event("refuted", "10T09:00"), event("verified", "10T10:00")], None, id="in the end"),
+        pytest.param(
+            [],
+            "has not been verified in dev since it was deployed there at 2026-11-10T08:00Z; "
+            "`tritonstack verify dev` opens it",
+            id="never",
+        ),
+        pytest.param(
+            [event("verified", "10T09:00"), event("deployed", "10T10:00")],
+            "has not been verified in dev since it was deployed there at 2026-11-10T10:00Z; "
+            "`tritonstack verify dev` opens it",
+            id="before it was deployed again",
+        ),
+        pytest.param(
+            [event("verified", "10T09:00"), event("refuted", "10T10:00", note="answers differ")],
+            "was refuted in dev at 2026-11-10T10:00Z by ann (answers differ); `tritonstack verify dev` opens it "
+            "once that is mended",
+            id="refuted since",
+        ),
+        pytest.param(
+            [event("verified", "10T09:00", OTHER)],
+            "has not been verified in dev since it was deployed there at 2026-11-10T08:00Z; "
+            "`tritonstack verify dev` opens it",
+            id="another one was",
+        ),
+    ],
+)
+def test_the_last_verdict_after_the_last_deploy_counts(events: list[Event], says: str | None) -> None:
+    subject = "gate verified is shut: minilm for cpu (abababababab) "
+    expected = [f"{subject}{says}"] if says else []
+    assert shut(VERIFIED, event("deployed", "10T08:00"), *events) == expected
+
+
+def without(figures: Figures | None, *, compared: bool = True) -> Candidate:
+    return Candidate("minilm", "cpu", OURS, figures, compared)
+
+
+MEASURED = PromotionSpec(source="dev", verified=False, min_cosine=0.9995, max_latency_p99_ms=8)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "gates"),
+    [
+        pytest.param(without(Figures(min_cosine=0.9995, p99_ms=8)), [], id="just good enough"),
+        pytest.param(CANDIDATE, ["a cosine of 0.999000", "took 9.0 ms"], id="neither"),
+        pytest.param(without(None), ["no measured cosine", "no measured latency"], id="not measured"),
+        pytest.param(without(Figures(p99_ms=3), compared=False), [], id="nothing to compare with"),
+    ],
+)
+def test_what_was_measured(candidate: Candidate, gates: list[str]) -> None:
+    found = shut(MEASURED, candidate=candidate)
+    assert len(found) == len(gates)
+    assert all(words in gate for gate, words in zip(found, gates, strict=True))
+
+
+DUBLIN = ChangeWindow(start="09:00", end="16:00", timezone="Europe/Dublin")
+NIGHT = ChangeWindow(days=("SUN",), start="01:30", end="03:00", timezone="Europe/Dublin")
+
+
+@pytest.mark.parametrize(
+    ("now", "window", "opening"),
+    [
+        pytest.param("2026-11-18T08:59", DUBLIN, "2026-11-18T09:00", id="in a minute, winter"),
+        pytest.param("2026-07-15T07:59", DUBLIN, "2026-07-15T08:00", id="in a minute, summer"),
+        pytest.param("2026-11-18T16:00", DUBLIN, "2026-11-19T09:00", id="the end is outside"),
+        pytest.param("2026-11-20T17:00", DUBLIN, "2026-11-23T09:00", id="after the weekend"),
+        pytest.param("2026-03-27T17:00", DUBLIN, "2026-03-30T08:00", id="clocks go forward in between"),
+        pytest.param("2026-10-23T17:00", DUBLIN, "2026-10-26T09:00", id="clocks go back in between"),
+        pytest.param("2026-03-28T12:00", NIGHT, "2026-03-29T01:30", id="a beginning that clocks leave out"),
+        pytest.param("2026-10-24T12:00", NIGHT, "2026-10-25T00:30", id="a beginning that comes twice"),
+    ],
+)
+def test_when_a_window_opens(now: str, window: ChangeWindow, opening: str) -> None:
+    moment = datetime.fromisoformat(f"{now}Z")
+    assert not window.is_open(moment)
+    found = next_opening([window], moment)
+    assert found == datetime.fromisoformat(f"{opening}Z")
+    assert window.is_open(found)
+
+
+def test_a_closed_window_names_the_next_of_several() -> None:
+    windows = (DUBLIN.model_copy(update={"days": ("FRI",)}), DUBLIN.model_copy(update={"days": ("THU",)}))
+    spec = PromotionSpec(source="dev", verified=False, windows=windows)
+    assert shut(spec) == [
+        "gate windows is shut: it is 2026-11-18T12:00Z, and promotions are allowed FRI 09:00-16:00 "
+        "Europe/Dublin, THU 09:00-16:00 Europe/Dublin; it opens at 2026-11-19T09:00Z"
+    ]
+    assert shut(spec.model_copy(update={"windows": (*windows, DUBLIN)})) == []
+
+
+def test_only_what_was_shut_is_recorded_as_overridden() -> None:
+    overrides = parse_overrides(["verified=the endpoint  is down", "soaked_hours=the same"])
+    gates = shut_gates(VERIFIED, [CANDIDATE], [event("deployed", "10T08:00")], NOON)
+    assert override_note(gates, overrides) == "gate verified overridden: the endpoint is down"
+    assert override_note([], overrides) is None
+
+
+@pytest.mark.parametrize("given", ["verified", "verified=", "verified= ", "speed=now", ""])
+def test_an_override_names_a_gate_and_a_reason(given: str) -> None:
+    with pytest.raises(UsageError):
+        parse_overrides([given])

@@ -1,0 +1,170 @@
+"""Two environments in two accounts that moto plays, and artifacts that one of them has and serves."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from catalog.events import Event, TouchedArtifact
+from catalog.loading import load_workspace
+from catalog.locks import Lock, LockedArtifact, add_to_lock, load_lock
+from catalog.manifests import LatencyReport, Manifest, ParityReport, ServedBy
+from catalog.naming import artifact_prefix
+from catalog.project import Project
+from catalog.workspace import Workspace
+from operations.aws import Cloud
+from operations.events import read_events, record_event
+from tests.played_aws import played_aws
+from tests.projects import ENVIRONMENT, MODEL, edit
+
+DEV_ACCOUNT, PROD_ACCOUNT = "111111111111", "123456789012"
+"""The second is the one that moto takes everybody to be of."""
+HOME = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+PROMOTION = "promotion: {source: dev, verified: false}\n"
+
+
+def make_manifest(model: str, content: bytes, *, spec_hash: str, **changes: Any) -> Manifest:
+    usual = Manifest(
+        model=model,
+        entry_model=model,
+        digest=hashlib.sha256(content).hexdigest(),
+        target="cpu",
+        spec_hash=spec_hash,
+        source="file://weights",
+        source_revision="1",
+        weights_sha256="ef" * 32,
+        precision="fp32",
+        inputs=(),
+        outputs=(),
+        archive_bytes=len(content),
+        unpacked_bytes=len(content),
+        files=(),
+        parity=(ParityReport(stage="served", cases=3, min_cosine=0.9999, max_absolute_error=1e-4),),
+        latency=(LatencyReport(batch=1, requests=100, p50_ms=4.0, p99_ms=9.0),),
+        served_by=ServedBy(kind="embedded", triton="2.51.0", python="3.11.7"),
+        tools={},
+    )
+    return usual.model_copy(update=changes)
+
+
+def add_prod(project: Project, promotion: str = PROMOTION, account: str = PROD_ACCOUNT) -> None:
+    """An environment that promotes from dev."""
+    text = ENVIRONMENT.replace("name: dev", "name: prod").replace(DEV_ACCOUNT, account)
+    project.environment_file("prod").write_text(text.replace("endpoints:\n", f"{promotion}endpoints:\n"))
+
+
+def add_model(project: Project, name: str, *environments: str) -> None:
+    """Another model, served by an endpoint of its own name."""
+    file = project.model_file(name)
+    file.parent.mkdir()
+    file.write_text(MODEL.replace("name: minilm", f"name: {name}"))
+    endpoint = f"  {name}:\n    kind: ensemble\n    model: {name}\n    instance_type: ml.c7i.xlarge\n"
+    for environment in environments:
+        edit(project.environment_file(environment), "endpoints:\n", f"endpoints:\n{endpoint}")
+
+
+class TwoAccounts:
+    """A project with dev and prod, each with its bucket."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        add_prod(project)
+        self.prod = Cloud(PROD_ACCOUNT, "eu-west-1", HOME)
+        self.dev = Cloud(DEV_ACCOUNT, "eu-west-1", _keys_of(self.prod))
+        for cloud, name in ((self.dev, "dev"), (self.prod, "prod")):
+            cloud.client("s3").create_bucket(
+                Bucket=self.bucket(name), CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
+            )
+
+    def workspace(self, environment: str) -> Workspace:
+        return load_workspace(self.project, environment)
+
+    def bucket(self, environment: str) -> str:
+        return self.workspace(environment).spec.artifact_bucket
+
+    def lock(self, environment: str) -> Lock:
+        return load_lock(self.project.lock_file(environment)).record
+
+    def build(self, model: str, content: bytes, **changes: Any) -> Manifest:
+        """An artifact in dev's bucket and lock, as a build leaves it."""
+        spec_hash = self.workspace("dev").hashes[model]
+        manifest = make_manifest(model, content, spec_hash=spec_hash, **changes)
+        prefix, s3 = artifact_prefix(model, manifest.digest), self.dev.client("s3")
+        place = {"Bucket": self.bucket("dev")}
+        s3.put_object(
+            **place, Key=f"{prefix}/model.tar.gz", Body=content, Metadata={"sha256": manifest.digest}
+        )
+        s3.put_object(**place, Key=f"{prefix}/manifest.json", Body=manifest.to_json().encode())
+        add_to_lock(self.project.lock_file("dev"), [manifest])
+        return manifest
+
+    def happened(self, kind: str, manifest: Manifest, at: str, *, note: str = "") -> None:
+        """Something that happened in dev."""
+        touched = TouchedArtifact(model=manifest.model, target=manifest.target, digest=manifest.digest)
+        event = Event.model_validate(
+            {
+                "kind": kind,
+                "environment": "dev",
+                "at": at,
+                "by": "ann",
+                "endpoints": ("search",),
+                "note": note,
+            }
+        )
+        record_event(self.dev, self.bucket("dev"), event.model_copy(update={"artifacts": (touched,)}))
+
+    def promotions(self) -> list[Event]:
+        """What prod's bucket says was promoted."""
+        return [e for e in read_events(self.prod, self.bucket("prod")) if e.kind == "promoted"]
+
+    def held(self, manifest: Manifest) -> bytes | None:
+        """The archive in prod's bucket, None if there is none."""
+        s3, key = self.prod.client("s3"), f"{artifact_prefix(manifest.model, manifest.digest)}/model.tar.gz"
+        try:
+            body: bytes = s3.get_object(Bucket=self.bucket("prod"), Key=key)["Body"].read()
+        except s3.exceptions.NoSuchKey:
+            return None
+        return body
+
+    def entry(self, model: str = "minilm", environment: str = "prod") -> LockedArtifact | None:
+        return self.lock(environment).models.get(model, {}).get("cpu")
+
+    def second_checkout(self, root: Path) -> TwoAccounts:
+        """The same files elsewhere, with the same clouds."""
+        for file in (*self.project.root.rglob("*.yaml"), self.project.root / "cdk.json"):
+            copy = root / file.relative_to(self.project.root)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(file.read_text())
+        other = object.__new__(TwoAccounts)
+        other.project, other.dev, other.prod = Project(root), self.dev, self.prod
+        return other
+
+
+@contextmanager
+def two_accounts(project: Project) -> Iterator[TwoAccounts]:
+    """For as long as moto plays them."""
+    with played_aws():
+        yield TwoAccounts(project)
+
+
+def _keys_of(home: Cloud) -> dict[str, str]:
+    """Keys of dev's account, as a role there gives them."""
+    sts = replace(home).client("sts")
+    keys = sts.assume_role(RoleArn=f"arn:aws:iam::{DEV_ACCOUNT}:role/setup", RoleSessionName="tests")
+    found = keys["Credentials"]
+    return {
+        "AWS_ACCESS_KEY_ID": found["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": found["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": found["SessionToken"],
+    }
+
+
+def account_of(session: boto3.Session) -> str:
+    account: str = session.client("sts").get_caller_identity()["Account"]
+    return account
