@@ -44,7 +44,7 @@ from operations.claims import Claim, claim
 from operations.events import read_events, record_event
 from operations.fetching import SourceArtifact, fetch_artifact, read_source_manifest
 from operations.image_copying import Registry, copy_image, image_bytes, tagged_digest
-from operations.promotion import Artifact, Entry, Image, lock_after, words_of
+from operations.promotion import Artifact, Entry, Image, as_promoted, lock_after, words_of
 from operations.promotion_records import promoted_by, promoted_event
 from operations.uploading import Landing, land_archive
 
@@ -77,9 +77,9 @@ class Side:
         """Whether it has no registry: its images lie in this machine's Docker engine."""
         return is_embedded(self.workspace.spec.account)
 
-    def artifact(self, model: str, entry: LockedArtifact) -> SourceArtifact:
+    def artifact(self, item: Artifact) -> SourceArtifact:
         """Where an artifact lies that is promoted from here."""
-        return SourceArtifact(self.cloud, self.bucket, model, entry)
+        return SourceArtifact(self.cloud, self.bucket, item.name, item.key, item.entry)
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,10 @@ class Copied:
 def has_bucket(side: Side) -> bool:
     """Whether the environment's foundation stands."""
     try:
-        side.cloud.client("s3").head_bucket(Bucket=side.bucket)
+        # Listing is what a role can be allowed below a prefix alone; a look at the bucket itself is not.
+        side.cloud.client("s3").list_objects_v2(Bucket=side.bucket, Prefix=naming.MODELS, MaxKeys=1)
     except ClientError as error:
-        if error_code(error) in ("404", "NoSuchBucket"):
+        if error_code(error) == "NoSuchBucket":
             return False
         raise
     return True
@@ -211,7 +212,7 @@ def _copied(
     state: Context, step: Step, source: Side, target: Side, item: Entry, stopped: threading.Event
 ) -> str:
     if isinstance(item.entry, LockedArtifact):
-        origin = source.artifact(item.name, item.entry)
+        origin = source.artifact(Replacement(item.name, item.key, item.entry, None))
         return _copy_artifact(state.project.artifacts_dir, step, origin, target, stopped)
     return _copy_image(step, source, target, item.entry, stopped)
 
@@ -267,7 +268,7 @@ def _write_lock(target: Workspace, items: Sequence[tuple[Entry, Promoted]]) -> N
     artifacts: list[Artifact] = []
     images: list[Image] = []
     for item, promoted in items:
-        entry = item.entry.model_copy(update={"promoted": promoted})
+        entry = as_promoted(item, promoted)
         if isinstance(entry, LockedImage):
             seen = item.seen if isinstance(item.seen, LockedImage) else None
             images.append(Replacement(item.name, item.key, entry, seen))

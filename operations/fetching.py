@@ -12,20 +12,20 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
 
 from catalog.errors import TritonstackError
+from catalog.examples import EXAMPLES_NAME
 from catalog.files import only_writer, write_text_atomically
-from catalog.locks import LockedArtifact, entry_of
+from catalog.lock_rules import unlikes
+from catalog.locks import LockedArtifact
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manifest
 from catalog.naming import artifact_prefix
 from operations.artifacts import DamagedArtifactError, find_object
 from operations.aws import Cloud, error_code
 from operations.checksums import agrees
 
-EXAMPLES_NAME = "examples.json"
 _FETCHING = ".fetching"
 _CHUNK = 1 << 20
 _BREAKS = (HTTPClientError, IncompleteReadError, ResponseStreamingError)
@@ -42,6 +42,7 @@ class SourceArtifact:
     cloud: Cloud
     bucket: str
     model: str
+    target: str
     entry: LockedArtifact
 
     @property
@@ -68,11 +69,12 @@ def read_source_manifest(source: SourceArtifact) -> Manifest:
             ) from None
         raise
     manifest = parse_manifest(body, origin=source.url(MANIFEST_NAME))
-    told, locked = _facts(entry_of(manifest)), _facts(source.entry)
-    other = sorted(name for name, value in locked.items() if told[name] != value)
-    if manifest.model != source.model or other:
+    others = [one.words for one in unlikes(source.entry, manifest, target=source.target) if one.untrue]
+    if manifest.model != source.model:
+        others.append(f"it is of the model {manifest.model!r}")
+    if others:
         raise DamagedArtifactError(
-            f"{source.url(MANIFEST_NAME)} is not what the lock names: {', '.join(other) or 'model'} differ",
+            f"{source.url(MANIFEST_NAME)} is not what the lock names: {'; '.join(others)}",
             remedy="`tritonstack validate` says whether it is the lock that is wrong; else build it again",
         )
     return manifest
@@ -92,14 +94,6 @@ def fetch_artifact(source: SourceArtifact, manifest: Manifest, *, store: Path, o
             _fetch_examples(source, manifest, folder)
             _put_in_place(folder, final, manifest)
     return final
-
-
-def _facts(entry: LockedArtifact) -> dict[str, Any]:
-    """What a lock and a manifest both say; `built_from` and provenance are the lock's own."""
-    facts = entry.model_dump(exclude={"built_from", "built", "promoted", "seal"})
-    if entry.figures is None:
-        del facts["figures"]  # locks of earlier versions have none
-    return facts
 
 
 def _is_here(final: Path, source: SourceArtifact) -> bool:

@@ -1,8 +1,8 @@
 """What a promotion would bring from one environment's lock into another's; decided from files alone.
 
-An entry of the source fits if the machines of the target can run it and its next deploy would take it. So an
-artifact whose model has changed in this working tree since it was built is not promoted: what is checked out
-is what the target is to become, and `deploy` refuses an artifact that was built from anything else.
+An entry of the source fits if the machines of the target can run it and its next deploy would take it. An
+artifact may be older than the model's files in this working tree: what the source runs and has proved is what
+is promoted, and `deploy` takes what was promoted, whatever is worked on meanwhile.
 """
 
 from __future__ import annotations
@@ -108,14 +108,16 @@ def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -
     return replace(decision, obstacles=list(_refused_by_deploy(source, target, decision)))
 
 
-def lock_after(target: Workspace, entries: Iterable[tuple[Entry, Promoted | None]]) -> Lock:
+def as_promoted(item: Entry, promoted: Promoted) -> LockedArtifact | LockedImage:
+    """An entry as it stands in the target's lock; who went back to it in the source is no matter there."""
+    return item.entry.model_copy(update={"promoted": promoted, "rolled_back": None})
+
+
+def lock_after(target: Workspace, entries: Iterable[tuple[Entry, Promoted]]) -> Lock:
     """The target's lock with entries in their places, each as it was promoted."""
     lock, environment = target.lock.record, target.spec.name
     for item, promoted in entries:
-        entry, place = (
-            item.entry.model_copy(update={"promoted": promoted}),
-            (environment, item.name, item.key),
-        )
+        entry, place = as_promoted(item, promoted), (environment, item.name, item.key)
         if isinstance(entry, LockedImage):
             lock = lock.with_image(item.name, "gpu" if item.key == "gpu" else "cpu", entry.sealed(place))
         else:
@@ -163,8 +165,6 @@ def _artifact(
             return served.model
         return _unfit(source, target, served, wanted)
     entry = source.lock.record.models[served.model][key]
-    if entry.spec_hash != target.hashes[served.model]:
-        return _changed_since(source, target, served.model, entry)
     return Replacement(served.model, key, entry, target.lock.record.models.get(served.model, {}).get(key))
 
 
@@ -178,19 +178,6 @@ def _unfit(source: Workspace, target: Workspace, served: ServedModel, wanted: Se
         f"Triton {target.spec.triton_release}, which takes {' or '.join(reversed(wanted))}; "
         f"{source.lock.file.name} has {held}",
         f"it has to be built for {target.spec.name}: `tritonstack build {target.spec.name} {served.model}`",
-    )
-
-
-def _changed_since(source: Workspace, target: Workspace, model: str, entry: LockedArtifact) -> Obstacle:
-    file = shown_path(target.models[model].file)
-    commit = entry.built.commit if entry.built else None
-    there = f"check out commit {commit[:12]}, which built it, and promote from there; or " if commit else ""
-    name = source.spec.name
-    return Obstacle(
-        model,
-        f"{file}, or what it refers to, has changed since {entry.digest[:12]} was built, and a deploy of "
-        f"{target.spec.name} from this working tree would refuse it",
-        f"{there}build, deploy and verify the new version in {name}: `tritonstack build {name} {model}`",
     )
 
 
@@ -210,7 +197,7 @@ def _images(
 
 def _image(source: Workspace, target: Workspace, image: OwnImage) -> Image | Obstacle | str:
     """One of them, under the tag that it has in the target."""
-    name, release = source.spec.name, source.spec.triton_release
+    release = source.spec.triton_release
     locked = source.lock.record.images.get(image.folder, {}).get(image.kind)
     seen = target.lock.record.images.get(image.folder, {}).get(image.kind)
     subject = f"image {image.folder} for {image.kind}"
@@ -225,20 +212,17 @@ def _image(source: Workspace, target: Workspace, image: OwnImage) -> Image | Obs
             f"it has to be built for {target.spec.name}: `tritonstack build {target.spec.name}`",
         )
     theirs = endpoint_image(source.project, source.spec, image.folder, gpu=image.kind == "gpu")
-    if locked.tag != theirs.tag:
-        return Obstacle(
-            subject,
-            f"containers/{image.folder} has changed since {locked.tag} was built in {name}",
-            f"build, deploy and verify it there first: `tritonstack build {name}`",
-        )
-    return Replacement(image.folder, image.kind, locked.model_copy(update={"tag": image.tag}), seen)
+    # In another region the same files make an image of another tag. An older image keeps the tag that it has.
+    tag = image.tag if locked.tag == theirs.tag else locked.tag
+    return Replacement(image.folder, image.kind, locked.model_copy(update={"tag": tag}), seen)
 
 
 def _refused_by_deploy(source: Workspace, target: Workspace, decision: Decision) -> Iterator[Obstacle]:
     """What a deploy of the target would refuse only once its lock has changed."""
     if not decision.entries:
         return
-    changed = lock_after(target, [(item, None) for item in decision.entries])
+    promoted = Promoted(source=source.spec.name, by="", at="2000-01-01T00:00:00Z")
+    changed = lock_after(target, [(item, promoted) for item in decision.entries])
     after = replace(target, lock=replace(target.lock, record=changed))
     before = set(unbuilt(target))
     problems = [

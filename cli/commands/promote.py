@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from catalog.errors import TritonstackError, shown_path
-from catalog.loading import load_workspace
 from catalog.locks import LockedArtifact, Promoted, figures_of, lock_text
 from catalog.manifests import Manifest
 from catalog.project import LOCK_SUFFIX
@@ -71,7 +70,7 @@ def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
     """
     state: Context = context.obj
     overrides = parse_overrides(override_gate or ())
-    here, there = load_workspace(state.project, source), load_workspace(state.project, target)
+    here, there = state.workspace(source), state.workspace(target)
     gates = require_source(here, there)
     decision = decide(here, there, models or ())
     decision.require_possible()
@@ -159,7 +158,7 @@ class _Run:
             return []
         events = read_events(self.source.cloud, self.source.bucket)
         candidates = [
-            _candidate(item, read_source_manifest(self.source.artifact(item.name, item.entry)))
+            _candidate(item, read_source_manifest(self.source.artifact(item)))
             for item in self.decision.artifacts
         ]
         return shut_gates(self.gates, candidates, events, datetime.now(UTC))

@@ -61,3 +61,13 @@ def reading_grants(home: Home, environment: EnvironmentSpec, key_arn: str) -> li
             [home.arn("ecr", f"repository/{repository}")],
         ),
     ]
+
+
+def resuming_grants(home: Home, environment: EnvironmentSpec) -> list[Grant]:
+    """What promoting into an environment takes beside writing there: going on with uploads that were killed."""
+    bucket = home.bucket(environment.artifact_bucket)
+    parts = f"{bucket}/{naming.MODELS}*"
+    return [
+        Grant(["s3:ListBucketMultipartUploads"], [bucket]),
+        Grant(["s3:ListMultipartUploadParts"], [parts], because=_EVERY_MODEL),
+    ]

@@ -107,8 +107,8 @@ def test_not_soaked_long_enough() -> None:
 def test_what_is_not_deployed_is_told_of_once() -> None:
     spec = PromotionSpec(source="dev", soaked_hours=48)
     assert shut(spec, event("deployed", "17T09:00", OTHER)) == [
-        "gate soaked_hours is shut: minilm for cpu (abababababab) is not deployed in dev; it runs cdcdcdcdcdcd "
-        "there; `tritonstack deploy dev` and then `tritonstack verify dev` and 48 hours open it"
+        "gate soaked_hours is shut: minilm for cpu (abababababab) is not deployed in dev; it runs "
+        "cdcdcdcdcdcd there; `tritonstack deploy dev` and then `tritonstack verify dev` and 48 hours open it"
     ]
 
 
@@ -134,8 +134,8 @@ VERIFIED = PromotionSpec(source="dev")
         ),
         pytest.param(
             [event("verified", "10T09:00"), event("refuted", "10T10:00", note="answers differ")],
-            "was refuted in dev at 2026-11-10T10:00Z by ann (answers differ); `tritonstack verify dev` opens it "
-            "once that is mended",
+            "was refuted in dev at 2026-11-10T10:00Z by ann (answers differ); `tritonstack verify dev` "
+            "opens it once that is mended",
             id="refuted since",
         ),
         pytest.param(
