@@ -1,38 +1,42 @@
-"""`tritonstack diff`: what a deploy would change, and what SageMaker would do about it."""
+"""`tritonstack diff`: what a deploy would change, the CDK's own words and then in plain ones."""
 
 from __future__ import annotations
 
-import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from catalog import naming
 from catalog.errors import InvalidFilesError
 from catalog.fitness import unbuilt
 from catalog.workspace import Workspace
 from cli.context import Context
+from cli.diff_words import DeployOutlook, outlook_comment, outlook_text
 from cli.selection import NameOption
+from cli.synthesis import cdk_of, synthesised
 from operations.assembly import Assembly
 from operations.aws import Cloud
-from operations.cdk import CdkCli, find_cdk
-from operations.changes import Changes, leftover_words, look_ahead
+from operations.cdk import CdkCli
+from operations.cdk_words import resource_fates
+from operations.changes import look_ahead
+from operations.events import latest_events, latest_of_each
+from operations.lock_changes import artifact_changes, deployed_digests, deployed_lock, image_changes
 from operations.shelf import missing_copies, shelf_copies
-
-_LISTED = 5
 
 
 def diff(
     context: typer.Context,
     environment: Annotated[str, typer.Argument(help="The environment to compare.")],
     name: NameOption = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a comment for a pull request.")] = False,
 ) -> None:
     """Compare an environment's files with what is deployed, and say what a deploy would do. Changes nothing.
 
-    First the CDK's own diff, stack by stack; then in plain words which endpoints roll out and how, which need
-    two phases, and what SageMaker would refuse. Exit code 1 if it would refuse something.
+    First the CDK's own diff, stack by stack; then in plain words which models change, which endpoints roll
+    out and how, which need two phases, what is replaced, and what would be refused. Exit code 1 if anything
+    would be refused.
 
     Example: tritonstack diff prod
     """
@@ -41,26 +45,41 @@ def diff(
     if problems := unbuilt(workspace):
         raise InvalidFilesError(problems)
     cloud = state.cloud(workspace.spec)
-    cdk = find_cdk(
-        state.project.root,
-        environment_name=environment,
-        context=workspace.context,
-        variables=cloud.process_environment(),
-    )
-    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
-        with state.output.step("synthesising the stacks") as step:
-            cdk.run("synth", "--quiet", "--output", folder, on_line=step.update)
-        assembly = Assembly(Path(folder))
-        with state.output.step("comparing with what is deployed") as step:
-            lines = _cdk_diff(cdk, assembly)
-            changes = look_ahead(cloud, workspace.spec.base, assembly)
-            shelves = _missing_models(workspace, cloud)
-    state.output.result(
-        _facts(workspace, changes, shelves, lines),
-        text="\n".join([*lines, "", *_words(workspace, changes, shelves)]),
-    )
-    if changes.refused:
+    cdk = cdk_of(workspace, cloud)
+    with (
+        synthesised(state, cdk) as assembly,
+        state.output.step("comparing with what is deployed"),
+    ):
+        outlook = look_at_deploy(workspace, cloud, assembly, _cdk_diff(cdk, assembly))
+        text = outlook_comment(outlook) if markdown else outlook_text(outlook)
+    state.output.result(outlook.facts(), text=text)
+    if outlook.refused:
         raise typer.Exit(1)
+
+
+def look_at_deploy(
+    workspace: Workspace, cloud: Cloud, assembly: Assembly, cdk_lines: Sequence[str]
+) -> DeployOutlook:
+    """All that can be told of a deploy before it is made."""
+    spec = workspace.spec
+    changes = look_ahead(cloud, spec.base, assembly)
+    wanted = {stack: assembly.template(stack) for stack in assembly.stacks}
+    latest = latest_of_each(latest_events(cloud, spec.artifact_bucket, "deployed"), spec.endpoints)
+    before = deployed_lock(workspace, latest)
+    standing = {
+        name: changes.deployed[stack]
+        for name in spec.endpoints
+        if (stack := naming.endpoint_stack_name(spec.base, name)) in changes.deployed
+    }
+    return DeployOutlook(
+        workspace=workspace,
+        changes=changes,
+        fates=resource_fates(cdk_lines, changes.deployed, wanted),
+        shelves=_missing_models(workspace, cloud),
+        artifacts=artifact_changes(workspace, before, deployed_digests(workspace, latest, standing)),
+        images=image_changes(workspace, before),
+        cdk_lines=cdk_lines,
+    )
 
 
 def _cdk_diff(cdk: CdkCli, assembly: Assembly) -> list[str]:
@@ -77,37 +96,3 @@ def _missing_models(workspace: Workspace, cloud: Cloud) -> Mapping[str, list[str
     for copy in missing_copies(cloud, bucket=bucket, copies=copies):
         missing[copy.endpoint].append(copy.model)
     return missing
-
-
-def _facts(
-    workspace: Workspace, changes: Changes, shelves: Mapping[str, list[str]], lines: Sequence[str]
-) -> dict[str, Any]:
-    return {
-        "environment": workspace.spec.name,
-        "stacks": [plan.facts() for plan in changes.plans],
-        "shelves": dict(shelves),
-        "leftovers": list(changes.leftovers),
-        "refused": bool(changes.refused),
-        "diff": "\n".join(lines),
-    }
-
-
-def _words(workspace: Workspace, changes: Changes, shelves: Mapping[str, list[str]]) -> list[str]:
-    name = workspace.spec.name
-    words = [f"What `tritonstack deploy {name}` does:"]
-    for plan in changes.plans:
-        words.append(f"  {plan.words}")
-        words += [f"    {line}" for line in plan.details]
-    words += [f"  {stack}: {leftover_words(stack)}" for stack in changes.leftovers]
-    for endpoint, models in shelves.items():
-        shown = ", ".join(models[:_LISTED]) + (" and more" if len(models) > _LISTED else "")
-        go = "1 model goes" if len(models) == 1 else f"{len(models)} models go"
-        words.append(f"  {endpoint}: {go} on its shelf, without a change of stack: {shown}")
-    if changes.two_phase:
-        words.append(
-            "SageMaker refuses `cdk deploy` what needs two phases; "
-            f"`tritonstack deploy {name}` goes through both."
-        )
-    if changes.refused:
-        words.append(f"`tritonstack deploy {name}` refuses this before it changes anything.")
-    return words

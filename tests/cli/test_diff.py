@@ -73,6 +73,8 @@ def test_the_cdks_words_come_first_then_the_plan(built: Project, capsys: pytest.
     assert out.splitlines() == [
         "Stack search: what the CDK says",
         "",
+        "What changes about models:",
+        "  minilm (cpu): abababababab, new here",
         "What `tritonstack deploy dev` does:",
         f"  {STACK}: is created with the endpoint search",
     ]
