@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from catalog.errors import TritonstackError, UsageError
 from catalog.project import find_project
+from cli.commands.audit import audit
 from cli.commands.build import build
 from cli.commands.deploy import deploy
 from cli.commands.destroy import destroy
@@ -24,6 +25,7 @@ from cli.commands.down import down
 from cli.commands.invoke import invoke
 from cli.commands.promote import promote
 from cli.commands.quotas import quotas
+from cli.commands.reap import reap
 from cli.commands.rollback import rollback
 from cli.commands.status import status
 from cli.commands.up import up
@@ -70,6 +72,8 @@ COMMANDS = (
     promote,
     rollback,
     destroy,
+    audit,
+    reap,
 )
 for command in COMMANDS:
     app.command()(command)

@@ -87,6 +87,17 @@ def grounds(project: Project) -> list[Ground]:
     return sorted(set(_grounds_of(files)))
 
 
+def require_grounds(project: Project, place: Place) -> list[Ground]:
+    """Where environments can be that are not named one by one, as far as --account and the rest admit it."""
+    found = _candidates(project, place)
+    if not found:
+        raise UsageError(
+            "no environment of this project lives there",
+            remedy="name both --account and --region, or leave them out",
+        )
+    return found
+
+
 def _grounds_of(files: list[Path]) -> Iterator[Ground]:
     for file in files:
         try:

@@ -39,6 +39,7 @@ class StackState:
     protected: bool = False
     """CloudFormation refuses to delete it."""
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
+    description: str = ""
 
     @property
     def in_progress(self) -> bool:
@@ -66,6 +67,7 @@ def _state(stack: Mapping[str, Any]) -> StackState:
         stack.get("StackStatusReason", ""),
         stack.get("EnableTerminationProtection", False),
         {tag["Key"]: tag["Value"] for tag in stack.get("Tags", ())},
+        stack.get("Description", ""),
     )
 
 

@@ -1,0 +1,108 @@
+"""`tritonstack audit`: every resource that stands or is left, and whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+import typer
+
+from catalog import naming
+from catalog.loading import environment_names
+from cli.context import Context
+from cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
+from cli.standing import Place, Standing, find_standing, require_grounds
+from operations.audit.found import Scope
+from operations.audit.report import Item, Report
+from operations.audit.report import audit as look
+from operations.aws import Cloud
+
+
+def audit(
+    context: typer.Context,
+    environment: Annotated[
+        str | None, typer.Argument(help="An environment, or a template; all of the project's if not given.")
+    ] = None,
+    name: NameOption = None,
+    gone: Annotated[bool, typer.Option("--gone", help="Fail if anything at all is left.")] = False,
+    account: AccountOption = None,
+    region: RegionOption = None,
+    prefix: PrefixOption = None,
+) -> None:
+    """List every resource of an environment, by name and by tag, in CloudFormation and outside it.
+
+    Each service is asked for itself, so what no stack knows of any more is found, too. Exit code 1 if there
+    is such an orphan, if a service refused to answer, or with --gone if anything is left. Keys that wait for
+    their deletion are counted apart. Changes nothing.
+
+    Example: tritonstack audit dev
+
+    Example: tritonstack audit preview --name pr-123 --gone
+    """
+    state: Context = context.obj
+    place = Place(account, region, prefix)
+    if environment is None:
+        reports = {
+            f"{ground.prefix} in {ground.account} {ground.region}": _look(
+                state,
+                state.cloud_at(ground.account, ground.region, what=f"what begins with {ground.prefix!r}"),
+                Scope(ground.prefix, {"project": ground.prefix}, whole=True),
+            )
+            for ground in require_grounds(state.project, place)
+        }
+    else:
+        standing = find_standing(state, environment, name, place)
+        reports = {standing.name: _look(state, standing.cloud, _scope(standing), _others(state, standing))}
+    failed = [_failed(report, gone=gone) for report in reports.values()]
+    state.output.result(
+        {what: report.facts() for what, report in reports.items()},
+        text="\n\n".join("\n".join(_words(what, report)) for what, report in reports.items()),
+    )
+    if any(failed):
+        raise typer.Exit(1)
+
+
+def _look(state: Context, cloud: Cloud, scope: Scope, others: Iterable[str] = ()) -> Report:
+    with state.output.step(f"asking each service for what begins with {scope.base}") as step:
+        report = look(cloud, scope, others=others)
+        step.detail = f"{len(report.there)} resources"
+    return report
+
+
+def _scope(standing: Standing) -> Scope:
+    prefix = standing.base.removesuffix(f"-{standing.name}")
+    usual = {"project": prefix, "environment": standing.name}
+    given = standing.spec.tags if standing.spec else {}
+    return Scope(standing.base, {key: given.get(key, value) for key, value in usual.items()})
+
+
+def _others(state: Context, standing: Standing) -> list[str]:
+    prefix = standing.base.removesuffix(f"-{standing.name}")
+    names = [name for name in environment_names(state.project) if name != standing.name]
+    return [naming.environment_prefix(prefix=prefix, environment=name) for name in names]
+
+
+def _failed(report: Report, *, gone: bool) -> bool:
+    return bool(report.orphans or report.refusals or (gone and report.there))
+
+
+def _words(what: str, report: Report) -> list[str]:
+    lines = [_line(item) for item in report.there]
+    lines += [f"{item.service} refused to say what it has: {item.message}" for item in report.refusals]
+    stand = len(report.there) - len(report.orphans)
+    summary = f"{what}: {stand} resources belong to stacks, {len(report.orphans)} to none"
+    if report.pending:
+        summary += f"; {len(report.pending)} keys wait for their deletion"
+    if report.refusals:
+        summary += "; some services refused, so there may be more"
+    return [*lines, summary, *_remedies(report.orphans)]
+
+
+def _line(item: Item) -> str:
+    return f"{item.type:<44} {item.id}  {f'of {item.stack}' if item.stack else 'ORPHANED: of no stack'}"
+
+
+def _remedies(orphans: Sequence[Item]) -> list[str]:
+    if not orphans:
+        return []
+    return ["  help: what no stack knows of, no command here deletes: look at each, and delete it by hand"]

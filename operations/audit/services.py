@@ -1,0 +1,206 @@
+"""Listings by name, a small one for each service; `operations/audit/network.py` has those of EC2."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from catalog import naming
+from catalog.images import ACCOUNTS
+from operations.audit.found import Found, Scope, pages, tags_of
+from operations.aws import Cloud
+
+_KEYS_AT_ONCE = 8
+_SAGEMAKER_TARGETS = ("endpoint/", "inference-component/")
+
+
+def stacks(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """CloudFormation's own."""
+    for stack in pages(cloud.client("cloudformation"), "describe_stacks", "Stacks"):
+        if scope.names(stack["StackName"]):
+            yield Found("AWS::CloudFormation::Stack", stack["StackName"], tags_of(stack.get("Tags", ())))
+
+
+def buckets(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """S3 lists those of all regions; the name of each of ours says which it is in."""
+    for bucket in cloud.client("s3").list_buckets()["Buckets"]:
+        if scope.names(bucket["Name"]) and not _lies_elsewhere(bucket["Name"], cloud.region):
+            yield Found("AWS::S3::Bucket", bucket["Name"])
+
+
+def aliases(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Names of keys."""
+    for alias in pages(cloud.client("kms"), "list_aliases", "Aliases"):
+        if scope.names(alias["AliasName"], "alias/"):
+            yield Found("AWS::KMS::Alias", alias["AliasName"])
+
+
+def keys(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Keys have no names of their own: what they are for says whose they are."""
+    kms = cloud.client("kms")
+    described = re.compile(rf" of {re.escape(scope.base)}(?:-[a-z0-9-]*)?$")
+
+    def look(key_id: str) -> Found | None:
+        key = kms.describe_key(KeyId=key_id)["KeyMetadata"]
+        if key["KeyManager"] != "CUSTOMER" or not described.search(key.get("Description", "")):
+            return None
+        return Found("AWS::KMS::Key", key_id, pending=key["KeyState"] == "PendingDeletion")
+
+    ids = [key["KeyId"] for key in pages(kms, "list_keys", "Keys")]
+    with ThreadPoolExecutor(_KEYS_AT_ONCE) as pool:
+        yield from (found for found in pool.map(look, ids) if found)
+
+
+def repositories(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Repositories, and the images in them."""
+    ecr = cloud.client("ecr")
+    for repository in pages(ecr, "describe_repositories", "repositories"):
+        name = repository["repositoryName"]
+        if not scope.names(name):
+            continue
+        home = Found("AWS::ECR::Repository", name)
+        yield home
+        for image in pages(ecr, "list_images", "imageIds", repositoryName=name):
+            label = image.get("imageDigest") or image["imageTag"]
+            yield Found("AWS::ECR::Image", f"{name}@{label}", within=home.key)
+
+
+def log_groups(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Stacks' own, and those that services make for what is named like the environment."""
+    logs = cloud.client("logs")
+    services = (
+        (naming.endpoint_log_group(""), "AWS::SageMaker::Endpoint"),
+        (naming.component_log_group(""), "AWS::SageMaker::InferenceComponent"),
+        (naming.codebuild_log_group(""), "AWS::CodeBuild::Project"),
+        ("/", None),
+    )
+    for before, maker in services:
+        for group in pages(
+            logs, "describe_log_groups", "logGroups", logGroupNamePrefix=f"{before}{scope.base}"
+        ):
+            name = group["logGroupName"]
+            if scope.names(name, before):
+                within = (maker, name.removeprefix(before)) if maker else None
+                yield Found("AWS::Logs::LogGroup", name, within=within)
+
+
+def sagemaker(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Endpoints and all that they are made of. CloudFormation names configurations and models by itself, and
+    not always after the stack: the listing by tag finds those."""
+    client = cloud.client("sagemaker")
+    for operation, key, kind in (
+        ("list_endpoints", "Endpoints", "Endpoint"),
+        ("list_endpoint_configs", "EndpointConfigs", "EndpointConfig"),
+        ("list_models", "Models", "Model"),
+        ("list_inference_components", "InferenceComponents", "InferenceComponent"),
+    ):
+        for item in pages(client, operation, key, NameContains=scope.base):
+            if scope.names(item[f"{kind}Name"]):
+                yield Found(f"AWS::SageMaker::{kind}", item[f"{kind}Arn"])
+
+
+def scaling(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """What Application Auto Scaling knows of endpoints; it outlives them where nobody takes it off."""
+    client = cloud.client("application-autoscaling")
+
+    def ours(item: Any) -> bool:
+        return any(scope.names(item["ResourceId"], before) for before in _SAGEMAKER_TARGETS)
+
+    for target in pages(client, "describe_scalable_targets", "ScalableTargets", ServiceNamespace="sagemaker"):
+        if ours(target):
+            name = "|".join((target["ResourceId"], target["ScalableDimension"], target["ServiceNamespace"]))
+            yield Found("AWS::ApplicationAutoScaling::ScalableTarget", name)
+    for policy in pages(client, "describe_scaling_policies", "ScalingPolicies", ServiceNamespace="sagemaker"):
+        if ours(policy):
+            yield Found("AWS::ApplicationAutoScaling::ScalingPolicy", policy["PolicyARN"])
+    for action in pages(
+        client, "describe_scheduled_actions", "ScheduledActions", ServiceNamespace="sagemaker"
+    ):
+        if ours(action):
+            target = "|".join((action["ResourceId"], action["ScalableDimension"], action["ServiceNamespace"]))
+            within = ("AWS::ApplicationAutoScaling::ScalableTarget", target)
+            yield Found(
+                "AWS::ApplicationAutoScaling::ScheduledAction", action["ScheduledActionARN"], within=within
+            )
+
+
+def alarms(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Alarms of stacks, and those that target tracking makes."""
+    client = cloud.client("cloudwatch")
+    begins = ["", *(f"TargetTracking-{before}" for before in _SAGEMAKER_TARGETS)]
+    kinds = (("MetricAlarms", "Alarm"), ("CompositeAlarms", "CompositeAlarm"))
+    for before in begins:
+        for page in client.get_paginator("describe_alarms").paginate(
+            AlarmNamePrefix=f"{before}{scope.base}", AlarmTypes=["MetricAlarm", "CompositeAlarm"]
+        ):
+            for key, kind in kinds:
+                for alarm in page.get(key, ()):
+                    if scope.names(alarm["AlarmName"], before):
+                        yield Found(f"AWS::CloudWatch::{kind}", alarm["AlarmName"])
+
+
+def dashboards(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """They belong to the account; the name of each of ours says which region it shows."""
+    for item in pages(
+        cloud.client("cloudwatch"), "list_dashboards", "DashboardEntries", DashboardNamePrefix=scope.base
+    ):
+        name = item["DashboardName"]
+        if scope.names(name) and not _lies_elsewhere(name, cloud.region):
+            yield Found("AWS::CloudWatch::Dashboard", name)
+
+
+def topics(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Topics, and who subscribes to them."""
+    client = cloud.client("sns")
+    for topic in pages(client, "list_topics", "Topics"):
+        if scope.names(topic["TopicArn"].rpartition(":")[2]):
+            yield Found("AWS::SNS::Topic", topic["TopicArn"])
+    for item in pages(client, "list_subscriptions", "Subscriptions"):
+        if scope.names(item["TopicArn"].rpartition(":")[2]):
+            within = ("AWS::SNS::Topic", item["TopicArn"])
+            yield Found("AWS::SNS::Subscription", item["SubscriptionArn"], within=within)
+
+
+def rules(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """EventBridge's."""
+    for rule in pages(cloud.client("events"), "list_rules", "Rules", NamePrefix=scope.base):
+        if scope.names(rule["Name"]):
+            yield Found("AWS::Events::Rule", rule["Name"])
+
+
+def roles(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Of all regions; CloudFormation names them after their stack. Their inline policies are part of them."""
+    client = cloud.client("iam")
+    for role in pages(client, "list_roles", "Roles"):
+        if scope.names(role["RoleName"]):
+            yield Found("AWS::IAM::Role", role["RoleName"])
+    for policy in pages(client, "list_policies", "Policies", Scope="Local"):
+        if scope.names(policy["PolicyName"]):
+            yield Found("AWS::IAM::ManagedPolicy", policy["Arn"])
+
+
+def parameters(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Those of Systems Manager."""
+    for item in pages(
+        cloud.client("ssm"),
+        "describe_parameters",
+        "Parameters",
+        ParameterFilters=[{"Key": "Name", "Option": "BeginsWith", "Values": [f"/{scope.base}"]}],
+    ):
+        if scope.names(item["Name"], "/"):
+            yield Found("AWS::SSM::Parameter", item["Name"])
+
+
+def build_projects(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """CodeBuild's."""
+    for name in pages(cloud.client("codebuild"), "list_projects", "projects"):
+        if scope.names(name):
+            yield Found("AWS::CodeBuild::Project", name)
+
+
+def _lies_elsewhere(name: str, region: str) -> bool:
+    """Whether a name says that what it names belongs to another region's environment."""
+    words = re.sub(r"_\d+$", "", name)  # the number of a dashboard's page
+    return any(words.endswith((f"-{other}", f"_{other}")) for other in ACCOUNTS if other != region)

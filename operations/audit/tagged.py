@@ -1,0 +1,121 @@
+"""The listing by tag, of all services that AWS's tagging service knows, whatever things are called there.
+
+It is the only one that finds what bears another name, or is of a sort that no listing by name is for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from botocore.exceptions import ClientError
+
+from operations.audit.found import Found, Scope, pages, tags_of
+from operations.aws import Cloud, error_code
+
+TAGGED = "by tag"
+
+
+def _last(arn: str) -> str:
+    return re.split(r"[:/]", arn)[-1]
+
+
+def _resource(arn: str) -> str:
+    return arn.split(":", 5)[5]
+
+
+def _after_slash(arn: str) -> str:
+    return _resource(arn).partition("/")[2]
+
+
+def _whole(arn: str) -> str:
+    return arn
+
+
+_SHAPES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
+    (r"s3:[^/]*$", "AWS::S3::Bucket", _last),
+    (r"kms:key/", "AWS::KMS::Key", _after_slash),
+    (r"ecr:repository/", "AWS::ECR::Repository", _after_slash),
+    (r"logs:log-group:", "AWS::Logs::LogGroup", lambda arn: _resource(arn).split(":")[1]),
+    (r"sagemaker:endpoint/", "AWS::SageMaker::Endpoint", _whole),
+    (r"sagemaker:endpoint-config/", "AWS::SageMaker::EndpointConfig", _whole),
+    (r"sagemaker:model/", "AWS::SageMaker::Model", _whole),
+    (r"sagemaker:inference-component/", "AWS::SageMaker::InferenceComponent", _whole),
+    (r"cloudwatch:alarm:", "AWS::CloudWatch::Alarm", lambda arn: _resource(arn).partition(":")[2]),
+    (r"cloudwatch:dashboard/", "AWS::CloudWatch::Dashboard", _after_slash),
+    (r"sns:", "AWS::SNS::Topic", _whole),
+    (r"events:rule/", "AWS::Events::Rule", _last),
+    (r"iam:role/", "AWS::IAM::Role", _last),
+    (r"iam:policy/", "AWS::IAM::ManagedPolicy", _whole),
+    (r"ssm:parameter/", "AWS::SSM::Parameter", lambda arn: _resource(arn).removeprefix("parameter")),
+    (r"codebuild:project/", "AWS::CodeBuild::Project", _after_slash),
+    (r"cloudformation:stack/", "AWS::CloudFormation::Stack", lambda arn: _resource(arn).split("/")[1]),
+    (r"ec2:vpc/", "AWS::EC2::VPC", _last),
+    (r"ec2:subnet/", "AWS::EC2::Subnet", _last),
+    (r"ec2:route-table/", "AWS::EC2::RouteTable", _last),
+    (r"ec2:security-group/", "AWS::EC2::SecurityGroup", _last),
+    (r"ec2:vpc-endpoint/", "AWS::EC2::VPCEndpoint", _last),
+    (r"ec2:vpc-flow-log/", "AWS::EC2::FlowLog", _last),
+    (r"ec2:network-interface/", "AWS::EC2::NetworkInterface", _last),
+    (r"ec2:network-acl/", "AWS::EC2::NetworkAcl", _last),
+    (r"ec2:image/", "AWS::EC2::Image", _last),
+    (r"ec2:snapshot/", "AWS::EC2::Snapshot", _last),
+)
+"""How ARNs of a sort begin after account and region, CloudFormation's name for it, and its id there."""
+
+
+def type_and_id(arn: str) -> tuple[str, str]:
+    """What CloudFormation calls the sort of a resource, and the resource; the ARN itself of unknown ones."""
+    service, resource = arn.split(":", 5)[2], _resource(arn)
+    for shape, kind, id_of in _SHAPES:
+        if re.match(shape, f"{service}:{resource}"):
+            return kind, id_of(arn)
+    sort = re.split(r"[:/]", resource)[0] if re.search(r"[:/]", resource) else "resource"
+    return f"{service}:{sort}", arn
+
+
+def tagged(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Everything with the tags of the scope that is still there."""
+    filters = [{"Key": key, "Values": [value]} for key, value in sorted(scope.tags.items())]
+    client = cloud.client("resourcegroupstaggingapi")
+    for item in pages(client, "get_resources", "ResourceTagMappingList", TagFilters=filters):
+        kind, name = type_and_id(item["ResourceARN"])
+        found = Found(kind, name, tags_of(item["Tags"]))
+        confirm = _CONFIRM.get(kind)
+        if still := confirm(cloud, found) if confirm else found:
+            yield still
+
+
+def _key(cloud: Cloud, found: Found) -> Found | None:
+    try:
+        state = cloud.client("kms").describe_key(KeyId=found.id)["KeyMetadata"]["KeyState"]
+    except ClientError as error:
+        if error_code(error) == "NotFoundException":
+            return None
+        raise
+    return Found(found.type, found.id, found.tags, pending=state == "PendingDeletion")
+
+
+def _of_sagemaker(kind: str) -> Callable[[Cloud, Found], Found | None]:
+    operation = "describe_" + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
+
+    def confirm(cloud: Cloud, found: Found) -> Found | None:
+        try:
+            getattr(cloud.client("sagemaker"), operation)(**{f"{kind}Name": _last(found.id)})
+        except ClientError as error:
+            if error_code(error) in ("ValidationException", "ResourceNotFound"):
+                return None
+            raise
+        return found
+
+    return confirm
+
+
+_CONFIRM: Mapping[str, Callable[[Cloud, Found], Found | None]] = {
+    "AWS::KMS::Key": _key,
+    **{
+        f"AWS::SageMaker::{kind}": _of_sagemaker(kind)
+        for kind in ("Endpoint", "EndpointConfig", "Model", "InferenceComponent")
+    },
+}
+"""The tagging service goes on listing for a while what has gone: these are looked at once more."""
