@@ -20,6 +20,7 @@ from local_cloud.cloudwatch.moto_alarms import NO_SUPPRESSION, SUPPRESSION
 from local_cloud.codebuild.app import OFFERED as OFFERED_IN_CODEBUILD
 from local_cloud.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEBUILD
 from local_cloud.codebuild.refusals import REFUSED as REFUSED_IN_CODEBUILD
+from local_cloud.ecr.app import OFFERED as OFFERED_IN_ECR
 from local_cloud.sagemaker import ACCEPTED_WITHOUT_EFFECT
 from local_cloud.sagemaker import REFUSED as REFUSED_IN_SAGEMAKER
 from local_cloud.sagemaker.app import OFFERED
@@ -55,7 +56,12 @@ OF_SERVICES: tuple[tuple[str, str, str], ...] = (
         "Settings are kept and read back; lines stay, and stay plain.",
     ),
     ("EC2", "networks", "They are kept and read back; there is no network behind them."),
-    ("ECR", "images", "None can be pushed with docker; scanning and lifecycle policies are kept alone."),
+    (
+        "ECR",
+        "images",
+        "The API takes and gives them; docker push and pull do not. Scanning and lifecycle are kept alone.",
+    ),
+    ("ECR", "layers", "An image needs its layers; its config and the images of an index are not looked for."),
     ("EventBridge", "events", "Endpoints send theirs; stacks and other services send none."),
     ("EventBridge", "schedules", "They are kept and read back; no rule runs by the clock."),
     ("IAM", "permissions", "Roles and policies are kept and read back; only bucket policies are enforced."),
@@ -127,6 +133,7 @@ def actions() -> dict[str, tuple[str, ...]]:
     return {
         "CloudFormation": tuple(sorted(ACTIONS)),
         "CodeBuild": tuple(sorted(OFFERED_IN_CODEBUILD)),
+        "ECR layers": tuple(sorted(OFFERED_IN_ECR)),
         "Resource Groups Tagging": OFFERED_IN_TAGGING,
         "SageMaker": tuple(sorted(OFFERED)),
         "SageMaker runtime": ("InvokeEndpoint",),

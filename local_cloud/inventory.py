@@ -13,6 +13,7 @@ from moto.core.base_backend import BackendDict
 from moto.core.common_models import BaseModel
 
 from local_cloud.cloudformation.records import Stack
+from local_cloud.places import AWS_OWN_ACCOUNT
 
 # Classes of moto that are no resources of an account's own: built in, sessions, or parts of something else.
 _LEFT_OUT = {
@@ -53,6 +54,8 @@ def _stacks(stacks: Iterable[Stack]) -> Iterator[InventoryItem]:
 def _resources() -> Iterator[InventoryItem]:
     for services in _services():
         for account, region, backend in list(services.iter_backends()):
+            if account == AWS_OWN_ACCOUNT:
+                continue
             for kind, name, pending in _held(services.service_name, backend):
                 yield InventoryItem(services.service_name, kind, name, account, region, pending)
 

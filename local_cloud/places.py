@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+AWS_OWN_ACCOUNT = "000000999999"
+"""Where this cloud keeps what AWS keeps in accounts of its own; nobody calls from there."""
+
 
 @dataclass(frozen=True, order=True)
 class Place:

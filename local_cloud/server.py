@@ -33,6 +33,10 @@ from local_cloud.cloudwatch.metrics import Metrics
 from local_cloud.cloudwatch.watch import Watch
 from local_cloud.codebuild.app import BuildSurroundings
 from local_cloud.codebuild.app import create_app as create_codebuild
+from local_cloud.ecr import moto_images
+from local_cloud.ecr.app import OFFERED as ABOUT_LAYERS
+from local_cloud.ecr.app import create_app as create_ecr_layers
+from local_cloud.ecr.layers import Layers
 from local_cloud.inventory import inventory
 from local_cloud.sagemaker.app import RUNTIME_PREFIX, SageMakerApp, Surroundings, create_app
 from local_cloud.settings import CloudSettings
@@ -40,6 +44,7 @@ from local_cloud.state.folder import open_state, state_folder
 from local_cloud.state.front_door import Application, FrontDoor
 from local_cloud.state.keeper import Keeper
 from local_cloud.state.moto_backends import untouched
+from local_cloud.tables import Tables
 from local_cloud.tagging.app import SIGNED_AS
 from local_cloud.tagging.app import create_app as create_tagging
 from local_cloud.tagging.resources import tagged_in_moto
@@ -103,6 +108,9 @@ class Cloud:
             ),
             server_home=settings.server_home,
         )
+        self._layers = Layers(clients=clients, folder=settings.state_dir / "layers")
+        moto_images.apply(self._layers)
+        self._ecr_layers = create_ecr_layers(region=settings.region, layers=self._layers, clients=clients)
         self._own: Mapping[str, Application] = {
             "cloudformation": self._cloudformation,
             "codebuild": self._codebuild,
@@ -146,7 +154,11 @@ class Cloud:
     def _remember(self) -> None:
         """Have everything kept, and take in what an earlier process kept."""
         self._cloudformation.store.tell = self._keeper.hold("cloudformation", self._cloudformation.store)
-        remembered = {"sagemaker": self._sagemaker.tables, "codebuild": self._codebuild.tables}
+        remembered: dict[str, Tables] = {
+            "sagemaker": self._sagemaker.tables,
+            "codebuild": self._codebuild.tables,
+            "ecr": {"layers": self._layers.table},
+        }
         for service, tables in remembered.items():
             for name, table in tables.items():
                 table.tell = self._keeper.hold(f"{service}.{name}", table)
@@ -176,11 +188,18 @@ class Cloud:
         service = credential.service if credential else ""
         if request.path.startswith(RUNTIME_PREFIX):
             return self._sagemaker(environ, start_response)
-        application = self._own.get(service)
+        application = self._own_application(request, service)
         answer = self._front_door.answer(
             environ, service=service, application=application or self._moto, is_moto=application is None
         )
         return answer(environ, start_response)
+
+    def _own_application(self, request: Request, service: str) -> Application | None:
+        """Find who answers, if that is not moto."""
+        action = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
+        if service == "ecr" and action in ABOUT_LAYERS:
+            return self._ecr_layers
+        return self._own.get(service)
 
     def _inventory(self) -> Response:
         held = [item.described() for item in inventory(self._cloudformation.stacks())]

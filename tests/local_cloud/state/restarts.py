@@ -9,6 +9,7 @@ from pathlib import Path
 from moto.core.base_backend import BackendDict
 from moto.s3.models import s3_backends
 
+from local_cloud.places import AWS_OWN_ACCOUNT
 from local_cloud.sagemaker import SageMakerApp
 from local_cloud.server import Cloud
 from local_cloud.settings import CloudSettings
@@ -43,6 +44,7 @@ class RestartableCloud:
 
     def start(self) -> None:
         SHARED.end()
+        _wipe(AWS_OWN_ACCOUNT)
         settings = CloudSettings(
             state_dir=self.folder, server_home=self.folder, account_id=self.account_id, region=REGION
         )
@@ -58,7 +60,8 @@ class RestartableCloud:
         if self._cloud is not None:
             self._cloud.close()
             self._cloud = None
-        _wipe(self.account_id)
+        for account_id in (self.account_id, AWS_OWN_ACCOUNT):
+            _wipe(account_id)
 
     def restart(self) -> None:
         self.end()

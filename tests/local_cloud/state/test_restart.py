@@ -1,5 +1,6 @@
 """What was there is there after a restart: moto's services, SageMaker's records, stacks."""
 
+import hashlib
 import json
 import time
 
@@ -181,12 +182,19 @@ def messages(cloud):
     )
 
 
+LAYER = f"sha256:{hashlib.sha256(b'x').hexdigest()}"
+
+
 def the_rest(cloud):
     ssm, ecr, scaling = (cloud.client(name) for name in ("ssm", "ecr", "application-autoscaling"))
     if not ssm.describe_parameters()["Parameters"]:
         ssm.put_parameter(Name="/p", Value="v", Type="String")
         ssm.add_tags_to_resource(ResourceType="Parameter", ResourceId="/p", Tags=[{"Key": "a", "Value": "b"}])
         ecr.create_repository(repositoryName="images")
+        upload = ecr.initiate_layer_upload(repositoryName="images")["uploadId"]
+        part = {"partFirstByte": 0, "partLastByte": 0, "layerPartBlob": b"x"}
+        ecr.upload_layer_part(repositoryName="images", uploadId=upload, **part)
+        ecr.complete_layer_upload(repositoryName="images", uploadId=upload, layerDigests=[LAYER])
         scaling.register_scalable_target(
             ServiceNamespace="sagemaker",
             ResourceId="endpoint/e/variant/v",
@@ -197,6 +205,7 @@ def the_rest(cloud):
         cloud.client("secretsmanager").create_secret(Name="s", SecretString="secret")
     return (
         ssm.get_parameter(Name="/p")["Parameter"],
+        ecr.batch_check_layer_availability(repositoryName="images", layerDigests=[LAYER])["layers"],
         ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId="/p")["TagList"],
         ecr.describe_repositories()["repositories"],
         scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"],
