@@ -12,7 +12,7 @@ from catalog.naming import artifact_prefix
 from catalog.workspace import Workspace
 from cli.context import Context
 from model_build.artifacts import verify_artifact
-from model_build.store import publish
+from model_build.store import Published, publish
 from operations.artifacts import is_published
 from operations.aws import Cloud
 from operations.shelf import ShelfCopy, Shelved, fill_shelves
@@ -49,11 +49,11 @@ def local_manifest(state: Context, model: str, digest: str) -> tuple[Path, Manif
     return (artifact, manifest) if manifest.examples_sha256 is not None else None
 
 
-def publish_artifact(state: Context, workspace: Workspace, cloud: Cloud, artifact: Path) -> bool:
-    """Upload one artifact of this machine; tells whether it was not there."""
+def publish_artifact(state: Context, workspace: Workspace, cloud: Cloud, artifact: Path) -> Published:
+    """Upload what the bucket lacks of one artifact of this machine."""
     bucket = workspace.spec.artifact_bucket
     with state.output.step(f"publishing {artifact.parent.name} {artifact.name[:12]} to {bucket}"):
-        return publish(artifact_dir=artifact, bucket=bucket, s3_client=cloud.client("s3")).uploaded
+        return publish(artifact_dir=artifact, bucket=bucket, s3_client=cloud.client("s3"))
 
 
 def put_on_shelves(

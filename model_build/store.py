@@ -41,6 +41,8 @@ class Published:
     prefix: str
     uploaded: bool
     """False if all of it lay there already."""
+    manifest: Manifest
+    """As it lies there, which is what locks are to tell of: another build of the same may have been first."""
 
     @property
     def archive_url(self) -> str:
@@ -57,8 +59,9 @@ def publish(*, artifact_dir: Path, bucket: str, s3_client: Any, kms_key_id: str 
     bay = _Bay(s3_client, bucket, artifact_prefix(manifest.model, manifest.digest), kms_key_id)
     try:
         for _ in range(ATTEMPTS):
-            if _bring(bay, artifact_dir, manifest):
-                return Published(bucket, bay.prefix, uploaded=bay.written)
+            there = _bring(bay, artifact_dir, manifest)
+            if there is not None:
+                return Published(bucket, bay.prefix, uploaded=bay.written, manifest=there)
     except (BotoCoreError, ClientError) as error:
         raise explain(
             error,
@@ -72,24 +75,24 @@ def publish(*, artifact_dir: Path, bucket: str, s3_client: Any, kms_key_id: str 
     )
 
 
-def _bring(bay: _Bay, folder: Path, manifest: Manifest) -> bool:
-    """Bring what is missing; False where another publisher was faster with a part of it."""
+def _bring(bay: _Bay, folder: Path, manifest: Manifest) -> Manifest | None:
+    """Bring what is missing; the manifest there, or None where another publisher was faster with a part."""
     there = bay.find_manifest(manifest)
     if there is None and not bay.has_archive_of(manifest):
         bay.put_archive(folder / ARCHIVE_NAME, manifest)
     bay.check_archive(manifest)
     if there is not None and there.manifest.examples_sha256 is not None:
         bay.check_examples(there.manifest)
-        return True
+        return there.manifest
     named = there.manifest if there else manifest
     if manifest.examples_sha256 is not None:
         sha256 = bay.settle_examples((folder / EXAMPLES_NAME).read_bytes(), manifest)
         if sha256 is None:
-            return False
+            return None
         named = named.model_copy(update={"examples_sha256": sha256})
     elif there is not None:
-        return True
-    return bay.put_manifest(named, replacing=there)
+        return named
+    return named if bay.put_manifest(named, replacing=there) else None
 
 
 @dataclass(frozen=True)

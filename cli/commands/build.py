@@ -120,7 +120,7 @@ class _Run:
         self.outcomes.sort(key=lambda outcome: (outcome.needed.model, outcome.needed.targets))
         made = [outcome.manifest for outcome in self.outcomes if outcome.manifest]
         if self.cloud is not None:
-            self._publish(self.cloud)
+            made = self._publish(self.cloud)
             self._fill_shelves(self.cloud, made)
         lock = self.workspace.lock.file
         changed = add_to_lock(lock, made, self._parts(made), built=self.built) if made else False
@@ -128,24 +128,26 @@ class _Run:
             self.state.output.note(f"{shown_path(lock)} {'written' if changed else 'is up to date'}")
         return changed
 
-    def _publish(self, cloud: Cloud) -> None:
-        """Upload what lies here, and write down what is new in the bucket.
+    def _publish(self, cloud: Cloud) -> list[Manifest]:
+        """Upload what lies here, and write down what is new in the bucket; the manifests as they lie there.
 
         That comes before the lock: a build that is killed in between is told of by the one that locks it.
         """
-        new = []
+        new, made = [], []
         for outcome in self.outcomes:
-            if outcome.manifest is None:
+            manifest, uploaded, locked = outcome.manifest, False, outcome.needed.locked
+            if manifest is None:
                 continue
-            uploaded = outcome.artifact_dir is not None and publish_artifact(
-                self.state, self.workspace, cloud, outcome.artifact_dir
-            )
-            locked = outcome.needed.locked
-            if uploaded or locked is None or locked.digest != outcome.manifest.digest:
-                new.append(touched(outcome.manifest))
+            if outcome.artifact_dir is not None:
+                published = publish_artifact(self.state, self.workspace, cloud, outcome.artifact_dir)
+                manifest, uploaded = published.manifest, published.uploaded
+            made.append(manifest)
+            if uploaded or locked is None or locked.digest != manifest.digest:
+                new.append(touched(manifest))
         if new:
             bucket = self.workspace.spec.artifact_bucket
             record_event(cloud, bucket, built_event(self.workspace, self.built, new))
+        return made
 
     def _is_there(self, needed: NeededArtifact) -> bool:
         """Whether the lock's artifact is up to date, and lies where it is needed."""

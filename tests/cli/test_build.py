@@ -17,7 +17,7 @@ import pytest
 from catalog.build_plans import NeededArtifact
 from catalog.loading import load_workspace
 from catalog.locks import load_lock, write_lock
-from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME
+from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
 from catalog.project import Project
 from cli import build_here
 from cli.context import Context
@@ -117,17 +117,25 @@ def test_a_published_artifact_of_an_earlier_version_gains_its_examples(
         lock = project.lock_file("dev").read_bytes()
         (manifest,) = project.artifacts_dir.rglob(MANIFEST_NAME)
         key = f"models/minilm/{manifest.parent.name}/{MANIFEST_NAME}"
-        s3.put_object(Bucket=bucket, Key=key, Body=forget_examples(manifest).encode())
+        before = forget_examples(manifest).replace('"p99_ms": 1.0', '"p99_ms": 7.0')
+        s3.put_object(Bucket=bucket, Key=key, Body=before.encode())
         shutil.rmtree(project.artifacts_dir)
 
         assert build(capsys, project, "--local")[0] == 0
         assert started(project) == ["minilm", "minilm"]
         gained = json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
-        assert gained["examples_sha256"]
+        assert gained.pop("examples_sha256")
+        assert parse_manifest(json.dumps(gained), origin="") == parse_manifest(before, origin="")
         assert project.lock_file("dev").read_bytes() == lock
         shutil.rmtree(project.artifacts_dir)
         assert build(capsys, project, "--local")[0] == 0
         assert started(project) == ["minilm", "minilm"]
+
+        project.lock_file("dev").unlink()
+        assert build(capsys, project, "--local")[0] == 0
+        figures = load_lock(project.lock_file("dev")).record.models["minilm"]["cpu"].figures
+        assert figures is not None
+        assert figures.p99_ms == 7.0  # a lock tells of what lies in the bucket
 
 
 def test_explain_before_anything_was_built(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -221,6 +221,7 @@ def test_what_was_built_lies_where_the_lock_says(account: Account) -> None:
         artifact = account.lock.models[model]["cpu"]
         prefix = f"models/{model}/{artifact.digest}"
         assert keys.pop(f"{prefix}/model.tar.gz") == artifact.archive_bytes
+        assert keys.pop(f"{prefix}/examples.json")
         assert keys.pop(f"{prefix}/manifest.json")
     assert sorted(key.rpartition("/")[0] for key in keys) == ["models/own/builds", "models/tiny/builds"]
 

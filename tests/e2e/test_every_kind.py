@@ -15,6 +15,7 @@ import pytest
 from catalog import naming
 from catalog.loading import load_workspace
 from endpoint_client import EndpointClient
+from operations.smoke import smoke_endpoint
 from operations.stacks import describe_stack, environment_stacks
 from tests.e2e.conftest import Site, furnished_site
 from tests.model_build.tiny import TEXTS, save_tiny_model
@@ -133,6 +134,22 @@ def test_everything_is_built_and_deployed(site: Site) -> None:
 
 def test_every_kind_answers_for_each_of_its_models(site: Site) -> None:
     check_answers(site)
+
+
+def test_every_model_of_every_kind_answers_as_its_build_did(site: Site) -> None:
+    workspace = load_workspace(site.project, "local")
+    results = [
+        result for name in site.spec.endpoints for result in smoke_endpoint(site.cloud, workspace, name)
+    ]
+    assert {(result.outcome, result.detail) for result in results} == {("ok", "")}
+    assert {(result.endpoint, result.variant, result.model) for result in results} == {
+        ("pipeline", "main", "tiny-text"),
+        ("alone", "main", "tiny-tokens"),
+        ("many", "main", "tiny-text"),
+        ("many", "main", "tiny-tokens"),
+        ("compared", "main", "tiny-text"),
+        ("compared", "challenger", "tiny-text"),
+    }
 
 
 def test_a_person_asks_a_multi_model_endpoint_by_the_models_name(site: Site) -> None:

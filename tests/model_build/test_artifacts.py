@@ -324,8 +324,9 @@ def test_what_an_earlier_version_published_gains_examples_and_nothing_else(
     (again / MANIFEST_NAME).write_text(  # another build's: its figures are its own
         read_manifest(again).model_copy(update={"source_revision": "2"}).to_json()
     )
-    assert publish(artifact_dir=again, bucket=BUCKET, s3_client=s3).uploaded
+    done = publish(artifact_dir=again, bucket=BUCKET, s3_client=s3)
     gained = published_manifest(s3, artifact)
+    assert (done.uploaded, done.manifest) == (True, gained)
     assert gained.examples_sha256 == read_manifest(again).examples_sha256
     assert gained.model_copy(update={"examples_sha256": None}) == before
     assert not publish(artifact_dir=again, bucket=BUCKET, s3_client=s3).uploaded
@@ -341,7 +342,9 @@ def test_examples_of_another_build_stay_where_they_came_first(
     publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
     other = keep(tmp_path / "other", "Hallo")
     assert other.name == artifact.name
-    assert not publish(artifact_dir=other, bucket=BUCKET, s3_client=s3).uploaded
+    done = publish(artifact_dir=other, bucket=BUCKET, s3_client=s3)
+    assert not done.uploaded
+    assert done.manifest == read_manifest(artifact) == published_manifest(s3, artifact)
     assert in_bucket(s3, artifact, EXAMPLES_NAME) == (artifact / EXAMPLES_NAME).read_bytes()
 
 
@@ -416,6 +419,7 @@ def test_an_archive_that_may_not_be_written(artifact: Path) -> None:
     client = boto3.client("s3", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
     with Stubber(client) as stubber:
         stubber.add_client_error("get_object", "NoSuchKey", http_status_code=404)
+        stubber.add_client_error("head_object", "404", http_status_code=404)
         stubber.add_client_error("put_object", "AccessDenied", http_status_code=403)
         with pytest.raises(PublishError, match="access to bucket 'artifacts' was denied"):
             publish(artifact_dir=artifact, bucket=BUCKET, s3_client=client)

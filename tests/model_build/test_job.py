@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -125,5 +126,7 @@ def test_the_buildspecs_own_command_builds_publishes_and_tells(
     prefix = f"models/tiny/{record['digest']}"
     manifest = json.loads(s3.get_object(Bucket="artifacts", Key=f"{prefix}/manifest.json")["Body"].read())
     assert (manifest["spec_hash"], manifest["target"]) == (record["spec_hash"], "cpu")
+    examples = s3.get_object(Bucket="artifacts", Key=f"{prefix}/examples.json")["Body"].read()
+    assert hashlib.sha256(examples).hexdigest() == manifest["examples_sha256"]
     archive = s3.head_object(Bucket="artifacts", Key=f"{prefix}/model.tar.gz")
     assert archive["ContentLength"] == manifest["archive_bytes"]
