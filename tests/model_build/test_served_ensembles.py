@@ -98,6 +98,7 @@ def test_a_text_model_and_a_classifier(tmp_path: Path, tiny_folder: Path, folder
     assert names == ["head", "tiny-model", "tiny-tokenizer", "whole"]
     assert (laid.max_batch, [tensor.name for tensor in laid.inputs]) == (3, ["TEXT"])
     assert [tensor.labels for tensor in laid.outputs] == [("a", "b", "c"), ()]
+    assert {case.origin for case in laid.cases} == {"served"}
     for case in laid.cases:
         raw = case.expected["embedding"] @ np.array(weights, np.float32)
         expected = np.exp(raw) / np.exp(raw).sum()

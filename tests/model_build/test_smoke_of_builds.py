@@ -36,6 +36,7 @@ from model_build.exporters.image_framework import encoded
 from operations.aws import Cloud
 from operations.smoke import SmokeResult, smoke_endpoint
 from tests.model_build.given_models import PYTHON_MODEL, save_rows, save_xgboost, write_given
+from tests.model_build.test_configured_builds import counter
 from tests.model_build.tiny import write_model
 from tests.model_build.tiny_tasks import save_image_model, write_model_file
 from tests.operations.smoked import PlayedTime, model_error, with_endpoints
@@ -50,7 +51,11 @@ account: "000000000000"
 region: us-east-1
 triton_release: "25.04"
 endpoints:
-  asked: {{kind: {kind}, model: tiny, instance_type: ml.c7i.xlarge}}
+  asked:
+    kind: {kind}
+    model: tiny
+    instance_type: ml.c7i.xlarge
+    scaling: {{min_instances: 1, max_instances: 1}}
 """
 Make = Callable[[Path, Path], Document[ModelSpec]]
 
@@ -90,6 +95,12 @@ def python(folder: Path, _: Path) -> Document[ModelSpec]:
         {"inputs": {"x": [0.5, 0.0, -1.0]}, "outputs": {"y": [1.0, 0.0, -2.0]}},
     ]
     return write_given(folder, {"kind": "python"}, source=None, test_inputs=answered)
+
+
+def steps(folder: Path, _: Path) -> Document[ModelSpec]:
+    """Adds up what it is told in one sequence."""
+    folder.parent.mkdir(parents=True)
+    return counter(folder, {"strategy": "direct"}, 1.0, 21.0, 321.0, batching={"max_batch": 1})
 
 
 @dataclass
@@ -182,6 +193,7 @@ def outcomes(results: list[SmokeResult]) -> set[str]:
         (trees, "framework", 3),
         (images, "framework", 1),
         (python, "given", 2),
+        (steps, "given", 3),
     ],
 )
 def test_what_a_build_has_written_is_answered(
