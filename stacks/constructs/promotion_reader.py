@@ -64,7 +64,7 @@ def reading_grants(home: Home, environment: EnvironmentSpec, key_arn: str) -> li
 
 
 def resuming_grants(home: Home, environment: EnvironmentSpec) -> list[Grant]:
-    """What promoting takes beside writing there: going on with uploads that were killed."""
+    """What promoting into an environment takes beside writing: going on with uploads that were killed."""
     bucket = home.bucket(environment.artifact_bucket)
     parts = f"{bucket}/{naming.MODELS}*"
     return [

@@ -134,7 +134,7 @@ def test_a_bad_artifact_is_stopped(site: TwoAccounts, capsys: Any, damage: str) 
         s3.put_object(**place | {"Key": f"{prefix}/manifest.json"}, Body=wrong)
     promote(expected=1)
     said = capsys.readouterr().err
-    assert "a bad artifact is stopped" in said or "is not what the lock names: unpacked_bytes" in said
+    assert "a bad artifact is stopped" in said or "is not what the lock names: the lock says" in said
     assert not site.project.lock_file("prod").exists()
     assert "Contents" not in site.prod.client("s3").list_objects_v2(Bucket=site.bucket("prod"))
     # A mended source is promoted, whatever the failed run has left here.
