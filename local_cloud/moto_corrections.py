@@ -6,6 +6,8 @@ EC2's is in ec2_correction.py; those of IAM and STS that need more than a line a
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import flask
@@ -14,7 +16,7 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.iam.policy_validation import IAMTrustPolicyDocumentValidator
 from moto.iam.responses import IamResponse
-from moto.s3.exceptions import S3ClientError
+from moto.s3.exceptions import NoSuchUpload, S3ClientError
 from moto.s3.models import FakeBucket, S3Backend
 from moto.s3.responses import S3Response
 from moto.sts.models import STSBackend
@@ -99,6 +101,19 @@ def _head_object(
     return status, answered, body
 
 
+def _of_known_uploads(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of moto's that is called with an upload's id, where there is such an upload; one at a time."""
+    alone = threading.Lock()
+
+    def call(backend: Any, bucket_name: str, multipart_id: str, *arguments: Any, **named: Any) -> Any:
+        with alone:
+            if multipart_id not in backend.get_bucket(bucket_name).multiparts:
+                raise NoSuchUpload(upload_id=multipart_id)
+            return method(backend, bucket_name, multipart_id, *arguments, **named)
+
+    return call
+
+
 _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # What outlives the process needs to know what changed, and holds S3's bodies in files.
     *moto_backends.CORRECTIONS,
@@ -113,6 +128,9 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto enforces bucket policies but ignores their conditions: a TLS-only policy would deny everything.
     (FakeBucket, "get_permission", _get_permission),
     (S3Backend, "put_bucket_policy", _put_checked_bucket_policy),
+    # moto breaks where somebody goes on with an upload that another has completed, or is just completing.
+    (S3Backend, "upload_part", _of_known_uploads(S3Backend.upload_part)),
+    (S3Backend, "complete_multipart_upload", _of_known_uploads(S3Backend.complete_multipart_upload)),
     # moto's HeadObject gives the checksum of an upload in parts as if it were that of the whole object.
     (S3Response, "head_object", _head_object),
     # moto asks for the log bucket's permissions when logging is set up; AWS does so when it delivers. The CDK

@@ -115,6 +115,21 @@ def test_the_checksum_of_an_upload_in_parts_is_said_to_be_one(account):
     assert head["ChecksumSHA256"].endswith("-1")
 
 
+def test_an_upload_in_parts_is_gone_with_its_completion(account):
+    s3 = account.client("s3")
+    s3.create_bucket(Bucket="completed", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    place = {"Bucket": "completed", "Key": "a"}
+    place["UploadId"] = s3.create_multipart_upload(**place)["UploadId"]
+    part = s3.upload_part(**place, PartNumber=1, Body=b"1")
+    parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+    s3.complete_multipart_upload(**place, MultipartUpload=parts)
+    with pytest.raises(ClientError, match="does not exist") as refusal:
+        s3.upload_part(**place, PartNumber=2, Body=b"2")
+    assert refusal.value.response["Error"]["Code"] == "NoSuchUpload"
+    # Who completes it once more is told the same as before.
+    s3.complete_multipart_upload(**place, MultipartUpload=parts)
+
+
 def test_the_inventory_lists_what_exists_and_nothing_else(account):
     assert everything_in(account) == []
     stack = StackDriver(account)

@@ -1,0 +1,172 @@
+"""A stand-in for two ECR registries, layers and all, that refuses what ECR refuses. moto keeps no layers.
+
+Layers are downloaded from a server on loopback, as ECR has them downloaded from S3.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from tests.operations.strict_aws import checked, refused
+
+PART = 7
+OCI_INDEX = "application/vnd.oci.image.index.v1+json"
+OCI = "application/vnd.oci.image.manifest.v1+json"
+
+
+def digest_of(content: bytes | str) -> str:
+    body = content.encode() if isinstance(content, str) else content
+    return f"sha256:{hashlib.sha256(body).hexdigest()}"
+
+
+@dataclass
+class StrictEcr:
+    """One repository with immutable tags, and the account that it belongs to."""
+
+    account: str
+    repository: str
+    url: str = ""
+    region: str = "eu-west-1"
+    layers: dict[str, bytes] = field(default_factory=dict)
+    manifests: dict[str, tuple[str, str]] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    uploads: dict[str, bytearray] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+
+    def client(self, service: str) -> StrictEcr:
+        """It is its own client of ECR."""
+        assert service == "ecr"
+        return self
+
+    def push(self, *layers: bytes) -> str:
+        """An image of these layers, as Docker would push it; its digest."""
+        config = json.dumps({"layers": len(layers)}).encode()
+        pieces = [{"digest": digest_of(piece), "size": len(piece)} for piece in (config, *layers)]
+        self.layers |= {digest_of(piece): piece for piece in (config, *layers)}
+        manifest = {"schemaVersion": 2, "mediaType": OCI, "config": pieces[0], "layers": pieces[1:]}
+        return self.push_manifest(manifest)
+
+    def push_manifest(self, manifest: dict[str, Any]) -> str:
+        text = json.dumps(manifest, indent=3)
+        self.manifests[digest_of(text)] = (manifest["mediaType"], text)
+        return digest_of(text)
+
+    def push_index(self, *members: str) -> str:
+        """A list of images."""
+        listed = [{"digest": member, "size": 1, "mediaType": OCI} for member in members]
+        return self.push_manifest({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": listed})
+
+    def describe_images(self, **parameters: Any) -> dict[str, Any]:
+        self._check("DescribeImages", parameters)
+        tag = parameters["imageIds"][0]["imageTag"]
+        if tag not in self.tags:
+            raise refused("DescribeImages", "ImageNotFoundException", "no such image")
+        return {"imageDetails": [{"imageDigest": self.tags[tag]}]}
+
+    def batch_get_image(self, **parameters: Any) -> dict[str, Any]:
+        self._check("BatchGetImage", parameters)
+        digest = parameters["imageIds"][0]["imageDigest"]
+        if digest not in self.manifests:
+            return {"images": [], "failures": [{"failureReason": "Requested image not found"}]}
+        media_type, text = self.manifests[digest]
+        assert media_type in parameters["acceptedMediaTypes"]
+        return {"images": [{"imageManifest": text, "imageManifestMediaType": media_type}], "failures": []}
+
+    def get_download_url_for_layer(self, **parameters: Any) -> dict[str, Any]:
+        self._check("GetDownloadUrlForLayer", parameters)
+        return {"downloadUrl": f"{self.url}/{parameters['layerDigest']}"}
+
+    def batch_check_layer_availability(self, **parameters: Any) -> dict[str, Any]:
+        self._check("BatchCheckLayerAvailability", parameters)
+        assert 1 <= len(parameters["layerDigests"]) <= 100
+        return {
+            "layers": [
+                {
+                    "layerDigest": digest,
+                    "layerAvailability": "AVAILABLE" if digest in self.layers else "UNAVAILABLE",
+                }
+                for digest in parameters["layerDigests"]
+            ],
+            "failures": [],
+        }
+
+    def initiate_layer_upload(self, **parameters: Any) -> dict[str, Any]:
+        self._check("InitiateLayerUpload", parameters)
+        name = f"upload-{len(self.uploads)}"
+        self.uploads[name] = bytearray()
+        return {"uploadId": name, "partSize": PART}
+
+    def upload_layer_part(self, **parameters: Any) -> None:
+        self._check("UploadLayerPart", parameters)
+        held, blob = self.uploads[parameters["uploadId"]], parameters["layerPartBlob"]
+        expected = (len(held), len(held) + len(blob) - 1)
+        if (parameters["partFirstByte"], parameters["partLastByte"]) != expected:
+            raise refused("UploadLayerPart", "InvalidLayerPartException", f"expected {expected}")
+        if len(held) % PART:
+            raise refused("UploadLayerPart", "InvalidLayerPartException", "only the last part may be small")
+        held += blob
+
+    def complete_layer_upload(self, **parameters: Any) -> None:
+        self._check("CompleteLayerUpload", parameters)
+        content, (digest,) = bytes(self.uploads.pop(parameters["uploadId"])), parameters["layerDigests"]
+        if digest_of(content) != digest:
+            raise refused("CompleteLayerUpload", "InvalidLayerException", "not what its digest says")
+        if digest in self.layers:
+            raise refused("CompleteLayerUpload", "LayerAlreadyExistsException", "it is there")
+        self.layers[digest] = content
+
+    def put_image(self, **parameters: Any) -> None:
+        self._check("PutImage", parameters)
+        text, digest = parameters["imageManifest"], parameters["imageDigest"]
+        held, tag = json.loads(text), parameters.get("imageTag")
+        if digest_of(text) != digest:
+            raise refused("PutImage", "ImageDigestDoesNotMatchException", "not what its digest says")
+        if {item["digest"] for item in held.get("manifests", ())} - set(self.manifests):
+            raise refused("PutImage", "ReferencedImagesNotFoundException", "members are missing")
+        pieces = [held["config"], *held["layers"]] if "config" in held else []
+        if {piece["digest"] for piece in pieces if "urls" not in piece} - set(self.layers):
+            raise refused("PutImage", "LayersNotFoundException", "layers are missing")
+        if tag and self.tags.get(tag, digest) != digest:
+            raise refused("PutImage", "ImageTagAlreadyExistsException", "tags are immutable")
+        if digest in self.manifests and (tag is None or self.tags.get(tag) == digest):
+            raise refused("PutImage", "ImageAlreadyExistsException", "it is there")
+        self.manifests[digest] = (parameters["imageManifestMediaType"], text)
+        if tag:
+            self.tags[tag] = digest
+
+    def _check(self, operation: str, parameters: dict[str, Any]) -> None:
+        checked("ecr", operation, parameters)
+        assert (parameters["registryId"], parameters["repositoryName"]) == (self.account, self.repository)
+        self.calls.append(operation)
+
+
+@contextmanager
+def served(registry: StrictEcr) -> Iterator[StrictEcr]:
+    """Its layers behind links."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(registry.layers[self.path[1:]])
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    registry.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield registry
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

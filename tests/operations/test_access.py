@@ -1,0 +1,97 @@
+"""Credentials of two accounts: whose are taken for which, and what is said where none open an account."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import botocore.client
+import pytest
+from botocore.exceptions import ClientError
+
+from catalog.environments import EnvironmentSpec
+from catalog.loading import load_workspace
+from catalog.project import Project
+from operations.access import BorrowedCloud, readable_cloud
+from operations.aws import Cloud, CloudAccessError, require_account
+from tests.operations.two_accounts import DEV_ACCOUNT, HOME, PROD_ACCOUNT
+from tests.played_aws import played_aws
+from tests.projects import edit
+
+HERE = Cloud(PROD_ACCOUNT, "eu-west-1", {})
+
+
+@pytest.fixture
+def dev(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EnvironmentSpec]:
+    for name, value in HOME.items():
+        monkeypatch.setenv(name, value)
+    for name in ("AWS_ENDPOINT_URL", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    config = tmp_path / "aws-config"
+    config.write_text("[profile team]\naws_access_key_id = x\naws_secret_access_key = y\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    with played_aws():
+        yield load_workspace(project, "dev").spec
+
+
+def test_the_source_is_read_by_its_role_for_readers(dev: EnvironmentSpec) -> None:
+    cloud = readable_cloud(dev, profile=None, at_hand=HERE)
+    assert isinstance(cloud, BorrowedCloud)
+    assert cloud.role_arn == f"arn:aws:iam::{DEV_ACCOUNT}:role/tritonstack-dev-promotion-reader"
+    identity = cloud.client("sts").get_caller_identity()
+    assert identity["Account"] == DEV_ACCOUNT
+    assert "assumed-role/tritonstack-dev-promotion-reader/" in identity["Arn"]
+
+
+def test_credentials_of_the_source_itself_are_taken_as_they_are(
+    project: Project, dev: EnvironmentSpec
+) -> None:
+    edit(project.environment_file("dev"), DEV_ACCOUNT, PROD_ACCOUNT)
+    spec = load_workspace(project, "dev").spec
+    assert dev.account == DEV_ACCOUNT
+    cloud = readable_cloud(spec, profile=None, at_hand=HERE)
+    assert not isinstance(cloud, BorrowedCloud)
+    assert cloud.account == PROD_ACCOUNT
+
+
+def test_a_role_that_does_not_trust_us_says_which_account_and_whose_credentials(
+    dev: EnvironmentSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = botocore.client.BaseClient._make_api_call
+
+    def refuse(self: Any, name: str, parameters: Any) -> Any:
+        if name == "AssumeRole":
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not authorized"}}, name)
+        return real(self, name, parameters)
+
+    monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", refuse)
+    with pytest.raises(CloudAccessError) as caught:
+        readable_cloud(dev, profile=None, at_hand=HERE)
+    said = str(caught.value)
+    assert f"environment 'dev' lives in account {DEV_ACCOUNT}" in said
+    assert f"of account {PROD_ACCOUNT}" in said
+    assert "role/tritonstack-dev-promotion-reader cannot be taken on" in said
+    assert "--from-profile" in said
+
+
+def test_a_profile_of_another_account_is_refused(dev: EnvironmentSpec) -> None:
+    with pytest.raises(CloudAccessError, match="credentials of profile 'team' belong to account"):
+        readable_cloud(dev, profile="team", at_hand=HERE)
+
+
+def test_a_profile_that_there_is_not(dev: EnvironmentSpec) -> None:
+    with pytest.raises(CloudAccessError, match="no access to AWS account"):
+        readable_cloud(dev, profile="nobody", at_hand=None)
+
+
+def test_a_profile_goes_before_keys_in_the_environment(
+    dev: EnvironmentSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert dev.account == DEV_ACCOUNT
+    cloud = Cloud(PROD_ACCOUNT, "eu-west-1", {"AWS_PROFILE": "team"})
+    require_account(cloud)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "old")
+    passed_on = cloud.process_environment()
+    assert passed_on["AWS_PROFILE"] == "team"
+    assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} & set(passed_on)

@@ -1,0 +1,237 @@
+"""What a promotion decides from files alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catalog.build_images import endpoint_images
+from catalog.errors import UsageError
+from catalog.loading import load_workspace
+from catalog.locks import (
+    Built,
+    Lock,
+    LockedArtifact,
+    LockedImage,
+    Promoted,
+    RolledBack,
+    add_to_lock,
+    load_lock,
+    write_lock,
+)
+from catalog.project import Project
+from operations.promotion import Decision, PromotionRefusedError, as_promoted, decide, require_source
+from tests.operations.two_accounts import add_model, add_prod, make_manifest
+from tests.projects import add_image, edit
+
+MOMENT = "2026-11-22T08:30:00Z"
+
+
+@pytest.fixture
+def files(project: Project) -> Project:
+    add_prod(project)
+    return project
+
+
+def build(
+    project: Project, environment: str = "dev", model: str = "minilm", **changes: object
+) -> LockedArtifact:
+    """Put an artifact into a lock, as a build does; its entry."""
+    spec_hash = load_workspace(project, environment).hashes[model]
+    content = f"{environment} {model} {sorted(changes.items())}".encode()
+    manifest = make_manifest(model, content, spec_hash=spec_hash).model_copy(update=changes)
+    file = project.lock_file(environment)
+    add_to_lock(file, [manifest], built=Built(by="ann", at=MOMENT))
+    return load_lock(file).record.models[model][manifest.target]
+
+
+def decided(project: Project, *models: str) -> Decision:
+    return decide(load_workspace(project, "dev"), load_workspace(project, "prod"), models)
+
+
+def refusal(project: Project, *models: str) -> str:
+    with pytest.raises(PromotionRefusedError) as caught:
+        decided(project, *models).require_possible()
+    return str(caught.value)
+
+
+def test_what_the_source_has_is_promoted(files: Project) -> None:
+    entry = build(files)
+    (item,) = decided(files).entries
+    assert (item.name, item.key, item.entry, item.seen) == ("minilm", "cpu", entry, None)
+
+
+def test_the_same_digest_need_not_change(files: Project) -> None:
+    entry = build(files)
+    write_lock(files.lock_file("prod"), Lock(models={"minilm": {"cpu": entry}}))
+    decision = decided(files)
+    assert decision.entries == ()
+    assert [item.entry.digest for item in decision.same] == [entry.digest]
+
+
+def test_nothing_is_there(files: Project) -> None:
+    assert refusal(files) == (
+        "minilm: prod runs it on ml.c7i.xlarge (no GPU) under Triton 25.04, which takes cpu or cpu-py312; "
+        "dev.lock.yaml has nothing of it\n"
+        "  help: it has to be built for prod: `tritonstack build prod minilm`; nothing was changed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("instance", "target", "fits"),
+    [
+        ("ml.c7i.xlarge", "cpu", True),
+        ("ml.c7i.xlarge", "cpu-py312", True),
+        ("ml.c7i.xlarge", "cpu-py310", False),
+        ("ml.c7i.xlarge", "sm86-25.04", False),
+        ("ml.g5.xlarge", "sm86-25.04", True),
+        ("ml.g5.xlarge", "sm86-25.04-py312", True),
+        ("ml.g5.xlarge", "sm86-24.09", False),
+        ("ml.g5.xlarge", "sm89-25.04", False),
+        ("ml.g5.xlarge", "cpu", False),
+    ],
+)
+def test_which_artifacts_a_machine_can_run(files: Project, instance: str, target: str, fits: bool) -> None:
+    build(files, target=target)
+    edit(files.environment_file("prod"), "ml.c7i.xlarge", instance)
+    decision = decided(files)
+    assert bool(decision.entries) == fits
+    assert bool(decision.obstacles) != fits
+
+
+def test_a_missing_capability_is_named(files: Project) -> None:
+    build(files, target="sm86-24.09")
+    edit(files.environment_file("prod"), "ml.c7i.xlarge", "ml.g5.xlarge")
+    said = refusal(files)
+    assert "on ml.g5.xlarge (A10G, compute capability 8.6) under Triton 25.04" in said
+    assert "sm86-24.09, which is for A10G under Triton 24.09" in said
+    assert "`tritonstack build prod minilm`" in said
+
+
+def test_every_obstacle_is_told_of_at_once(files: Project) -> None:
+    add_model(files, "ranker", "dev", "prod")
+    said = refusal(files)
+    assert "minilm: prod runs it" in said
+    assert "ranker: prod runs it" in said
+
+
+def test_what_the_target_has_built_for_itself_stays_unless_it_is_named(files: Project) -> None:
+    add_model(files, "ranker", "dev", "prod")
+    build(files)
+    build(files, "prod", "ranker")
+    decision = decided(files)
+    assert [item.name for item in decision.entries] == ["minilm"]
+    assert decision.own == ["ranker"]
+    assert "ranker: prod runs it" in refusal(files, "ranker")
+
+
+def test_an_artifact_that_is_older_than_its_files_is_promoted(files: Project) -> None:
+    entry = build(files)
+    edit(files.model_file("minilm"), "A man is eating food.", "A woman is reading.")
+    (item,) = decided(files).entries
+    assert item.entry == entry
+
+
+def test_engines_that_the_target_cannot_load_are_refused_before_its_deploy_would(files: Project) -> None:
+    build(files, target="sm86-25.04", tensorrt="10.3.0")
+    edit(files.environment_file("prod"), "ml.c7i.xlarge", "ml.g5.xlarge")
+    assert "were built with TensorRT 10.3.0, and Triton 25.04 carries" in refusal(files)
+
+
+def test_a_model_that_the_target_does_not_serve(files: Project) -> None:
+    with pytest.raises(UsageError) as caught:
+        decided(files, "minilmm")
+    assert str(caught.value) == "'prod' serves no model 'minilmm'\n  help: did you mean 'minilm'?"
+
+
+def test_who_went_back_to_it_in_the_source_is_no_matter_in_the_target(files: Project) -> None:
+    entry = build(files)
+    back = RolledBack(instead_of="cd" * 32, as_of=entry.spec_hash, by="bob", at=MOMENT)
+    write_lock(
+        files.lock_file("dev"),
+        Lock(models={"minilm": {"cpu": entry.model_copy(update={"rolled_back": back})}}),
+    )
+    (item,) = decided(files).entries
+    promoted = Promoted(source="dev", by="ann", at=MOMENT)
+    assert as_promoted(item, promoted).rolled_back is None
+    assert as_promoted(item, promoted).built == entry.built
+
+
+def test_only_the_named_source_is_taken_from(files: Project) -> None:
+    dev, prod = load_workspace(files, "dev"), load_workspace(files, "prod")
+    assert require_source(dev, prod).source == "dev"
+    with pytest.raises(UsageError, match="does not say where 'dev' takes its artifacts from"):
+        require_source(prod, dev)
+
+
+class Images:
+    """Both environments run an image of the project's own."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        add_image(project.root, "serving")
+        for name in ("dev", "prod"):
+            edit(
+                project.environment_file(name),
+                "    kind: ensemble\n",
+                "    kind: ensemble\n    image: serving\n",
+            )
+        build(project)
+
+    def tag(self, environment: str) -> str:
+        (image,) = endpoint_images(self.project, load_workspace(self.project, environment).spec)
+        return image.tag
+
+    def lock(self, environment: str, tag: str, digest: str = "a") -> None:
+        lock = load_lock(self.project.lock_file(environment)).record
+        entry = LockedImage(digest=f"sha256:{digest * 64}", tag=tag)
+        write_lock(self.project.lock_file(environment), lock.with_image("serving", "cpu", entry))
+
+    def tags(self) -> list[str]:
+        """The tags of the images that are promoted."""
+        return [item.entry.tag for item in decided(self.project).images]
+
+
+@pytest.fixture
+def images(files: Project) -> Images:
+    return Images(files)
+
+
+def test_an_image_comes_along(images: Images) -> None:
+    images.lock("dev", images.tag("dev"))
+    assert images.tags() == [images.tag("prod")]
+
+
+def test_an_image_has_the_tag_of_the_region_that_it_goes_to(images: Images) -> None:
+    images.lock("dev", images.tag("dev"))
+    edit(images.project.environment_file("prod"), "eu-west-1", "us-east-1")
+    assert images.tag("prod") != images.tag("dev")
+    assert images.tags() == [images.tag("prod")]
+
+
+def test_an_image_that_is_older_than_its_folder_keeps_its_tag(images: Images) -> None:
+    images.lock("dev", "older")
+    assert images.tags() == ["older"]
+
+
+def test_the_same_image_need_not_change(images: Images) -> None:
+    for name in ("dev", "prod"):
+        images.lock(name, images.tag(name))
+    assert images.tags() == []
+
+
+def test_an_image_on_another_release_has_to_be_built(images: Images) -> None:
+    images.lock("dev", images.tag("dev"))
+    edit(images.project.environment_file("prod"), '"25.04"', '"24.09"')
+    said = refusal(images.project)
+    assert (
+        "image serving for cpu: prod runs it on the image of Triton 24.09; dev.lock.yaml has one on" in said
+    )
+
+
+def test_the_image_of_other_models_is_left_alone(images: Images, tmp_path: Path) -> None:
+    assert tmp_path == images.project.root
+    add_model(images.project, "ranker", "dev", "prod")
+    build(images.project, model="ranker")
+    assert decided(images.project, "ranker").obstacles == []
