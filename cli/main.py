@@ -22,6 +22,7 @@ from cli.commands.deploy import deploy
 from cli.commands.destroy import destroy
 from cli.commands.diff import diff
 from cli.commands.down import down
+from cli.commands.history import history
 from cli.commands.invoke import invoke
 from cli.commands.promote import promote
 from cli.commands.quotas import quotas
@@ -71,6 +72,7 @@ COMMANDS = (
     invoke,
     promote,
     rollback,
+    history,
     destroy,
     audit,
     reap,

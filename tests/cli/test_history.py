@@ -1,0 +1,101 @@
+"""`tritonstack history`: one table from git and from every environment that can be reached."""
+
+from __future__ import annotations
+
+import json
+
+import boto3
+import pytest
+
+from catalog.events import Event, TouchedArtifact
+from catalog.loading import load_workspace
+from catalog.locks import add_to_lock
+from catalog.project import Project
+from operations.aws import cloud_of
+from operations.events import record_event
+from tests.catalog.test_locks import BUILT, manifest, measured
+from tests.cli.test_messages import outcome
+from tests.git import Repository
+from tests.projects import edit
+
+DIGEST = "ab" * 32
+
+
+@pytest.fixture
+def built(project: Project) -> Project:
+    add_to_lock(project.lock_file("dev"), [manifest("minilm", **measured())], built=BUILT)
+    Repository(project.root).commit("built")
+    return project
+
+
+@pytest.fixture
+def deployed(built: Project, account: str) -> Project:
+    edit(built.environment_file("dev"), "1" * 12, account)
+    spec = load_workspace(built, "dev").spec
+    boto3.client("s3", region_name="us-east-1").create_bucket(Bucket=spec.artifact_bucket)
+    artifact = TouchedArtifact(model="minilm", target="cpu", digest=DIGEST)
+    for kind, at in (("deployed", "2026-11-22T09:00:00Z"), ("verified", "2026-11-22T09:30:00Z")):
+        event = Event(kind=kind, environment="dev", at=at, by="ci", artifacts=(artifact,))
+        record_event(cloud_of(spec, variables={}), spec.artifact_bucket, event)
+    return built
+
+
+def test_the_table_tells_of_builds_and_of_what_followed(
+    deployed: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = outcome(capsys, deployed, "history", "minilm")
+    assert code == 0
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        "digest target what where when who commit",
+        "abababababab cpu built dev 2026-11-22 08:30 ann 1212121212 "
+        "cosine ≥ 0.999900, error ≤ 1.0e-07, p99 4.5 ms",
+        "deployed dev 2026-11-22 09:00 ci",
+        "verified dev 2026-11-22 09:30 ci",
+    ]
+
+
+def test_for_machines(deployed: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = outcome(capsys, deployed, "--json", "history", "minilm", "--env", "dev")
+    told = json.loads(out)
+    (artifact,) = told["artifacts"]
+    assert code == 0
+    assert (artifact["digest"], artifact["target"]) == (DIGEST, "cpu")
+    assert [item["kind"] for item in artifact["happenings"]] == ["built", "deployed", "verified"]
+
+
+def test_offline_nobody_is_asked(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = outcome(capsys, built, "--json", "history", "minilm", "--offline")
+    assert (code, err) == (0, "")
+    assert [item["kind"] for item in json.loads(out)["artifacts"][0]["happenings"]] == ["built"]
+
+
+@pytest.mark.usefixtures("account")
+def test_environments_that_cannot_be_reached_are_named(
+    built: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = outcome(capsys, built, "history", "minilm")
+    assert code == 0
+    assert "dev was not asked: these credentials belong to account" in err
+    assert "abababababab" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["minilmm"], "there is no model 'minilmm', and no lock or event tells of one"),
+        (["minilm", "--env", "dve"], "there is no environment 'dve'"),
+    ],
+)
+def test_unknown_names_get_a_suggestion(
+    built: Project, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    code, _, err = outcome(capsys, built, "history", *arguments, "--offline")
+    assert code == 2
+    assert words in err
+    assert "did you mean" in err
+
+
+def test_a_model_to_which_nothing_has_happened(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = outcome(capsys, project, "history", "minilm", "--offline")
+    assert (code, out) == (0, "minilm: nothing has happened to it yet\n")
+    assert "git may not know all: the project is not in git" in err

@@ -1,0 +1,93 @@
+"""What happened to artifacts, put together from locks and events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catalog.events import Event, TouchedArtifact
+from catalog.locks import Built, Figures, Lock, LockedArtifact, Promoted, RolledBack, entry_of
+from operations.checkout import Commit
+from operations.histories import Happening, history_of, told_by_events, told_by_locks
+from operations.lock_history import LockVersion
+from tests.catalog.test_locks import manifest, measured
+
+BUILT = Built(by="ann", at="2026-11-20T08:00:00Z", commit="12" * 20)
+PROMOTED = Promoted(source="dev", by="bob", at="2026-11-21T08:00:00Z", note="window overridden")
+BACK = RolledBack(instead_of="22" * 32, as_of="x", by="cy", at="2026-11-23T08:00:00Z")
+
+
+def entry(number: str, **changes: Any) -> LockedArtifact:
+    return entry_of(manifest("m", digest=number * 32, **measured())).model_copy(update=changes)
+
+
+def version(found: LockedArtifact, day: int = 22) -> LockVersion:
+    commit = Commit("ab" * 20, f"2026-11-{day}T10:00:00Z", "git", "a change")
+    return LockVersion(commit, Lock().with_entry("m", "cpu", found))
+
+
+def event(kind: Any, number: str, at: str, **changes: Any) -> Event:
+    artifact = TouchedArtifact(model="m", target="cpu", digest=number * 32)
+    other = artifact.model_copy(update={"model": "other"})
+    facts = {"environment": "dev", "by": "ann", **changes}
+    return Event(kind=kind, at=at, artifacts=(other, artifact), **facts)
+
+
+def lines(told: list[Happening]) -> list[str]:
+    return [
+        f"{artifact.digest[:2]} {happening.kind} {happening.environment} {happening.by} "
+        f"{happening.note}".rstrip()
+        for artifact in history_of(told)
+        for happening in artifact.happenings
+    ]
+
+
+def test_a_build_that_several_locks_tell_of_is_one() -> None:
+    dev = told_by_locks("dev", "m", [version(entry("11", built=BUILT))] * 2)
+    prod = told_by_locks("prod", "m", [version(entry("11", built=BUILT, promoted=PROMOTED))])
+    events = told_by_events("m", [event("built", "11", BUILT.at)])
+    assert lines([*prod, *dev, *events]) == [
+        "11 built dev ann",
+        "11 promoted prod bob from dev; window overridden",
+    ]
+
+
+def test_what_happened_is_in_order_of_time_whatever_told_of_it() -> None:
+    events = [
+        event("refuted", "22", "2026-11-22T12:00:00Z", note="answers wrongly"),
+        event("deployed", "22", "2026-11-22T11:00:00Z"),
+        event("deployed", "11", "2026-11-20T09:00:00Z"),
+        event("rolled-back", "11", BACK.at, by="cy", note="told by the event"),
+    ]
+    later = Built(by="ann", at="2026-11-22T08:00:00Z")
+    locks = [
+        version(entry("11", built=BUILT, rolled_back=BACK)),
+        version(entry("22", built=later)),
+        version(entry("11", built=BUILT)),
+    ]
+    assert lines([*told_by_locks("dev", "m", locks), *told_by_events("m", events)]) == [
+        "11 built dev ann",
+        "11 deployed dev ann",
+        "11 rolled-back dev cy instead of 222222222222",
+        "22 built dev ann",
+        "22 deployed dev ann",
+        "22 refuted dev ann answers wrongly",
+        "22 given up dev cy for 111111111111",
+    ]
+
+
+def test_a_lock_without_provenance_tells_at_least_since_when_it_named_something() -> None:
+    told = told_by_locks("dev", "m", [version(entry("11"), 24), version(entry("11"), 21)])
+    (artifact,) = history_of(told)
+    assert [(item.kind, item.at, item.note) for item in artifact.happenings] == [
+        ("locked", "2026-11-21T10:00:00Z", "a change")
+    ]
+
+
+def test_figures_are_those_of_the_build() -> None:
+    (artifact,) = history_of(told_by_locks("dev", "m", [version(entry("11", built=BUILT))]))
+    assert artifact.figures == Figures(min_cosine=0.9999, max_absolute_error=1e-07, p99_ms=4.5)
+    assert artifact.facts()["figures"]["p99_ms"] == 4.5
+
+
+def test_versions_that_cannot_be_read_tell_nothing() -> None:
+    assert list(told_by_locks("dev", "m", [LockVersion(None, None)])) == []
