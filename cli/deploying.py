@@ -23,6 +23,7 @@ from operations.changes import (
     take_scaling_off,
 )
 from operations.deployments import record_deployment
+from operations.retention import mark_superseded
 from operations.running import require_running
 from operations.shelf import shelf_copies
 from operations.stacks import environment_stacks, wait_until_settled
@@ -73,12 +74,24 @@ def _deploy(
             publish_artifact(state, workspace, cloud, artifact)
         copies = [copy for copy in shelf_copies(workspace) if copy.endpoint in endpoints]
         put = put_on_shelves(state, workspace, cloud, copies)
+        _mark_superseded(state, workspace, cloud)
         _deploy_all(state, workspace, cloud, cdk, changes, stacks=stacks if only else ["--all"])
     _tell_of_shelves(state, workspace, changes, put)
     for stack in changes.leftovers:
         state.output.note(f"{stack}: {leftover_words(stack)}")
     require_running(cloud, stacks)
     record_deployment(cloud, workspace, endpoints)
+
+
+def _mark_superseded(state: Context, workspace: Workspace, cloud: Cloud) -> None:
+    """Before anything is loaded from the bucket: what is to run may have been on its way out of it."""
+    with state.output.step("looking which artifacts the last locks name") as step:
+        marked = mark_superseded(cloud, workspace)
+        step.detail = f"nothing is marked: {marked.gap}" if marked.gap else ""
+        for model, digest in marked.marked:
+            step.log(
+                f"{model} {digest[:12]} is superseded: none of the last {workspace.spec.keep_locks} names it"
+            )
 
 
 def _deploy_all(

@@ -31,12 +31,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from catalog.loading import environment_names
 from catalog.locks import Lock
 from catalog.manifests import MANIFEST_NAME
 from catalog.naming import MODELS, SUPERSEDED_TAG
 from catalog.workspace import Workspace
-from operations.aws import Cloud
+from operations.aws import Cloud, error_code
 from operations.checkout import Checkout
 from operations.lock_checks import readable_locks
 from operations.lock_history import LockHistory, LockVersion
@@ -107,7 +109,13 @@ def _named(lock: Lock) -> set[Named]:
 def _there(s3: Any, bucket: str) -> dict[Named, list[str]]:
     """The artifacts of a bucket with their keys, the manifest's first."""
     found: dict[Named, list[str]] = {}
-    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=MODELS):
+    try:
+        pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=MODELS))
+    except ClientError as error:
+        if error_code(error) != "NoSuchBucket":
+            raise
+        return found  # before the first deploy there is nothing to keep
+    for page in pages:
         for item in page.get("Contents", ()):
             model, _, rest = item["Key"].removeprefix(MODELS).partition("/")
             found.setdefault((model, rest.partition("/")[0]), []).append(item["Key"])

@@ -15,13 +15,20 @@ from catalog.locks import RolledBack, replace_entries
 from catalog.workspace import Workspace
 from cli.context import Context
 from cli.deploying import deploy_workspace
+from cli.verifying import verdict_lines, verify_workspace
 from operations.aws import Cloud
 from operations.checkout import Checkout
 from operations.events import now
 from operations.going_back import fetch_back, is_recorded, record_rollback
 from operations.lock_history import LockHistory, lock_history
-from operations.retention import mark_superseded
-from operations.rollback import RollbackPlan, as_planned, entries_to_write, further_back, plan_rollback
+from operations.rollback import (
+    RollbackError,
+    RollbackPlan,
+    as_planned,
+    entries_to_write,
+    further_back,
+    plan_rollback,
+)
 
 
 def rollback(
@@ -36,7 +43,7 @@ def rollback(
         bool, typer.Option("--dry-run", help="Say what would go back to what; change nothing.")
     ] = False,
 ) -> None:
-    """Take an endpoint back to what an earlier lock in git names, deploy it, and write that into the lock.
+    """Take an endpoint back to what an earlier lock in git names: write the lock, deploy, and verify.
 
     Other endpoints of the environment that serve the same model go back with it, and are named. What was
     deleted from the artifact bucket is brought back, for a month. Interrupted, the same command goes on; once
@@ -77,10 +84,14 @@ def _go_back(
         replace_entries(workspace.lock.file, artifacts=artifacts, images=images)
         state.output.note(f"{shown_path(workspace.lock.file)} written")
     written = load_workspace(workspace.project, workspace.spec.name)
-    marked = mark_superseded(cloud, written)
-    if marked.gap:
-        state.output.note(f"no artifact was marked as superseded: {marked.gap}")
     deploy_workspace(state, written, cloud, bootstrap=False, only=plan.concerned)
+    verdict = verify_workspace(state, written, cloud, endpoints=plan.concerned)
+    if not verdict.passed:
+        state.output.note("\n".join(verdict_lines(verdict)))
+        raise RollbackError(
+            f"{plan.endpoint} has gone back, but what runs is not what the lock asks for",
+            remedy="mend what stands above, and run the same command again: it goes on from here",
+        )
     record_rollback(cloud, written, plan, back)
 
 

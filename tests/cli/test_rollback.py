@@ -17,7 +17,9 @@ from catalog.naming import artifact_prefix
 from catalog.project import Project
 from cli.commands import rollback as command
 from operations.aws import cloud_of
+from operations.checks import Check
 from operations.events import read_events
+from operations.verification import EndpointVerdict, Verdict
 from tests.catalog.test_locks import BUILT, manifest
 from tests.cli.test_messages import outcome
 from tests.git import Repository
@@ -38,6 +40,7 @@ class Dev:
         for digit in ("11", "22"):
             self.build(digit)
         self.deployed: list[tuple[str, tuple[str, ...]]] = []
+        self.right = True
         self.fails: Callable[[], None] = lambda: None
 
     def build(self, digit: str) -> None:
@@ -60,6 +63,11 @@ class Dev:
         digest = workspace.lock.record.models["minilm"]["cpu"].digest
         self.deployed.append((digest[:2], only))
 
+    def verify(self, _state: Any, workspace: Any, _cloud: Any, *, endpoints: tuple[str, ...]) -> Verdict:
+        check = Check("answers", faults=() if self.right else ("0.5 instead of 0.25",))
+        found = [EndpointVerdict(name, workspace.spec.endpoint_name(name), (check,)) for name in endpoints]
+        return Verdict("dev", None, tuple(found), asked=True)
+
     def locked(self) -> str:
         return load_lock(self.project.lock_file("dev")).record.models["minilm"]["cpu"].digest[:2]
 
@@ -71,6 +79,7 @@ class Dev:
 def dev(project: Project, account: str, monkeypatch: pytest.MonkeyPatch) -> Dev:
     dev = Dev(project, account)
     monkeypatch.setattr(command, "deploy_workspace", dev.deploy)
+    monkeypatch.setattr(command, "verify_workspace", dev.verify)
     return dev
 
 
@@ -131,7 +140,7 @@ def test_a_rollback_that_is_done_does_nothing_more(
 
 
 @pytest.mark.parametrize(
-    "place", ["replace_entries", "load_workspace", "deploy", "record_rollback", "mark_superseded"]
+    "place", ["replace_entries", "load_workspace", "deploy", "verify_workspace", "record_rollback"]
 )
 @pytest.mark.parametrize("committed", [False, True])
 def test_killed_anywhere_the_same_command_goes_on(
@@ -213,3 +222,17 @@ def test_another_promotion_meanwhile_is_not_overwritten(
     assert code == 1
     assert "another minilm for cpu has come into environments/dev.lock.yaml meanwhile" in err
     assert (dev.locked(), dev.deployed) == ("44", [])
+
+
+def test_what_does_not_answer_rightly_afterwards_is_no_rollback_that_is_done(
+    dev: Dev, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dev.right = False
+    code, _, err = rollback(capsys, dev)
+    assert code == 1
+    assert "0.5 instead of 0.25" in err
+    assert "search has gone back, but what runs is not what the lock asks for" in err
+    assert (dev.locked(), dev.events()) == ("11", [])
+    dev.right = True
+    assert rollback(capsys, dev)[0] == 0
+    assert [event.kind for event in dev.events()] == ["rolled-back"]
