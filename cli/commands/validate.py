@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
-from catalog.errors import FileProblem, InvalidFilesError
+from catalog.errors import FileProblem, InvalidFilesError, UsageError
 from catalog.fitness import unbuilt
 from catalog.loading import environment_names, load_workspace, model_names, validate_project
+from catalog.workspace import Workspace
 from cli.context import Context
+from cli.selection import NameOption
 from operations.lock_checks import check_offline
 from operations.online_checks import NotCheckedError, Unchecked, UntrueLockError, check_online
 
@@ -19,6 +21,7 @@ from operations.online_checks import NotCheckedError, Unchecked, UntrueLockError
 def validate(
     context: typer.Context,
     environment: Annotated[str | None, typer.Argument(help="Check this environment only.")] = None,
+    name: NameOption = None,
     online: Annotated[
         bool,
         typer.Option("--online", help="Ask buckets and registries, too, whether the locks are true."),
@@ -33,17 +36,16 @@ def validate(
     Example: tritonstack validate dev --online
     """
     state: Context = context.obj
-    names = environment_names(state.project) if environment is None else [environment]
-    problems = _problems(state, environment)
-    locks = check_offline(state.project, names)
-    if problems or locks.faults:
-        raise InvalidFilesError({*problems, *locks.faults})
-    to_build = [str(problem) for name in names for problem in unbuilt(load_workspace(state.project, name))]
+    workspaces = _workspaces(state, environment, name)
+    locks = check_offline(state.project, {workspace.lock_owner for workspace in workspaces})
+    if locks.faults:
+        raise InvalidFilesError(locks.faults)
+    to_build = [str(problem) for workspace in workspaces for problem in unbuilt(workspace)]
     for text in to_build:
         state.output.note(f"to build: {text}")
     _tell(state, locks.notes)
-    checked = _online(state, names) if online else []
-    models = model_names(state.project)
+    checked = _online(state, workspaces) if online else []
+    names, models = [workspace.words for workspace in workspaces], model_names(state.project)
     state.output.result(
         {
             "valid": True,
@@ -58,23 +60,33 @@ def validate(
     )
 
 
-def _problems(state: Context, environment: str | None) -> Sequence[FileProblem]:
-    """All that is wrong with the files beside the locks."""
-    if environment is None:
-        return validate_project(state.project)
+def _workspaces(state: Context, environment: str | None, name: str | None) -> list[Workspace]:
+    """What is to be checked; faults of the files beside locks are told together with those of locks."""
+    if name is not None:
+        if environment is None:
+            raise UsageError("--name needs a template", remedy="write it first: validate preview --name pr-1")
+        return [state.workspace(environment, name)]
+    names = environment_names(state.project) if environment is None else [environment]
+    problems = validate_project(state.project) if environment is None else _problems(state, environment)
+    if problems:
+        raise InvalidFilesError({*problems, *check_offline(state.project, names).faults})
+    return [load_workspace(state.project, known) for known in names]
+
+
+def _problems(state: Context, environment: str) -> list[FileProblem]:
     try:
         load_workspace(state.project, environment)
     except InvalidFilesError as error:
-        return error.problems
-    return ()
+        return list(error.problems)
+    return []
 
 
-def _online(state: Context, names: Sequence[str]) -> list[str]:
+def _online(state: Context, workspaces: Sequence[Workspace]) -> list[str]:
     """The environments whose locks are true where they live; those that could not be asked are named."""
     checked, faults = [], []
     missed: list[Unchecked] = []
-    for name in names:
-        workspace = load_workspace(state.project, name)
+    for workspace in workspaces:
+        name = workspace.words
         with state.output.step(f"asking {name}"):
             found = check_online(workspace, partial(state.cloud, workspace.spec))
         if isinstance(found, Unchecked):

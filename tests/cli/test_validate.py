@@ -246,3 +246,11 @@ def test_online_images_are_looked_at_in_their_registry(
     code, _, err = outcome(capsys, project, "validate", "dev", "--online")
     assert code == (1 if words else 0)
     assert words in err
+
+
+def test_a_name_without_a_template_is_wrong_usage(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = outcome(capsys, project, "validate", "--name", "pr-1")
+    assert code == 2
+    assert "--name needs a template" in err
