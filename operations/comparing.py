@@ -14,11 +14,11 @@ from typing import Any, Final
 from operations.resolving import Unknown
 
 _KEYS = (
+    "Name",
     "VariantName",
     "AlarmName",
     "PolicyName",
     "ScheduledActionName",
-    "Name",
     "Id",
     "CaptureMode",
     "ContainerHostname",
@@ -67,7 +67,8 @@ class Difference:
     def words(self) -> str:
         """The difference in a few words."""
         if isinstance(self.expected, Absent):
-            return f"{self.path} is there, and nothing asks for it: {shown(self.found)}"
+            value = "" if isinstance(self.found, Mapping) else f": {shown(self.found)}"
+            return f"{self.path} is there, and nothing asks for it{value}"
         if isinstance(self.found, Absent):
             return f"{self.path} is missing, asked for: {shown(self.expected)}"
         return f"{self.path} is {shown(self.found)}, asked for: {shown(self.expected)}"

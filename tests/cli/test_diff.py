@@ -131,3 +131,59 @@ def test_stacks_that_nobody_asks_for_any_more_are_told_of(
     )
     _, document = said(capsys, built, "--json")
     assert json.loads(document)["leftovers"] == [f"{STACK}-old"]
+
+
+def test_a_comment_for_a_pull_request_is_found_again_by_its_first_line(
+    built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployed(monkeypatch, endpoint_template(KmsKeyId="other"))
+    code = run(["--project", str(built.root), "diff", "dev", "--markdown"])
+    lines = capsys.readouterr().out.splitlines()
+    assert code == 0
+    assert lines[0] == "<!-- tritonstack diff dev -->"
+    assert "**A deploy of this: 1 stack rolled out.**" in lines
+    assert "- minilm (cpu): abababababab, new here" in lines
+    assert f"- {STACK}: the endpoint search rolls out: KmsKeyId" in lines
+    folded = lines[lines.index("<details><summary>The CDK's own diff</summary>") :]
+    assert folded[1:] == ["", "```", "Stack search: what the CDK says", "```", "", "</details>"]
+
+
+def test_a_comment_says_what_would_be_refused(
+    built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployed(monkeypatch, endpoint_template(AsyncInferenceConfig={}))
+    code = run(["--project", str(built.root), "diff", "dev", "--markdown"])
+    assert code == 1
+    assert "**A deploy of this would be refused.**" in capsys.readouterr().out
+
+
+def test_what_cloudformation_would_refuse_is_exit_1(
+    built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The CDK says that an endpoint of the same name has to be replaced."""
+    cdk = built.root / "node_modules" / ".bin" / "cdk"
+    edit(
+        cdk,
+        "echo 'Stack search: what the CDK says'",
+        f"echo 'Stack {STACK} (aws)'; echo '[~] AWS::SageMaker::Endpoint Serving/Endpoint Endpoint replace'",
+    )
+    deployed(monkeypatch, endpoint_template(KmsKeyId="other"))
+    code, out = said(capsys, built)
+    assert code == 1
+    assert "    refused: AWS::SageMaker::Endpoint Endpoint would have to be replaced" in out
+
+
+def test_long_lines_are_cut_and_comments_have_an_end(
+    built: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(
+        built.root / "node_modules" / ".bin" / "cdk",
+        "echo 'Stack search: what the CDK says'",
+        "i=0; while [ $i -lt 700 ]; do printf '%0300d\\n' $i; i=$((i+1)); done",
+    )
+    run(["--project", str(built.root), "diff", "dev", "--markdown"])
+    comment = capsys.readouterr().out
+    assert len(comment) < 65_536
+    assert "… and more: run `tritonstack diff dev`" in comment
+    assert max(map(len, comment.splitlines())) < 300
+    assert comment.rstrip().endswith("</details>")

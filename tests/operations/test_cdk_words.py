@@ -1,0 +1,75 @@
+"""What the CDK's diff says of resources, read as records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from operations.cdk_words import ResourceFate, resource_fates
+
+LINES = """\
+Stack tritonstack-dev-endpoint-search (aws://111111111111/eu-west-1)
+Resources
+[~] AWS::SageMaker::Model Model/Model Model2AD80A05 replace
+ └─ [~] PrimaryContainer (requires replacement)
+     └─ [~] AWS::Not::AResource Nested Nested replace
+[~] AWS::Logs::LogGroup Serving/Log/Group ServingLogGroup4BD91CBE
+[~] AWS::CloudWatch::Alarm Serving/Alarms/latency Latency1 may be replaced
+[-] AWS::SNS::Topic Serving/Topics/Old Old1 destroy
+[-] AWS::S3::Bucket Data Data1 orphan
+[+] AWS::SNS::Topic Serving/Topics/New New1
+
+Stack tritonstack-dev-monitoring
+Resources
+[~] AWS::CloudWatch::Dashboard Dashboard1 replace
+""".splitlines()
+SEARCH = "tritonstack-dev-endpoint-search"
+
+
+def test_each_resource_that_does_not_stay_is_told_of() -> None:
+    fates = resource_fates(LINES, {}, {})
+    assert [(fate.logical_id, fate.fate) for fate in fates[SEARCH]] == [
+        ("Model2AD80A05", "replaced"),
+        ("Latency1", "perhaps replaced"),
+        ("Old1", "deleted"),
+        ("Data1", "left behind"),
+    ]
+    assert [fate.logical_id for fate in fates["tritonstack-dev-monitoring"]] == ["Dashboard1"]
+
+
+def dashboard(name: Any) -> dict[str, Any]:
+    return {
+        "Resources": {
+            "Dashboard1": {"Type": "AWS::CloudWatch::Dashboard", "Properties": {"DashboardName": name}}
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "refused"),
+    [
+        ("one", "one", True),
+        ("one", "two", False),
+        ({"Fn::Sub": "x"}, {"Fn::Sub": "x"}, False),
+        ("one", None, False),
+    ],
+)
+def test_no_second_one_can_be_made_under_the_same_name(before: Any, after: Any, *, refused: bool) -> None:
+    stack = "tritonstack-dev-monitoring"
+    (fate,) = resource_fates(LINES, {stack: dashboard(before)}, {stack: dashboard(after)})[stack]
+    assert fate.refused is refused
+    assert fate.words.startswith("refused: " if refused else "replaces AWS::CloudWatch::Dashboard Dashboard1")
+
+
+@pytest.mark.parametrize(
+    ("fate", "words"),
+    [
+        ("replaced", "replaces AWS::KMS::Key Key1: a new one is made, then the old one goes"),
+        ("perhaps replaced", "may replace AWS::KMS::Key Key1"),
+        ("deleted", "deletes AWS::KMS::Key Key1"),
+        ("left behind", "leaves AWS::KMS::Key Key1 behind, which no stack holds any more"),
+    ],
+)
+def test_fates_in_words(fate: Any, words: str) -> None:
+    assert ResourceFate("stack", "Key1", "AWS::KMS::Key", fate).words == words

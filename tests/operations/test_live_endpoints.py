@@ -1,0 +1,428 @@
+"""Endpoints of an embedded cloud, deployed from the project's own templates, looked at through boto3.
+
+What somebody changes by hand is found, whatever it is, and is put back for the next test.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from catalog import naming
+from catalog.events import Event
+from catalog.locks import write_lock
+from catalog.project import Project
+from catalog.workspace import Workspace
+from cli.status_words import WIDTH, status_lines
+from local_cloud.accounts import access_key_for
+from operations.assembly import Assembly
+from operations.aws import Cloud
+from operations.deployments import record_deployment
+from operations.events import new_event, record_event
+from operations.status import EndpointStatus, environment_status
+from operations.verification import EndpointVerdict, look_at_endpoints, look_at_shared_stacks
+from stacks.environment import add_environment
+from tests.local_cloud.conftest import REGION, SHARED
+from tests.local_cloud.sagemaker.cloud import tarball
+from tests.projects import MODEL, add_builder
+from tests.stacks.assemblies import lock_everything, new_app
+
+ACCOUNT = "300000000001"
+ENVIRONMENT = f"""\
+name: dev
+account: "{ACCOUNT}"
+region: {REGION}
+triton_release: "25.04"
+builds: {{enabled: false}}
+endpoints:
+  search:
+    kind: ensemble
+    model: minilm
+    instance_type: ml.c7i.xlarge
+    scaling:
+      min_instances: 1
+      max_instances: 3
+      schedules:
+        night: {{at: "22:00", min: 1, max: 2}}
+    data_capture: {{sampling_percent: 5}}
+  compared:
+    kind: ensemble
+    model: minilm
+    instance_type: ml.c7i.xlarge
+    challenger: {{instance_type: ml.m7i.large, share: 0.25}}
+  many:
+    kind: multi-model
+    models: [minilm]
+    instance_type: ml.c7i.xlarge
+"""
+NAMES = ["search", "compared", "many"]
+SEARCH = "tritonstack-dev-search"
+TARGET = {
+    "ServiceNamespace": "sagemaker",
+    "ResourceId": f"endpoint/{SEARCH}/variant/main",
+    "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+}
+ALARM = f"{SEARCH}-server-errors"
+
+
+@dataclass
+class Deployed:
+    """An environment that stands."""
+
+    cloud: Cloud
+    workspace: Workspace
+    assembly: Assembly
+
+    def client(self, service: str) -> Any:
+        return self.cloud.client(service)
+
+    def verdict(self, name: str = "search") -> EndpointVerdict:
+        (found,) = look_at_endpoints(self.cloud, self.workspace, self.assembly, [name])
+        return found
+
+    def status(self, name: str = "search") -> EndpointStatus:
+        found = environment_status(self.cloud, self.workspace, now=datetime.now(UTC))
+        return next(one for one in found.endpoints if one.name == name)
+
+    @property
+    def bucket(self) -> str:
+        return self.workspace.spec.artifact_bucket
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+    SHARED.parent = SHARED.parent or tmp_path_factory.mktemp("clouds")
+    cloud = Cloud(
+        ACCOUNT,
+        REGION,
+        {
+            "AWS_ENDPOINT_URL": SHARED.get().endpoint_url,
+            "AWS_ACCESS_KEY_ID": access_key_for(ACCOUNT),
+            "AWS_SECRET_ACCESS_KEY": "x",
+        },
+    )
+    archive = tarball({"minilm/config.pbtxt": 'platform: "ensemble"\n', "minilm/1/keep": ""})
+    workspace = locked(tmp_path_factory, size=len(archive))
+    lay_ground(cloud, workspace, archive)
+    folder = tmp_path_factory.mktemp("assembly")
+    app = new_app(folder)
+    add_environment(app, workspace=workspace)
+    app.synth()
+    standing = Deployed(cloud, workspace, Assembly(folder))
+    stacks = [naming.endpoint_stack_name(workspace.spec.base, name) for name in NAMES]
+    create(standing, stacks)
+    yield standing
+    for stack in stacks:
+        standing.client("cloudformation").delete_stack(StackName=stack)
+
+
+def locked(tmp_path_factory: pytest.TempPathFactory, *, size: int) -> Workspace:
+    project = Project(tmp_path_factory.mktemp("project"))
+    add_builder(project.root)
+    for file, text in (
+        (project.model_file("minilm"), MODEL),
+        (project.environment_file("dev"), ENVIRONMENT),
+    ):
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    workspace = lock_everything(project, "dev")
+    lock = workspace.lock.record
+    entry = lock.models["minilm"]["cpu"].model_copy(update={"archive_bytes": size})
+    write_lock(workspace.lock.file, lock.model_copy(update={"models": {"minilm": {"cpu": entry}}}))
+    record = dataclasses.replace(
+        workspace.lock, record=lock.model_copy(update={"models": {"minilm": {"cpu": entry}}})
+    )
+    return dataclasses.replace(workspace, lock=record)
+
+
+def lay_ground(cloud: Cloud, workspace: Workspace, archive: bytes) -> None:
+    """What the foundation would have made, and the artifact."""
+    spec, s3 = workspace.spec, cloud.client("s3")
+    digest = workspace.lock.record.models["minilm"]["cpu"].digest
+    for bucket in (spec.artifact_bucket, spec.data_bucket):
+        s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+    places = (
+        f"{naming.artifact_prefix('minilm', digest)}/model.tar.gz",
+        naming.shelf_prefix(spec.endpoint_name("many")) + naming.target_model("minilm", digest),
+    )
+    for key in places:
+        s3.put_object(Bucket=spec.artifact_bucket, Key=key, Body=archive, Metadata={"sha256": digest})
+    ssm = cloud.client("ssm")
+    key_arn = cloud.client("kms").create_key()["KeyMetadata"]["Arn"]
+    parameters = {naming.parameter_name(spec.base, naming.KEY_PARAMETER): key_arn}
+    for name, value in {**parameters, "/cdk-bootstrap/hnb659fds/version": "33"}.items():
+        ssm.put_parameter(Name=name, Value=value, Type="String")
+
+
+def create(standing: Deployed, stacks: list[str]) -> None:
+    client = standing.client("cloudformation")
+    for stack in stacks:
+        client.create_stack(
+            StackName=stack,
+            TemplateBody=(standing.assembly.folder / f"{stack}.template.json").read_text(),
+            Capabilities=["CAPABILITY_IAM"],
+        )
+    for stack in stacks:
+        client.get_waiter("stack_create_complete").wait(StackName=stack, WaiterConfig={"Delay": 0})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_deployed_is_what_is_asked_for(deployed: Deployed, name: str) -> None:
+    found = deployed.verdict(name)
+    assert found.faults == []
+    assert sum(check.compared for check in found.checks) > 100
+    assert sum(check.skipped for check in found.checks) == 0
+
+
+def test_stacks_that_were_never_deployed_are_told(deployed: Deployed) -> None:
+    checks = look_at_shared_stacks(deployed.cloud, deployed.workspace, deployed.assembly)
+    assert {check.aspect: check.faults for check in checks} == dict.fromkeys(
+        ("tritonstack-dev-foundation", "tritonstack-dev-monitoring"),
+        ("not deployed yet: there is no such stack",),
+    )
+
+
+@contextmanager
+def threshold(deployed: Deployed) -> Iterator[None]:
+    cloudwatch = deployed.client("cloudwatch")
+    (alarm,) = cloudwatch.describe_alarms(AlarmNames=[ALARM])["MetricAlarms"]
+    settings = cloudwatch.meta.service_model.operation_model("PutMetricAlarm").input_shape.members
+    wanted = {name: value for name, value in alarm.items() if name in settings and name != "Metrics"}
+    cloudwatch.put_metric_alarm(**{**wanted, "Threshold": 999})
+    yield
+    cloudwatch.put_metric_alarm(**wanted)
+
+
+@contextmanager
+def silenced(deployed: Deployed) -> Iterator[None]:
+    deployed.client("cloudwatch").disable_alarm_actions(AlarmNames=[ALARM])
+    yield
+    deployed.client("cloudwatch").enable_alarm_actions(AlarmNames=[ALARM])
+
+
+@contextmanager
+def more_machines_allowed(deployed: Deployed) -> Iterator[None]:
+    scaling = deployed.client("application-autoscaling")
+    scaling.register_scalable_target(**TARGET, MinCapacity=1, MaxCapacity=30)
+    yield
+    scaling.register_scalable_target(**TARGET, MinCapacity=1, MaxCapacity=3)
+
+
+@contextmanager
+def another_policy(deployed: Deployed) -> Iterator[None]:
+    scaling = deployed.client("application-autoscaling")
+    scaling.put_scaling_policy(
+        **TARGET,
+        PolicyName="by-hand",
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration={
+            "TargetValue": 5.0,
+            "PredefinedMetricSpecification": {
+                "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
+            },
+        },
+    )
+    yield
+    scaling.delete_scaling_policy(**TARGET, PolicyName="by-hand")
+
+
+@contextmanager
+def another_schedule(deployed: Deployed) -> Iterator[None]:
+    scaling = deployed.client("application-autoscaling")
+    scaling.put_scheduled_action(
+        **TARGET,
+        ScheduledActionName="by-hand",
+        Schedule="rate(1 day)",
+        ScalableTargetAction={"MinCapacity": 0, "MaxCapacity": 0},
+    )
+    yield
+    scaling.delete_scheduled_action(**TARGET, ScheduledActionName="by-hand")
+
+
+@contextmanager
+def another_environment(deployed: Deployed) -> Iterator[None]:
+    """The model deleted and made again under its name: the endpoint goes on, its next machine does not."""
+    with replaced_model(deployed, lambda container: container["Environment"].update(OWN="1")):
+        yield
+
+
+@contextmanager
+def another_artifact(deployed: Deployed) -> Iterator[None]:
+    def change(container: dict[str, Any]) -> None:
+        container["ModelDataUrl"] = container["ModelDataUrl"].replace("ab" * 32, "cd" * 32)
+
+    with replaced_model(deployed, change):
+        yield
+
+
+@contextmanager
+def replaced_model(deployed: Deployed, change: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+    sagemaker = deployed.client("sagemaker")
+    config = sagemaker.describe_endpoint(EndpointName=SEARCH)["EndpointConfigName"]
+    variants = sagemaker.describe_endpoint_config(EndpointConfigName=config)["ProductionVariants"]
+    model = sagemaker.describe_model(ModelName=variants[0]["ModelName"])
+    wanted = {
+        name: model[name]
+        for name in ("ModelName", "PrimaryContainer", "ExecutionRoleArn", "EnableNetworkIsolation")
+    }
+    container = {
+        **model["PrimaryContainer"],
+        "Environment": dict(model["PrimaryContainer"]["Environment"]),
+    }
+    change(container)
+    sagemaker.delete_model(ModelName=wanted["ModelName"])
+    sagemaker.create_model(**{**wanted, "PrimaryContainer": container})
+    yield
+    sagemaker.delete_model(ModelName=wanted["ModelName"])
+    sagemaker.create_model(**wanted)
+
+
+@contextmanager
+def another_configuration(deployed: Deployed) -> Iterator[None]:
+    sagemaker = deployed.client("sagemaker")
+    config = sagemaker.describe_endpoint(EndpointName=SEARCH)["EndpointConfigName"]
+    variants = sagemaker.describe_endpoint_config(EndpointConfigName=config)["ProductionVariants"]
+    sagemaker.create_endpoint_config(
+        EndpointConfigName="by-hand",
+        ProductionVariants=[{**variants[0], "VolumeSizeInGB": 500}],
+    )
+    update(deployed, "by-hand")
+    yield
+    update(deployed, config)
+    sagemaker.delete_endpoint_config(EndpointConfigName="by-hand")
+
+
+def update(deployed: Deployed, config: str) -> None:
+    sagemaker = deployed.client("sagemaker")
+    # All at once and unwatched: at this cloud's pace, too, the stack's own rollout takes its time.
+    sagemaker.update_endpoint(EndpointName=SEARCH, EndpointConfigName=config, DeploymentConfig=AT_ONCE)
+    deadline = time.monotonic() + 30
+    while sagemaker.describe_endpoint(EndpointName=SEARCH)["EndpointStatus"] != "InService":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+AT_ONCE = {
+    "BlueGreenUpdatePolicy": {
+        "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0},
+        "TerminationWaitInSeconds": 0,
+    }
+}
+
+
+@contextmanager
+def overwritten_artifact(deployed: Deployed) -> Iterator[None]:
+    s3 = deployed.client("s3")
+    key = f"{naming.artifact_prefix('minilm', 'ab' * 32)}/model.tar.gz"
+    body = s3.get_object(Bucket=deployed.bucket, Key=key)["Body"].read()
+    s3.put_object(Bucket=deployed.bucket, Key=key, Body=body)
+    yield
+    s3.put_object(Bucket=deployed.bucket, Key=key, Body=body, Metadata={"sha256": "ab" * 32})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (threshold, [f"alarms: {ALARM}: Threshold is 999"]),
+        (silenced, [f"alarms: {ALARM}: ActionsEnabled is False, asked for: True"]),
+        (more_machines_allowed, ["scaling: main scales from 1 to 30, asked for: 1 to 3 or 1 to 2"]),
+        (another_policy, ["scaling: policy[main: by-hand] is there, and nothing asks for it"]),
+        (another_schedule, ["scaling: main: schedule[by-hand] is there, and nothing asks for it"]),
+        (another_environment, ["models: main: Environment.OWN is there, and nothing asks for it: 1"]),
+        (another_artifact, ["models: main: ModelDataUrl is s3://"]),
+        (
+            another_configuration,
+            [
+                "endpoint: it serves with configuration by-hand in the place of",
+                "configuration: main: VolumeSizeInGB is 500, asked for: 30",
+                "configuration: DataCaptureConfig is missing",
+            ],
+        ),
+        (overwritten_artifact, ["artifacts: minilm: what lies at s3://"]),
+    ],
+)
+def test_what_was_changed_by_hand_is_found(deployed: Deployed, change: Any, words: list[str]) -> None:
+    with change(deployed):
+        found = deployed.verdict().faults
+    for said in words:
+        assert any(fault.startswith(said) for fault in found), found
+    assert deployed.verdict().faults == []
+
+
+def test_weights_changed_by_hand_are_found(deployed: Deployed) -> None:
+    sagemaker, name = deployed.client("sagemaker"), deployed.workspace.spec.endpoint_name("compared")
+
+    def weigh(weight: float) -> None:
+        sagemaker.update_endpoint_weights_and_capacities(
+            EndpointName=name,
+            DesiredWeightsAndCapacities=[{"VariantName": "challenger", "DesiredWeight": weight}],
+        )
+        while sagemaker.describe_endpoint(EndpointName=name)["EndpointStatus"] != "InService":
+            time.sleep(0.02)
+
+    weigh(0.75)
+    assert deployed.verdict("compared").faults == [
+        "machines: challenger: its weight is 0.75, asked for: 0.25"
+    ]
+    weigh(0.25)
+    assert deployed.verdict("compared").faults == []
+
+
+def test_a_model_that_left_its_shelf_is_found(deployed: Deployed) -> None:
+    s3, shelf = deployed.client("s3"), naming.shelf_prefix(deployed.workspace.spec.endpoint_name("many"))
+    key = shelf + naming.target_model("minilm", "ab" * 32)
+    head = s3.get_object(Bucket=deployed.bucket, Key=key)
+    body = head["Body"].read()
+    s3.delete_object(Bucket=deployed.bucket, Key=key)
+    assert deployed.verdict("many").faults == [
+        f"artifacts: minilm: nothing lies at s3://{deployed.bucket}/{key}"
+    ]
+    s3.put_object(Bucket=deployed.bucket, Key=key, Body=body, Metadata=head["Metadata"])
+    assert deployed.verdict("many").faults == []
+
+
+def test_the_state_of_an_endpoint(deployed: Deployed) -> None:
+    found = deployed.status()
+    assert (found.status, found.drift, found.ringing) == ("InService", (), ())
+    assert [(one.model, one.live, one.locked) for one in found.models] == [("minilm", "ab" * 32, "ab" * 32)]
+    assert [(one.variant, one.now, one.least, one.most) for one in found.machines] == [("main", 1, 1, 3)]
+    assert found.to_deploy == ("nobody has written down from which commit it was deployed",)
+    assert deployed.status("many").models[0].live == "ab" * 32
+
+
+def test_deployments_and_verdicts_are_told_by_endpoint(deployed: Deployed) -> None:
+    s3 = deployed.client("s3")
+    written = [record_deployment(deployed.cloud, deployed.workspace, ["search", "many"])]
+    written.append(new_event("refuted", deployed.workspace, endpoints=["search"], note="one rings"))
+    record_event(deployed.cloud, deployed.bucket, written[-1])
+    found = deployed.status()
+    assert (found.deployed, found.verdict) == tuple(written)
+    assert (deployed.status("many").verdict, deployed.status("compared").deployed) == (None, None)
+    for event in written:
+        assert isinstance(event, Event)
+        s3.delete_object(Bucket=deployed.bucket, Key=event.key)
+
+
+def test_what_passed_through_lately_is_counted(deployed: Deployed) -> None:
+    runtime = deployed.client("sagemaker-runtime")
+    for _ in range(3):
+        with pytest.raises(runtime.exceptions.ModelError):
+            runtime.invoke_endpoint(EndpointName=SEARCH, Body=b"status=500")
+    traffic = deployed.status().traffic
+    assert (traffic.requests, traffic.server_errors, traffic.client_errors) == (3, 3, 0)
+
+
+def test_drift_is_told_below_a_table_that_fits(deployed: Deployed) -> None:
+    with threshold(deployed):
+        environment = environment_status(deployed.cloud, deployed.workspace, now=datetime.now(UTC))
+    lines = list(status_lines(environment))
+    assert lines[0] == f"dev  {ACCOUNT} {REGION}  never deployed, as far as is written down"
+    assert max(map(len, lines[1:5])) <= WIDTH
+    assert f"  search: not as deployed: alarms: {ALARM}: Threshold is 999.0, asked for: 5" in lines

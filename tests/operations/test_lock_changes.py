@@ -1,0 +1,144 @@
+"""What a deploy changes about models: digests, where they come from, how they compare with what there is."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import pytest
+
+from catalog.events import Event, TouchedArtifact
+from catalog.loading import load_workspace
+from catalog.locks import Built, Figures, Lock, LockedArtifact, LockedImage, Promoted, write_lock
+from catalog.project import Project
+from catalog.workspace import Workspace
+from operations.lock_changes import (
+    ArtifactChange,
+    ImageChange,
+    artifact_changes,
+    deployed_digests,
+    deployed_lock,
+    image_changes,
+)
+from tests.projects import add_image, edit
+
+OLD, NEW = "a" * 64, "b" * 64
+
+
+def artifact(digest: str, **facts: Any) -> LockedArtifact:
+    return LockedArtifact(digest=digest, spec_hash="c" * 64, archive_bytes=1, unpacked_bytes=1, **facts)
+
+
+def locked(project: Project, digest: str, **facts: Any) -> Workspace:
+    spec_hash = load_workspace(project, "dev").hashes["minilm"]
+    entry = artifact(digest, **facts).model_copy(update={"spec_hash": spec_hash})
+    write_lock(project.lock_file("dev"), Lock(models={"minilm": {"cpu": entry}}))
+    return load_workspace(project, "dev")
+
+
+def deployed(digest: str, *, commit: str | None = None) -> dict[str, Event]:
+    return {
+        "search": Event(
+            kind="deployed",
+            environment="dev",
+            at="2026-11-22T08:30:00Z",
+            by="Ada",
+            commit=commit,
+            endpoints=("search",),
+            artifacts=(TouchedArtifact(model="minilm", target="cpu", digest=digest),),
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "figures", "facts", "words"),
+    [
+        (None, None, {}, f"minilm (cpu): {NEW[:12]}, new here"),
+        (OLD, None, {}, f"minilm (cpu): {OLD[:12]} → {NEW[:12]}"),
+        (
+            OLD,
+            Figures(min_cosine=0.9999, p99_ms=34.0),
+            {
+                "built": Built(by="Ada", at="2026-11-22T08:30:00Z", commit="d" * 40),
+                "figures": Figures(min_cosine=0.9998, max_absolute_error=1e-5, p99_ms=36.1),
+                "promoted": Promoted(source="dev", by="Bob", at="2026-11-23T10:00:00Z"),
+            },
+            f"minilm (cpu): {OLD[:12]} → {NEW[:12]}; built by Ada at 2026-11-22 08:30 from commit dddddddd; "
+            "promoted from dev by Bob at 2026-11-23 10:00; cosine 0.999900 → 0.999800; "
+            "absolute error 1.00e-05; p99 34.0 ms → 36.1 ms",
+        ),
+    ],
+)
+def test_a_change_in_words(
+    before: str | None, figures: Figures | None, facts: dict[str, Any], words: str
+) -> None:
+    change = ArtifactChange("minilm", "cpu", before, figures, artifact(NEW, **facts))
+    assert change.words == words
+    assert change.facts()["words"] == words
+
+
+def test_only_what_is_not_deployed_is_told_of(project: Project) -> None:
+    workspace = locked(project, NEW)
+    assert artifact_changes(workspace, None, {("minilm", "cpu"): NEW}) == []
+    (change,) = artifact_changes(workspace, None, {("minilm", "cpu"): OLD})
+    assert (change.before, change.after.digest, change.figures_before) == (OLD, NEW, None)
+
+
+def test_figures_are_compared_with_those_of_what_is_deployed_and_no_other(project: Project) -> None:
+    workspace, figures = locked(project, NEW), Figures(p99_ms=5.0)
+    before = Lock(models={"minilm": {"cpu": artifact(OLD, figures=figures)}})
+    (known,) = artifact_changes(workspace, before, {("minilm", "cpu"): OLD})
+    (other,) = artifact_changes(workspace, before, {("minilm", "cpu"): "e" * 64})
+    assert (known.figures_before, other.figures_before) == (figures, None)
+
+
+def test_templates_that_stand_know_better_than_what_was_written_down(project: Project) -> None:
+    workspace = locked(project, NEW)
+    template = {"Resources": {"Model": {"Url": f"s3://bucket/models/minilm/{OLD}/model.tar.gz"}}}
+    key = ("minilm", "cpu")
+    assert deployed_digests(workspace, {}, {}) == {}
+    assert deployed_digests(workspace, deployed("e" * 64), {}) == {key: "e" * 64}
+    assert deployed_digests(workspace, deployed("e" * 64), {"search": template}) == {key: OLD}
+
+
+def test_the_lock_of_what_was_deployed_comes_from_git(project: Project) -> None:
+    workspace = locked(project, OLD)
+    assert deployed_lock(workspace, {}) is None
+    assert deployed_lock(workspace, deployed(OLD, commit="0" * 40)) is None
+
+    def git(*arguments: str) -> str:
+        who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false")
+        done = subprocess.run(
+            ["git", *who, *arguments], cwd=project.root, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "First")
+    commit = git("rev-parse", "HEAD")
+    workspace = locked(project, NEW)
+    found = deployed_lock(workspace, deployed(OLD, commit=f"{commit}+"))
+    assert found is not None
+    assert found.models["minilm"]["cpu"].digest == OLD
+
+
+def test_images_of_ones_own(project: Project) -> None:
+    add_image(project.root, "serving")
+    edit(
+        project.environment_file("dev"), "instance_type: ml.c7i", "image: serving\n    instance_type: ml.c7i"
+    )
+    spec_hash = load_workspace(project, "dev").hashes["minilm"]
+    entry = artifact(OLD).model_copy(update={"spec_hash": spec_hash})
+
+    def lock(digest: str) -> Lock:
+        image = LockedImage(digest=f"sha256:{digest}", tag="t")
+        return Lock(models={"minilm": {"cpu": entry}}, images={"serving": {"cpu": image}})
+
+    write_lock(project.lock_file("dev"), lock(NEW))
+    workspace = load_workspace(project, "dev")
+    assert image_changes(workspace, lock(NEW)) == []
+    assert image_changes(workspace, None) == []
+    (change,) = image_changes(workspace, lock(OLD))
+    assert change == ImageChange("serving", "cpu", f"sha256:{OLD}", f"sha256:{NEW}")
+    assert change.words == f"image serving (cpu): {OLD[:12]} → {NEW[:12]}"
