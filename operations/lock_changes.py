@@ -9,11 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import yaml
-from pydantic import ValidationError
-
+from catalog.errors import InvalidFilesError
 from catalog.events import Event
-from catalog.locks import Figures, Lock, LockedArtifact
+from catalog.locks import Figures, Lock, LockedArtifact, parse_lock
 from catalog.workspace import Workspace
 from operations.assembly import Template
 from operations.checkout import Checkout
@@ -168,8 +166,8 @@ def deployed_lock(workspace: Workspace, latest: Mapping[str, Event]) -> Lock | N
     if text is None:
         return None
     try:
-        return Lock.model_validate(yaml.safe_load(text))
-    except (ValidationError, yaml.YAMLError):
+        return parse_lock(text, file).record
+    except InvalidFilesError:
         return None  # of another version: what it said cannot be compared
 
 
