@@ -217,12 +217,18 @@ _ACTIONS: Mapping[str, Callable[[_Parts], Action]] = {
     "UpdateEndpoint": lambda parts: parts.endpoints.update,
     "UpdateEndpointWeightsAndCapacities": lambda parts: parts.endpoints.update_weights_and_capacities,
     "DeleteEndpoint": lambda parts: parts.endpoints.delete,
+    "ListInferenceComponents": lambda _: _list_components,
     "AddTags": lambda parts: parts.tags.add,
     "ListTags": lambda parts: parts.tags.list,
     "DeleteTags": lambda parts: parts.tags.delete,
 }
 OFFERED = tuple(_ACTIONS)
 """The actions of the control plane."""
+
+
+def _list_components(_: Place, __: Fields) -> Fields:
+    """There are none: they are refused when they are made."""
+    return {"InferenceComponents": []}
 
 
 def _actions(store: Store, endpoints: Endpoints) -> dict[str, Action]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,3 +83,8 @@ def pages(client: Any, operation: str, key: str, **parameters: Any) -> Iterator[
 def tags_of(item: Iterable[Mapping[str, str]], key: str = "Key", value: str = "Value") -> dict[str, str]:
     """AWS's list of tags as a mapping."""
     return {tag[key]: tag[value] for tag in item}
+
+
+def snake_case(name: str) -> str:
+    """As boto3 calls what AWS calls EndpointConfig."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

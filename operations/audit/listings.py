@@ -14,15 +14,9 @@ LISTINGS: tuple[Listing, ...] = (
     Listing("kms", ("AWS::KMS::Key",), services.keys),
     Listing("ecr", ("AWS::ECR::Repository", "AWS::ECR::Image"), services.repositories),
     Listing("logs", ("AWS::Logs::LogGroup",), services.log_groups),
-    Listing(
-        "sagemaker",
-        (
-            "AWS::SageMaker::Endpoint",
-            "AWS::SageMaker::EndpointConfig",
-            "AWS::SageMaker::Model",
-            "AWS::SageMaker::InferenceComponent",
-        ),
-        services.sagemaker,
+    *(
+        Listing("sagemaker", (f"AWS::SageMaker::{kind}",), services.of_sagemaker(kind))
+        for kind in ("Endpoint", "EndpointConfig", "Model", "InferenceComponent")
     ),
     Listing(
         "application-autoscaling",

@@ -100,8 +100,8 @@ def audit(cloud: Cloud, scope: Scope, *, others: Iterable[str] = ()) -> Report:
         ownership = pool.submit(read_ownership, cloud, scope)
         answers = list(pool.map(lambda listing: _ask(cloud, scope, listing), asked))
         owned = ownership.result()
-    found = merge(item for answer in answers if not isinstance(answer, Refusal) for item in answer)
-    refusals = sorted({answer for answer in answers if isinstance(answer, Refusal)})
+    found = merge(item for items, _ in answers for item in items)
+    refusals = sorted({refusal for _, refusal in answers if refusal})
     return Report(tuple(decide(found, owned, scope, others=others)), tuple(refusals))
 
 
@@ -169,11 +169,14 @@ def _owned(stack: str, resources: Sequence[Mapping[str, Any]]) -> dict[Key, str]
     return owned
 
 
-def _ask(cloud: Cloud, scope: Scope, listing: Listing) -> list[Found] | Refusal:
+def _ask(cloud: Cloud, scope: Scope, listing: Listing) -> tuple[list[Found], Refusal | None]:
+    """What a listing finds, as far as it gets."""
+    found: list[Found] = []
     try:
-        return list(listing.find(cloud, scope))
+        found.extend(listing.find(cloud, scope))
     except (ClientError, BotoCoreError) as error:
-        return Refusal(listing.service, str(error))
+        return found, Refusal(listing.service, str(error))
+    return found, None
 
 
 def _is_anothers(found: Found, owner: str | None, scope: Scope, others: Sequence[str]) -> bool:

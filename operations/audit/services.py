@@ -9,7 +9,7 @@ from typing import Any
 
 from catalog import naming
 from catalog.images import ACCOUNTS
-from operations.audit.found import Found, Scope, pages, tags_of
+from operations.audit.found import Find, Found, Scope, pages, snake_case, tags_of
 from operations.aws import Cloud
 
 _KEYS_AT_ONCE = 8
@@ -86,19 +86,17 @@ def log_groups(cloud: Cloud, scope: Scope) -> Iterator[Found]:
                 yield Found("AWS::Logs::LogGroup", name, within=within)
 
 
-def sagemaker(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Endpoints and all that they are made of. CloudFormation names configurations and models by itself, and
-    not always after the stack: the listing by tag finds those."""
-    client = cloud.client("sagemaker")
-    for operation, key, kind in (
-        ("list_endpoints", "Endpoints", "Endpoint"),
-        ("list_endpoint_configs", "EndpointConfigs", "EndpointConfig"),
-        ("list_models", "Models", "Model"),
-        ("list_inference_components", "InferenceComponents", "InferenceComponent"),
-    ):
-        for item in pages(client, operation, key, NameContains=scope.base):
+def of_sagemaker(kind: str) -> Find:
+    """Endpoints and what they are made of. CloudFormation names configurations and models by itself, and not
+    always after the stack: the listing by tag finds those."""
+    operation = f"list_{snake_case(kind)}s"
+
+    def find(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+        for item in pages(cloud.client("sagemaker"), operation, f"{kind}s", NameContains=scope.base):
             if scope.names(item[f"{kind}Name"]):
                 yield Found(f"AWS::SageMaker::{kind}", item[f"{kind}Arn"])
+
+    return find
 
 
 def scaling(cloud: Cloud, scope: Scope) -> Iterator[Found]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from botocore.exceptions import ClientError
 
-from operations.audit.found import Found, Scope, pages, tags_of
+from operations.audit.found import Found, Scope, pages, snake_case, tags_of
 from operations.aws import Cloud, error_code
 
 TAGGED = "by tag"
@@ -97,7 +97,7 @@ def _key(cloud: Cloud, found: Found) -> Found | None:
 
 
 def _of_sagemaker(kind: str) -> Callable[[Cloud, Found], Found | None]:
-    operation = "describe_" + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
+    operation = f"describe_{snake_case(kind)}"
 
     def confirm(cloud: Cloud, found: Found) -> Found | None:
         try:
