@@ -86,7 +86,7 @@ def _local_artifact(state: Context, workspace: Workspace, model: str, digest: st
     if not (artifact / MANIFEST_NAME).is_file():
         raise TritonstackError(
             f"artifact {digest[:12]} of {model!r} is neither in s3://{bucket} nor on this machine",
-            remedy=f"run `tritonstack build {workspace.spec.name}`",
+            remedy=f"run `tritonstack build {workspace.lock_owner}`",
         )
     verify_artifact(artifact)
     return artifact

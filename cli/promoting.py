@@ -34,11 +34,11 @@ from catalog.workspace import Workspace
 from cli.bootstrap import require_bootstrap
 from cli.context import Context
 from cli.output import Step, Steps
+from cli.synthesis import cdk_of
 from model_build.store import publish
 from operations.artifacts import is_published
 from operations.assembly import Assembly
 from operations.aws import Cloud, error_code
-from operations.cdk import find_cdk
 from operations.changes import DEPLOY_OPTIONS
 from operations.claims import Claim, claim
 from operations.events import read_events, record_event
@@ -122,9 +122,7 @@ def lay_ground(state: Context, target: Side, *, bootstrap: bool) -> None:
         return
     spec = target.workspace.spec
     stack = naming.foundation_stack_name(spec.base)
-    cdk = find_cdk(
-        state.project.root, environment_name=spec.name, variables=target.cloud.process_environment()
-    )
+    cdk = cdk_of(target.workspace, target.cloud)
     require_bootstrap(state, target.cloud, cdk, allowed=bootstrap)
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
         with state.output.step(f"synthesising {stack}") as step:

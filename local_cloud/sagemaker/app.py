@@ -31,7 +31,7 @@ from local_cloud.sagemaker.resources import EndpointConfigs, Models, TagActions
 from local_cloud.sagemaker.scaling import ask_autoscaling
 from local_cloud.sagemaker.servers import StartServer, triton_starter
 from local_cloud.service import wire
-from local_cloud.service.control_plane import Action, ControlPlane
+from local_cloud.service.control_plane import Action, ControlPlane, Fields
 from local_cloud.service.faults import ServiceError
 from local_cloud.tables import Table, Tables
 from local_cloud.tagging.resources import TaggedResource
