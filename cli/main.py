@@ -18,6 +18,7 @@ from catalog.errors import TritonstackError, UsageError
 from catalog.project import find_project
 from cli.commands.audit import audit
 from cli.commands.build import build
+from cli.commands.delivery import delivery
 from cli.commands.deploy import deploy
 from cli.commands.destroy import destroy
 from cli.commands.diff import diff
@@ -70,6 +71,7 @@ COMMANDS = (
     verify,
     status,
     invoke,
+    delivery,
     promote,
     rollback,
     history,

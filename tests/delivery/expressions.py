@@ -1,0 +1,195 @@
+"""GitHub's expressions, as far as this project's workflows use them; everything else is refused.
+
+Values are those of JSON. Comparisons ignore the case of texts, as GitHub's do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>\d+)|(?P<text>'(?:[^']|'')*')|(?P<sign>&&|\|\||==|!=|[!().,\[\]])"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_-]*))"
+)
+_PLACE = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
+
+
+class Payload(dict[str, Any]):
+    """What GitHub tells of an event: each kind of event has fields of its own, and others are nothing."""
+
+
+class UnknownExpressionError(Exception):
+    """The workflow uses something that is not known here."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What an expression sees."""
+
+    contexts: Mapping[str, Any]
+    succeeded: bool = True
+    """Whether all that came before did."""
+    hash_files: Callable[[str], str] | None = None
+
+
+def filled(text: str, scope: Scope) -> str:
+    """A text with its expressions replaced by what they come to."""
+    return _PLACE.sub(lambda found: _shown(evaluate(found[1], scope)), text)
+
+
+def value_of(given: Any, scope: Scope) -> Any:
+    """The value of a field: an expression alone keeps its sort."""
+    if not isinstance(given, str):
+        return given
+    alone = _PLACE.fullmatch(given.strip())
+    return evaluate(alone[1], scope) if alone else filled(given, scope)
+
+
+def holds(condition: Any, scope: Scope) -> bool:
+    """Whether an `if` lets its job or step run; without a word about failures, only after success."""
+    if condition is None:
+        return scope.succeeded
+    text = str(condition)
+    alone = _PLACE.fullmatch(text.strip())
+    body = alone[1] if alone else text
+    says = re.search(r"\b(always|failure|cancelled|success)\(\)", body)
+    return bool(evaluate(body, scope)) and (scope.succeeded or says is not None)
+
+
+def evaluate(text: str, scope: Scope) -> Any:
+    """What an expression comes to."""
+    reader = _Reader(_tokens(text), scope)
+    value = reader.either()
+    if reader.left:
+        raise UnknownExpressionError(f"{text!r}: {reader.left[0]} was not expected")
+    return value
+
+
+def _tokens(text: str) -> list[str]:
+    tokens, at, text = [], 0, text.strip()
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if not found:
+            raise UnknownExpressionError(f"{text!r}: nothing is known of {text[at:]!r}")
+        tokens.append(found[0].strip())
+        at = found.end()
+    return tokens
+
+
+class _Reader:
+    """One expression, read from left to right."""
+
+    def __init__(self, tokens: list[str], scope: Scope) -> None:
+        self.left = tokens
+        self._scope = scope
+
+    def either(self) -> Any:
+        value = self._both()
+        while self._takes("||"):
+            other = self._both()
+            value = value or other
+        return value
+
+    def _both(self) -> Any:
+        value = self._compared()
+        while self._takes("&&"):
+            other = self._compared()
+            value = value and other
+        return value
+
+    def _compared(self) -> Any:
+        value = self._negated()
+        for sign, wanted in (("==", True), ("!=", False)):
+            if self._takes(sign):
+                return (_folded(value) == _folded(self._negated())) is wanted
+        return value
+
+    def _negated(self) -> Any:
+        return not self._negated() if self._takes("!") else self._path()
+
+    def _path(self) -> Any:
+        value = self._atom()
+        while True:
+            if self._takes("."):
+                value = _member(value, self._next())
+            elif self._takes("["):
+                value = _member(value, self.either())
+                self._require("]")
+            else:
+                return value
+
+    def _atom(self) -> Any:
+        token = self._next()
+        if token == "(":
+            value = self.either()
+            self._require(")")
+            return value
+        if token.startswith("'"):
+            return token[1:-1].replace("''", "'")
+        if token.isdigit():
+            return int(token)
+        if token in ("true", "false", "null"):
+            return json.loads(token)
+        if self._takes("("):
+            return self._called(token)
+        if token not in self._scope.contexts:
+            raise UnknownExpressionError(f"the context {token!r} is not known")
+        return self._scope.contexts[token]
+
+    def _called(self, name: str) -> Any:
+        arguments = []
+        while not self._takes(")"):
+            arguments.append(self.either())
+            self._takes(",")
+        match name, arguments:
+            case "fromJSON", [str(text)]:
+                return json.loads(text)
+            case "contains", [list(items), item]:
+                return item in items
+            case "hashFiles", [str(pattern)] if self._scope.hash_files:
+                return self._scope.hash_files(pattern)
+            case "always" | "cancelled", []:
+                return name == "always"
+            case "success" | "failure", []:
+                return self._scope.succeeded is (name == "success")
+        raise UnknownExpressionError(f"{name}({arguments}) is not known")
+
+    def _next(self) -> str:
+        if not self.left:
+            raise UnknownExpressionError("the expression ends too early")
+        return self.left.pop(0)
+
+    def _takes(self, token: str) -> bool:
+        if self.left and self.left[0] == token:
+            self.left.pop(0)
+            return True
+        return False
+
+    def _require(self, token: str) -> None:
+        if not self._takes(token):
+            raise UnknownExpressionError(f"{token} was expected before {self.left[:1]}")
+
+
+def _member(value: Any, key: Any) -> Any:
+    """GitHub gives nothing for what is not there; a misspelt output would pass for empty: it is refused."""
+    if isinstance(value, Payload):
+        return value.get(key)
+    if not isinstance(value, Mapping):
+        raise UnknownExpressionError(f"{value!r} has no {key!r}")
+    if key not in value:
+        raise UnknownExpressionError(f"there is no {key!r}; there are: {', '.join(value)}")
+    return value[key]
+
+
+def _folded(value: Any) -> Any:
+    return value.casefold() if isinstance(value, str) else value
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

