@@ -51,6 +51,7 @@ def _facts(spec: DeliverySpec, road: Sequence[Stop]) -> dict[str, Any]:
         "road": {stop.name: stop.facts() for stop in road},
         "previews": {
             **previews.model_dump(),
+            "account": beside.account,
             "region": beside.region,
             "roles": beside.roles,
         }

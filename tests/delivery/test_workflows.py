@@ -1,4 +1,4 @@
-"""What every workflow has to keep to: rights, pins, limits, one command a step, and the road of delivery.yaml."""
+"""What every workflow has to keep to: rights, pins, limits, one command a step, the road of delivery.yaml."""
 
 from __future__ import annotations
 
