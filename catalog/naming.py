@@ -162,6 +162,8 @@ def build_role_parameter(model: str) -> str:
 
 MODELS = "models/"
 SHELVES = "endpoints/"
+REQUESTS, ANSWERS, FAILURES = "requests/", "answers/", "failures/"
+"""Below which the data bucket holds what passes through asynchronous endpoints."""
 EVENTS = "events/"
 """Below which an artifact bucket keeps what happened to its artifacts (catalog.events)."""
 PROMOTIONS = "promotions/"
@@ -211,17 +213,17 @@ def capture_prefix(endpoint: str) -> str:
 
 def answer_prefix(endpoint: str) -> str:
     """Where an asynchronous endpoint's answers lie in the data bucket, with the slash at its end."""
-    return f"answers/{endpoint}/"
+    return f"{ANSWERS}{endpoint}/"
 
 
 def failure_prefix(endpoint: str) -> str:
     """Where an asynchronous endpoint's failures lie in the data bucket, with the slash at its end."""
-    return f"failures/{endpoint}/"
+    return f"{FAILURES}{endpoint}/"
 
 
 def request_prefix(endpoint: str) -> str:
     """Where callers put the requests of an asynchronous endpoint, with the slash at its end."""
-    return f"requests/{endpoint}/"
+    return f"{REQUESTS}{endpoint}/"
 
 
 def key_alias(base: str) -> str:

@@ -26,7 +26,7 @@ from stacks.constructs.execution_policy import SERVICE_ACTIONS, execution_grants
 from stacks.constructs.github_trust import GithubProvider, github_trust, provider_arn, role_trust
 from stacks.constructs.granted_role import GrantedRole, explain_pattern, policy_document
 from stacks.constructs.grants import Grant, Home
-from stacks.constructs.promotion_reader import PromotionReader, reading_grants
+from stacks.constructs.promotion_reader import PromotionReader, reading_grants, resuming_grants
 from stacks.constructs.service_role import ServiceRole
 from stacks.constructs.skipped_checks import skip_check
 
@@ -209,7 +209,9 @@ class DeliveryStack(cdk.Stack):
             *grants.see_endpoints(home, named),
             *grants.read_artifacts(home, spec),
             *grants.write_artifacts(home, spec, [naming.MODELS, naming.EVENTS, naming.SHELVES]),
+            *grants.mark_artifacts(home, spec),
             *grants.ask_endpoints(home, named),
+            *(grants.ask_queues(home, spec) if _has_queues(spec) else []),
             *grants.run_builds(home, spec),
             *grants.take_on(
                 grants.bootstrap_role_arns(home, "deploy", "file-publishing", "image-publishing", "lookup")
@@ -222,6 +224,8 @@ class DeliveryStack(cdk.Stack):
             *grants.see_stacks(home, grants.Named.like(spec)),
             *grants.read_artifacts(home, spec),
             *grants.write_artifacts(home, spec, [naming.MODELS, naming.EVENTS, naming.PROMOTIONS]),
+            *grants.mark_artifacts(home, spec),
+            *grants.explained(resuming_grants(home, spec), "uploads that were interrupted"),
             *grants.write_images(home, naming.image_repository_name(spec.base, "serving")),
             *self._read_source(source),
         ]
@@ -336,6 +340,10 @@ _DOES: Mapping[Duty, str] = {
     "preview": "make and destroy previews",
     "clean-up": "look for what is left and destroy what has expired",
 }
+
+
+def _has_queues(spec: EnvironmentSpec) -> bool:
+    return any(endpoint.asynchronous for endpoint in spec.endpoints.values())
 
 
 def _explain_services(construct: Construct, policy: Construct) -> None:

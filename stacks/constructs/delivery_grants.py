@@ -159,6 +159,30 @@ def explained(grants: Sequence[Grant], because: str) -> list[Grant]:
     ]
 
 
+def mark_artifacts(home: Home, spec: EnvironmentSpec) -> list[Grant]:
+    """Mark artifacts that no late lock names, and take the mark off those that one names again."""
+    return [
+        Grant(
+            ["s3:DeleteObjectTagging", "s3:GetObjectTagging", "s3:PutObjectTagging"],
+            [f"{home.bucket(spec.artifact_bucket)}/{naming.MODELS}*"],
+            because="artifacts of every model, which are named by their digests",
+        )
+    ]
+
+
+def ask_queues(home: Home, spec: EnvironmentSpec) -> list[Grant]:
+    """Put requests where asynchronous endpoints take them from, and read what came of them."""
+    because = "requests and answers, which are named when they are written"
+    data, key = spec.data_bucket, some_key(home)
+    asked = write_objects(home, data, [naming.REQUESTS], key_arn=key, because=because)
+    answered = [
+        grant
+        for prefix in (naming.ANSWERS, naming.FAILURES)
+        for grant in read_objects(home, data, prefix, key_arn=key, because=because)
+    ]
+    return explained([*asked, *answered], because)
+
+
 def ask_endpoints(home: Home, named: Named) -> list[Grant]:
     """Send endpoints requests, as `verify` does."""
     arns = [
@@ -314,7 +338,7 @@ def delete_all(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
             because=named.because,
         ),
         Grant(
-            ["ecr:BatchDeleteImage", "ecr:ListImages"],
+            ["ecr:BatchDeleteImage"],
             named.arns(home, "ecr", "repository/", after="/*"),
             because=named.because,
         ),
@@ -327,6 +351,8 @@ def find_everything() -> list[Grant]:
         Grant(
             [
                 "application-autoscaling:DescribeScalableTargets",
+                "application-autoscaling:DescribeScalingPolicies",
+                "application-autoscaling:DescribeScheduledActions",
                 "cloudformation:DescribeStacks",
                 "cloudformation:ListStacks",
                 "cloudwatch:DescribeAlarms",
@@ -340,6 +366,7 @@ def find_everything() -> list[Grant]:
                 "ec2:DescribeVpcEndpoints",
                 "ec2:DescribeVpcs",
                 "ecr:DescribeRepositories",
+                "ecr:ListImages",
                 "events:ListRules",
                 "iam:ListPolicies",
                 "iam:ListRoles",
@@ -348,6 +375,7 @@ def find_everything() -> list[Grant]:
                 "kms:ListKeys",
                 "kms:ListResourceTags",
                 "logs:DescribeLogGroups",
+                "logs:ListTagsForResource",
                 "s3:ListAllMyBuckets",
                 "sagemaker:ListEndpointConfigs",
                 "sagemaker:ListEndpoints",
@@ -355,6 +383,7 @@ def find_everything() -> list[Grant]:
                 "sagemaker:ListModels",
                 "sagemaker:ListProcessingJobs",
                 "sagemaker:ListTags",
+                "sns:ListSubscriptions",
                 "sns:ListTopics",
                 "ssm:DescribeParameters",
                 "tag:GetResources",
