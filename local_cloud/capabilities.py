@@ -20,6 +20,9 @@ from local_cloud.cloudwatch.moto_alarms import NO_SUPPRESSION, SUPPRESSION
 from local_cloud.codebuild.app import OFFERED as OFFERED_IN_CODEBUILD
 from local_cloud.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEBUILD
 from local_cloud.codebuild.refusals import REFUSED as REFUSED_IN_CODEBUILD
+from local_cloud.codepipeline.app import OFFERED as OFFERED_IN_CODEPIPELINE
+from local_cloud.codepipeline.refusals import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEPIPELINE
+from local_cloud.codepipeline.refusals import REFUSED as REFUSED_IN_CODEPIPELINE
 from local_cloud.ecr.app import OFFERED as OFFERED_IN_ECR
 from local_cloud.sagemaker import ACCEPTED_WITHOUT_EFFECT
 from local_cloud.sagemaker import REFUSED as REFUSED_IN_SAGEMAKER
@@ -56,6 +59,12 @@ OF_SERVICES: tuple[tuple[str, str, str], ...] = (
         "Settings are kept and read back; lines stay, and stay plain.",
     ),
     ("EC2", "networks", "They are kept and read back; there is no network behind them."),
+    (
+        "CodePipeline",
+        "actions",
+        "Sources in S3, CodeBuild, CloudFormation and approvals are carried out; others are refused.",
+    ),
+    ("CodePipeline", "state changes", "EventBridge hears nothing of executions."),
     (
         "ECR",
         "images",
@@ -116,7 +125,11 @@ def limits() -> tuple[Limit, ...]:
     found = [Limit(*of_service) for of_service in OF_SERVICES]
     for provider in PROVIDERS.values():
         found += _limits_of(provider)
-    for service, fields in (("SageMaker", ACCEPTED_WITHOUT_EFFECT), ("CodeBuild", ACCEPTED_IN_CODEBUILD)):
+    for service, fields in (
+        ("SageMaker", ACCEPTED_WITHOUT_EFFECT),
+        ("CodeBuild", ACCEPTED_IN_CODEBUILD),
+        ("CodePipeline", ACCEPTED_IN_CODEPIPELINE),
+    ):
         found += [Limit(service, field, sentence(why)) for field, why in fields.items()]
     return tuple(sorted(found, key=lambda limit: (limit.service.lower(), limit.what)))
 
@@ -125,7 +138,14 @@ def refused() -> dict[str, str]:
     """Return the types and the fields that are known and refused, with the reasons."""
     alarms = {f"PutMetricAlarm.{name}": why for name, why in NOT_BUILT.items()}
     composites = {f"PutCompositeAlarm.{name}": NO_SUPPRESSION for name in SUPPRESSION}
-    return {**REFUSED_TYPES, **REFUSED_IN_SAGEMAKER, **REFUSED_IN_CODEBUILD, **alarms, **composites}
+    return {
+        **REFUSED_TYPES,
+        **REFUSED_IN_SAGEMAKER,
+        **REFUSED_IN_CODEBUILD,
+        **REFUSED_IN_CODEPIPELINE,
+        **alarms,
+        **composites,
+    }
 
 
 def actions() -> dict[str, tuple[str, ...]]:
@@ -133,6 +153,7 @@ def actions() -> dict[str, tuple[str, ...]]:
     return {
         "CloudFormation": tuple(sorted(ACTIONS)),
         "CodeBuild": tuple(sorted(OFFERED_IN_CODEBUILD)),
+        "CodePipeline": tuple(sorted(OFFERED_IN_CODEPIPELINE)),
         "ECR layers": tuple(sorted(OFFERED_IN_ECR)),
         "Resource Groups Tagging": OFFERED_IN_TAGGING,
         "SageMaker": tuple(sorted(OFFERED)),

@@ -33,6 +33,7 @@ from local_cloud.cloudwatch.metrics import Metrics
 from local_cloud.cloudwatch.watch import Watch
 from local_cloud.codebuild.app import BuildSurroundings
 from local_cloud.codebuild.app import create_app as create_codebuild
+from local_cloud.codepipeline.app import CodePipelineApp
 from local_cloud.ecr import moto_images
 from local_cloud.ecr.app import OFFERED as ABOUT_LAYERS
 from local_cloud.ecr.app import create_app as create_ecr_layers
@@ -108,12 +109,18 @@ class Cloud:
             ),
             server_home=settings.server_home,
         )
+        self._codepipeline = CodePipelineApp(
+            region=settings.region,
+            clients=clients,
+            start_build=self._codebuild.builds.start_for_pipeline,
+        )
         self._layers = Layers(clients=clients, folder=settings.state_dir / "layers")
         moto_images.apply(self._layers)
         self._ecr_layers = create_ecr_layers(region=settings.region, layers=self._layers, clients=clients)
         self._own: Mapping[str, Application] = {
             "cloudformation": self._cloudformation,
             "codebuild": self._codebuild,
+            "codepipeline": self._codepipeline,
             "sagemaker": self._sagemaker,
             SIGNED_AS: create_tagging(
                 region=settings.region,
@@ -122,6 +129,7 @@ class Cloud:
                     self._cloudformation.tagged,
                     self._sagemaker.tagged,
                     self._codebuild.tagged,
+                    self._codepipeline.tagged,
                 ),
             ),
         }
@@ -133,6 +141,7 @@ class Cloud:
         self._sagemaker.resume()
         self._codebuild.resume()
         self._cloudformation.resume()
+        self._codepipeline.resume()
 
     @property
     def port(self) -> int:
@@ -157,6 +166,7 @@ class Cloud:
         remembered: dict[str, Tables] = {
             "sagemaker": self._sagemaker.tables,
             "codebuild": self._codebuild.tables,
+            "codepipeline": self._codepipeline.tables,
             "ecr": {"layers": self._layers.table},
         }
         for service, tables in remembered.items():
@@ -172,6 +182,7 @@ class Cloud:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+        self._codepipeline.close()
         self._codebuild.close()
         self._sagemaker.close()
         if self._ground is not None:
@@ -202,9 +213,11 @@ class Cloud:
         return self._own.get(service)
 
     def _inventory(self) -> Response:
-        held = [item.described() for item in inventory(self._cloudformation.stacks())]
-        found = [*held, *self._sagemaker.inventory(), *self._codebuild.inventory()]
-        return Response(json.dumps(found, indent=1), content_type="application/json")
+        held: list[Mapping[str, object]] = []
+        held += (item.described() for item in inventory(self._cloudformation.stacks()))
+        for own in (self._sagemaker, self._codebuild, self._codepipeline):
+            held += own.inventory()
+        return Response(json.dumps(held, indent=1), content_type="application/json")
 
 
 def _ground_of(settings: CloudSettings) -> ContainerGround | None:

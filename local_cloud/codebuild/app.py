@@ -66,8 +66,9 @@ class CodeBuildApp:
             minute_s=minute_s,
         )
         self._workshop = Workshop(bench)
+        self.builds = Builds(store=self.store, workshop=self._workshop)
         self._control_plane = ControlPlane(
-            service=SERVICE, region=surroundings.region, actions=_actions(self.store, self._workshop)
+            service=SERVICE, region=surroundings.region, actions=_actions(self.store, self.builds)
         )
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -137,8 +138,8 @@ _OF_BUILDS: Mapping[str, Callable[[Builds, Place, Fields], Fields]] = {
 OFFERED = frozenset({*_OF_PROJECTS, *_OF_BUILDS})
 
 
-def _actions(store: Store, workshop: Workshop) -> dict[str, Action]:
-    projects, builds = Projects(store=store), Builds(store=store, workshop=workshop)
+def _actions(store: Store, builds: Builds) -> dict[str, Action]:
+    projects = Projects(store=store)
     return {
         **{name: partial(action, projects) for name, action in _OF_PROJECTS.items()},
         **{name: partial(action, builds) for name, action in _OF_BUILDS.items()},

@@ -247,7 +247,7 @@ class BuildRun:
     def _wanted_artifacts(self) -> Iterator[dict[str, str]]:
         settings = self._settings
         for artifact in (settings["artifacts"], *settings.get("secondaryArtifacts", [])):
-            if artifact["type"] == "S3":
+            if artifact.get("location"):
                 yield artifact
 
     def _upload_one(self, settings: dict[str, str], spec: Buildspec, shell: BuildShell) -> None:

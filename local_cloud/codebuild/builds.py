@@ -10,9 +10,10 @@ from typing import Any
 
 from local_cloud.codebuild.faults import invalid_input, no_build, no_project
 from local_cloud.codebuild.paging import page
+from local_cloud.codebuild.pipelines import PipelineOrder
 from local_cloud.codebuild.projects import checked_settings
 from local_cloud.codebuild.records import BuildRecord, Phase, ProjectRecord, Store, now
-from local_cloud.codebuild.refusals import refuse_unbuilt
+from local_cloud.codebuild.refusals import PIPELINE, refuse_unbuilt
 from local_cloud.codebuild.workshop import Workshop
 from local_cloud.places import Place
 
@@ -58,7 +59,22 @@ class Builds:
         """Begin a build, or give the one that was begun with the same token."""
         refuse_unbuilt("StartBuild", request)
         project = self._project(place, request["projectName"])
-        return self._start(place, project, request, overridden(project.fields, request))
+        settings = overridden(project.fields, request)
+        if settings["source"]["type"] == PIPELINE:
+            raise invalid_input(
+                f"Builds whose source is of type {PIPELINE} are started by their pipeline alone"
+            )
+        return self._start(place, project, request, settings)
+
+    def start_for_pipeline(self, place: Place, order: PipelineOrder) -> str:
+        """Begin a build of what a pipeline gives; returns its id."""
+        project = self._project(place, order.project)
+        if project.fields["source"]["type"] != PIPELINE:
+            raise invalid_input(f"The source of project {project.name} is not of type {PIPELINE}")
+        variables = {"environmentVariablesOverride": list(order.variables)}
+        settings = {**overridden(project.fields, variables), **order.settings(project.fields)}
+        began = self._start(place, project, {}, settings, initiator=f"codepipeline/{order.pipeline}")
+        return str(began["build"]["id"])
 
     def retry(self, place: Place, request: Fields) -> Fields:
         """Begin a build that is like an earlier one."""
@@ -104,7 +120,15 @@ class Builds:
         builds = self._store.builds.within(place)
         return _listed([build for build in builds if build.project == project.name], request)
 
-    def _start(self, place: Place, project: ProjectRecord, request: Fields, settings: Fields) -> Fields:
+    def _start(
+        self,
+        place: Place,
+        project: ProjectRecord,
+        request: Fields,
+        settings: Fields,
+        *,
+        initiator: str = _INITIATOR,
+    ) -> Fields:
         earlier = self._with_token(place, request)
         if earlier is not None:
             return {"build": earlier.as_api(place)}
@@ -121,7 +145,7 @@ class Builds:
             number=counted.builds,
             settings=settings,
             request=request,
-            initiator=_INITIATOR,
+            initiator=initiator,
             started=began,
             phases=(Phase("SUBMITTED", began).closed("SUCCEEDED"), Phase("QUEUED", began)),
         )

@@ -9,7 +9,7 @@ from typing import Any
 from local_cloud.codebuild.faults import invalid_input, no_project, project_exists
 from local_cloud.codebuild.paging import page
 from local_cloud.codebuild.records import ProjectRecord, Store, now
-from local_cloud.codebuild.refusals import refuse_settings
+from local_cloud.codebuild.refusals import PIPELINE, refuse_settings
 from local_cloud.places import Place
 
 Fields = Mapping[str, Any]
@@ -93,6 +93,10 @@ def checked_settings(fields: Fields) -> None:
             raise invalid_input("Invalid project source: location must be empty when type is NO_SOURCE")
         if not source.get("buildspec"):
             raise invalid_input("Invalid project source: buildspec is required when type is NO_SOURCE")
+    if (source["type"] == PIPELINE) != (fields["artifacts"]["type"] == PIPELINE):
+        raise invalid_input(
+            f"Invalid project: source and artifacts must both be of type {PIPELINE}, or neither of them"
+        )
     _check_locations("source", [source, *fields.get("secondarySources", [])])
     _check_locations("artifacts", [fields["artifacts"], *fields.get("secondaryArtifacts", [])])
     for kind, what in (

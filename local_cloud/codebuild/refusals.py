@@ -17,7 +17,7 @@ from local_cloud.service.faults import ServiceError
 from local_cloud.service.wire import service_model
 
 _THIS_MACHINE = "a build has the machine that this cloud runs on"
-_NO_GIT = "sources come from S3, or there is none"
+_NO_GIT = "sources come from S3 or a pipeline, or there is none"
 _NO_CACHE = "every build starts with an empty cache, which CodeBuild promises no more than this"
 _NO_RETRY = "nothing is retried by itself"
 _NO_REGISTRY = "images are those that the machine's Docker engine holds"
@@ -81,7 +81,10 @@ REFUSED: dict[str, str] = {
     "buildspec.artifacts.s3-prefix": "the project says where its artifacts go",
 }
 
-_SOURCES = ("S3", "NO_SOURCE")
+PIPELINE = "CODEPIPELINE"
+"""The type of sources and artifacts that a pipeline gives and takes."""
+_SOURCES = ("S3", "NO_SOURCE", PIPELINE)
+_ARTIFACTS = ("S3", "NO_ARTIFACTS", PIPELINE)
 _ENVIRONMENTS = {
     "x86_64": ("LINUX_CONTAINER", "LINUX_GPU_CONTAINER", "LINUX_EC2"),
     "aarch64": ("ARM_CONTAINER", "ARM_EC2"),
@@ -103,8 +106,7 @@ def refuse_settings(fields: Mapping[str, Any]) -> None:
     machines = _ENVIRONMENTS.get(platform.machine(), ())
     _refuse_other("ProjectEnvironment.type", environment.get("type"), machines, _THIS_MACHINE)
     for artifacts in (fields.get("artifacts", {}), *fields.get("secondaryArtifacts", [])):
-        kinds = ("S3", "NO_ARTIFACTS")
-        _refuse_other("ProjectArtifacts.type", artifacts.get("type"), kinds, "there are no pipelines")
+        _refuse_other("ProjectArtifacts.type", artifacts.get("type"), _ARTIFACTS, "artifacts go to S3")
     if fields.get("logsConfig", {}).get("s3Logs", {}).get("status") == "ENABLED":
         raise not_built("LogsConfig.s3Logs", "logs go to CloudWatch Logs")
 

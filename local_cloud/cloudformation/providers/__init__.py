@@ -10,6 +10,7 @@ from local_cloud.cloudformation.providers.cloudwatch_alarm import Alarm
 from local_cloud.cloudformation.providers.cloudwatch_compositealarm import CompositeAlarm
 from local_cloud.cloudformation.providers.cloudwatch_dashboard import Dashboard
 from local_cloud.cloudformation.providers.codebuild_project import Project
+from local_cloud.cloudformation.providers.codepipeline_pipeline import Pipeline
 from local_cloud.cloudformation.providers.ec2_flowlog import FlowLog
 from local_cloud.cloudformation.providers.ec2_routetable import RouteTable
 from local_cloud.cloudformation.providers.ec2_securitygroup import SecurityGroup
@@ -71,6 +72,7 @@ PROVIDERS: Mapping[str, Provider] = {
         Dashboard(),
         LogGroup(),
         Project(),
+        Pipeline(),
         MetricFilter(),
         Endpoint(),
         EndpointConfig(),

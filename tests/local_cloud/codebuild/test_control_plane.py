@@ -93,7 +93,7 @@ def test_a_name_is_taken_once(account):
         ({"source": {"type": "GITHUB", "location": "x"}}, "does not offer ProjectSource.type=GITHUB"),
         ({"environment": an_environment(type="WINDOWS_CONTAINER")}, "WINDOWS_CONTAINER"),
         ({"artifacts": {"type": "S3"}}, "location must not be empty"),
-        ({"artifacts": {"type": "CODEPIPELINE"}}, "there are no pipelines"),
+        ({"artifacts": {"type": "CODEPIPELINE"}}, "must both be of type CODEPIPELINE"),
         ({"logsConfig": {"s3Logs": {"status": "ENABLED", "location": "x"}}}, "logs go to CloudWatch Logs"),
         ({"badgeEnabled": True}, "does not offer CreateProject.badgeEnabled"),
         ({"autoRetryLimit": 2}, "nothing is retried by itself"),
