@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -82,6 +83,58 @@ def test_what_the_lock_names_and_the_bucket_lacks_is_copied_again(site: TwoAccou
     promote()
     assert site.held(built) == CONTENT
     assert len(site.promotions()) == 1
+
+
+def test_examples_come_along_and_bad_ones_do_not(site: TwoAccounts, capsys: Any) -> None:
+    examples = b'{"examples": "of this artifact"}'
+    sha256 = hashlib.sha256(examples).hexdigest()
+    built = site.build("minilm", CONTENT, examples_sha256=sha256)
+    key = f"{artifact_prefix('minilm', built.digest)}/examples.json"
+    dev, prod = site.dev.client("s3"), site.prod.client("s3")
+    dev.put_object(Bucket=site.bucket("dev"), Key=key, Body=examples + b" ")
+    promote(expected=1)
+    assert "examples.json is not the file that its manifest names" in capsys.readouterr().err
+    assert not site.project.lock_file("prod").exists()
+    dev.put_object(Bucket=site.bucket("dev"), Key=key, Body=examples)
+    promote()
+    assert prod.get_object(Bucket=site.bucket("prod"), Key=key)["Body"].read() == examples
+
+
+def test_an_artifact_that_lies_here_is_not_fetched_if_the_source_has_the_same(
+    site: TwoAccounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = site.build("minilm", CONTENT)
+    place = {"Bucket": site.bucket("dev"), "Key": f"{artifact_prefix('minilm', built.digest)}/model.tar.gz"}
+    dev, note = site.dev.client("s3"), {"sha256": built.digest}
+    dev.put_object(**place, Body=CONTENT, Metadata=note, ChecksumAlgorithm="SHA256")
+    promote()
+    site.forget(built)
+    with monkeypatch.context() as patched:
+        made = calls_of(patched)
+        promote()
+    assert made.count("GetObject") == 2  # of the manifest, on either side
+    assert site.held(built) == CONTENT
+    site.forget(built)
+    dev.put_object(**place, Body=CONTENT[::-1], Metadata=note, ChecksumAlgorithm="SHA256")
+    promote(expected=1)
+    assert site.held(built) is None
+
+
+def test_where_s3_has_no_checksum_the_archive_is_read_back(
+    site: TwoAccounts, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    site.build("minilm", CONTENT)
+    real = botocore.client.BaseClient._make_api_call
+
+    def forgetful(self: Any, name: str, parameters: Any) -> Any:
+        answer = real(self, name, parameters)
+        if name == "HeadObject":
+            answer.pop("ChecksumSHA256", None)
+        return answer
+
+    monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", forgetful)
+    promote()
+    assert "proven by read back" in capsys.readouterr().err
 
 
 def test_a_dry_run_tells_all_and_changes_nothing(site: TwoAccounts, capsys: Any) -> None:

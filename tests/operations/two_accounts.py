@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import boto3
-
 from catalog.events import Event, TouchedArtifact
 from catalog.loading import load_workspace
 from catalog.locks import Lock, LockedArtifact, add_to_lock, load_lock
@@ -132,6 +130,13 @@ class TwoAccounts:
             return None
         return body
 
+    def forget(self, manifest: Manifest) -> None:
+        """Delete an artifact from prod's bucket."""
+        for name in ("manifest.json", "model.tar.gz"):
+            self.prod.client("s3").delete_object(
+                Bucket=self.bucket("prod"), Key=f"{artifact_prefix(manifest.model, manifest.digest)}/{name}"
+            )
+
     def entry(self, model: str = "minilm", environment: str = "prod") -> LockedArtifact | None:
         return self.lock(environment).models.get(model, {}).get("cpu")
 
@@ -163,8 +168,3 @@ def _keys_of(home: Cloud) -> dict[str, str]:
         "AWS_SECRET_ACCESS_KEY": found["SecretAccessKey"],
         "AWS_SESSION_TOKEN": found["SessionToken"],
     }
-
-
-def account_of(session: boto3.Session) -> str:
-    account: str = session.client("sts").get_caller_identity()["Account"]
-    return account
