@@ -23,6 +23,7 @@ from tests.delivery.iam import roles, trusts_job
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
 STAND_INS = Path(__file__).parent / "stand_ins"
+RECORDING = Path(__file__).parent / "recording"
 _STEP_S = 240
 
 
@@ -73,6 +74,8 @@ class Runner:
     ran: list[Ran] = field(default_factory=list)
     taken: list[tuple[str, str]] = field(default_factory=list)
     """Which job took on which role."""
+    called: list[tuple[str, str, str]] = field(default_factory=list)
+    """With which role which operation of which service of AWS was called."""
 
     def run(self, workflow: str, event: Event) -> dict[str, str]:
         """Run a workflow to its end; the result of each job."""
@@ -134,6 +137,7 @@ class Runner:
         place.mkdir(parents=True)
         run = _JobRun(self, label, job, event, place / "work", place)
         result, steps = run.steps(scope)
+        self.called += [(run.role or "", service, operation) for service, operation in run.calls()]
         outputs = Scope({**scope.contexts, "steps": steps})
         found = job.get("outputs", {}) if result == "success" else {}
         return result, {key: value_of(value, outputs) for key, value in found.items()}
@@ -174,6 +178,13 @@ class _JobRun:
     place: Path
     paths: list[str] = field(default_factory=list)
     credentials: dict[str, str] = field(default_factory=dict)
+    role: str | None = None
+
+    def calls(self) -> list[list[str]]:
+        """What its commands called of AWS, each once."""
+        file = self.place / "calls.jsonl"
+        lines = sorted(set(file.read_text().splitlines())) if file.exists() else []
+        return [json.loads(line) for line in lines]
 
     def steps(self, scope: Scope) -> tuple[str, dict[str, Any]]:
         """Run every step that is to be run; the job's result, and the outputs of steps with an id."""
@@ -222,18 +233,27 @@ class _JobRun:
 
     def _check_out(self, given: Mapping[str, Any]) -> None:
         ref = str(given.get("ref") or self.event.ref)
-        depth = [] if given.get("fetch-depth") == 0 else ["--depth", "1"]
-        branch = ref.removeprefix("refs/heads/")
-        self._git("clone", *depth, "--branch", branch, f"file://{self.runner.remote}", str(self.work))
+        ref = ref if ref.startswith("refs/") else f"refs/heads/{ref}"
+        whole = given.get("fetch-depth") == 0
+        branches = ["+refs/heads/*:refs/remotes/origin/*"] if whole else []
+        self._git("init", "--quiet", str(self.work))
+        here = ("-C", str(self.work))
+        self._git(*here, "remote", "add", "origin", f"file://{self.runner.remote}")
+        self._git(*here, "fetch", "--quiet", *([] if whole else ["--depth=1"]), "origin", *branches, ref)
+        if ref.startswith("refs/heads/"):
+            self._git(*here, "fetch", "--quiet", "origin", ref)
+            self._git(*here, "checkout", "--quiet", "-B", ref.removeprefix("refs/heads/"), "FETCH_HEAD")
+        else:
+            self._git(*here, "checkout", "--quiet", "--detach", self._commit_of(ref))
         if given.get("persist-credentials") is False:
             # Without credentials, a push goes nowhere.
-            self._git(
-                "-C", str(self.work), "remote", "set-url", "--push", "origin", "no-credentials-were-kept"
-            )
+            self._git(*here, "remote", "set-url", "--push", "origin", "no-credentials-were-kept")
         elif self.job["permissions"].get("contents") != "write":
-            self._git(
-                "-C", str(self.work), "remote", "set-url", "--push", "origin", "the-token-may-only-read"
-            )
+            self._git(*here, "remote", "set-url", "--push", "origin", "the-token-may-only-read")
+
+    def _commit_of(self, ref: str) -> str:
+        there = ["git", "-C", str(self.runner.remote), "rev-parse", ref]
+        return subprocess.run(there, check=True, capture_output=True, text=True).stdout.strip()
 
     def _git(self, *arguments: str) -> None:
         subprocess.run(["git", *arguments], check=True, capture_output=True)
@@ -258,6 +278,7 @@ class _JobRun:
         if not trusts_job(known[name], claims):
             raise RefusedError(f"{name} does not trust {claims}")
         self.runner.taken.append((self.label, name))
+        self.role = name
         self.credentials = {"AWS_REGION": given["aws-region"]}
 
     def _claims(self, scope: Scope) -> dict[str, str]:
@@ -311,6 +332,8 @@ class _JobRun:
             "GITHUB_ACTOR": "somebody",
             "GITHUB_REPOSITORY": self.runner.repository,
             "STAND_IN_LOG": str(self.runner.folder / "stand-ins.jsonl"),
+            "RECORDED_CALLS": str(self.place / "calls.jsonl"),
+            "PYTHONPATH": os.pathsep.join([str(RECORDING), str(ROOT)]),
             **{name: str(file) for name, file in files.items()},
             **self.credentials,
             **variables,

@@ -22,7 +22,7 @@ def _record(model: Any, **_: Any) -> None:
 
 def _recorded_session(*arguments: Any, **options: Any) -> Any:
     session = _new_session(*arguments, **options)
-    session.register("before-call.*.*", _record)
+    session.register("before-call", _record)
     return session
 
 

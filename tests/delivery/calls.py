@@ -1,0 +1,29 @@
+"""What IAM calls an operation of AWS: mostly the same, and for S3 and some others not."""
+
+from __future__ import annotations
+
+_S3 = {
+    "CompleteMultipartUpload": "PutObject",
+    "CopyObject": "PutObject",
+    "CreateMultipartUpload": "PutObject",
+    "DeleteObjects": "DeleteObject",
+    "HeadBucket": "ListBucket",
+    "HeadObject": "GetObject",
+    "ListMultipartUploads": "ListBucketMultipartUploads",
+    "ListObjectVersions": "ListBucketVersions",
+    "ListObjectsV2": "ListBucket",
+    "ListParts": "ListMultipartUploadParts",
+    "UploadPart": "PutObject",
+}
+_PREFIXES = {
+    "resourcegroupstaggingapi": "tag",
+    "sagemaker-runtime": "sagemaker",
+}
+FREE = {("sts", "GetCallerIdentity")}
+"""Needs no permission."""
+
+
+def action_of(service: str, operation: str) -> str:
+    """The action of IAM that a call needs."""
+    name = _S3.get(operation, operation) if service == "s3" else operation
+    return f"{_PREFIXES.get(service, service)}:{name}"

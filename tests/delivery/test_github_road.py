@@ -1,0 +1,321 @@
+"""The road through GitHub, from a change of a model to what customers call, by the workflows' own steps.
+
+Two embedded clouds play the accounts of dev and prod, a bare repository plays GitHub's. Every job takes on
+its role only if the deployed stack's trust lets that job, and every call to AWS is held against that role.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from catalog.loading import load_workspace
+from catalog.locks import load_lock
+from catalog.project import Project
+from operations.aws import Cloud
+from operations.events import read_events
+from operations.stacks import describe_stack, list_stacks
+from tests.delivery.calls import FREE, action_of
+from tests.delivery.iam import roles
+from tests.delivery.test_workflows import COMMANDS
+from tests.delivery.workflows import ROOT, Event, Runner, stand_in_calls
+from tests.e2e.conftest import REPOSITORY, Site, furnished_site
+
+pytestmark = pytest.mark.e2e
+
+MAIN = "refs/heads/main"
+SLUG = "example/tritonstack"
+ENVIRONMENTS = ("dev", "prod")
+
+
+@dataclass
+class Road:
+    """A site of two accounts in git, and what runs its workflows."""
+
+    site: Site
+    runner: Runner
+    remote: Path
+
+    def head(self) -> str:
+        return self._git("rev-parse", MAIN).strip()
+
+    def push(self, message: str) -> Event:
+        """Commit what lies in the site's folder and push it, as a person would."""
+        before = self.head() if self._has_main() else "0" * 40
+        self.site.git("add", "--all")
+        self.site.git("commit", "--quiet", "--message", message)
+        self.site.git("push", "--quiet", "origin", "HEAD:main")
+        return Event("push", MAIN, {"before": before})
+
+    def merge(self, branch: str) -> Event:
+        """Merge a proposal, as a person does who has read it."""
+        before = self.head()
+        self.site.git("fetch", "--quiet", "origin", branch)
+        self.site.git("merge", "--quiet", "--ff-only", "FETCH_HEAD")
+        self.site.git("push", "--quiet", "origin", "HEAD:main")
+        return Event("push", MAIN, {"before": before})
+
+    def run(self, workflow: str, event: Event) -> dict[str, str]:
+        return self.runner.run(workflow, event)
+
+    def told(self) -> str:
+        """What the last steps said, for whoever has to find out why one failed."""
+        return "\n".join(
+            f"{ran.job}: {ran.command}: {ran.exit_code}\n{ran.output}" for ran in self.runner.ran[-6:]
+        )
+
+    def cloud(self, environment: str) -> Cloud:
+        return self.site.cloud_of(environment)
+
+    def _has_main(self) -> bool:
+        return bool(self._git("for-each-ref", MAIN))
+
+    def _git(self, *arguments: str) -> str:
+        command = ["git", "-C", str(self.remote), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def environment_of(name: str, account: str, **more: Any) -> str:
+    """An environment in the embedded cloud that rolls out as fast as it can."""
+    data = yaml.safe_load(REPOSITORY.environment_file("local").read_text())
+    (endpoint,) = data["endpoints"].values()
+    endpoint["rollout"] = {"strategy": "all-at-once", "bake_s": 0}
+    data |= {"name": name, "account": account, "removal": "destroy", "tags": {"team": "search"}} | more
+    return yaml.safe_dump(data, sort_keys=False)
+
+
+DELIVERY = f"""\
+repository: {SLUG}
+environments: [{{name: dev}}, {{name: prod, approval: true}}]
+previews: {{template: preview, environment: dev, ttl: 4h}}
+"""
+
+
+@pytest.fixture(scope="module")
+def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
+    """Both clouds up, prepared by the CDK, and the stacks of those who carry changes deployed by a person."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    root = tmp_path_factory.mktemp("road")
+    for name in ("models", "containers", "tools"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    site = furnished_site(root, shared=("server", "artifacts"))
+    write_files(site.project)
+    for number in range(2):
+        site.tritonstack("up", "--detach", "--account", f"{number:012}")
+    carriers = {name: deploy_carriers(site, name) for name in ENVIRONMENTS}
+    remote = tmp_path_factory.mktemp("remote") / "tritonstack.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch=main", str(remote)], check=True)
+    (root / ".gitignore").write_text("node_modules\n.tritonstack\ncdk.out\n__pycache__\n*.md\n")
+    site.git("init", "--quiet", "--initial-branch=main")
+    site.git("remote", "add", "origin", str(remote))
+    runner = Runner(
+        remote=remote,
+        folder=tmp_path_factory.mktemp("jobs"),
+        repository=SLUG,
+        carriers=carriers,
+        variables={"TRITONSTACK_HOME": str(site.project.state_dir)},
+        furnish=lambda work: None,
+    )
+    yield Road(site, runner, remote)
+    for number in range(2):
+        site.tritonstack("down", "--account", f"{number:012}")
+
+
+def write_files(project: Project) -> None:
+    project.environments_dir.mkdir()
+    project.environment_file("dev").write_text(environment_of("dev", "000000000000"))
+    gates = {"source": "dev", "verified": True, "min_cosine": 0.999}
+    project.environment_file("prod").write_text(environment_of("prod", "000000000001", promotion=gates))
+    head = {"locks": "dev", "purpose": "preview of a pull request"}
+    preview = environment_of("${name}", "000000000000", template=head)
+    project.template_file("preview").write_text(preview)
+    project.delivery_file.write_text(DELIVERY)
+
+
+def deploy_carriers(site: Site, environment: str) -> dict[str, Any]:
+    """What a person does once for each account: `cdk bootstrap`, who carries changes, and the buckets."""
+    variables = site.cloud_of(environment).process_environment()
+    spec = site.spec_of(environment)
+    out = site.project.state_dir / f"carriers-{environment}"
+    cdk = Site(site.project, variables)
+    cdk.run("cdk", "bootstrap", f"aws://{spec.account}/{spec.region}", "-c", f"delivery={environment}")
+    cdk.run(
+        *("cdk", "deploy", "-c", f"delivery={environment}", "--require-approval", "never"),
+        *("--output", str(out)),
+    )
+    cdk.run(
+        *("cdk", "deploy", f"{spec.base}-foundation", "-c", f"env={environment}"),
+        *("--require-approval", "never"),
+    )
+    template: dict[str, Any] = json.loads((out / f"{spec.delivery_base}.template.json").read_text())
+    return template
+
+
+def test_the_roles_stand_in_both_accounts(road: Road) -> None:
+    for environment in ENVIRONMENTS:
+        iam = road.cloud(environment).client("iam")
+        there = {
+            role["RoleName"] for page in iam.get_paginator("list_roles").paginate() for role in page["Roles"]
+        }
+        assert set(roles(road.runner.carriers[environment])) <= there
+        role = iam.get_role(RoleName=f"tritonstack-delivery-{environment}-deploy")["Role"]
+        assert role["PermissionsBoundary"]["PermissionsBoundaryArn"].endswith(
+            f"tritonstack-delivery-{environment}-boundary"
+        )
+    assert "tritonstack-dev-promotion-reader" in roles(road.runner.carriers["dev"])
+
+
+def test_a_change_of_a_model_is_built_and_its_lock_proposed(road: Road) -> None:
+    event = road.push("A model")
+    assert road.run("build.yml", event) == {"road": "success", "build": "success"}, road.told()
+    (create,) = [call for call in stand_in_calls(road.runner.folder) if call[:3] == ["gh", "pr", "create"]]
+    assert create[3:7] == ["--base", "main", "--head", "build/dev"]
+    assert road.runner.taken == [("build", "tritonstack-delivery-dev-deploy")]
+
+
+def test_merged_it_is_deployed_to_dev_and_verified_there_alone(road: Road) -> None:
+    event = road.merge("build/dev")
+    results = road.run("deploy.yml", event)
+    assert results == {"road": "success", "dev": "success", "prod": "skipped"}, road.told()
+    kinds = [found.kind for found in events(road, "dev")]
+    assert kinds[-2:] == ["deployed", "verified"]
+    assert events(road, "prod") == []
+    (foundation,) = list_stacks(road.cloud("prod"), prefix="tritonstack-prod-")
+    assert foundation.name == "tritonstack-prod-foundation"
+
+
+def test_promotion_is_proposed_with_what_a_dry_run_said(road: Road) -> None:
+    event = Event("workflow_dispatch", MAIN, {}, {"source": "dev", "target": "prod"})
+    assert road.run("promote.yml", event) == {"road": "success", "promote": "success"}, road.told()
+    create = stand_in_calls(road.runner.folder)[-2]
+    assert create[:7] == ["gh", "pr", "create", "--base", "main", "--head", "promote/prod"]
+    assert "would promote minilm-embedding" in create[-1]
+    assert stand_in_calls(road.runner.folder)[-1][-1] == "promote/prod"
+
+
+def test_merged_it_is_deployed_to_prod_and_verified(road: Road) -> None:
+    event = road.merge("promote/prod")
+    results = road.run("deploy.yml", event)
+    assert results == {"road": "success", "dev": "success", "prod": "success"}, road.told()
+    kinds = [found.kind for found in events(road, "prod")]
+    assert kinds == ["promoted", "deployed", "verified"]
+    locks = [load_lock(road.site.project.lock_file(name)).record.models for name in ENVIRONMENTS]
+    digests = [{entry.digest for targets in lock.values() for entry in targets.values()} for lock in locks]
+    assert digests[0] == digests[1] != set()
+
+
+def test_a_pull_request_is_compared_and_gets_an_environment_of_its_own(road: Road) -> None:
+    event = pull_request(road, "opened")
+    assert road.run("pull-request.yml", event) == dict.fromkeys(("checks", "road", "diff"), "success"), (
+        road.told()
+    )
+    assert road.run("preview.yml", event) == {
+        "road": "success",
+        "deploy": "success",
+        "destroy": "skipped",
+    }, road.told()
+    said = json.loads((road.runner.folder / "github.json").read_text())["comments"]
+    marks = [comment["body"].splitlines()[0] for comment in said]
+    assert marks == [f"<!-- tritonstack: {about} -->" for about in ("diff-dev", "diff-prod", "preview")]
+    assert "is in service" in said[-1]["body"]
+    stack = describe_stack(road.cloud("dev"), "tritonstack-pr-7-foundation")
+    assert stack is not None
+    found = road.cloud("dev").client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"][0]
+    assert found["RoleARN"].endswith("role/tritonstack-delivery-dev-preview-execution")
+
+
+def test_the_comments_are_kept_up_to_date(road: Road) -> None:
+    event = pull_request(road, "synchronize")
+    assert road.run("pull-request.yml", event)["diff"] == "success", road.told()
+    assert len(json.loads((road.runner.folder / "github.json").read_text())["comments"]) == 3
+
+
+def test_closed_its_environment_goes(road: Road) -> None:
+    event = pull_request(road, "closed")
+    assert road.run("preview.yml", event) == {
+        "road": "success",
+        "deploy": "skipped",
+        "destroy": "success",
+    }, road.told()
+    assert list_stacks(road.cloud("dev"), prefix="tritonstack-pr-7-") == []
+
+
+def test_a_fork_gets_checks_and_nothing_else(road: Road) -> None:
+    event = pull_request(road, "opened", fork="somebody/tritonstack")
+    before = len(road.runner.taken)
+    assert road.run("pull-request.yml", event) == {
+        "checks": "success",
+        "road": "skipped",
+        "diff": "skipped",
+    }, road.told()
+    assert set(road.run("preview.yml", event).values()) == {"skipped"}
+    assert len(road.runner.taken) == before
+
+
+def test_every_night_what_is_left_is_looked_for(road: Road) -> None:
+    event = Event("schedule", MAIN, {"schedule": "41 3 * * *"})
+    assert road.run("clean-up.yml", event) == dict.fromkeys(("road", "reap", "audit"), "success"), road.told()
+    hourly = Event("schedule", MAIN, {"schedule": "17 * * * *"})
+    assert road.run("clean-up.yml", hourly)["audit"] == "skipped"
+
+
+def test_a_rollback_that_has_nowhere_to_go_says_so_and_proposes_nothing(road: Road) -> None:
+    before = len(stand_in_calls(road.runner.folder))
+    event = Event("workflow_dispatch", MAIN, {}, {"environment": "prod", "endpoint": "minilm"})
+    assert road.run("rollback.yml", event) == {"road": "success", "rollback": "failure"}
+    assert "no earlier" in road.told()
+    assert [call for call in stand_in_calls(road.runner.folder)[before:] if call[0] == "gh"] == []
+
+
+def test_every_command_of_every_workflow_was_run(road: Road) -> None:
+    left = set(COMMANDS) - {ran.command for ran in road.runner.ran}
+    assert left == {'tritonstack verify "$ENVIRONMENT" --endpoint "$ENDPOINT" >> rollback.md'}
+
+
+def test_each_call_to_aws_was_one_that_the_jobs_role_may_make(road: Road) -> None:
+    assert len(road.runner.called) > 100
+    refused = {
+        f"{role}: {action_of(service, operation)}"
+        for role, service, operation in road.runner.called
+        if (service, operation) not in FREE and not allows(road, role, action_of(service, operation))
+    }
+    assert sorted(refused) == []
+
+
+def allows(road: Road, role: str, action: str) -> bool:
+    """Whether a role may do something at all; test_rights.py says to what."""
+    for template in road.runner.carriers.values():
+        for item in template["Resources"].values():
+            if item["Type"] == "AWS::IAM::Policy" and role in roles(template):
+                held_by = {"Ref": roles(template)[role]["id"]}
+                statements = item["Properties"]["PolicyDocument"]["Statement"]
+                if held_by in item["Properties"]["Roles"] and any(action in s["Action"] for s in statements):
+                    return True
+    return False
+
+
+def events(road: Road, environment: str) -> list[Any]:
+    spec = load_workspace(road.site.project, environment).spec
+    return read_events(road.cloud(environment), spec.artifact_bucket)
+
+
+def pull_request(road: Road, action: str, *, fork: str = SLUG) -> Event:
+    """Number 7, whose merge with the branch lies where GitHub keeps it."""
+    road._git("update-ref", "refs/pull/7/merge", road.head())
+    return Event(
+        "pull_request",
+        "refs/pull/7/merge",
+        {
+            "action": action,
+            "pull_request": {"number": 7, "head": {"repo": {"full_name": fork}}, "base": {"ref": "main"}},
+        },
+    )
