@@ -1,4 +1,4 @@
-"""EventBridge's rules as moto holds them, corrected: moto delivers nothing to SNS topics.
+"""EventBridge's rules as moto holds them, corrected: moto delivers nothing to topics, projects and pipelines.
 
 Beside that, moto sends events to disabled rules, ignores Input and InputPath, and breaks on targets that it
 does not know when an event comes; those are refused when the rule gets them.
@@ -17,11 +17,12 @@ from moto.events.exceptions import ValidationException
 from moto.events.models import EventsBackend, Rule
 
 from local_cloud.cloudwatch.corrections import correct
+from local_cloud.cloudwatch.targets import TARGETS
 
 Deliver = Callable[[str, str], None]
-"""Publishes a message to a topic: the topic's ARN, the message."""
+"""Hands a message to a target of targets.py: its ARN, the message."""
 
-DELIVERED_TO = ("sns", "sqs", "logs", "events")
+DELIVERED_TO = (*TARGETS, "sqs", "logs", "events")
 """The services whose targets get the events of a rule."""
 
 _send_to_targets = Rule.send_to_targets
@@ -30,17 +31,17 @@ _PLACEHOLDER = re.compile(r"<([^<>]+)>")
 
 
 def apply(*, deliver: Deliver) -> None:
-    """Correct moto; `deliver` publishes what goes to SNS topics."""
+    """Correct moto; `deliver` hands on what moto does not."""
 
     def send_to_targets(rule: Any, original_event: Any, transform_input: bool = True) -> None:
         if rule.state != "ENABLED" or not rule.event_pattern.matches_event(original_event):
             return
         event = _told(original_event)
         for target in rule.targets:
-            if _service(target) == "sns":
+            if _service(target) in TARGETS:
                 deliver(target["Arn"], target_input(target, event))
         others = copy.copy(rule)
-        others.targets = [target for target in rule.targets if _service(target) != "sns"]
+        others.targets = [target for target in rule.targets if _service(target) not in TARGETS]
         _send_to_targets(others, original_event, transform_input)
 
     correct((Rule, "send_to_targets", send_to_targets), (EventsBackend, "put_targets", _put_known_targets))
@@ -54,13 +55,13 @@ def _put_known_targets(
         if service not in DELIVERED_TO:
             raise ValidationException(
                 f"The embedded cloud does not offer targets of {service} in PutTargets: events go to topics, "
-                "queues, log groups and buses alone."
+                "queues, log groups, buses, CodeBuild projects and pipelines alone."
             )
         ignored = sorted({"Input", "InputPath"} & target.keys())
-        if ignored and service != "sns":
+        if ignored and service not in TARGETS:
             raise ValidationException(
                 f"The embedded cloud does not offer {ignored[0]} in PutTargets for targets of {service}, "
-                "only for topics."
+                "only for topics, projects and pipelines."
             )
     _put_targets(backend, name, event_bus_arn, targets)
 

@@ -21,7 +21,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from local_cloud.clients import Clients
-from local_cloud.cloudwatch import moto_alarms, moto_events, moto_logs, moto_metrics, notices
+from local_cloud.cloudwatch import moto_alarms, moto_events, moto_logs, moto_metrics, notices, targets
 from local_cloud.cloudwatch.alarm_rules import alarms_in, holds
 from local_cloud.cloudwatch.alarm_state import State, decide, reason, reason_data
 from local_cloud.cloudwatch.held_alarms import HeldAlarm, held_alarms
@@ -51,7 +51,7 @@ class Watch:
         moto_metrics.apply()
         moto_alarms.apply(on_change=self.tell)
         moto_logs.apply()
-        moto_events.apply(deliver=self.publish)
+        moto_events.apply(deliver=self.deliver)
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
         self._thread.start()
 
@@ -74,11 +74,11 @@ class Watch:
         for action in change.actions:
             self._errands.put(partial(self._act, action, change, held))
 
-    def publish(self, topic_arn: str, message: str) -> None:
-        """Publish to an SNS topic soon."""
+    def deliver(self, target_arn: str, message: str) -> None:
+        """Hand a message to a rule's target soon."""
 
         def errand() -> None:
-            self._publish(topic_arn, Message=message)
+            targets.deliver(self._clients, target_arn, message)
 
         self._errands.put(errand)
 

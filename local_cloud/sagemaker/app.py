@@ -222,7 +222,17 @@ _ACTIONS: Mapping[str, Callable[[_Parts], Action]] = {
     "ListTags": lambda parts: parts.tags.list,
     "DeleteTags": lambda parts: parts.tags.delete,
 }
-OFFERED = tuple(_ACTIONS)
+_OF_NONE: Mapping[str, str] = {
+    "ListInferenceComponents": "InferenceComponents",
+    "ListModelPackageGroups": "ModelPackageGroupSummaryList",
+    "ListMonitoringSchedules": "MonitoringScheduleSummaries",
+    "ListNotebookInstances": "NotebookInstances",
+    "ListProcessingJobs": "ProcessingJobSummaries",
+    "ListTrainingJobs": "TrainingJobSummaries",
+    "ListTransformJobs": "TransformJobSummaries",
+}
+"""What can be listed and not be made here: the list, which is empty, by the action that asks for it."""
+OFFERED = (*_ACTIONS, *_OF_NONE)
 """The actions of the control plane."""
 
 
@@ -233,4 +243,9 @@ def _list_components(_: Place, __: Fields) -> Fields:
 
 def _actions(store: Store, endpoints: Endpoints) -> dict[str, Action]:
     parts = _Parts(Models(store=store), EndpointConfigs(store=store), endpoints, TagActions(store=store))
-    return {name: action(parts) for name, action in _ACTIONS.items()}
+    empty: dict[str, Action] = {name: _listing_none(member) for name, member in _OF_NONE.items()}
+    return {**empty, **{name: action(parts) for name, action in _ACTIONS.items()}}
+
+
+def _listing_none(member: str) -> Action:
+    return lambda _place, _request: {member: []}

@@ -15,7 +15,9 @@ from local_cloud.cloudformation.providers.base import (
 )
 
 _HEARD = "Only endpoints of this cloud, and whoever calls PutEvents, send events."
-_DELIVERED = "Events reach SNS topics, SQS queues, log groups and buses; a target of another kind is refused."
+_DELIVERED = (
+    "Events reach topics, queues, log groups, buses, projects and pipelines; other targets are refused."
+)
 _KIND = "It is for targets of a kind that is refused."
 _TARGETS = {
     "AppSyncParameters": _KIND,
@@ -23,8 +25,8 @@ _TARGETS = {
     "DeadLetterConfig": "It is kept and read back; what cannot be delivered is lost.",
     "EcsParameters": _KIND,
     "HttpParameters": _KIND,
-    "Input": "Topics get it; for other targets it is refused.",
-    "InputPath": "Topics get it; for other targets it is refused.",
+    "Input": "Topics, projects and pipelines get it; for other targets it is refused.",
+    "InputPath": "Topics, projects and pipelines get it; for other targets it is refused.",
     "KinesisParameters": _KIND,
     "RedshiftDataParameters": _KIND,
     "RetryPolicy": "It is kept and read back; an event is sent once.",

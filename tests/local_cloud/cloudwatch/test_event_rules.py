@@ -10,6 +10,7 @@ from local_cloud.clients import Clients
 from local_cloud.cloudwatch.moto_events import target_input
 from local_cloud.cloudwatch.state_changes import endpoint_detail, event_status, publish_endpoint_state_change
 from local_cloud.places import Place
+from tests.local_cloud.test_server import ANYBODY
 
 PATTERN = {
     "source": ["aws.sagemaker"],
@@ -110,6 +111,28 @@ def test_an_endpoint_that_fails_is_told_of(account, topic):
     assert "no such tensor" in detail["FailureReason"]
     assert detail["Tags"] == {"team": "a"}
     sagemaker.delete_endpoint(EndpointName="shop-three")
+
+
+def test_a_rule_starts_a_build_and_says_what_is_otherwise(account):
+    role = account.client("iam").create_role(RoleName="build", AssumeRolePolicyDocument=ANYBODY)["Role"]
+    codebuild = account.client("codebuild")
+    project = codebuild.create_project(
+        name="reap",
+        source={"type": "NO_SOURCE", "buildspec": "version: 0.2\nphases: {build: {commands: [ls]}}"},
+        artifacts={"type": "NO_ARTIFACTS"},
+        environment={"type": "LINUX_CONTAINER", "computeType": "BUILD_GENERAL1_SMALL", "image": "any"},
+        serviceRole=role["Arn"],
+        concurrentBuildLimit=1,
+    )["project"]
+    dry = [{"name": "DRY_RUN", "value": "yes", "type": "PLAINTEXT"}]
+    put_rule(account, Arn=project["arn"], Input=json.dumps({"environmentVariablesOverride": dry}))
+    change(account, "shop-one", "Failed")
+    deadline = time.monotonic() + 10
+    while not (ids := codebuild.list_builds_for_project(projectName="reap")["ids"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    build = codebuild.stop_build(id=ids[0])["build"]
+    assert build["environment"]["environmentVariables"] == dry
 
 
 def test_targets_that_get_no_events_are_refused(account):

@@ -5,6 +5,8 @@ import json
 import pytest
 from botocore.exceptions import ClientError
 
+from local_cloud.codepipeline.refusals import ACCEPTED_WITHOUT_EFFECT, REFUSED
+from local_cloud.service.wire import service_model
 from tests.local_cloud.cloudformation.stacks import StackDriver, parameter
 from tests.local_cloud.codepipeline.conftest import TRUST, action
 
@@ -230,6 +232,40 @@ def test_what_is_wrong_or_not_built_is_refused(pipeline, stages, more, said):
     assert code.startswith("Invalid")
     assert said in words
     assert pipeline.api.list_pipelines()["pipelines"] == []
+
+
+IN_EFFECT = {
+    "PipelineDeclaration": {
+        "name",
+        "artifactStore",
+        "stages",
+        "version",
+        "executionMode",
+        "pipelineType",
+        "variables",
+    },
+    "StageDeclaration": {"name", "actions"},
+    "ActionDeclaration": {
+        "name",
+        "actionTypeId",
+        "runOrder",
+        "configuration",
+        "outputArtifacts",
+        "inputArtifacts",
+        "roleArn",
+        "region",
+        "namespace",
+        "timeoutInMinutes",
+    },
+}
+
+
+@pytest.mark.parametrize("shape", sorted(IN_EFFECT))
+def test_every_field_of_a_declaration_is_in_effect_refused_or_said_to_do_nothing(shape):
+    told = [name.split(".") for table in (REFUSED, ACCEPTED_WITHOUT_EFFECT) for name in table]
+    known = {field for structure, field in told if structure == shape}
+    assert known | IN_EFFECT[shape] == set(service_model("codepipeline").shape_for(shape).members)
+    assert not known & IN_EFFECT[shape]
 
 
 def test_a_pipeline_of_a_template(pipeline):

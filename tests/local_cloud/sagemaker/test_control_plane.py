@@ -407,3 +407,8 @@ def test_every_field_of_the_service_model_is_in_effect_refused_or_declared_to_do
     ]
     assert tables[0] | tables[1] | IN_EFFECT[shape] == set(known.members)
     assert not tables[0] & tables[1]
+
+
+def test_what_cannot_be_made_here_is_listed_as_none(cloud):
+    assert cloud.sagemaker.list_processing_jobs(NameContains="build")["ProcessingJobSummaries"] == []
+    assert cloud.sagemaker.list_inference_components()["InferenceComponents"] == []
