@@ -46,6 +46,7 @@ from operations.fetching import SourceArtifact, fetch_artifact, read_source_mani
 from operations.image_copying import Registry, copy_image, image_bytes, tagged_digest
 from operations.promotion import Artifact, Entry, Image, as_promoted, lock_after, words_of
 from operations.promotion_records import promoted_by, promoted_event
+from operations.retention import keep_again
 from operations.uploading import Landing, land_archive
 
 _COPIES_AT_ONCE = 4
@@ -157,6 +158,8 @@ def lock_all(
 
     Of several who do the same at once, one does it and the others take it over.
     """
+    artifacts = [item for item in items if isinstance(item.entry, LockedArtifact)]
+    keep_again(target.cloud, target.bucket, [(item.name, item.entry.digest) for item in artifacts])
     history = read_events(target.cloud, target.bucket)
     claims = [
         claim(

@@ -15,9 +15,10 @@ An artifact is marked only if a version of this environment's lock has named it,
 - what lies elsewhere: the shelves of multi-model endpoints (their callers name versions themselves),
   events, caches and records of builds. Images are not S3's; ECR keeps those that have a tag.
 
-What is named again, by a rollback or a revert, loses its mark with the next deploy; before anything is
-marked, so that a command which is killed in between errs on the side of keeping. The manifest is marked
-first and unmarked last: one without a mark says that nothing beside it has one, and one look is enough.
+What is named again loses its mark: by a promotion at once, by a rollback or a revert with the next deploy;
+before anything is marked, so that a command which is killed in between errs on the side of keeping. The
+manifest is marked first and unmarked last: one without a mark says that nothing beside it has one, and one
+look is enough.
 
 Two who deploy different commits of one environment at once see different histories. Each marks only what
 its own history has left behind, and unmarks what it names, so the later of the two has the last word on
@@ -85,6 +86,12 @@ def mark_superseded(cloud: Cloud, workspace: Workspace) -> Marked:
     unmarked = _each(s3, bucket, keeping.kept, there, _unmark)
     marked = _each(s3, bucket, keeping.superseded, there, _mark)
     return Marked(marked, unmarked, keeping.gap)
+
+
+def keep_again(cloud: Cloud, bucket: str, named: Iterable[Named]) -> tuple[Named, ...]:
+    """Take the mark from artifacts that a lock is about to name again, before the rule takes them."""
+    s3 = cloud.client("s3")
+    return _each(s3, bucket, named, _there(s3, bucket), _unmark)
 
 
 def decide(

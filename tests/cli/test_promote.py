@@ -137,6 +137,24 @@ def test_where_s3_has_no_checksum_the_archive_is_read_back(
     assert "proven by read back" in capsys.readouterr().err
 
 
+def test_what_was_to_expire_is_kept_again(site: TwoAccounts) -> None:
+    built = site.build("minilm", CONTENT)
+    promote()
+    site.build("minilm", CONTENT[::-1])
+    promote()
+    s3, bucket = site.prod.client("s3"), site.bucket("prod")
+    prefix = artifact_prefix("minilm", built.digest)
+    keys = [f"{prefix}/{name}" for name in ("manifest.json", "model.tar.gz")]
+    for key in keys:
+        s3.put_object_tagging(
+            Bucket=bucket, Key=key, Tagging={"TagSet": [{"Key": "superseded", "Value": "true"}]}
+        )
+    site.build("minilm", CONTENT)
+    promote()
+    assert [s3.get_object_tagging(Bucket=bucket, Key=key)["TagSet"] for key in keys] == [[], []]
+    assert [event.artifacts[0].digest for event in site.promotions()].count(built.digest) == 2
+
+
 def test_a_dry_run_tells_all_and_changes_nothing(site: TwoAccounts, capsys: Any) -> None:
     site.build("minilm", CONTENT)
     assert run(["--json", "promote", "dev", "prod", "--dry-run"]) == 0
