@@ -1,0 +1,231 @@
+"""A deploy that is verified, and whatever may be wrong with one, found and said; and what diff foretells.
+
+The model is tiny and built for real, twice. The tests of this file run in order and stand on each other.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from catalog import naming
+from catalog.loading import load_workspace
+from operations.events import read_events
+from tests.e2e.conftest import Site, furnished_site
+from tests.model_build.tiny import save_tiny_model
+from tests.projects import edit
+
+pytestmark = pytest.mark.e2e
+
+MODEL = """\
+name: tiny-text
+description: Tiny.
+source: file://../weights
+recipe: {kind: text-embedding, max_length: 24}
+batching: {max_batch: 4}
+test_inputs: [A man is eating food., The girl is carrying a baby.]
+"""
+ENVIRONMENT = """\
+name: local
+account: "000000000000"
+region: us-east-1
+triton_release: "25.04"
+removal: destroy
+endpoints:
+  search:
+    kind: ensemble
+    model: tiny-text
+    instance_type: ml.c7i.xlarge
+    scaling: {min_instances: 1, max_instances: 2}
+    alarms: {latency_p99_ms: 60000}
+"""
+ALARM = "tritonstack-local-search-server-errors"
+AT_ONCE = {
+    "BlueGreenUpdatePolicy": {
+        "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0},
+        "TerminationWaitInSeconds": 0,
+    }
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    here = furnished_site(tmp_path_factory.mktemp("verified"), shared=("server",))
+    here.project.model_file("tiny-text").parent.mkdir(parents=True)
+    here.project.model_file("tiny-text").write_text(MODEL)
+    save_tiny_model(here.project.models_dir / "weights")
+    here.project.environments_dir.mkdir()
+    here.project.environment_file("local").write_text(ENVIRONMENT)
+    (here.project.root / ".gitignore").write_text(".tritonstack/\nnode_modules\n")
+    here.git("init", "--quiet")
+    yield here
+    here.tritonstack("down")
+
+
+def commit(site: Site, message: str) -> str:
+    site.git("add", "--all")
+    site.git("commit", "--quiet", "--message", message)
+    return site.git("rev-parse", "HEAD").strip()
+
+
+def told(site: Site, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
+    """A command's one document; what it says on the way stands before it."""
+    output = site.run("tritonstack", "--json", *arguments, exit_code=exit_code)
+    document: dict[str, Any] = json.loads(output[output.index("{\n") :])
+    return document
+
+
+def kinds(site: Site) -> list[str]:
+    return [event.kind for event in read_events(site.cloud, site.spec.artifact_bucket)]
+
+
+def digest(site: Site) -> str:
+    return load_workspace(site.project, "local").lock.record.models["tiny-text"]["cpu"].digest
+
+
+def test_what_was_deployed_is_verified(site: Site) -> None:
+    site.tritonstack("build", "local", "--no-publish")
+    first = commit(site, "First")
+    site.tritonstack("up", "--detach")
+    assert "not deployed yet: there is no such stack" in site.tritonstack("verify", "local", exit_code=1)
+    site.tritonstack("deploy", "local", "--bootstrap")
+    verdict = told(site, "verify", "local")
+    assert (verdict["passed"], verdict["faults"], verdict["commit"]) == (True, [], first)
+    assert {result["outcome"] for result in verdict["endpoints"][0]["smoke"]} == {"ok"}
+    assert kinds(site) == ["deployed", "verified"]
+
+
+def test_a_deploy_that_changes_nothing_is_no_new_beginning(site: Site) -> None:
+    site.tritonstack("deploy", "local")
+    assert kinds(site) == ["deployed", "verified"]
+
+
+def test_the_state_of_the_environment(site: Site) -> None:
+    (environment,) = told(site, "status", "local")["environments"]
+    (endpoint,) = environment["endpoints"]
+    assert environment["deployed"]["commit"] == site.git("rev-parse", "HEAD").strip()
+    assert endpoint["models"] == [{"model": "tiny-text", "live": digest(site), "locked": digest(site)}]
+    assert (endpoint["drift"], endpoint["to_deploy"], endpoint["verdict"]["kind"]) == ([], [], "verified")
+    assert endpoint["traffic"]["requests"] >= 2
+    assert endpoint["traffic"]["server_errors"] == 0
+
+
+def test_an_alarm_and_limits_changed_by_hand_are_found_with_the_right_to_read_alone(site: Site) -> None:
+    scaling, cloudwatch = site.cloud.client("application-autoscaling"), site.cloud.client("cloudwatch")
+    target = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": "endpoint/tritonstack-local-search/variant/main",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+    }
+    scaling.register_scalable_target(**target, MinCapacity=1, MaxCapacity=9)
+    cloudwatch.disable_alarm_actions(AlarmNames=[ALARM])
+    before = kinds(site)
+    verdict = told(site, "verify", "local", "--no-smoke", "--no-record", exit_code=1)
+    assert verdict["faults"] == [
+        "search: scaling: main scales from 1 to 9, asked for: 1 to 2",
+        f"search: alarms: {ALARM}: ActionsEnabled is False, asked for: True",
+    ]
+    assert kinds(site) == before
+    scaling.register_scalable_target(**target, MinCapacity=1, MaxCapacity=2)
+    cloudwatch.enable_alarm_actions(AlarmNames=[ALARM])
+
+
+def test_another_commit_is_foretold_and_not_deployed_yet(site: Site) -> None:
+    before = digest(site)
+    weights = site.project.models_dir / "weights"
+    edit(weights / "config.json", '"layer_norm_eps": 1e-12', '"layer_norm_eps": 1.0')
+    edit(site.project.environment_file("local"), "latency_p99_ms: 60000", "latency_p99_ms: 50000")
+    site.tritonstack("build", "local", "--no-publish")
+    commit(site, "Second")
+    assert digest(site) != before
+    outlook = told(site, "diff", "local")
+    (model,) = outlook["models"]
+    assert (model["before"], model["after"]) == (before, digest(site))
+    assert model["figures_before"]["min_cosine"] > 0.99
+    verdict = told(site, "verify", "local", "--no-smoke", exit_code=1)
+    assert verdict["faults"][0].startswith(
+        "search: stack: not deployed yet: the endpoint tritonstack-local-search rolls out: main: artifact"
+    )
+    (environment,) = told(site, "status", "local")["environments"]
+    assert environment["endpoints"][0]["to_deploy"][0] == (
+        f"tiny-text is {before[:12]}, and the lock names {digest(site)[:12]}"
+    )
+
+
+def test_what_diff_says_is_replaced_is_what_cloudformation_replaces(site: Site) -> None:
+    outlook = told(site, "diff", "local")
+    name = naming.endpoint_stack_name(site.spec.base, "search")
+    (stack,) = [stack for stack in outlook["stacks"] if stack["stack"] == name]
+    said = {item["logical_id"] for item in stack["resources"] if item["fate"] == "replaced"}
+    folder = site.project.root / "cdk.out"
+    site.cdk("synth", "--quiet", "--output", str(folder))
+    client = site.cloud.client("cloudformation")
+    client.create_change_set(
+        StackName=name,
+        ChangeSetName="foretold",
+        TemplateBody=(folder / f"{name}.template.json").read_text(),
+        Capabilities=["CAPABILITY_IAM"],
+    )
+    client.get_waiter("change_set_create_complete").wait(
+        StackName=name, ChangeSetName="foretold", WaiterConfig={"Delay": 1}
+    )
+    changes = client.describe_change_set(StackName=name, ChangeSetName="foretold")["Changes"]
+    client.delete_change_set(StackName=name, ChangeSetName="foretold")
+    replaced = {
+        change["ResourceChange"]["LogicalResourceId"]
+        for change in changes
+        if change["ResourceChange"].get("Replacement") == "True"
+    }
+    assert said == replaced
+    assert len(said) == 2
+    assert len(changes) > 2
+
+
+def test_an_endpoint_that_is_back_on_what_it_had_is_refuted_by_its_configuration_and_its_answers(
+    site: Site,
+) -> None:
+    sagemaker = site.cloud.client("sagemaker")
+    old = active(site)
+    container = sagemaker.describe_model(ModelName=old["ModelName"])
+    site.tritonstack("deploy", "local")
+    assert told(site, "verify", "local")["passed"]
+    sagemaker.create_model(
+        ModelName="before",
+        PrimaryContainer=container["PrimaryContainer"],
+        ExecutionRoleArn=container["ExecutionRoleArn"],
+        EnableNetworkIsolation=True,
+    )
+    sagemaker.create_endpoint_config(
+        EndpointConfigName="before", ProductionVariants=[{**old, "ModelName": "before"}]
+    )
+    name = site.spec.endpoint_name("search")
+    sagemaker.update_endpoint(EndpointName=name, EndpointConfigName="before", DeploymentConfig=AT_ONCE)
+    while sagemaker.describe_endpoint(EndpointName=name)["EndpointStatus"] != "InService":
+        time.sleep(0.5)
+    output = site.tritonstack("verify", "local", exit_code=1)
+    for words in (
+        "✗ endpoint",
+        "it serves with configuration before in the place of tritonstack-local-endpoint-s",
+        "main: ModelDataUrl is s3://",
+        "✗ answers        0 of 2 right",
+        "✓ stack",
+        "✓ alarms",
+    ):
+        assert words in output, output
+    last = read_events(site.cloud, site.spec.artifact_bucket)[-1]
+    assert (last.kind, last.endpoints) == ("refuted", ("search",))
+    assert "search: endpoint: it serves with configuration before" in last.note
+    assert kinds(site) == ["deployed", "verified", "refuted", "deployed", "verified", "refuted"]
+
+
+def active(site: Site) -> dict[str, Any]:
+    sagemaker = site.cloud.client("sagemaker")
+    name = sagemaker.describe_endpoint(EndpointName=site.spec.endpoint_name("search"))["EndpointConfigName"]
+    variant: dict[str, Any] = sagemaker.describe_endpoint_config(EndpointConfigName=name)[
+        "ProductionVariants"
+    ][0]
+    return variant
