@@ -28,6 +28,8 @@ from operations.traffic import Traffic, recent_traffic
 
 _DECIDING = ("app.py", "cdk.json", "catalog", "stacks")
 """What templates are made from, beside an environment's own files."""
+_TELLING = ("environments/", "models/")
+"""Where files lie that say the most to whoever reads only one of them."""
 _ARTIFACT = re.compile(r"/models/(?P<model>[^/]+)/(?P<digest>[0-9a-f]{64})/")
 
 
@@ -171,7 +173,8 @@ def undeployed(
 ) -> list[str]:
     """In words, why what is deployed may not be what is checked out. Pure.
 
-    `changed`: the files that decide and differ from the commit of the deployment; None if git cannot tell.
+    `changed`: the files that decide and differ from the commit of the deployment, those of the environment
+    first; None if git cannot tell.
     """
     found = [
         f"{served.model} is {_short(served.live)}, and the lock names {_short(served.locked)}"
@@ -224,6 +227,8 @@ def _status(
     models = served_digests(workspace, name, seen.live, shelved)
     commit = deployed.commit if deployed else None
     changed = checkout.changed_since(commit, _deciding_files(workspace)) if commit else None
+    if changed:
+        changed.sort(key=lambda file: not file.startswith(_TELLING))
     return EndpointStatus(
         name=name,
         endpoint=full_name,

@@ -1,0 +1,145 @@
+"""What `tritonstack verify` and `status` print, and with which exit code; the CDK is a stand-in."""
+
+from __future__ import annotations
+
+import json
+
+import boto3
+import pytest
+
+from catalog.loading import load_workspace
+from catalog.project import Project
+from cli.main import run
+from cli.verifying import verdict_lines
+from operations.aws import Cloud
+from operations.checks import Check
+from operations.events import read_events
+from operations.verification import EndpointVerdict, Verdict
+from tests.cli.test_diff import endpoint_template, write_assembly
+from tests.operations.test_operations import stand_in_cdk
+from tests.projects import edit
+from tests.stacks.assemblies import lock_everything
+
+
+@pytest.fixture
+def built(project: Project, account: str) -> Project:
+    """A project whose endpoint is built and deployed nowhere, and a CDK that synthesises its stack."""
+    edit(project.environment_file("dev"), "1" * 12, account)
+    lock_everything(project, "dev")
+    write_assembly(project.root / "assembly", endpoint_template())
+    stand_in_cdk(project.root, f'cp {project.root}/assembly/* "$4"')
+    return project
+
+
+def said(
+    capsys: pytest.CaptureFixture[str], project: Project, *arguments: str
+) -> tuple[int, pytest.CaptureResult[str]]:
+    code = run(["--project", str(project.root), *arguments])
+    return code, capsys.readouterr()
+
+
+def test_what_was_never_deployed_is_exit_1(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, words = said(capsys, built, "verify", "dev")
+    assert code == 1
+    assert words.out.splitlines() == [
+        "search: tritonstack-dev-search",
+        "  ✗ stack",
+        "      not deployed yet: there is no such stack",
+        "",
+        "refuted: 1 thing is not what this folder asks for",
+    ]
+
+
+def test_for_machines_it_is_one_document(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, words = said(capsys, built, "--json", "verify", "dev", "--endpoint", "search")
+    result = json.loads(words.out)
+    assert (code, result["passed"], result["environment"]) == (1, False, "dev")
+    assert result["faults"] == ["search: stack: not deployed yet: there is no such stack"]
+    assert result["endpoints"][0]["checks"][0]["passed"] is False
+
+
+def test_it_is_written_down_unless_that_is_not_wanted(
+    built: Project, capsys: pytest.CaptureFixture[str], account: str
+) -> None:
+    bucket = load_workspace(built, "dev").spec.artifact_bucket
+    boto3.client("s3", region_name="eu-west-1").create_bucket(
+        Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
+    )
+    cloud = Cloud(account, "eu-west-1", {})
+    said(capsys, built, "verify", "dev", "--no-record")
+    assert read_events(cloud, bucket) == []
+    said(capsys, built, "verify", "dev")
+    (event,) = read_events(cloud, bucket)
+    assert (event.kind, event.note) == ("refuted", "search: stack: not deployed yet: there is no such stack")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "help_text"), [("serch", "did you mean 'search'?"), ("other", "it has: search")]
+)
+def test_an_endpoint_that_is_none_is_exit_2(
+    built: Project, capsys: pytest.CaptureFixture[str], endpoint: str, help_text: str
+) -> None:
+    code, words = said(capsys, built, "verify", "dev", "--endpoint", endpoint)
+    assert code == 2
+    assert help_text in words.err
+
+
+def test_a_verdict_for_people() -> None:
+    good = EndpointVerdict(
+        "search",
+        "t-dev-search",
+        (
+            Check("stack", detail="UPDATE_COMPLETE", compared=2, notes=("its last update was taken back",)),
+            Check("scaling", ("main is not registered",), detail="main 1 to 2", skipped=1),
+        ),
+    )
+    verdict = Verdict("dev", f"{'c' * 40}+", (good,), stacks=(Check("t-dev-foundation", detail="x"),))
+    assert list(verdict_lines(verdict)) == [
+        "dev",
+        "  ✓ t-dev-foundation  x",
+        "",
+        "search: t-dev-search",
+        "  ✓ stack    UPDATE_COMPLETE",
+        "      (note: its last update was taken back)",
+        "  ✗ scaling  main 1 to 2",
+        "      main is not registered",
+        "",
+        "refuted: 1 thing is not what commit cccccccc, with files changed since, asks for",
+    ]
+
+
+def test_environments_that_cannot_be_reached_do_not_stop_the_others(
+    built: Project, capsys: pytest.CaptureFixture[str], account: str
+) -> None:
+    elsewhere, broken = (built.environment_file(name) for name in ("elsewhere", "broken"))
+    text = built.environment_file("dev").read_text()
+    elsewhere.write_text(text.replace("name: dev", "name: elsewhere").replace(account, "2" * 12))
+    broken.write_text(text.replace("name: dev", "name: broken").replace("kind: ensemble", "kind: other"))
+    code, words = said(capsys, built, "status")
+    assert code == 0
+    lines = words.out.splitlines()
+    assert [line for line in lines if line and not line.startswith(" ")] == [
+        "broken  nothing is known of it",
+        f"dev  {account} eu-west-1  never deployed, as far as is written down",
+        f"elsewhere  {'2' * 12} eu-west-1  nothing is known of it",
+    ]
+    assert any("these credentials belong to account" in line for line in lines)
+    assert any(line.split()[:3] == ["search", "not", "deployed"] for line in lines)
+
+
+def test_the_state_of_environments_for_machines(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, words = said(capsys, built, "--json", "status", "dev")
+    (environment,) = json.loads(words.out)["environments"]
+    assert (code, environment["error"], environment["deployed"]) == (0, None, None)
+    assert [(one["name"], one["status"]) for one in environment["endpoints"]] == [("search", "not deployed")]
+
+
+def test_a_name_goes_with_one_template(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    code, words = said(capsys, built, "status", "--name", "pr-1")
+    assert code == 2
+    assert "--name goes with one template" in words.err
+
+
+def test_an_unknown_environment_is_named(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    _, words = said(capsys, built, "status", "dve")
+    assert "did you mean 'dev'?" in words.out

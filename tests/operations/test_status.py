@@ -1,0 +1,148 @@
+"""What is said of an environment at a glance: what is to be deployed, what runs, and what is amiss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catalog.events import Event
+from cli.status_words import WIDTH, status_lines
+from operations.checkout import Checkout
+from operations.status import EndpointStatus, EnvironmentStatus, Machines, ServedDigest, undeployed
+from operations.traffic import Traffic
+from tests.git import Repository
+
+A, B, COMMIT = "a" * 64, "b" * 64, "c" * 40
+
+
+def event(kind: Any = "deployed", **facts: Any) -> Event:
+    return Event(
+        **{
+            "kind": kind,
+            "environment": "dev",
+            "at": "2026-11-22T08:30:00Z",
+            "by": "Ada",
+            "commit": COMMIT,
+            **facts,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("deployed", "changed", "models", "words"),
+    [
+        (event(), [], [ServedDigest("m", A, A)], []),
+        (event(), ["environments/dev.yaml"], [], ["environments/dev.yaml differs from commit cccccccc"]),
+        (event(), ["a", "b", "c"], [], ["a and 2 more differ from commit cccccccc"]),
+        (event(), None, [], ["it was deployed from commit cccccccc, which git does not know here"]),
+        (event(commit=f"{COMMIT}+"), [], [], ["it was deployed from files that no commit holds"]),
+        (event(commit=None), None, [], ["it was deployed from files that no commit holds"]),
+        (None, None, [], ["nobody has written down from which commit it was deployed"]),
+        (
+            event(),
+            [],
+            [ServedDigest("m", A, B), ServedDigest("n", None, B)],
+            [
+                f"m is {A[:12]}, and the lock names {B[:12]}",
+                f"n is not there, and the lock names {B[:12]}",
+            ],
+        ),
+    ],
+)
+def test_whether_what_is_deployed_is_what_is_checked_out(
+    deployed: Event | None, changed: list[str] | None, models: list[ServedDigest], words: list[str]
+) -> None:
+    assert undeployed(deployed, changed, models) == words
+
+
+def test_git_tells_which_files_differ_from_a_commit(tmp_path: Any) -> None:
+    repository = Repository(tmp_path)
+    for name in ("one", "two", "docs"):
+        (tmp_path / name).write_text("first")
+    first = repository.commit("First")
+    (tmp_path / "two").write_text("second")
+    (tmp_path / "docs").write_text("second")
+    repository.commit("Second")
+    (tmp_path / "one").write_text("third")
+    checkout = Checkout(tmp_path)
+    assert checkout.changed_since(first, ["one", "two", "three"]) == ["one", "two"]
+    assert checkout.changed_since("0" * 40, ["one"]) is None
+
+
+WELL = EndpointStatus(
+    name="search",
+    endpoint="t-dev-search",
+    status="InService",
+    models=(ServedDigest("minilm", A, A),),
+    machines=(Machines("main", 1, 1, 2),),
+    traffic=Traffic(requests=1204, p99_ms=34.2),
+    deployed=event(),
+    verdict=event("verified"),
+)
+
+
+def lines(*endpoints: EndpointStatus) -> list[str]:
+    return list(status_lines(EnvironmentStatus("dev", "1" * 12, "eu-west-1", None, endpoints)))
+
+
+def test_an_environment_that_is_well_takes_a_few_lines() -> None:
+    assert [" ".join(line.split()) for line in lines(WELL)] == [
+        "dev 111111111111 eu-west-1 deployed from cccccccc by Ada, 2026-11-22 08:30",
+        "endpoint status serves machines calls p99 errors verdict",
+        "search InService minilm aaaaaaaa main 1 (1–2) 1,204 34 ms 0 verified",
+        "2026-11-22 08:30",
+    ]
+
+
+def test_what_is_amiss_stands_below_the_table() -> None:
+    amiss = EndpointStatus(
+        name="search",
+        endpoint="t-dev-search",
+        status="InService",
+        models=(ServedDigest("minilm", A, B), *(ServedDigest(f"m{number}", A, A) for number in range(5))),
+        traffic=Traffic(requests=10, server_errors=3),
+        ringing=("t-dev-search-server-errors",),
+        drift=("scaling: main is not registered for scaling",),
+        to_deploy=("environments/dev.yaml differs from commit cccccccc",),
+        deployed=event(),
+        verdict=event("refuted", note="x" * 1000),
+    )
+    said = lines(amiss)
+    assert any("minilm aaaaaaaa ≠ lock" in line for line in said)
+    assert any("… 6 of 6 are there" in line for line in said)
+    assert said[-5:-1] == [
+        "  search: t-dev-search-server-errors rings",
+        "  search: 3 requests failed in the last 15 minutes (5XX)",
+        "  search: not as deployed: scaling: main is not registered for scaling",
+        "  search: to deploy: environments/dev.yaml differs from commit cccccccc",
+    ]
+    assert said[-1].startswith("  search: refuted: xxx")
+    assert len(said[-1]) < 400
+
+
+def test_long_names_are_folded_into_the_width_of_a_terminal() -> None:
+    long = EndpointStatus(
+        name="a-name-of-an-endpoint-of-forty-letters-12",
+        endpoint="x",
+        status="InService",
+        models=(ServedDigest("a-model-whose-name-has-forty-letters-1234", A, B),),
+        machines=(Machines("main", 100, 100, 200), Machines("challenger", 1, 1, 1)),
+        traffic=Traffic(requests=123_456_789, server_errors=1_000, p99_ms=12_345),
+        verdict=event("verified"),
+    )
+    table = [
+        line
+        for line in lines(long)[1:]
+        if not line.startswith("  a-name-of-an-endpoint-of-forty-letters-12:")
+    ]
+    assert max(map(len, table)) <= WIDTH
+
+
+def test_an_environment_that_cannot_be_reached_says_why() -> None:
+    found = EnvironmentStatus("prod", "2" * 12, "eu-west-1", error="no access\n  help: log in")
+    assert list(status_lines(found)) == [
+        f"prod  {'2' * 12} eu-west-1  nothing is known of it",
+        "  no access",
+        "    help: log in",
+    ]
