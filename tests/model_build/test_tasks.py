@@ -66,7 +66,7 @@ def assert_graph_answers(
 @pytest.mark.parametrize(
     "architecture",
     [
-        "BertForSequenceClassification",
+        pytest.param("BertForSequenceClassification", marks=pytest.mark.e2e),
         pytest.param("RobertaForSequenceClassification", marks=pytest.mark.e2e),
         pytest.param("DistilBertForSequenceClassification", marks=pytest.mark.e2e),
     ],
@@ -118,6 +118,7 @@ def test_one_label_is_a_yes_or_no(saved: Saved) -> None:
         framework_of(model, kind="text-classification", activation="softmax")
 
 
+@pytest.mark.e2e  # as with every export here: the first of a process takes ten seconds
 def test_token_classification(saved: Saved, tmp_path: Path) -> None:
     framework = framework_of(
         saved("BertForTokenClassification", labels=TOKEN_LABELS), kind="token-classification"
@@ -143,7 +144,11 @@ def test_token_classification(saved: Saved, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("architecture", "inputs"),
     [
-        ("BertForQuestionAnswering", ["input_ids", "attention_mask", "token_type_ids"]),
+        pytest.param(
+            "BertForQuestionAnswering",
+            ["input_ids", "attention_mask", "token_type_ids"],
+            marks=pytest.mark.e2e,
+        ),
         pytest.param("RobertaForQuestionAnswering", ["input_ids", "attention_mask"], marks=pytest.mark.e2e),
     ],
 )

@@ -62,7 +62,8 @@ def test_graph_tells_nothing_of_this_machine(tiny_graph: ExportedGraph) -> None:
         assert text not in content
 
 
-@pytest.mark.parametrize("pooling", ["max", pytest.param("cls", marks=pytest.mark.e2e)])
+@pytest.mark.e2e
+@pytest.mark.parametrize("pooling", ["max", "cls"])
 def test_every_pooling_equals_the_framework(tiny_source: FetchedSource, tmp_path: Path, pooling: str) -> None:
     framework = TextFramework(source=tiny_source, recipe=recipe(pooling=pooling, normalize=False))
     graph = framework.export(tmp_path / "1")
