@@ -95,8 +95,8 @@ def _built_in(model: Any) -> bool:
     managed_key = len(getattr(model, "aliases", ())) > len(_own_aliases(model))
     defaults = (getattr(model, name, False) for name in ("is_default", "default_for_az"))
     main_route_table = getattr(model, "main_association_id", None) is not None
-    default_bus = type(model).__name__ == "EventBus" and model.name == "default"
-    return managed_key or main_route_table or default_bus or any(str(x).lower() == "true" for x in defaults)
+    usual = type(model).__name__ in {"EventBus", "ScheduleGroup"} and model.name == "default"
+    return managed_key or main_route_table or usual or any(str(x).lower() == "true" for x in defaults)
 
 
 def _deleted(model: Any) -> bool:
