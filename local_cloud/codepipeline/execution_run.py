@@ -6,13 +6,14 @@ before it ended: what has succeeded is not done again, and what was under way is
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import threading
 import uuid
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any, Protocol
@@ -183,7 +184,9 @@ class ExecutionRun:
         return Place(role.split(":")[4], region)
 
     def _key(self, artifact: str, run: ActionRun) -> str:
-        return f"{self._pipeline[:_NAME_PART]}/{artifact[:_ARTIFACT_PART]}/{run.id[:8]}"
+        """Name an artifact as AWS does; it is the same however often the action is taken up."""
+        own = hashlib.sha256(f"{run.id}/{artifact}".encode()).hexdigest()[:7]
+        return f"{self._pipeline[:_NAME_PART]}/{artifact[:_ARTIFACT_PART]}/{own}"
 
     def _look(self, stage: str, action: Mapping[str, Any]) -> ActionRun:
         if self._ground.closing.is_set():
@@ -244,8 +247,3 @@ def _with_variables(action: Mapping[str, Any], execution: ExecutionRecord) -> Ma
         name: _VARIABLE.sub(value, text) for name, text in action.get("configuration", {}).items()
     }
     return {**action, "configuration": configuration}
-
-
-def begun(execution: ExecutionRecord, **changes: Any) -> ExecutionRecord:
-    """An execution that goes on after it had ended."""
-    return replace(execution, status="InProgress", updated=now(), **changes)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from local_cloud.codepipeline.actions.approval import APPROVED, REJECTED
-from local_cloud.codepipeline.execution_run import begun
 from local_cloud.codepipeline.faults import invalid, no_execution
 from local_cloud.codepipeline.line import Line
 from local_cloud.codepipeline.pipelines import Pipelines
@@ -86,7 +85,7 @@ class Executions:
                 for key, run in found.actions.items()
                 if key[0] != stage["name"] or (run.status == "Succeeded" and not everything)
             }
-            return begun(found, actions=kept)
+            return found.retried(kept)
 
         changed = self._store.executions.change(place, execution.name, retried)
         if changed is not None:

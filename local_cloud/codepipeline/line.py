@@ -45,7 +45,11 @@ class Line:
             for place, execution in self._store.executions.everywhere()
             if execution.status in {"InProgress", "Stopping"}
         ]
-        for place, execution in sorted(left, key=lambda item: item[1].number):
+        left.sort(key=lambda item: item[1].number)
+        for place, execution in left:
+            for stage, _ in (key for key, run in execution.actions.items() if run.status == "InProgress"):
+                self._inside[place, execution.pipeline, stage] = execution.name
+        for place, execution in left:
             self.start(place, execution)
 
     def close(self) -> None:
@@ -69,15 +73,15 @@ class Line:
             finally:
                 waiting.remove(execution)
                 self._changed.notify_all()
-            if mine:
+            if mine and not self._is_parallel(place, execution):
                 self._inside[key] = execution
         try:
             yield mine
         finally:
-            if mine:
-                with self._changed:
+            with self._changed:
+                if self._inside.get(key) == execution:
                     del self._inside[key]
-                    self._changed.notify_all()
+                self._changed.notify_all()
 
     def _wait(self, key: _Stage, execution: str) -> bool:
         place = key[0]
@@ -85,7 +89,7 @@ class Line:
             found = self._store.executions.get(place, execution)
             if found is None:
                 raise CloudEndsError("the pipeline has been deleted")
-            if found.declaration["executionMode"] == "PARALLEL":
+            if self._inside.get(key) == execution or self._is_parallel(place, execution):
                 return True
             waiting = self._waiting[key]
             if found.declaration["executionMode"] == "SUPERSEDED" and waiting[-1] != execution:
@@ -94,3 +98,7 @@ class Line:
                 return True
             self._changed.wait(_LOOK_S)
         raise CloudEndsError("the embedded cloud ends")
+
+    def _is_parallel(self, place: Place, execution: str) -> bool:
+        found = self._store.executions.get(place, execution)
+        return found is not None and found.declaration["executionMode"] == "PARALLEL"

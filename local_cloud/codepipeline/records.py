@@ -107,6 +107,10 @@ class ExecutionRecord:
         """The same with an action's run put down."""
         return replace(self, actions={**self.actions, (stage, action): run}, updated=now())
 
+    def retried(self, actions: Mapping[tuple[str, str], ActionRun]) -> ExecutionRecord:
+        """The same on its way again, as if nothing but these actions had been done."""
+        return replace(self, status="InProgress", actions=actions, updated=now())
+
     def stage_status(self, stage: Declaration) -> str | None:
         """Tell how a stage stands; None where it was not entered."""
         runs = [self.actions.get((stage["name"], action["name"])) for action in stage["actions"]]

@@ -126,10 +126,13 @@ def test_an_execution_goes_on_in_the_next_cloud(tmp_path):
         pipeline.commit(model_txt="m1")
         execution = pipeline.create({"name": "Gate", "actions": [action("Approval/Manual", "Ok")]})
         token = pipeline.waiting("Gate", "Ok")
+        waiting = pipeline.api.start_pipeline_execution(name=pipeline.name)["pipelineExecutionId"]
         cloud.restart()
         pipeline = Pipeline(cloud.account)
-        assert pipeline.waiting("Gate", "Ok") == token
+        assert pipeline.waiting("Gate", "Ok") == token, "who was in a stage is there again"
         pipeline.decide("Gate", "Ok", token, "Approved")
         assert pipeline.settled(execution) == "Succeeded"
+        pipeline.decide("Gate", "Ok", pipeline.waiting("Gate", "Ok"), "Approved")
+        assert pipeline.settled(waiting) == "Succeeded"
     finally:
         cloud.end()

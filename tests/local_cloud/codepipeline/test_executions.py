@@ -321,3 +321,16 @@ def _capital(value):
         key[:1].upper() + key[1:]: item if key == "configuration" else _capital(item)
         for key, item in value.items()
     }
+
+
+def test_parallel_executions_wait_for_nobody(pipeline):
+    pipeline.commit(template_json=template("v"))
+    first = pipeline.create(APPROVAL, executionMode="PARALLEL")
+    token = pipeline.waiting("Gate", "Ok")
+    second = pipeline.api.start_pipeline_execution(name=pipeline.name)["pipelineExecutionId"]
+    pipeline.await_(lambda: pipeline.action("Gate", "Ok").get("token"), lambda it: it not in {None, token})
+    pipeline.decide("Gate", "Ok", pipeline.waiting("Gate", "Ok"), "Approved")
+    assert pipeline.settled(second) == "Succeeded"
+    assert pipeline.status(first) == "InProgress"
+    pipeline.decide("Gate", "Ok", token, "Approved")
+    assert pipeline.settled(first) == "Succeeded"
