@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from unittest.mock import patch
 
 from moto import mock_aws
+from moto.core.models import DEFAULT_ACCOUNT_ID
 
 
 @contextmanager
@@ -18,5 +20,13 @@ def played_aws() -> Iterator[None]:
     """
     with patch.dict(os.environ):
         os.environ.pop("MOTO_IAM_LOAD_MANAGED_POLICIES", None)
-        with mock_aws():
+        with mock_aws(), _its_own_account():
             yield
+
+
+def _its_own_account() -> AbstractContextManager[object]:
+    """Callers without an account in their key act in moto's own, not in that of the last embedded cloud."""
+    corrections = sys.modules.get("local_cloud.moto_corrections")
+    if corrections is None:
+        return nullcontext()
+    return patch.object(corrections, "_default_account", DEFAULT_ACCOUNT_ID)

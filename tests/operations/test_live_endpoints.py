@@ -119,8 +119,8 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     stacks = [naming.endpoint_stack_name(workspace.spec.base, name) for name in NAMES]
     create(standing, stacks)
     yield standing
-    for stack in stacks:
-        standing.client("cloudformation").delete_stack(StackName=stack)
+    # Others in this process play AWS with moto, too, and for another account.
+    SHARED.end()
 
 
 def locked(tmp_path_factory: pytest.TempPathFactory, *, size: int) -> Workspace:
