@@ -19,11 +19,17 @@ from operations.shelf import ShelfCopy, Shelved, fill_shelves
 
 
 def missing_artifacts(
-    state: Context, workspace: Workspace, cloud: Cloud, *, endpoints: Collection[str]
+    state: Context,
+    workspace: Workspace,
+    cloud: Cloud,
+    *,
+    endpoints: Collection[str],
+    lent: Collection[str] = (),
 ) -> list[Path]:
     """The artifacts that endpoints run and the environment's bucket lacks, found whole on this machine.
 
-    This comes before anything is deployed: a damaged artifact must not leave half an environment.
+    This comes before anything is deployed: a damaged artifact must not leave half an environment. `lent` are
+    the digests of those that come from another environment.
     """
     needed = {
         (served.model, artifact.digest): artifact
@@ -35,7 +41,8 @@ def missing_artifacts(
     return [
         _local_artifact(state, workspace, model, digest)
         for model, digest in sorted(needed)
-        if not is_published(cloud, bucket=bucket, model=model, artifact=needed[model, digest])
+        if digest not in lent
+        and not is_published(cloud, bucket=bucket, model=model, artifact=needed[model, digest])
     ]
 
 

@@ -9,6 +9,7 @@ from catalog.workspace import Workspace
 from cli.artifacts import missing_artifacts, publish_artifact, put_on_shelves
 from cli.bootstrap import require_bootstrap
 from cli.context import Context
+from cli.instance_artifacts import find_loan
 from cli.output import Step
 from cli.synthesis import cdk_of, synthesised
 from operations.assembly import Assembly
@@ -60,18 +61,22 @@ def _deploy(
     with state.output.step("waiting for what CloudFormation is still doing") as step:
         busy = [stack.name for stack in environment_stacks(cloud, spec.base) if stack.in_progress]
         wait_until_settled(cloud, busy, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}"))
-    missing = missing_artifacts(state, workspace, cloud, endpoints=endpoints)
+    loan = find_loan(state, workspace, cloud) if workspace.instance else None
+    lent = loan.digests if loan else ()
+    missing = missing_artifacts(state, workspace, cloud, endpoints=endpoints, lent=lent)
     require_bootstrap(state, cloud, cdk, allowed=bootstrap)
     with synthesised(state, cdk) as assembly:
         changes = look_ahead(cloud, spec.base, assembly)
         if only:
             changes = changes.of(stacks)
         changes.require_possible()
-        if missing:
+        if missing or loan:
             foundation = naming.foundation_stack_name(spec.base)
             _cdk_deploy(state, cdk, changes.assembly, [foundation], title=f"deploying {foundation}")
         for artifact in missing:
             publish_artifact(state, workspace, cloud, artifact)
+        if loan:
+            loan.bring(state)
         copies = [copy for copy in shelf_copies(workspace) if copy.endpoint in endpoints]
         put = put_on_shelves(state, workspace, cloud, copies)
         _mark_superseded(state, workspace, cloud)

@@ -1,47 +1,79 @@
-"""What an instance of a template runs, brought into its own bucket from that of the environment whose lock it
-runs."""
+"""What an instance of a template runs, from the bucket of the environment whose lock it runs into its own.
+
+Within one account S3 copies it; from another it is fetched, checked and sent on, as a promotion does. What
+only this machine has, a deploy publishes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from catalog.build_images import endpoint_images
 from catalog.locks import LockedArtifact, Replacement
 from catalog.workspace import Workspace
 from cli.artifacts import local_manifest
 from cli.context import Context
-from cli.promoting import Side, copy_all, has_bucket, lacking, lay_ground
+from cli.promoting import Side, copy_all, has_bucket, lacking
 from operations.artifacts import is_published
 from operations.aws import Cloud
 from operations.bucket_copying import copy_in_account
-from operations.promotion import Artifact, Entry, words_of
+from operations.promotion import Artifact, Entry, Image, words_of
 
 
-def bring_artifacts(state: Context, workspace: Workspace, cloud: Cloud, *, bootstrap: bool) -> None:
-    """Put into an instance's bucket what its endpoints run, as far as the lock's own environment has it.
+@dataclass(frozen=True)
+class Loan:
+    """What another environment has of that which this one runs and lacks."""
 
-    Within one account S3 copies it; from another it is fetched, checked and sent on, as a promotion does.
-    What only this machine has, a deploy publishes.
-    """
-    to = Side(workspace, cloud)
-    missing = lacking(to, list(_served(workspace)))
-    here = workspace.spec.account == (source := state.workspace(workspace.lock_owner)).spec.account
-    if not here:
+    source: Side
+    target: Side
+    artifacts: tuple[Artifact, ...] = ()
+    images: tuple[Image, ...] = ()
+
+    @property
+    def digests(self) -> set[str]:
+        """Those of the artifacts."""
+        return {item.entry.digest for item in self.artifacts}
+
+    def bring(self, state: Context) -> None:
+        """Copy all of it; the bucket that it goes to has to be there."""
+        if self.source.workspace.spec.account != self.target.workspace.spec.account:
+            copy_all(state, self.source, self.target, [*self.artifacts, *self.images])
+            return
+        for item in self.artifacts:
+            with state.output.step(f"copying {words_of(item)} from {self.source.bucket}"):
+                copy_in_account(
+                    self.source.artifact(item), cloud=self.target.cloud, bucket=self.target.bucket
+                )
+        copy_all(state, self.source, self.target, self.images)
+
+
+def find_loan(state: Context, workspace: Workspace, cloud: Cloud) -> Loan | None:
+    """What an instance can be lent; None where it lacks nothing, or the other environment has none of it."""
+    target = Side(workspace, cloud)
+    missing = lacking(target, list(_run_by(workspace)))
+    if not missing:
+        return None
+    lender = state.workspace(workspace.lock_owner)
+    if lender.spec.account != workspace.spec.account:
+        # Two accounts take two credentials: what can do without the other's does.
         missing = [item for item in missing if not _is_on_this_machine(state, item)]
     if not missing:
-        return
-    read = state.cloud_to_read(source.spec, beside=workspace.spec, cloud=cloud)
-    origin = Side(source, read)
-    items = [item for item in missing if _is_there(origin, item)]
-    if not items:
-        return
-    lay_ground(state, to, bootstrap=bootstrap)
-    inside = [item for item in items if here and isinstance(item.entry, LockedArtifact)]
-    _copy_inside(state, origin, to, inside)
-    copy_all(state, origin, to, [item for item in items if item not in inside])
+        return None
+    source = Side(lender, state.cloud_to_read(lender.spec, beside=workspace.spec, cloud=cloud))
+    artifacts, images = [], []
+    for item in missing:
+        if not isinstance(item.entry, LockedArtifact):
+            images.append(Replacement(item.name, item.key, item.entry, None))
+        elif has_bucket(source) and is_published(
+            source.cloud, bucket=source.bucket, model=item.name, artifact=item.entry
+        ):
+            artifacts.append(Replacement(item.name, item.key, item.entry, None))
+    return Loan(source, target, tuple(artifacts), tuple(images)) if artifacts or images else None
 
 
-def _served(workspace: Workspace) -> Iterator[Entry]:
+def _run_by(workspace: Workspace) -> Iterator[Entry]:
+    """All that the endpoints run by the lock, each once."""
     seen = set[tuple[str, str]]()
     for name in workspace.spec.endpoints:
         for served in workspace.serves(name):
@@ -51,32 +83,11 @@ def _served(workspace: Workspace) -> Iterator[Entry]:
                 seen.add((served.model, target))
                 yield Replacement(served.model, target, artifact, None)
     for image in endpoint_images(workspace.project, workspace.spec):
-        locked = workspace.lock.record.images.get(image.folder, {}).get(image.kind)
-        if locked:
+        if locked := workspace.lock.record.images.get(image.folder, {}).get(image.kind):
             yield Replacement(image.folder, image.kind, locked, None)
-
-
-def _is_there(origin: Side, item: Entry) -> bool:
-    if not isinstance(item.entry, LockedArtifact):
-        return True
-    return has_bucket(origin) and is_published(
-        origin.cloud, bucket=origin.bucket, model=item.name, artifact=item.entry
-    )
 
 
 def _is_on_this_machine(state: Context, item: Entry) -> bool:
     if not isinstance(item.entry, LockedArtifact):
         return False
     return local_manifest(state, item.name, item.entry.digest) is not None
-
-
-def _copy_inside(state: Context, origin: Side, to: Side, items: Sequence[Entry]) -> None:
-    for item in items:
-        with state.output.step(f"copying {words_of(item)} from {origin.bucket}"):
-            artifact: Artifact = Replacement(item.name, item.key, _artifact_of(item), None)
-            copy_in_account(origin.artifact(artifact), cloud=to.cloud, bucket=to.bucket)
-
-
-def _artifact_of(item: Entry) -> LockedArtifact:
-    assert isinstance(item.entry, LockedArtifact)  # noqa: S101 - the caller has chosen them so
-    return item.entry

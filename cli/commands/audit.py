@@ -92,7 +92,12 @@ def _words(what: str, report: Report) -> list[str]:
     stand = len(report.there) - len(report.orphans)
     summary = f"{what}: {stand} resources belong to stacks, {len(report.orphans)} to none"
     if report.pending:
-        summary += f"; {len(report.pending)} keys wait for their deletion"
+        keys = (
+            "1 key waits for its"
+            if len(report.pending) == 1
+            else f"{len(report.pending)} keys wait for their"
+        )
+        summary += f"; {keys} deletion"
     if report.refusals:
         summary += "; some services refused, so there may be more"
     return [*lines, summary, *_remedies(report.orphans)]

@@ -13,7 +13,6 @@ from catalog.loading import find_template, load_instance, sample_instance
 from catalog.workspace import Workspace
 from cli.context import Context
 from cli.deploying import deploy_workspace
-from cli.instance_artifacts import bring_artifacts
 from cli.leasing import Wish, lease, parse_settings
 from operations.checkout import Checkout
 from operations.instances import read_instance
@@ -64,10 +63,7 @@ def deploy(
         workspace = state.workspace(environment)
     if problems := unbuilt(workspace):
         raise InvalidFilesError(problems)
-    cloud = state.cloud(workspace.spec)
-    if workspace.instance:
-        bring_artifacts(state, workspace, cloud, bootstrap=bootstrap)
-    deploy_workspace(state, workspace, cloud, bootstrap=bootstrap)
+    deploy_workspace(state, workspace, state.cloud(workspace.spec), bootstrap=bootstrap)
     names = {name: workspace.spec.endpoint_name(name) for name in workspace.spec.endpoints}
     facts = {"environment": workspace.spec.name, "endpoints": names}
     lines = [f"{name}: endpoint {full} is in service" for name, full in names.items()]

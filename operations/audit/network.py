@@ -73,11 +73,15 @@ def _never(_: Mapping[str, Any]) -> bool:
     return False
 
 
+def _is_gone(item: Mapping[str, Any]) -> bool:
+    return str(item.get("State")).lower() == "deleted"
+
+
 _PARTS: tuple[tuple[str, str, str, str, Callable[[Mapping[str, Any]], bool]], ...] = (
     ("describe_subnets", "Subnets", "AWS::EC2::Subnet", "SubnetId", _never),
     ("describe_route_tables", "RouteTables", "AWS::EC2::RouteTable", "RouteTableId", _is_main_table),
     ("describe_security_groups", "SecurityGroups", "AWS::EC2::SecurityGroup", "GroupId", _is_default_group),
-    ("describe_vpc_endpoints", "VpcEndpoints", "AWS::EC2::VPCEndpoint", "VpcEndpointId", _never),
+    ("describe_vpc_endpoints", "VpcEndpoints", "AWS::EC2::VPCEndpoint", "VpcEndpointId", _is_gone),
     (
         "describe_network_interfaces",
         "NetworkInterfaces",
@@ -87,7 +91,8 @@ _PARTS: tuple[tuple[str, str, str, str, Callable[[Mapping[str, Any]], bool]], ..
     ),
     ("describe_network_acls", "NetworkAcls", "AWS::EC2::NetworkAcl", "NetworkAclId", _is_default),
 )
-"""The operation, where its answer holds the items, their type, their id, and which every network has."""
+"""The operation, where its answer holds the items, their type, their id, and which do not count: what every
+network has by itself, and what EC2 goes on telling of for a while when it has gone."""
 
 PART_TYPES = (VPC, *(kind for _, _, kind, _, _ in _PARTS), "AWS::EC2::FlowLog")
 IMAGE_TYPES = ("AWS::EC2::Image", "AWS::EC2::Snapshot")

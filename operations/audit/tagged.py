@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 from botocore.exceptions import ClientError
 
 from operations.audit.found import Found, Scope, pages, snake_case, tags_of
+from operations.audit.network import IMAGE_TYPES, PART_TYPES
 from operations.aws import Cloud, error_code
 
 TAGGED = "by tag"
@@ -75,47 +78,87 @@ def type_and_id(arn: str) -> tuple[str, str]:
 
 
 def tagged(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Everything with the tags of the scope that is still there."""
+    """Everything with the tags of the scope that is still there, but what EC2 itself lists by its tags."""
     filters = [{"Key": key, "Values": [value]} for key, value in sorted(scope.tags.items())]
     client = cloud.client("resourcegroupstaggingapi")
     for item in pages(client, "get_resources", "ResourceTagMappingList", TagFilters=filters):
         kind, name = type_and_id(item["ResourceARN"])
-        found = Found(kind, name, tags_of(item["Tags"]))
-        confirm = _CONFIRM.get(kind)
-        if still := confirm(cloud, found) if confirm else found:
+        if kind in (*PART_TYPES, *IMAGE_TYPES):
+            continue
+        if still := _look_again(cloud, Found(kind, name, tags_of(item["Tags"]))):
             yield still
 
 
-def _key(cloud: Cloud, found: Found) -> Found | None:
+def _look_again(cloud: Cloud, found: Found) -> Found | None:
+    """The same, if its service knows it: the tagging service goes on for a while listing what has gone."""
+    if found.type not in _LOOKS:
+        return found
+    service, look = _LOOKS[found.type]
     try:
-        state = cloud.client("kms").describe_key(KeyId=found.id)["KeyMetadata"]["KeyState"]
+        there = look(cloud.client(service), found.id)
     except ClientError as error:
-        if error_code(error) == "NotFoundException":
+        if _GONE_CODE.search(error_code(error)) or _GONE_WORDS.search(str(error)):
             return None
         raise
-    return Found(found.type, found.id, found.tags, pending=state == "PendingDeletion")
+    if not there:
+        return None
+    pending = found.type == "AWS::KMS::Key" and there["KeyMetadata"]["KeyState"] == "PendingDeletion"
+    return replace(found, pending=pending)
 
 
-def _of_sagemaker(kind: str) -> Callable[[Cloud, Found], Found | None]:
+_GONE_CODE = re.compile("NotFound|NoSuch|^404$")
+_GONE_WORDS = re.compile("[Cc]ould not find|does not exist")
+
+
+def _of_sagemaker(kind: str) -> tuple[str, Callable[[Any, str], Any]]:
     operation = f"describe_{snake_case(kind)}"
-
-    def confirm(cloud: Cloud, found: Found) -> Found | None:
-        try:
-            getattr(cloud.client("sagemaker"), operation)(**{f"{kind}Name": _last(found.id)})
-        except ClientError as error:
-            if error_code(error) in ("ValidationException", "ResourceNotFound"):
-                return None
-            raise
-        return found
-
-    return confirm
+    return "sagemaker", lambda client, arn: getattr(client, operation)(**{f"{kind}Name": _last(arn)})
 
 
-_CONFIRM: Mapping[str, Callable[[Cloud, Found], Found | None]] = {
-    "AWS::KMS::Key": _key,
+def _log_group(client: Any, name: str) -> Any:
+    groups = client.describe_log_groups(logGroupNamePrefix=name)["logGroups"]
+    return [group for group in groups if group["logGroupName"] == name]
+
+
+_LOOKS: Mapping[str, tuple[str, Callable[[Any, str], Any]]] = {
+    "AWS::S3::Bucket": ("s3", lambda client, name: client.head_bucket(Bucket=name)),
+    "AWS::KMS::Key": ("kms", lambda client, name: client.describe_key(KeyId=name)),
+    "AWS::ECR::Repository": (
+        "ecr",
+        lambda client, name: client.describe_repositories(repositoryNames=[name]),
+    ),
+    "AWS::Logs::LogGroup": ("logs", _log_group),
+    "AWS::CloudWatch::Alarm": (
+        "cloudwatch",
+        lambda client, name: next(
+            (
+                alarms
+                for alarms in client.describe_alarms(
+                    AlarmNames=[name], AlarmTypes=["MetricAlarm", "CompositeAlarm"]
+                ).values()
+                if isinstance(alarms, list) and alarms
+            ),
+            None,
+        ),
+    ),
+    "AWS::CloudWatch::Dashboard": (
+        "cloudwatch",
+        lambda client, name: client.get_dashboard(DashboardName=name),
+    ),
+    "AWS::SNS::Topic": ("sns", lambda client, arn: client.get_topic_attributes(TopicArn=arn)),
+    "AWS::Events::Rule": ("events", lambda client, name: client.describe_rule(Name=name)),
+    "AWS::SSM::Parameter": ("ssm", lambda client, name: client.get_parameter(Name=name)),
+    "AWS::CodeBuild::Project": (
+        "codebuild",
+        lambda client, name: client.batch_get_projects(names=[name])["projects"],
+    ),
+    "AWS::CloudFormation::Stack": (
+        "cloudformation",
+        lambda client, name: client.describe_stacks(StackName=name),
+    ),
     **{
         f"AWS::SageMaker::{kind}": _of_sagemaker(kind)
         for kind in ("Endpoint", "EndpointConfig", "Model", "InferenceComponent")
     },
 }
-"""The tagging service goes on listing for a while what has gone: these are looked at once more."""
+"""How each service is asked for one thing: something true if it is there."""

@@ -1,0 +1,273 @@
+"""Environments for a while on the embedded cloud: deployed beside another, killed while they are destroyed,
+looked for, reaped. The tests of this file run in order and stand on each other.
+
+The cloud's own inventory is the witness of what `audit` says.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from operations.stacks import environment_stacks
+from tests.e2e.conftest import Site, furnished_site
+from tests.model_build.tiny import save_tiny_model
+
+pytestmark = pytest.mark.e2e
+
+MODEL = """\
+name: tiny
+description: Tiny.
+source: file://../weights
+recipe: {kind: text-embedding, max_length: 24}
+batching: {max_batch: 4}
+test_inputs: [A man is eating food., The girl is carrying a baby.]
+"""
+
+ENVIRONMENT = """\
+name: local
+account: "000000000000"
+region: us-east-1
+triton_release: "25.04"
+removal: destroy
+endpoints:
+  search: {kind: ensemble, model: tiny, instance_type: ml.c7i.xlarge}
+"""
+
+TEMPLATE = """\
+template:
+  locks: local
+  purpose: a run of the tests
+  longest: 4h
+  parameters: {most: 1}
+name: ${name}
+account: "000000000000"
+region: us-east-1
+triton_release: "25.04"
+removal: destroy
+alarm_emails: [somebody@example.com]
+network: {create: {}}
+builds: {enabled: true}
+endpoints:
+  search:
+    kind: ensemble
+    model: tiny
+    instance_type: ml.c7i.xlarge
+    scaling: {min_instances: 1, max_instances: "${most}"}
+"""
+
+BASE = "tritonstack-run-1"
+MOST_KILLS = 12
+BEFORE: list[dict[str, Any]] = []
+"""What the cloud held before the first instance."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    root = tmp_path_factory.mktemp("previews")
+    here = furnished_site(root, shared=("server",))
+    here.project.model_file("tiny").parent.mkdir(parents=True)
+    here.project.model_file("tiny").write_text(MODEL)
+    save_tiny_model(root / "models" / "weights")
+    (root / "containers" / "builder").mkdir(parents=True)
+    (root / "containers" / "builder" / "Dockerfile").write_text("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n")
+    here.project.environments_dir.mkdir()
+    here.project.environment_file("local").write_text(ENVIRONMENT)
+    here.project.template_file("test").write_text(TEMPLATE)
+    yield here
+    here.tritonstack("down")
+
+
+def held(site: Site) -> list[dict[str, Any]]:
+    """What the cloud itself says that there is beside what was there before."""
+    return [item for item in site.inventory() if item not in BEFORE]
+
+
+def report(site: Site, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
+    output = site.run("tritonstack", "--json", "audit", *arguments, exit_code=exit_code)
+    found: dict[str, Any] = json.loads(output[output.index("{") :])
+    return next(iter(found.values()))
+
+
+def test_an_instance_stands_beside_the_environment_whose_lock_it_runs(site: Site) -> None:
+    site.tritonstack("build", "local", "--no-publish")
+    site.tritonstack("up", "--detach")
+    site.tritonstack("deploy", "local", "--bootstrap")
+    BEFORE.extend(site.inventory())
+    shutil.rmtree(site.project.artifacts_dir)  # what it runs can come from the other's bucket alone
+    output = site.tritonstack("deploy", "test", "--name", "run-1", "--ttl", "1h", "--owner", "ann[bot]")
+    assert "endpoint tritonstack-run-1-search is in service" in output
+    assert "run-1 belongs to ann-bot-" in output
+    answer = site.tritonstack("invoke", "test", "search", "--name", "run-1", "A man is eating food.")
+    assert "embedding" in answer
+
+
+def test_every_stack_carries_owner_purpose_and_expiry(site: Site) -> None:
+    stacks = environment_stacks(site.cloud, BASE)
+    assert {stack.name.removeprefix(f"{BASE}-") for stack in stacks} == {
+        "foundation",
+        "network",
+        "build",
+        "monitoring",
+        "endpoint-search",
+    }
+    for stack in stacks:
+        assert stack.tags.keys() >= {"owner", "purpose", "expires"}, stack
+        assert stack.tags["purpose"] == "a run of the tests"
+
+
+def test_audit_finds_all_that_the_cloud_holds_and_whose_it_is(site: Site) -> None:
+    found = report(site, "test", "--name", "run-1")
+    assert (found["orphans"], found["refused"]) == ([], [])
+    assert {item["stack"].removeprefix(f"{BASE}-") for item in found["resources"]} == {
+        "foundation",
+        "network",
+        "build",
+        "monitoring",
+        "endpoint-search",
+    }
+    # The two call things otherwise; that there are as many of each sort is what the inventory witnesses.
+    there = Counter(sort_of(item["service"], item["type"]) for item in held(site))
+    listed = Counter(sort_of(*item["type"].split("::")[1:]) for item in found["resources"])
+    assert len(there) > 20
+    assert {sort: listed[sort] for sort in there} == dict(there)
+
+
+def sort_of(service: str, kind: str) -> str:
+    return f"{service} {kind.replace('-', '').removesuffix('s')}".lower()
+
+
+def test_without_another_ttl_its_expiry_stays_and_another_one_moves_it(site: Site) -> None:
+    before = {stack.tags["expires"] for stack in environment_stacks(site.cloud, BASE)}
+    config = active_config(site)
+    site.tritonstack("deploy", "test", "--name", "run-1", "--ttl", "3h")
+    after = {stack.tags["expires"] for stack in environment_stacks(site.cloud, BASE)}
+    assert len(before) == len(after) == 1
+    assert min(after) > max(before)
+    assert {stack.tags["owner"] for stack in environment_stacks(site.cloud, BASE)} == {"ann-bot-"}
+    assert active_config(site) == config, "a new expiry rolled the endpoint out"
+
+
+def active_config(site: Site) -> str:
+    described = site.cloud.client("sagemaker").describe_endpoint(EndpointName=f"{BASE}-search")
+    return str(described["EndpointConfigName"])
+
+
+def plant(site: Site) -> set[str]:
+    """Things that no stack knows of, as people and services leave them."""
+    client = site.cloud.client
+    client("s3").create_bucket(Bucket=f"{BASE}-planted")
+    client("logs").create_log_group(logGroupName=f"/{BASE}/planted")
+    client("cloudwatch").put_metric_alarm(
+        AlarmName=f"TargetTracking-endpoint/{BASE}-planted/variant/main-AlarmHigh",
+        MetricName="m",
+        Namespace="n",
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="GreaterThanThreshold",
+    )
+    client("ssm").put_parameter(Name=f"/{BASE}/planted", Value="x", Type="String")
+    topic = client("sns").create_topic(Name=f"{BASE}-planted")["TopicArn"]
+    key = client("kms").create_key(
+        Tags=[
+            {"TagKey": "project", "TagValue": "tritonstack"},
+            {"TagKey": "environment", "TagValue": "run-1"},
+        ]
+    )["KeyMetadata"]["KeyId"]
+    return {
+        f"{BASE}-planted",
+        f"/{BASE}/planted",
+        f"TargetTracking-endpoint/{BASE}-planted/variant/main-AlarmHigh",
+        topic,
+        key,
+    }
+
+
+def test_what_was_planted_by_hand_is_found_and_told_from_the_rest(site: Site) -> None:
+    planted = plant(site)
+    found = report(site, "test", "--name", "run-1", exit_code=1)
+    assert {item["id"] for item in found["orphans"]} == planted
+
+
+def test_destroy_ends_whenever_it_is_killed(site: Site) -> None:
+    """Each run is killed a line later than the one before, until one comes to its end."""
+    kills = 0
+    for lines in itertools.count(1):
+        process = site.start("tritonstack", "destroy", "test", "--name", "run-1", "--yes")
+        assert process.stdout is not None
+        said = list(itertools.islice(process.stdout, lines))
+        if len(said) < lines:
+            assert process.wait() == 0, said
+            break
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        kills += 1
+        assert kills < MOST_KILLS, said
+    print(f"destroyed after {kills} kills")
+    assert kills > 2
+
+
+def test_what_is_left_after_a_kill_goes_by_name_alone(site: Site) -> None:
+    site.project.template_file("test").unlink()
+    stack = f"{BASE}-network"
+    body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
+    site.cloud.client("cloudformation").create_stack(StackName=stack, TemplateBody=body)
+    output = site.tritonstack("destroy", "test", "--name", "run-1", "--yes")
+    assert f"{stack}: DELETE_COMPLETE" in output
+    site.project.template_file("test").write_text(TEMPLATE)
+
+
+def test_only_what_was_planted_is_left(site: Site) -> None:
+    found = report(site, "test", "--name", "run-1", "--gone", exit_code=1)
+    assert found["resources"] == found["orphans"]
+    assert {item["id"] for item in found["orphans"]} >= {f"{BASE}-planted", f"/{BASE}/planted"}
+    uproot(site, [item["id"] for item in found["orphans"]])
+    assert report(site, "test", "--name", "run-1", "--gone")["resources"] == []
+    assert held(site) == []
+
+
+def uproot(site: Site, ids: list[str]) -> None:
+    client = site.cloud.client
+    client("s3").delete_bucket(Bucket=f"{BASE}-planted")
+    client("logs").delete_log_group(logGroupName=f"/{BASE}/planted")
+    client("cloudwatch").delete_alarms(AlarmNames=[name for name in ids if name.startswith("TargetTracking")])
+    client("ssm").delete_parameter(Name=f"/{BASE}/planted")
+    for one in ids:
+        if one.startswith("arn:aws:sns"):
+            client("sns").delete_topic(TopicArn=one)
+        elif len(one) == 36:
+            client("kms").schedule_key_deletion(KeyId=one)
+
+
+def test_reap_destroys_what_has_expired_and_nothing_else(site: Site) -> None:
+    told = {"env": "test", "name": "run-2", "owner": "ann", "expires": "2000-01-01T00:00:00Z"}
+    context = [word for key, value in told.items() for word in ("-c", f"{key}={value}")]
+    stacks = [f"tritonstack-run-2-{name}" for name in ("foundation", "monitoring")]
+    site.run("cdk", "deploy", *stacks, *context, "--require-approval", "never", with_cloud=True)
+    dry = site.tritonstack("reap", "--dry-run")
+    assert "tritonstack-run-2 of ann expired at 2000-01-01T00:00:00Z, and would be destroyed" in dry
+    assert len(environment_stacks(site.cloud, "tritonstack-run-2")) == 2
+    output = site.run("tritonstack", "--json", "reap")
+    reaped = json.loads(output[output.index("{") :])
+    assert (reaped["reaped"], reaped["failed"]) == (["tritonstack-run-2"], {})
+    assert held(site) == []
+    assert "in service" not in site.tritonstack("reap")
+    assert "embedding" in site.tritonstack("invoke", "local", "search", "A man is eating food.")
+
+
+def test_nothing_is_left_of_the_environment_that_stayed(site: Site) -> None:
+    site.tritonstack("destroy", "local", "--yes")
+    found = report(site, "local", "--gone")
+    assert found["resources"] == []
+    assert [item for item in site.inventory() if "tritonstack-" in json.dumps(item)] == []
+    assert report(site, "--gone")["resources"] == []
