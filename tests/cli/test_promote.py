@@ -16,7 +16,7 @@ from catalog.project import Project
 from cli import promoting
 from cli.main import run
 from operations import uploading
-from tests.operations.two_accounts import HOME, PROMOTION, TwoAccounts, add_model, two_accounts
+from tests.operations.two_accounts import PROMOTION, TwoAccounts, add_model, two_accounts
 from tests.projects import edit
 
 CONTENT = bytes(range(256)) * 40
@@ -28,14 +28,14 @@ class Killed(BaseException):
 
 @pytest.fixture
 def site(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[TwoAccounts]:
-    for name, value in HOME.items():
-        monkeypatch.setenv(name, value)
     monkeypatch.setenv("GITHUB_ACTOR", "ann")
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.chdir(project.root)
     with two_accounts(project) as site:
+        for name, value in site.prod.variables.items():
+            monkeypatch.setenv(name, value)
         yield site
 
 

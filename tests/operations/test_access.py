@@ -15,8 +15,8 @@ from catalog.environments import EnvironmentSpec
 from catalog.loading import load_workspace
 from catalog.project import Project
 from operations.access import BorrowedCloud, readable_cloud
-from operations.aws import Cloud, CloudAccessError, require_account
-from tests.operations.two_accounts import DEV_ACCOUNT, HOME, PROD_ACCOUNT
+from operations.aws import Cloud, CloudAccessError
+from tests.operations.two_accounts import DEV_ACCOUNT, PROD_ACCOUNT, add_reader, keys_of
 from tests.played_aws import played_aws
 from tests.projects import edit
 
@@ -25,14 +25,15 @@ HERE = Cloud(PROD_ACCOUNT, "eu-west-1", {})
 
 @pytest.fixture
 def dev(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EnvironmentSpec]:
-    for name, value in HOME.items():
-        monkeypatch.setenv(name, value)
     for name in ("AWS_ENDPOINT_URL", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     config = tmp_path / "aws-config"
     config.write_text("[profile team]\naws_access_key_id = x\naws_secret_access_key = y\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
     with played_aws():
+        add_reader(Cloud(DEV_ACCOUNT, "eu-west-1", keys_of(DEV_ACCOUNT)))
+        for name, value in keys_of(PROD_ACCOUNT).items():
+            monkeypatch.setenv(name, value)
         yield load_workspace(project, "dev").spec
 
 
@@ -101,8 +102,9 @@ def test_a_profile_goes_before_keys_in_the_environment(
 ) -> None:
     assert dev.account == DEV_ACCOUNT
     cloud = Cloud(PROD_ACCOUNT, "eu-west-1", {"AWS_PROFILE": "team"})
-    require_account(cloud)
     monkeypatch.setenv("AWS_SESSION_TOKEN", "old")
     passed_on = cloud.process_environment()
     assert passed_on["AWS_PROFILE"] == "team"
+    identity = cloud.client("sts").get_caller_identity()
+    assert identity["Account"] != PROD_ACCOUNT, "the keys of the environment were used"
     assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} & set(passed_on)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from moto.iam.models import iam_backends
 
 from catalog.events import Event, TouchedArtifact
 from catalog.loading import load_workspace
@@ -21,9 +23,7 @@ from operations.events import read_events, record_event
 from tests.played_aws import played_aws
 from tests.projects import ENVIRONMENT, MODEL, edit
 
-DEV_ACCOUNT, PROD_ACCOUNT = "111111111111", "123456789012"
-"""The second is the one that moto takes everybody to be of."""
-HOME = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+DEV_ACCOUNT, PROD_ACCOUNT = "111111111111", "222222222222"
 PROMOTION = "promotion: {source: dev, verified: false}\n"
 
 
@@ -73,8 +73,9 @@ class TwoAccounts:
     def __init__(self, project: Project) -> None:
         self.project = project
         add_prod(project)
-        self.prod = Cloud(PROD_ACCOUNT, "eu-west-1", HOME)
-        self.dev = Cloud(DEV_ACCOUNT, "eu-west-1", _keys_of(self.prod))
+        self.prod = Cloud(PROD_ACCOUNT, "eu-west-1", keys_of(PROD_ACCOUNT))
+        self.dev = Cloud(DEV_ACCOUNT, "eu-west-1", keys_of(DEV_ACCOUNT))
+        add_reader(self.dev)
         for cloud, name in ((self.dev, "dev"), (self.prod, "prod")):
             cloud.client("s3").create_bucket(
                 Bucket=self.bucket(name), CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
@@ -158,13 +159,26 @@ def two_accounts(project: Project) -> Iterator[TwoAccounts]:
         yield TwoAccounts(project)
 
 
-def _keys_of(home: Cloud) -> dict[str, str]:
-    """Keys of dev's account, as a role there gives them."""
-    sts = replace(home).client("sts")
-    keys = sts.assume_role(RoleArn=f"arn:aws:iam::{DEV_ACCOUNT}:role/setup", RoleSessionName="tests")
-    found = keys["Credentials"]
-    return {
-        "AWS_ACCESS_KEY_ID": found["AccessKeyId"],
-        "AWS_SECRET_ACCESS_KEY": found["SecretAccessKey"],
-        "AWS_SESSION_TOKEN": found["SessionToken"],
+def keys_of(account: str) -> dict[str, str]:
+    """Keys of an account that moto plays, as a user there has them."""
+    backend = iam_backends[account]["aws"]
+    backend.create_user("eu-west-1", "ann")
+    key = backend.create_access_key("ann")
+    return {"AWS_ACCESS_KEY_ID": key.access_key_id, "AWS_SECRET_ACCESS_KEY": key.secret_access_key}
+
+
+def add_reader(dev: Cloud) -> None:
+    """The role by which prod reads dev, as the delivery stack makes it."""
+    trust = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": {"AWS": f"arn:aws:iam::{PROD_ACCOUNT}:root"},
+                "Action": "sts:AssumeRole",
+            }
+        ],
     }
+    dev.client("iam").create_role(
+        RoleName="tritonstack-dev-promotion-reader", AssumeRolePolicyDocument=json.dumps(trust)
+    )
