@@ -178,6 +178,7 @@ class _JobRun:
     place: Path
     paths: list[str] = field(default_factory=list)
     credentials: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
     role: str | None = None
 
     def calls(self) -> list[list[str]]:
@@ -188,6 +189,7 @@ class _JobRun:
 
     def steps(self, scope: Scope) -> tuple[str, dict[str, Any]]:
         """Run every step that is to be run; the job's result, and the outputs of steps with an id."""
+        self.variables = {key: filled(str(value), scope) for key, value in self.job.get("env", {}).items()}
         outputs: dict[str, Any] = {}
         succeeded = True
         for step in self.job["steps"]:
@@ -296,17 +298,12 @@ class _JobRun:
         files = {name: self.place / name for name in ("GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")}
         for file in files.values():
             file.write_text("")
-        job_scope = Scope({key: value for key, value in scope.contexts.items() if key != "steps"})
-        variables = {
-            key: filled(str(value), where)
-            for source, where in ((self.job.get("env", {}), job_scope), (step.get("env", {}), scope))
-            for key, value in source.items()
-        }
+        own = {key: filled(str(value), scope) for key, value in step.get("env", {}).items()}
         script = filled(step["run"], scope)
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script],
             cwd=self.work,
-            env=self._environment(variables, files),
+            env=self._environment(own, files),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -320,7 +317,7 @@ class _JobRun:
         said = dict(line.split("=", 1) for line in files["GITHUB_OUTPUT"].read_text().splitlines())
         return done.returncode, said
 
-    def _environment(self, variables: Mapping[str, str], files: Mapping[str, Path]) -> dict[str, str]:
+    def _environment(self, own: Mapping[str, str], files: Mapping[str, Path]) -> dict[str, str]:
         """Nothing of this machine's own that a job could lean on, but for what tools need to run."""
         kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
         path = os.pathsep.join([str(STAND_INS), *reversed(self.paths), os.environ["PATH"]])
@@ -336,7 +333,8 @@ class _JobRun:
             "PYTHONPATH": os.pathsep.join([str(RECORDING), str(ROOT)]),
             **{name: str(file) for name, file in files.items()},
             **self.credentials,
-            **variables,
+            **self.variables,
+            **own,
         }
 
     def _hash_files(self, pattern: str) -> str:
