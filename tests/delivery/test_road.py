@@ -1,0 +1,100 @@
+"""Which environments a change asks for, and what `tritonstack delivery` tells workflows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from catalog.delivery import require_delivery
+from catalog.project import Project
+from cli.main import run
+from operations.road import asked_for, changed_since
+from tests.delivery.iam import roles
+
+
+@pytest.fixture
+def committed(roads: Project, tmp_path: Path) -> Project:
+    """The sample project in git, with one commit."""
+    folder = tmp_path / "project"
+    subprocess.run(["cp", "-r", str(roads.root), str(folder)], check=True)
+    for command in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "All"]):
+        who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", "-C", str(folder), *who, *command], check=True)
+    return Project(folder)
+
+
+def asked(project: Project, since: str | None) -> list[str]:
+
+    return asked_for(require_delivery(project).record, changed_since(project, since))
+
+
+def test_the_first_environment_takes_every_change(committed):
+    assert asked(committed, "HEAD") == ["dev"]
+
+
+@pytest.mark.parametrize("file", ["prod.lock.yaml", "prod.yaml"])
+def test_another_waits_for_its_own_lock_or_file(committed, file):
+    with (committed.environments_dir / file).open("a") as text:
+        text.write("# changed\n")
+    assert asked(committed, "HEAD") == ["dev", "prod"]
+
+
+def test_one_without_a_lock_is_asked_for_when_it_gets_one(committed):
+    lock = committed.lock_file("staging")
+    text = lock.read_text()
+    lock.unlink()
+    assert asked(committed, "HEAD") == ["dev", "staging"]
+    lock.write_text(text)
+    assert asked(committed, "HEAD") == ["dev"]
+
+
+@pytest.mark.parametrize("since", [None, "", "0" * 40, "f" * 40])
+def test_all_are_asked_for_where_nobody_knows_what_was_there_before(committed, since):
+    assert asked(committed, since) == ["dev", "staging", "prod"]
+
+
+def test_workflows_get_lines_that_are_json(committed, capsys):
+    assert run(["--project", str(committed.root), "delivery", "--since", "HEAD", "--as-outputs"]) == 0
+    said = dict(line.split("=", 1) for line in capsys.readouterr().out.splitlines())
+    outputs = {name: json.loads(value) for name, value in said.items()}
+    assert outputs["environments"] == ["dev", "staging", "prod"]
+    assert outputs["asked"] == ["dev"]
+    prod = outputs["road"]["prod"]
+    assert (prod["account"], prod["region"], prod["approval"]) == ("222222222222", "eu-west-1", True)
+    assert prod["roles"] == {
+        duty.replace("-", "_"): f"arn:aws:iam::222222222222:role/tritonstack-delivery-prod-{duty}"
+        for duty in ("plan", "deploy", "promote", "clean-up")
+    }
+    assert "promote" not in outputs["road"]["dev"]["roles"]
+    previews = outputs["previews"]
+    assert (previews["template"], previews["ttl"], previews["name_prefix"]) == ("preview", "4h", "pr")
+    assert previews["roles"]["preview_execution"].endswith("role/tritonstack-delivery-dev-preview-execution")
+
+
+def test_the_roles_told_are_those_that_are_made(committed, carriers, capsys):
+
+    assert run(["--project", str(committed.root), "--json", "delivery"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    for name, stop in facts["road"].items():
+        made = {f"arn:aws:iam::{stop['account']}:role/{role}" for role in roles(carriers[name])}
+        assert set(stop["roles"].values()) <= made
+
+
+def test_people_get_sentences(committed, capsys):
+    assert run(["--project", str(committed.root), "delivery", "--since", "HEAD"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "example/tritonstack, branch main",
+        "dev (111111111111, eu-west-1) is asked for",
+        "staging (111111111111, eu-west-1) waits for a change of its own",
+        "prod (222222222222, eu-west-1) waits for a change of its own, after an approval",
+        "each pull request gets pr-<number> of preview for 4h",
+    ]
+
+
+def test_a_project_without_the_file_is_told_where_to_look(committed, capsys):
+    committed.delivery_file.unlink()
+    assert run(["--project", str(committed.root), "delivery"]) == 2
+    assert "docs/delivery.md shows one" in capsys.readouterr().err

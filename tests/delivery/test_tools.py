@@ -1,0 +1,132 @@
+"""The two scripts that workflows end with, against a stand-in for GitHub's command line and a real git."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.delivery.workflows import ROOT, STAND_INS, stand_in_calls
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout of a bare repository with a lock in it."""
+    work, remote = tmp_path / "work", tmp_path / "remote.git"
+    for command in (
+        ["git", "init", "--quiet", "--bare", "--initial-branch=main", str(remote)],
+        ["git", "init", "--quiet", "--initial-branch=main", str(work)],
+        ["git", "-C", str(work), "remote", "add", "origin", str(remote)],
+    ):
+        subprocess.run(command, check=True)
+    lock = work / "environments" / "prod.lock.yaml"
+    lock.parent.mkdir()
+    lock.write_text("models: {}\n")
+    (work / "said.md").write_text("would promote minilm\n")
+    git(work, "add", "environments")
+    git(work, "commit", "--quiet", "-m", "A lock")
+    git(work, "push", "--quiet", "origin", "main")
+    return work
+
+
+def git(work: Path, *arguments: str) -> str:
+    who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false")
+    command = ["git", "-C", str(work), *who, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def run(work: Path, tool: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    variables = {
+        **os.environ,
+        "PATH": f"{STAND_INS}{os.pathsep}{os.environ['PATH']}",
+        "STAND_IN_LOG": str(work.parent / "stand-ins.jsonl"),
+        "GITHUB_REPOSITORY": "example/tritonstack",
+        "GH_TOKEN": "a-token",
+        "PULL_REQUEST": "7",
+    }
+    command = [sys.executable, str(ROOT / "tools" / tool), *arguments]
+    return subprocess.run(command, cwd=work, env=variables, capture_output=True, text=True, check=False)
+
+
+def propose(work: Path) -> subprocess.CompletedProcess[str]:
+    options = ("--branch", "promote/prod", "--title", "Promote dev to prod", "--body", "said.md")
+    return run(work, "propose_change.py", *options)
+
+
+def held(work: Path) -> dict:
+    return json.loads((work.parent / "github.json").read_text())
+
+
+def test_a_changed_lock_becomes_a_pull_request(checkout):
+    (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
+    done = propose(checkout)
+    assert done.returncode == 0, done.stderr
+    (pull,) = held(checkout)["pulls"]
+    assert pull == {
+        "--base": "main",
+        "--head": "promote/prod",
+        "--title": "Promote dev to prod",
+        "--body": "```text\nwould promote minilm\n```",
+        "open": True,
+    }
+    shown = git(checkout.parent / "remote.git", "show", "--stat", "--format=%an: %s", "promote/prod")
+    assert shown.startswith("github-actions[bot]: Promote dev to prod")
+    assert "environments/prod.lock.yaml" in shown
+    assert "said.md" not in shown
+    assert stand_in_calls(checkout.parent)[-1] == [
+        *("gh", "workflow", "run", "pull-request.yml", "--ref", "promote/prod")
+    ]
+
+
+def test_nothing_changed_is_nothing_proposed(checkout):
+    done = propose(checkout)
+    assert (done.returncode, done.stdout) == (0, "nothing has changed: there is nothing to propose\n")
+    assert stand_in_calls(checkout.parent) == []
+
+
+def test_a_proposal_that_nobody_took_up_is_replaced(checkout):
+    lock = checkout / "environments" / "prod.lock.yaml"
+    for text in ("models: {minilm: {}}\n", "models: {ranker: {}}\n"):
+        lock.write_text(text)
+        assert propose(checkout).returncode == 0
+        git(checkout, "switch", "--quiet", "main")
+    (pull,) = held(checkout)["pulls"]
+    assert pull["open"]
+    remote = checkout.parent / "remote.git"
+    assert git(remote, "show", "promote/prod:environments/prod.lock.yaml") == "models: {ranker: {}}\n"
+    assert git(remote, "rev-list", "--count", "main..promote/prod").strip() == "1"
+
+
+def test_a_push_that_is_refused_fails_the_step(checkout):
+    (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
+    git(checkout, "remote", "set-url", "--push", "origin", "nowhere")
+    assert propose(checkout).returncode != 0
+    assert [call for call in stand_in_calls(checkout.parent) if "create" in call] == []
+
+
+def comment(work: Path, about: str, *more: str) -> None:
+    done = run(work, "pull_request_comment.py", "--about", about, "--file", "said.md", *more)
+    assert done.returncode == 0, done.stderr
+
+
+def test_each_subject_has_one_comment_which_is_changed(checkout):
+    comment(checkout, "diff-dev")
+    comment(checkout, "diff-prod", "--verbatim")
+    (checkout / "said.md").write_text("nothing changes\n")
+    comment(checkout, "diff-dev")
+    assert [item["body"] for item in held(checkout)["comments"]] == [
+        "<!-- tritonstack: diff-dev -->\nnothing changes\n",
+        "<!-- tritonstack: diff-prod -->\n```text\nwould promote minilm\n```",
+    ]
+
+
+def test_what_github_does_not_take_is_cut(checkout):
+    (checkout / "said.md").write_text("x" * 70_000)
+    comment(checkout, "diff-dev")
+    (found,) = held(checkout)["comments"]
+    assert 65_000 < len(found["body"]) < 65_536
+    assert found["body"].endswith("the log of the workflow has all of it.")
