@@ -1,7 +1,7 @@
 """Whether locks say what is true: their seals, the catalog, the manifests on this machine, and one another.
 
 Nothing here calls anybody. What git knows of earlier locks is given by the caller (`Held`); what buckets and
-registries hold is compared in operations.online_checks, with the same words.
+registries hold is compared in operations.locks.online_checks, with the same words.
 
 A fault is something untrue. A note is something that a person may want to know: an entry that nobody asks
 for, or what cannot be told from here.

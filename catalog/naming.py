@@ -167,7 +167,7 @@ REQUESTS, ANSWERS, FAILURES = "requests/", "answers/", "failures/"
 EVENTS = "events/"
 """Below which an artifact bucket keeps what happened to its artifacts (catalog.events)."""
 PROMOTIONS = "promotions/"
-"""Below which an artifact bucket keeps who may put what into its environment's lock (operations.claims)."""
+"""Below which a bucket keeps who may put what into its environment's lock: operations.promotion.claims."""
 SUPERSEDED_TAG = ("superseded", "true")
 """What objects are marked with that no lock of late names any more; a lifecycle rule takes them."""
 PROCESSING_LOG_GROUP = "/aws/sagemaker/ProcessingJobs"

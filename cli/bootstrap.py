@@ -5,7 +5,7 @@ from __future__ import annotations
 from catalog.errors import TritonstackError
 from cli.context import Context
 from operations.aws import Cloud
-from operations.cdk import CdkCli
+from operations.deploying.cdk import CdkCli
 from operations.stacks import is_bootstrapped
 
 

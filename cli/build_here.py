@@ -24,7 +24,7 @@ from cli.context import Context
 from cli.output import Step, Steps
 from model_build.artifacts import read_manifest
 from model_build.resources import available_memory
-from operations.build_jobs import parse_event
+from operations.builds.jobs import parse_event
 
 _CORES_EACH, _GIB_EACH = 2, 6
 """What one build can use: the framework, the graph's runtime and a server do not all work at once."""

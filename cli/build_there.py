@@ -23,11 +23,11 @@ from cli.build_here import BuildInterruptedError
 from cli.build_outcomes import Outcome, error_from, show_event
 from cli.context import Context
 from cli.output import Step, Steps
-from operations.assembly import Assembly
 from operations.aws import Cloud
-from operations.build_ground import BuildGround, BuildStackError, own_role, stack_outputs
-from operations.build_images import image_job, missing_images
-from operations.build_jobs import (
+from operations.builds.codebuild import CodeBuildJobs
+from operations.builds.ground import BuildGround, BuildStackError, own_role, stack_outputs
+from operations.builds.images import image_job, missing_images
+from operations.builds.jobs import (
     BuildJobError,
     JobNews,
     JobOrder,
@@ -39,10 +39,10 @@ from operations.build_jobs import (
     parse_event,
     start_or_attach,
 )
-from operations.cdk import CdkCli, find_cdk
-from operations.changes import DEPLOY_OPTIONS
-from operations.codebuild_jobs import CodeBuildJobs
-from operations.processing_jobs import ProcessingJobs
+from operations.builds.processing import ProcessingJobs
+from operations.deploying.assembly import Assembly
+from operations.deploying.cdk import CdkCli, find_cdk
+from operations.deploying.changes import DEPLOY_OPTIONS
 from operations.stacks import StackState, deployed_templates, describe_stack, wait_until_settled
 
 _LINES_SHOWN = 20

@@ -12,9 +12,9 @@ from catalog.project import Project
 from catalog.workspace import Workspace
 from cli.output import Output
 from local_cloud.process import read_address
-from operations.access import readable_cloud
 from operations.aws import Cloud, CloudAccessError, require_account
 from operations.instances import read_instance
+from operations.promotion.access import readable_cloud
 
 
 @dataclass

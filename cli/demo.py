@@ -32,7 +32,7 @@ from catalog.project import Project, find_project
 from endpoint_client import EndpointClient
 from local_cloud.process import CloudAddress, read_address
 from operations.aws import Cloud, cloud_of
-from operations.destroy import remove_bootstrap
+from operations.destruction.destroy import remove_bootstrap
 
 ENVIRONMENT, ENDPOINT = "local", "minilm"
 

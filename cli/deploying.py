@@ -12,10 +12,10 @@ from cli.context import Context
 from cli.instance_artifacts import find_loan
 from cli.output import Step
 from cli.synthesis import cdk_of, synthesised
-from operations.assembly import Assembly
 from operations.aws import Cloud
-from operations.cdk import CdkCli, CdkFailedError, InterruptedDeployError
-from operations.changes import (
+from operations.deploying.assembly import Assembly
+from operations.deploying.cdk import CdkCli, CdkFailedError, InterruptedDeployError
+from operations.deploying.changes import (
     DEPLOY_OPTIONS,
     Changes,
     left_without_scaling,
@@ -23,8 +23,8 @@ from operations.changes import (
     look_ahead,
     take_scaling_off,
 )
-from operations.deployments import record_deployment
-from operations.retention import mark_superseded
+from operations.deploying.deployments import record_deployment
+from operations.locks.retention import mark_superseded
 from operations.running import require_running
 from operations.shelf import shelf_copies
 from operations.stacks import environment_stacks, wait_until_settled

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.workspace import Workspace
-from operations.cdk_words import ResourceFate
-from operations.changes import Changes, leftover_words
-from operations.lock_changes import ArtifactChange, ImageChange
-from operations.plans import StackPlan
+from operations.deploying.cdk_words import ResourceFate
+from operations.deploying.changes import Changes, leftover_words
+from operations.deploying.lock_changes import ArtifactChange, ImageChange
+from operations.deploying.plans import StackPlan
 
 _LISTED = 5
 _LONGEST_LINE = 240

@@ -17,8 +17,8 @@ from cli.context import Context
 from cli.promoting import Side, copy_all, has_bucket, lacking
 from operations.artifacts import is_published
 from operations.aws import Cloud
-from operations.bucket_copying import copy_in_account
-from operations.promotion import Artifact, Entry, Image, words_of
+from operations.promotion.bucket_copying import copy_in_account
+from operations.promotion.plans import Artifact, Entry, Image, words_of
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from cli.build_there import build_images_there, prepare_ground
 from cli.context import Context
 from local_cloud.docker_engine import docker_engine, held_image
 from operations.aws import Cloud
-from operations.build_images import image_digest
+from operations.builds.images import image_digest
 
 _LINES_SHOWN = 20
 

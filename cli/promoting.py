@@ -37,17 +37,17 @@ from cli.output import Step, Steps
 from cli.synthesis import cdk_of
 from model_build.store import publish
 from operations.artifacts import is_published
-from operations.assembly import Assembly
 from operations.aws import Cloud, error_code
-from operations.changes import DEPLOY_OPTIONS
-from operations.claims import Claim, claim
+from operations.deploying.assembly import Assembly
+from operations.deploying.changes import DEPLOY_OPTIONS
 from operations.events import read_events, record_event
-from operations.fetching import SourceArtifact, fetch_artifact, read_source_manifest
-from operations.image_copying import Registry, copy_image, image_bytes, tagged_digest
-from operations.promotion import Artifact, Entry, Image, as_promoted, lock_after, words_of
-from operations.promotion_records import promoted_by, promoted_event
-from operations.retention import keep_again
-from operations.uploading import Landing, land_archive
+from operations.locks.retention import keep_again
+from operations.promotion.claims import Claim, claim
+from operations.promotion.fetching import SourceArtifact, fetch_artifact, read_source_manifest
+from operations.promotion.image_copying import Registry, copy_image, image_bytes, tagged_digest
+from operations.promotion.plans import Artifact, Entry, Image, as_promoted, lock_after, words_of
+from operations.promotion.records import promoted_by, promoted_event
+from operations.promotion.uploading import Landing, land_archive
 
 _COPIES_AT_ONCE = 4
 

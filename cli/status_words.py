@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from catalog.events import Event
-from operations.status import EndpointStatus, EnvironmentStatus
+from operations.verification.status import EndpointStatus, EnvironmentStatus
 
 WIDTH = 100
 _MODELS_SHOWN = 3

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from catalog.workspace import Workspace
 from cli.context import Context
-from operations.assembly import Assembly
 from operations.aws import Cloud
-from operations.cdk import CdkCli, find_cdk
+from operations.deploying.assembly import Assembly
+from operations.deploying.cdk import CdkCli, find_cdk
 
 
 def cdk_of(workspace: Workspace, cloud: Cloud) -> CdkCli:

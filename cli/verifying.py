@@ -9,11 +9,11 @@ from cli.context import Context
 from cli.synthesis import cdk_of, synthesised
 from operations.aws import Cloud
 from operations.checkout import Checkout
-from operations.checks import Check
 from operations.running import wait_until_served
-from operations.smoke import smoke_endpoint
+from operations.smoke.asking import smoke_endpoint
 from operations.stacks import environment_stacks, wait_until_settled
-from operations.verification import (
+from operations.verification.checks import Check
+from operations.verification.verdicts import (
     EndpointVerdict,
     Verdict,
     known_endpoints,

@@ -13,8 +13,8 @@ from botocore.exceptions import ClientError
 
 from catalog import naming
 from catalog.errors import TritonstackError
-from operations.assembly import Template
 from operations.aws import Cloud
+from operations.deploying.assembly import Template
 
 BOOTSTRAP_STACK = "CDKToolkit"
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"

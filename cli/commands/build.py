@@ -25,8 +25,8 @@ from cli.context import Context
 from operations.artifacts import is_published
 from operations.aws import Cloud
 from operations.events import built_event, built_now, record_event, touched
-from operations.examples import has_examples
 from operations.shelf import shelf_copies
+from operations.smoke.examples import has_examples
 
 
 def build(

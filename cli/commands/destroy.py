@@ -13,11 +13,11 @@ from catalog.errors import UsageError
 from cli.context import Context
 from cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
 from cli.standing import Place, Standing, find_standing
-from operations.cdk import InterruptedDeployError
 from operations.checkout import Checkout
-from operations.deletion import Retained, contents_of
-from operations.destroy import Destroyed, destroy_environment
-from operations.protection import needs_its_name, require_unprotected
+from operations.deploying.cdk import InterruptedDeployError
+from operations.destruction.deletion import Retained, contents_of
+from operations.destruction.destroy import Destroyed, destroy_environment
+from operations.destruction.protection import needs_its_name, require_unprotected
 from operations.stacks import environment_stacks
 
 

@@ -16,13 +16,13 @@ from cli.context import Context
 from cli.diff_words import DeployOutlook, outlook_comment, outlook_text
 from cli.selection import NameOption
 from cli.synthesis import cdk_of, synthesised
-from operations.assembly import Assembly
 from operations.aws import Cloud
-from operations.cdk import CdkCli
-from operations.cdk_words import resource_fates
-from operations.changes import look_ahead
+from operations.deploying.assembly import Assembly
+from operations.deploying.cdk import CdkCli
+from operations.deploying.cdk_words import resource_fates
+from operations.deploying.changes import look_ahead
+from operations.deploying.lock_changes import artifact_changes, deployed_digests, deployed_lock, image_changes
 from operations.events import latest_events, latest_of_each
-from operations.lock_changes import artifact_changes, deployed_digests, deployed_lock, image_changes
 from operations.shelf import missing_copies, shelf_copies
 
 

@@ -14,8 +14,8 @@ from catalog.loading import environment_names, load_workspace, model_names
 from catalog.locks import Figures
 from cli.context import Context
 from operations.events import read_events
-from operations.histories import ArtifactHistory, Happening, history_of, told_by_events, told_by_locks
-from operations.lock_history import lock_history
+from operations.locks.histories import ArtifactHistory, Happening, history_of, told_by_events, told_by_locks
+from operations.locks.versions import lock_history
 
 
 def history(

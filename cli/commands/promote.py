@@ -29,12 +29,12 @@ from cli.promoting import (
     record_missing,
 )
 from operations.checkout import Checkout
-from operations.claims import Claim
 from operations.events import now, read_events
-from operations.fetching import read_source_manifest
-from operations.gates import Candidate, Gate, Shut, override_note, parse_overrides, shut_gates
-from operations.promotion import Artifact, Decision, Entry, decide, lock_after, require_source, words_of
-from operations.promotion_records import unrecorded
+from operations.promotion.claims import Claim
+from operations.promotion.fetching import read_source_manifest
+from operations.promotion.gates import Candidate, Gate, Shut, override_note, parse_overrides, shut_gates
+from operations.promotion.plans import Artifact, Decision, Entry, decide, lock_after, require_source, words_of
+from operations.promotion.records import unrecorded
 
 
 class GatesShutError(TritonstackError):

@@ -17,8 +17,8 @@ from cli.output import Steps
 from cli.selection import AccountOption, PrefixOption, RegionOption
 from cli.standing import Ground, Place, require_grounds
 from operations.aws import Cloud, CloudAccessError
-from operations.reaping import Leased, leased
-from operations.reaping import reap as take_down
+from operations.destruction.reaping import Leased, leased
+from operations.destruction.reaping import reap as take_down
 
 _AT_ONCE = 4
 _WORDS: Mapping[str, str] = {

@@ -19,9 +19,8 @@ from cli.verifying import verdict_lines, verify_workspace
 from operations.aws import Cloud
 from operations.checkout import Checkout
 from operations.events import now
-from operations.going_back import fetch_back, is_recorded, record_rollback
-from operations.lock_history import LockHistory, lock_history
-from operations.rollback import (
+from operations.locks.going_back import fetch_back, is_recorded, record_rollback
+from operations.locks.rollback import (
     RollbackError,
     RollbackPlan,
     as_planned,
@@ -29,6 +28,7 @@ from operations.rollback import (
     further_back,
     plan_rollback,
 )
+from operations.locks.versions import LockHistory, lock_history
 
 
 def rollback(

@@ -15,7 +15,7 @@ from catalog.loading import environment_names
 from cli.context import Context
 from cli.selection import NameOption
 from cli.status_words import status_lines
-from operations.status import EnvironmentStatus, environment_status
+from operations.verification.status import EnvironmentStatus, environment_status
 
 _AT_ONCE = 4
 

@@ -14,8 +14,8 @@ from catalog.loading import environment_names, load_workspace, model_names, vali
 from catalog.workspace import Workspace
 from cli.context import Context
 from cli.selection import NameOption
-from operations.lock_checks import check_offline
-from operations.online_checks import NotCheckedError, Unchecked, UntrueLockError, check_online
+from operations.locks.checks import check_offline
+from operations.locks.online_checks import NotCheckedError, Unchecked, UntrueLockError, check_online
 
 
 def validate(

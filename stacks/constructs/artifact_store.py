@@ -51,7 +51,7 @@ class ArtifactStore(Construct):
                     expired_object_delete_marker=True,
                 ),
                 s3.LifecycleRule(
-                    # Only what `tritonstack` has marked: no lock of late names it (operations/retention.py).
+                    # Only what was marked, for no lock of late names it: operations/locks/retention.py.
                     id="expire-superseded-artifacts",
                     prefix=MODELS,
                     tag_filters=dict([SUPERSEDED_TAG]),

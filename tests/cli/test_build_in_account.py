@@ -20,7 +20,7 @@ from cli.build_there import build_there, ground_of
 from cli.context import Context
 from cli.output import Output
 from operations.aws import Cloud
-from operations.build_ground import BuildGround
+from operations.builds.ground import BuildGround
 from tests.cli.stand_in_job import manifest_of
 from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, refused
 from tests.played_aws import played_aws

@@ -11,12 +11,12 @@ from catalog.project import Project
 from cli import deploying
 from cli.context import Context
 from cli.output import Output
-from operations.assembly import Assembly
-from operations.cdk import InterruptedDeployError, find_cdk
-from operations.changes import Changes
-from operations.plans import StackPlan
+from operations.deploying.assembly import Assembly
+from operations.deploying.cdk import InterruptedDeployError, find_cdk
+from operations.deploying.changes import Changes
+from operations.deploying.plans import StackPlan
+from operations.deploying.updates import Hazard
 from operations.stacks import StackState
-from operations.updates import Hazard
 from tests.operations.test_operations import stand_in_cdk
 from tests.projects import edit
 

@@ -59,7 +59,7 @@ def built(project: Project, account: str) -> Project:
 
 
 def deployed(monkeypatch: pytest.MonkeyPatch, template: dict[str, Any]) -> None:
-    monkeypatch.setattr("operations.changes.deployed_templates", lambda *_: {STACK: template})
+    monkeypatch.setattr("operations.deploying.changes.deployed_templates", lambda *_: {STACK: template})
 
 
 def said(capsys: pytest.CaptureFixture[str], project: Project, *arguments: str) -> tuple[int, str]:
@@ -121,7 +121,8 @@ def test_stacks_that_nobody_asks_for_any_more_are_told_of(
     built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "operations.changes.environment_stacks", lambda *_: [StackState(f"{STACK}-old", "CREATE_COMPLETE")]
+        "operations.deploying.changes.environment_stacks",
+        lambda *_: [StackState(f"{STACK}-old", "CREATE_COMPLETE")],
     )
     deployed(monkeypatch, endpoint_template())
     _, out = said(capsys, built)

@@ -17,9 +17,9 @@ from catalog.naming import artifact_prefix
 from catalog.project import Project
 from cli.commands import rollback as command
 from operations.aws import cloud_of
-from operations.checks import Check
 from operations.events import read_events
-from operations.verification import EndpointVerdict, Verdict
+from operations.verification.checks import Check
+from operations.verification.verdicts import EndpointVerdict, Verdict
 from tests.catalog.test_locks import BUILT, manifest
 from tests.cli.test_messages import outcome
 from tests.git import Repository

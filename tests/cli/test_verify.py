@@ -12,9 +12,9 @@ from catalog.project import Project
 from cli.main import run
 from cli.verifying import verdict_lines
 from operations.aws import Cloud
-from operations.checks import Check
 from operations.events import read_events
-from operations.verification import EndpointVerdict, Verdict
+from operations.verification.checks import Check
+from operations.verification.verdicts import EndpointVerdict, Verdict
 from tests.cli.test_diff import endpoint_template, write_assembly
 from tests.operations.test_operations import stand_in_cdk
 from tests.projects import edit

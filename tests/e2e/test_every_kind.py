@@ -15,7 +15,7 @@ import pytest
 from catalog import naming
 from catalog.loading import load_workspace
 from endpoint_client import EndpointClient
-from operations.smoke import smoke_endpoint
+from operations.smoke.asking import smoke_endpoint
 from operations.stacks import describe_stack, environment_stacks
 from tests.e2e.conftest import Site, furnished_site
 from tests.model_build.tiny import TEXTS, save_tiny_model

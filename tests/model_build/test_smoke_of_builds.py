@@ -34,7 +34,7 @@ from model_build.archive import unpack
 from model_build.build import BuildResult
 from model_build.exporters.image_framework import encoded
 from operations.aws import Cloud
-from operations.smoke import SmokeResult, smoke_endpoint
+from operations.smoke.asking import SmokeResult, smoke_endpoint
 from tests.model_build.given_models import PYTHON_MODEL, save_rows, save_xgboost, write_given
 from tests.model_build.test_configured_builds import counter
 from tests.model_build.tiny import write_model
@@ -258,7 +258,7 @@ def test_an_artifact_of_an_earlier_version_is_built_again_with_the_same_digest(
 def test_asking_needs_no_framework() -> None:
     """A machine that verifies has what the product's own core depends on, and nothing that builds."""
     script = (
-        "import sys, operations.smoke\n"
+        "import sys, operations.smoke.asking\n"
         "heavy = {'torch', 'transformers', 'onnx', 'onnxruntime', 'xgboost', 'model_build', 'tokenizers'}\n"
         "print(sorted(heavy & sys.modules.keys()))\n"
     )

@@ -10,8 +10,8 @@ import pytest
 
 from catalog import naming
 from catalog.project import Project
-from operations.assembly import Assembly, Template
 from operations.aws import Cloud
+from operations.deploying.assembly import Assembly, Template
 from stacks.environment import add_environment
 from tests.played_aws import played_aws
 from tests.projects import MODEL, add_builder

@@ -14,8 +14,8 @@ from moto.iam.models import iam_backends
 from catalog.environments import EnvironmentSpec
 from catalog.loading import load_workspace
 from catalog.project import Project
-from operations.access import BorrowedCloud, readable_cloud
 from operations.aws import Cloud, CloudAccessError
+from operations.promotion.access import BorrowedCloud, readable_cloud
 from tests.operations.two_accounts import DEV_ACCOUNT, PROD_ACCOUNT, add_reader, keys_of
 from tests.played_aws import played_aws
 from tests.projects import edit

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.assembly import Assembly
+from operations.deploying.assembly import Assembly
 from tests.operations.conftest import STACK, Synthesised
 
 FOUNDATION = "tritonstack-dev-foundation"

@@ -12,9 +12,10 @@ from botocore.exceptions import ClientError
 
 from catalog.builds import CodeBuildMachine, ProcessingMachine
 from operations.aws import Cloud
-from operations.build_ground import BuildGround, BuildStackError, own_role
-from operations.build_images import image_digest, image_job, missing_images
-from operations.build_jobs import (
+from operations.builds.codebuild import CodeBuildJobs
+from operations.builds.ground import BuildGround, BuildStackError, own_role
+from operations.builds.images import image_digest, image_job, missing_images
+from operations.builds.jobs import (
     BuildJobError,
     JobNews,
     JobOrder,
@@ -25,8 +26,7 @@ from operations.build_jobs import (
     parse_event,
     start_or_attach,
 )
-from operations.codebuild_jobs import CodeBuildJobs
-from operations.processing_jobs import SCRIPT, ProcessingJobs
+from operations.builds.processing import SCRIPT, ProcessingJobs
 from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, StrictProcessing
 
 PROJECT = "t-dev-build-cpu"

@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 
-from operations.assembly import Assembly, Template
 from operations.aws import Cloud
-from operations.cdk import find_cdk
-from operations.changes import RefusedChangeError, left_without_scaling, look_ahead, take_scaling_off
-from operations.endpoint_template import TARGET
+from operations.deploying.assembly import Assembly, Template
+from operations.deploying.cdk import find_cdk
+from operations.deploying.changes import (
+    RefusedChangeError,
+    left_without_scaling,
+    look_ahead,
+    take_scaling_off,
+)
+from operations.deploying.endpoint_template import TARGET
 from operations.stacks import StackState, deployed_templates, environment_stacks
 from tests.operations.conftest import STACK, Synthesised
 from tests.operations.test_operations import stand_in_cdk

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from operations.aws import Cloud
-from operations.deletion import PASSING_S, Clock, Contents, delete_stacks, next_try
+from operations.destruction.deletion import PASSING_S, Clock, Contents, delete_stacks, next_try
 from operations.stacks import StackFailedError
 from tests.operations.strict_aws import refused
 
@@ -105,8 +105,8 @@ def delete(
 ) -> PlayedCloudFormation:
     played = PlayedCloudFormation(**stacks)
     monkeypatch.setattr(Cloud, "client", lambda *_: played)
-    monkeypatch.setattr("operations.deletion.stop_access_log", lambda *_: None)
-    monkeypatch.setattr("operations.deletion.empty_bucket", lambda *_: 0)
+    monkeypatch.setattr("operations.destruction.deletion.stop_access_log", lambda *_: None)
+    monkeypatch.setattr("operations.destruction.deletion.empty_bucket", lambda *_: 0)
     delete_stacks(
         Cloud("1", "x", {}), list(stacks), tell=told.append, clock=clock, contents=dict.fromkeys(stacks, GONE)
     )
@@ -207,8 +207,8 @@ def test_buckets_are_emptied_before_each_try(
         one=PlayedStack(["CREATE_COMPLETE"], endings=["The bucket you tried to delete is not empty", None])
     )
     monkeypatch.setattr(Cloud, "client", lambda *_: played)
-    monkeypatch.setattr("operations.deletion.stop_access_log", lambda *_: None)
-    monkeypatch.setattr("operations.deletion.empty_bucket", lambda *_: next(filled))
+    monkeypatch.setattr("operations.destruction.deletion.stop_access_log", lambda *_: None)
+    monkeypatch.setattr("operations.destruction.deletion.empty_bucket", lambda *_: next(filled))
     contents = {"one": Contents(("logs",))}
     delete_stacks(Cloud("1", "x", {}), ["one"], tell=told.append, clock=clock, contents=contents)
     assert [line for line in told if line.startswith("logs")] == [

@@ -10,7 +10,7 @@ from catalog.events import Event, TouchedArtifact
 from catalog.loading import load_workspace
 from catalog.project import Project
 from operations.aws import Cloud
-from operations.deployments import is_told, record_deployment
+from operations.deploying.deployments import is_told, record_deployment
 from operations.events import latest_events, latest_of_each, read_events, record_event
 from tests.projects import edit
 from tests.stacks.assemblies import lock_everything

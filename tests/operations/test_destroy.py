@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from operations.aws import Cloud
-from operations.deletion import Retained
-from operations.destroy import Destroyed, destroy_environment, layers
+from operations.destruction.deletion import Retained
+from operations.destruction.destroy import Destroyed, destroy_environment, layers
 from operations.stacks import environment_stacks
 from tests.operations.test_operations import TEMPLATE
 

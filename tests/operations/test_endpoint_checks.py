@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from operations.checks import Check
-from operations.endpoint_checks import endpoint_checks
-from operations.live import LiveEndpoint
-from operations.scaling_checks import limits
+from operations.verification.checks import Check
+from operations.verification.endpoint_checks import endpoint_checks
+from operations.verification.live import LiveEndpoint
+from operations.verification.scaling_checks import limits
 from tests.operations.verified import ENDPOINTS, expected, running, spoiled
 
 PLAIN = "tritonstack-sample-endpoint-plain"
@@ -289,8 +289,8 @@ def test_limits_that_a_schedule_has_written_are_right_and_others_are_not() -> No
 
 
 def test_what_cloudformation_alone_knows_is_skipped_and_counted() -> None:
-    from operations.expectations import expected_endpoint
-    from operations.resolving import StackFacts
+    from operations.verification.expectations import expected_endpoint
+    from operations.verification.resolving import StackFacts
     from tests.operations.verified import template
 
     bare = StackFacts(PLAIN, "123456789012", "eu-central-1")

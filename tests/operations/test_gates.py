@@ -11,7 +11,7 @@ from catalog.errors import UsageError
 from catalog.events import Event, EventKind, TouchedArtifact
 from catalog.locks import Figures
 from catalog.promotion import ChangeWindow, PromotionSpec
-from operations.gates import (
+from operations.promotion.gates import (
     Candidate,
     next_opening,
     override_note,

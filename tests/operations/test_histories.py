@@ -7,8 +7,8 @@ from typing import Any
 from catalog.events import Event, TouchedArtifact
 from catalog.locks import Built, Figures, Lock, LockedArtifact, Promoted, RolledBack, entry_of
 from operations.checkout import Commit
-from operations.histories import Happening, history_of, told_by_events, told_by_locks
-from operations.lock_history import LockVersion
+from operations.locks.histories import Happening, history_of, told_by_events, told_by_locks
+from operations.locks.versions import LockVersion
 from tests.catalog.test_locks import manifest, measured
 
 BUILT = Built(by="ann", at="2026-11-20T08:00:00Z", commit="12" * 20)

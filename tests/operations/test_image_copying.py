@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from operations.image_copying import ImageCopyError, Registry, copy_image, image_bytes
+from operations.promotion.image_copying import ImageCopyError, Registry, copy_image, image_bytes
 from tests.operations.strict_ecr import StrictEcr, digest_of, served
 
 LAYERS = (b"the system", b"a library of 30 bytes, as it is")

@@ -22,12 +22,12 @@ from catalog.project import Project
 from catalog.workspace import Workspace
 from cli.status_words import WIDTH, status_lines
 from local_cloud.accounts import access_key_for
-from operations.assembly import Assembly
 from operations.aws import Cloud
-from operations.deployments import record_deployment
+from operations.deploying.assembly import Assembly
+from operations.deploying.deployments import record_deployment
 from operations.events import new_event, record_event
-from operations.status import EndpointStatus, environment_status
-from operations.verification import EndpointVerdict, look_at_endpoints, look_at_shared_stacks
+from operations.verification.status import EndpointStatus, environment_status
+from operations.verification.verdicts import EndpointVerdict, look_at_endpoints, look_at_shared_stacks
 from stacks.environment import add_environment
 from tests.local_cloud.conftest import REGION, SHARED
 from tests.local_cloud.sagemaker.cloud import tarball

@@ -12,7 +12,7 @@ from catalog.loading import load_workspace
 from catalog.locks import Built, Figures, Lock, LockedArtifact, LockedImage, Promoted, write_lock
 from catalog.project import Project
 from catalog.workspace import Workspace
-from operations.lock_changes import (
+from operations.deploying.lock_changes import (
     ArtifactChange,
     ImageChange,
     artifact_changes,

@@ -10,7 +10,7 @@ import pytest
 from catalog.locks import add_to_lock
 from catalog.project import Project
 from operations.checkout import Checkout
-from operations.lock_history import LockVersion, digests_of, lock_history
+from operations.locks.versions import LockVersion, digests_of, lock_history
 from tests.catalog.test_locks import BUILT, manifest
 from tests.git import Repository
 from tests.projects import edit, write_project

@@ -12,7 +12,7 @@ from catalog.locks import LockedArtifact
 from operations.artifacts import DamagedArtifactError, is_published
 from operations.aws import Cloud, CloudAccessError, require_account
 from operations.buckets import BucketNotEmptyError, empty_bucket
-from operations.cdk import CdkFailedError, find_cdk
+from operations.deploying.cdk import CdkFailedError, find_cdk
 from operations.stacks import environment_stacks
 
 DIGEST = "ab" * 32

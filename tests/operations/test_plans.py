@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from operations.assembly import Template
-from operations.endpoint_template import COMPONENT, CONFIG, ENDPOINT, MODEL, EndpointTemplate
-from operations.plans import StackPlan, describe_rollout, plan_stack
+from operations.deploying.assembly import Template
+from operations.deploying.endpoint_template import COMPONENT, CONFIG, ENDPOINT, MODEL, EndpointTemplate
+from operations.deploying.plans import StackPlan, describe_rollout, plan_stack
 from tests.operations.conftest import STACK, Synthesised
 from tests.operations.test_updates import copied, of_type
 

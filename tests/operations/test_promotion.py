@@ -21,7 +21,7 @@ from catalog.locks import (
     write_lock,
 )
 from catalog.project import Project
-from operations.promotion import Decision, PromotionRefusedError, as_promoted, decide, require_source
+from operations.promotion.plans import Decision, PromotionRefusedError, as_promoted, decide, require_source
 from tests.operations.two_accounts import add_model, add_prod, make_manifest
 from tests.projects import add_image, edit
 

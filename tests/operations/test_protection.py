@@ -10,7 +10,7 @@ import pytest
 from catalog.loading import load_workspace
 from catalog.project import Project
 from operations.checkout import Checkout
-from operations.protection import ProtectedError, needs_its_name, require_unprotected
+from operations.destruction.protection import ProtectedError, needs_its_name, require_unprotected
 from operations.stacks import StackState
 from tests.projects import edit
 

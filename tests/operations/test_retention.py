@@ -10,10 +10,10 @@ import pytest
 from catalog.loading import load_workspace
 from catalog.locks import Lock, add_to_lock
 from catalog.naming import artifact_prefix
-from operations.artifact_versions import BucketGoneError, bring_back
 from operations.aws import Cloud
-from operations.lock_history import LockVersion
-from operations.retention import Marked, decide, mark_superseded
+from operations.locks.artifact_versions import BucketGoneError, bring_back
+from operations.locks.retention import Marked, decide, mark_superseded
+from operations.locks.versions import LockVersion
 from tests.catalog.test_locks import BUILT, manifest
 from tests.git import Repository
 from tests.projects import edit, write_project

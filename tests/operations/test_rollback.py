@@ -9,8 +9,7 @@ import pytest
 
 from catalog.loading import load_workspace
 from catalog.locks import RolledBack, add_to_lock, replace_entries
-from operations.lock_history import lock_history
-from operations.rollback import (
+from operations.locks.rollback import (
     RollbackError,
     RollbackPlan,
     as_planned,
@@ -18,6 +17,7 @@ from operations.rollback import (
     further_back,
     plan_rollback,
 )
+from operations.locks.versions import lock_history
 from tests.catalog.test_locks import BUILT, manifest
 from tests.git import Repository
 from tests.projects import MODEL, edit, write_project

@@ -16,8 +16,8 @@ from catalog.examples import EXAMPLES_NAME
 from catalog.manifests import MANIFEST_NAME
 from catalog.workspace import Workspace
 from operations.aws import Cloud
-from operations.smoke import SmokeResult, smoke_endpoint
-from operations.smoke_targets import smoke_targets
+from operations.smoke.asking import SmokeResult, smoke_endpoint
+from operations.smoke.targets import smoke_targets
 from tests.operations.smoked import (
     ASKED,
     DIGESTS,

@@ -9,8 +9,14 @@ import pytest
 from catalog.events import Event
 from cli.status_words import WIDTH, status_lines
 from operations.checkout import Checkout
-from operations.status import EndpointStatus, EnvironmentStatus, Machines, ServedDigest, undeployed
-from operations.traffic import Traffic
+from operations.verification.status import (
+    EndpointStatus,
+    EnvironmentStatus,
+    Machines,
+    ServedDigest,
+    undeployed,
+)
+from operations.verification.traffic import Traffic
 from tests.git import Repository
 
 A, B, COMMIT = "a" * 64, "b" * 64, "c" * 40

@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 
 from catalog.errors import TritonstackError
-from operations.assembly import Template
-from operations.endpoint_template import CONFIG, ENDPOINT, MODEL, TARGET, EndpointTemplate, references
-from operations.updates import hazards, unregistered
+from operations.deploying.assembly import Template
+from operations.deploying.endpoint_template import (
+    CONFIG,
+    ENDPOINT,
+    MODEL,
+    TARGET,
+    EndpointTemplate,
+    references,
+)
+from operations.deploying.updates import hazards, unregistered
 from tests.operations.conftest import STACK, Synthesised
 
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"

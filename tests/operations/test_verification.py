@@ -10,15 +10,15 @@ from catalog.loading import load_workspace
 from catalog.locks import LockedArtifact
 from catalog.project import Project
 from catalog.workspace import Workspace
-from operations.artifact_checks import Placed, artifact_check, place_fault, places
 from operations.aws import Cloud
-from operations.checks import Check
 from operations.events import read_events
-from operations.live import StandingStack, standing_stack
-from operations.resolving import StackFacts
-from operations.smoke import SmokeResult
+from operations.smoke.asking import SmokeResult
 from operations.stacks import StackState
-from operations.verification import (
+from operations.verification.artifact_checks import Placed, artifact_check, place_fault, places
+from operations.verification.checks import Check
+from operations.verification.live import StandingStack, standing_stack
+from operations.verification.resolving import StackFacts
+from operations.verification.verdicts import (
     EndpointVerdict,
     Verdict,
     VerdictNotWrittenError,
@@ -224,6 +224,6 @@ def test_a_verdict_that_cannot_be_written_is_told_all_the_same(
     def refused(*_: object) -> None:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "PutObject")
 
-    monkeypatch.setattr("operations.verification.record_event", refused)
+    monkeypatch.setattr("operations.verification.verdicts.record_event", refused)
     with pytest.raises(VerdictNotWrittenError, match="refuted: 1 thing is not what commit cccccccc asks for"):
         record_verdict(cloud, workspace, verdict(BAD))

@@ -1,0 +1,1 @@
+"""Models built by jobs in an environment's account, and the images that they are built in."""

@@ -1,0 +1,106 @@
+"""A deploy, looked at before it is made: what stands, what is to be, and what lies between."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from catalog.errors import TritonstackError
+from operations.aws import Cloud
+from operations.deploying.assembly import Assembly, Template
+from operations.deploying.cdk import CdkCli
+from operations.deploying.plans import StackPlan, plan_stack
+from operations.deploying.updates import unregistered
+from operations.stacks import deployed_templates, environment_stacks
+
+DEPLOY_OPTIONS = ("--require-approval", "never", "--concurrency", "4", "--progress", "events")
+
+
+class RefusedChangeError(TritonstackError):
+    """SageMaker would refuse the change, whatever the order of updates."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The plans of all stacks of an environment, and the templates that they come from."""
+
+    assembly: Assembly
+    deployed: Mapping[str, Template]
+    plans: Sequence[StackPlan]
+    leftovers: Sequence[str] = ()
+    """Stacks that stand, and that the environment's file no longer asks for."""
+
+    @property
+    def refused(self) -> list[StackPlan]:
+        """What cannot be done."""
+        return [plan for plan in self.plans if plan.action == "refused"]
+
+    @property
+    def two_phase(self) -> list[StackPlan]:
+        """What needs scaling taken off first."""
+        return [plan for plan in self.plans if plan.action == "two-phase"]
+
+    def of(self, stacks: Collection[str]) -> Changes:
+        """Those of some stacks alone."""
+        plans = [plan for plan in self.plans if plan.stack in stacks]
+        return replace(self, plans=plans, leftovers=())
+
+    def require_possible(self) -> None:
+        """Raise RefusedChangeError with all that cannot be done."""
+        hazards = [hazard for plan in self.refused for hazard in plan.hazards if hazard.refused]
+        if hazards:
+            remedies = dict.fromkeys(hazard.remedy for hazard in hazards if hazard.remedy)
+            raise RefusedChangeError(
+                "\n".join(plan.words for plan in self.refused), remedy="; ".join(remedies)
+            )
+
+
+def look_ahead(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
+    """Compare what stands with what was synthesised."""
+    standing = environment_stacks(cloud, base)
+    deployed = deployed_templates(cloud, standing)
+    plans = [
+        plan_stack(stack, deployed=deployed.get(stack), new=assembly.template(stack))
+        for stack in assembly.stacks
+    ]
+    leftovers = [stack.name for stack in standing if stack.name not in assembly.stacks]
+    return Changes(assembly, deployed, plans, leftovers)
+
+
+def leftover_words(stack: str) -> str:
+    """What becomes of a stack that nobody asks for any more, and what ends it: a deploy deletes nothing."""
+    return (
+        "still stands, though the environment's file no longer asks for it; "
+        f"`aws cloudformation delete-stack --stack-name {stack}` ends it"
+    )
+
+
+def left_without_scaling(cloud: Cloud, base: str, changes: Changes) -> list[str]:
+    """The endpoints whose scaling the first phase took off, and whose stacks the second did not change."""
+    standing = deployed_templates(cloud, environment_stacks(cloud, base))
+    return [
+        plan.endpoint or plan.stack
+        for plan in changes.two_phase
+        if standing.get(plan.stack) != changes.assembly.template(plan.stack)
+    ]
+
+
+def take_scaling_off(cdk: CdkCli, changes: Changes, *, on_line: Callable[[str], None]) -> None:
+    """The first of two phases: the stacks as they stand, without the registrations that are in the way.
+
+    The CDK deploys them, with the roles and parameters it deploys everything with. The second phase is the
+    deploy itself, which registers again what its templates ask for.
+    """
+    templates = {
+        plan.stack: unregistered(
+            changes.deployed[plan.stack], {hazard.variant for hazard in plan.hazards if hazard.variant}
+        )
+        for plan in changes.two_phase
+    }
+    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
+        first = changes.assembly.with_templates(templates, Path(folder) / "assembly")
+        cdk.run(
+            "deploy", *templates, "--exclusively", *DEPLOY_OPTIONS, assembly=first.folder, on_line=on_line
+        )

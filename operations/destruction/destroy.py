@@ -1,0 +1,103 @@
+"""Taking an environment down to nothing: endpoints and dashboards first, then what they stood on.
+
+CloudFormation is asked directly, by name: an environment can be destroyed whose files no longer describe
+all that was deployed from them, or are gone. What a stack keeps, it keeps by its own template.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from catalog import naming
+from operations.aws import Cloud
+from operations.buckets import empty_bucket
+from operations.destruction.deletion import Clock, Contents, Retained, contents_of, delete_stacks
+from operations.stacks import BOOTSTRAP_STACK, describe_stack, list_stacks
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Destroyed:
+    """What a destruction did away with, and what it left because that was asked for."""
+
+    stacks: tuple[str, ...] = ()
+    retained: tuple[Retained, ...] = ()
+    log_groups: tuple[str, ...] = ()
+    """Those that services had made by themselves."""
+
+
+def destroy_environment(cloud: Cloud, base: str, *, tell: Tell, clock: Clock | None = None) -> Destroyed:
+    """Delete an environment's stacks and all they hold, but what their templates say is to be retained.
+
+    `base` is what all its names begin with. Safe to stop at any moment, to run again and to run side by side.
+    """
+    stacks = list_stacks(cloud, prefix=f"{base}-")
+    bases = {naming.base_of_stack(stack.name) for stack in stacks}
+    others = [f"{other}-" for other in bases if other not in (None, base)]
+    present = [stack.name for stack in stacks if naming.base_of_stack(stack.name) == base]
+    contents = {name: contents_of(cloud, name) for name in present}
+    order = list(layers(base, present))
+    for layer in order:
+        delete_stacks(cloud, layer, tell=tell, clock=clock, contents=contents)
+    retained = [item for name in present for item in contents[name].retained]
+    groups = _delete_service_logs(cloud, base, others=others, tell=tell)
+    return Destroyed(tuple(itertools.chain(*order)), tuple(retained), tuple(groups))
+
+
+def layers(base: str, stacks: Collection[str]) -> Iterator[list[str]]:
+    """The stacks of an environment in the order in which they can go; those of one layer go side by side."""
+    below = [naming.network_stack_name(base), naming.foundation_stack_name(base)]
+    yield sorted(name for name in stacks if name not in below)
+    for name in below:
+        yield [name] if name in stacks else []
+
+
+def remove_bootstrap(cloud: Cloud) -> None:
+    """Undo `cdk bootstrap`, for accounts that are to be left as they were found."""
+    if describe_stack(cloud, BOOTSTRAP_STACK) is None:
+        return
+    resources = cloud.client("cloudformation").describe_stack_resources(StackName=BOOTSTRAP_STACK)
+    buckets = [
+        resource["PhysicalResourceId"]
+        for resource in resources["StackResources"]
+        if resource["ResourceType"] == "AWS::S3::Bucket"
+    ]
+    delete_stacks(cloud, [BOOTSTRAP_STACK], tell=lambda _: None, contents={BOOTSTRAP_STACK: Contents()})
+    for bucket in buckets:  # the bootstrap template keeps its bucket when the stack goes
+        empty_bucket(cloud, bucket)
+        cloud.client("s3").delete_bucket(Bucket=bucket)
+
+
+def service_log_prefixes(base: str) -> Sequence[str]:
+    """What the names of log groups begin with that services make for an environment by themselves."""
+    return (
+        naming.endpoint_log_group(f"{base}-"),
+        naming.component_log_group(f"{base}-"),
+        naming.codebuild_log_group(f"{base}-"),
+    )
+
+
+def _delete_service_logs(cloud: Cloud, base: str, *, others: Collection[str], tell: Tell) -> list[str]:
+    """Delete the log groups that services have made anew while the stacks' own went.
+
+    Those bear no tags. One with tags was a stack's, and whoever deployed that has said what is to become of
+    it. `others` are what the names of other environments begin with whose stacks stand.
+    """
+    logs, deleted = cloud.client("logs"), []
+    for prefix in service_log_prefixes(base):
+        foreign = tuple(prefix.removesuffix(f"{base}-") + other for other in others)
+        pages = logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix)
+        for group in [group for page in pages for group in page["logGroups"]]:
+            name, arn = group["logGroupName"], group["arn"].removesuffix(":*")
+            if name.startswith(foreign) or logs.list_tags_for_resource(resourceArn=arn)["tags"]:
+                continue
+            try:
+                logs.delete_log_group(logGroupName=name)
+            except logs.exceptions.ResourceNotFoundException:
+                continue  # another run was faster
+            tell(f"{name}: log group deleted; a service had made it by itself")
+            deleted.append(name)
+    return deleted

@@ -1,0 +1,69 @@
+"""Every lock of a project against all that is known on this machine: catalog, manifests, locks, and git."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cache
+
+from catalog.documents import Document
+from catalog.errors import FileProblem, InvalidFilesError
+from catalog.loading import environment_names, load_workspace, model_names
+from catalog.lock_rules import (
+    Findings,
+    Held,
+    check_catalog,
+    check_locks,
+    check_manifests,
+    check_promotions,
+    check_seals,
+)
+from catalog.locks import Lock, load_lock
+from catalog.project import Project
+from operations.locks.versions import lock_history
+
+
+def check_offline(project: Project, names: Collection[str]) -> Findings:
+    """What is wrong with the locks of some environments. Files that cannot be read are reported elsewhere."""
+    environments = environment_names(project)
+    locks = readable_locks(project)
+
+    @cache
+    def held(environment: str) -> Held:
+        return lock_history(project, environment).held()
+
+    found = Findings()
+    for name, lock in locks.items():
+        if name not in names:
+            continue
+        found.faults += [*check_seals(lock), *check_manifests(project, lock)]
+        for part in (_check_catalog(project, name), check_promotions(lock, environments, held)):
+            found.faults += part.faults
+            found.notes += part.notes
+    checked = {lock.file for name, lock in locks.items() if name in names}
+    found.faults += [problem for problem in _disagreements(locks) if problem.file in checked]
+    return found
+
+
+def readable_locks(project: Project) -> dict[str, Document[Lock]]:
+    """The locks of a project that can be read, by environment."""
+    locks = {}
+    for name in environment_names(project):
+        try:
+            locks[name] = load_lock(project.lock_file(name))
+        except InvalidFilesError:
+            continue  # validate_project names its faults
+    return locks
+
+
+def _disagreements(locks: dict[str, Document[Lock]]) -> list[FileProblem]:
+    """Seen from both sides: which of two locks is wrong is not known."""
+    backwards = dict(reversed(locks.items()))
+    return [*check_locks(locks), *check_locks(backwards)]
+
+
+def _check_catalog(project: Project, name: str) -> Findings:
+    try:
+        workspace = load_workspace(project, name)
+    except InvalidFilesError:
+        return Findings()  # as above
+    return check_catalog(workspace, model_names(project))

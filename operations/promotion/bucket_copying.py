@@ -1,0 +1,53 @@
+"""Artifacts from one bucket of an account into another, by S3 itself: no byte of them passes this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from boto3.s3.transfer import TransferConfig
+
+from catalog.examples import EXAMPLES_NAME
+from catalog.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME
+from operations.artifacts import DamagedArtifactError, find_object, is_archive_of, is_published
+from operations.aws import Cloud
+from operations.promotion.fetching import SourceArtifact, read_source_manifest
+
+# One request copies up to 5 GB, but answers only when all is copied: parts keep each answer short.
+_PART_BYTES = 256 * 1024**2
+_PARTS = TransferConfig(multipart_threshold=_PART_BYTES, multipart_chunksize=_PART_BYTES, max_concurrency=4)
+
+
+def copy_in_account(source: SourceArtifact, *, cloud: Cloud, bucket: str) -> None:
+    """Copy an artifact with what lies beside it, its manifest last; what is there already stays.
+
+    `cloud` is that of the bucket it goes to, in the source's account. Safe to stop and to run again.
+    """
+    if is_published(cloud, bucket=bucket, model=source.model, artifact=source.entry):
+        return
+    manifest = read_source_manifest(source)
+    s3, key = cloud.client("s3"), f"{source.prefix}/{ARCHIVE_NAME}"
+    head = find_object(source.cloud.client("s3"), source.bucket, key)
+    if head is None or not is_archive_of(source.entry, head):
+        what = "is missing" if head is None else "is not the artifact that the lock names"
+        raise DamagedArtifactError(
+            f"{source.url(ARCHIVE_NAME)} {what}",
+            remedy="delete what lies there, if anything does, and publish it with `tritonstack build`",
+        )
+    settings = {"Metadata": {DIGEST_NOTE: source.entry.digest}, "ContentType": "application/gzip"}
+    _copy(s3, source, bucket, ARCHIVE_NAME, settings | {"CopySourceIfMatch": head["ETag"]})
+    beside = [EXAMPLES_NAME] if manifest.examples_sha256 is not None else []
+    for name in (*beside, MANIFEST_NAME):
+        _copy(s3, source, bucket, name, {"ContentType": "application/json"})
+
+
+def _copy(s3: Any, source: SourceArtifact, bucket: str, name: str, settings: dict[str, Any]) -> None:
+    key = f"{source.prefix}/{name}"
+    # A copy in parts takes no metadata along by itself. No key is named: that of the bucket it goes to holds.
+    s3.copy(
+        {"Bucket": source.bucket, "Key": key},
+        bucket,
+        key,
+        ExtraArgs={"MetadataDirective": "REPLACE", **settings},
+        SourceClient=source.cloud.client("s3"),
+        Config=_PARTS,
+    )

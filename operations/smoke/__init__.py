@@ -1,0 +1,1 @@
+"""Endpoints asked with the examples that lie beside their artifacts."""

@@ -1,0 +1,111 @@
+"""Smoke requests: every model that an endpoint serves is asked what its build asked, and has to answer alike.
+
+Requests and right answers lie beside each artifact (catalog.examples), so this needs neither a framework nor
+the model's source, however long ago the build was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from catalog.errors import TritonstackError
+from catalog.workspace import Workspace
+from operations.aws import Cloud
+from operations.smoke.examples import load_examples
+from operations.smoke.requests import USUAL_PATIENCE, Asked, Patience, ask_all
+from operations.smoke.targets import SmokeTarget, smoke_targets
+
+_TARGETS_AT_ONCE = 4
+"""Models of one endpoint that are asked at once: a multi-model endpoint loads each, and serves others."""
+
+SmokeOutcome = Literal["ok", "wrong", "failed", "not-checked", "cannot-be-asked"]
+"""wrong: it answered otherwise. failed: it did not answer, or with an error. not-checked: there is nothing to
+ask it. cannot-be-asked: no caller can, as with a shadow variant."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmokeResult:
+    """What came of one request to one model."""
+
+    endpoint: str
+    """By its name in the environment's file."""
+    model: str
+    digest: str | None
+    """The artifact that the lock names; None where it names none."""
+    variant: str
+    example: str = ""
+    """Which test input was sent."""
+    outcome: SmokeOutcome
+    detail: str = ""
+    """What differs, by how much, and what is accepted; or the endpoint's own words; or what to do."""
+    milliseconds: float | None = None
+    """From the request to its answer, as seen here."""
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether an endpoint with this result is not known to answer rightly."""
+        return self.outcome not in ("ok", "cannot-be-asked")
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        whom = f"{self.endpoint}/{self.variant}: {self.model}"
+        what = f", {self.example}" if self.example else ""
+        took = f" ({self.milliseconds:.0f} ms)" if self.milliseconds is not None else ""
+        return f"{whom}{what}: {self.outcome}{took}{f': {self.detail}' if self.detail else ''}"
+
+
+def smoke_endpoint(
+    cloud: Cloud, workspace: Workspace, name: str, *, patience: Patience = USUAL_PATIENCE
+) -> list[SmokeResult]:
+    """Ask every model that an endpoint serves by the environment's lock, on each of its variants.
+
+    Whatever an endpoint does is a result, no error, and so is an artifact without examples, or with damaged
+    ones. Only a bucket that cannot be read raises.
+    """
+    targets = smoke_targets(workspace, name)
+    with ThreadPoolExecutor(_TARGETS_AT_ONCE) as pool:
+        answered = pool.map(lambda target: list(_smoke(cloud, workspace, target, patience)), targets)
+        return [result for results in answered for result in results]
+
+
+def _smoke(
+    cloud: Cloud, workspace: Workspace, target: SmokeTarget, patience: Patience
+) -> Iterator[SmokeResult]:
+    if target.why_not:
+        yield _result(target, Asked("", "cannot-be-asked", target.why_not))
+        return
+    if target.artifact is None:
+        remedy = f"run `tritonstack build {workspace.spec.name}`"
+        yield _result(target, Asked("", "not-checked", f"the lock names no artifact of it: {remedy}"))
+        return
+    try:
+        examples = load_examples(
+            cloud, bucket=workspace.spec.artifact_bucket, model=target.model, digest=target.artifact.digest
+        )
+        for asked in ask_all(cloud, workspace.spec, target, examples, patience):
+            yield _result(target, asked)
+    except TritonstackError as error:  # there are no examples, or they are damaged
+        yield _result(target, Asked("", "not-checked", _words(error)))
+
+
+def _result(target: SmokeTarget, asked: Asked) -> SmokeResult:
+    return SmokeResult(
+        endpoint=target.endpoint,
+        model=target.model,
+        digest=target.artifact.digest if target.artifact else None,
+        variant=target.variant,
+        example=asked.example,
+        outcome=asked.outcome,
+        detail=asked.detail,
+        milliseconds=asked.milliseconds,
+    )
+
+
+def _words(error: TritonstackError) -> str:
+    return f"{error.message}; {error.remedy}" if error.remedy else error.message

@@ -1,0 +1,241 @@
+"""Whether what runs is what the checked-out commit asks for: looked at side by side, judged, written down."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from catalog import naming
+from catalog.errors import TritonstackError
+from catalog.events import Event
+from catalog.workspace import Workspace
+from operations.aws import Cloud, error_code
+from operations.deploying.assembly import Assembly, Template
+from operations.deploying.plans import plan_stack
+from operations.events import new_event, record_event
+from operations.smoke.asking import SmokeResult
+from operations.verification.artifact_checks import artifact_check
+from operations.verification.checks import Check, shortened
+from operations.verification.endpoint_checks import endpoint_checks
+from operations.verification.expectations import expected_endpoint
+from operations.verification.live import StandingStack, observe_endpoint, side_by_side, standing_stack
+
+_SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+_LONGEST_NOTE = 2000
+
+
+class VerdictNotWrittenError(TritonstackError):
+    """What was found out could not be written down."""
+
+
+@dataclass(frozen=True)
+class EndpointVerdict:
+    """One endpoint, and all that was found out about it."""
+
+    name: str
+    """By its name in the environment's file."""
+    full_name: str
+    checks: tuple[Check, ...]
+    smoke: tuple[SmokeResult, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether it runs what was asked for, and answers rightly as far as it was asked."""
+        return all(check.passed for check in self.checks)
+
+    @property
+    def faults(self) -> list[str]:
+        """All that is wrong, each with the side that it was found on."""
+        return [f"{check.aspect}: {fault}" for check in self.checks for fault in check.faults]
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "name": self.name,
+            "endpoint": self.full_name,
+            "passed": self.passed,
+            "checks": [check.facts() for check in self.checks],
+            "smoke": [result.facts() for result in self.smoke],
+        }
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found out about an environment."""
+
+    environment: str
+    commit: str | None
+    endpoints: tuple[EndpointVerdict, ...]
+    stacks: tuple[Check, ...] = ()
+    """Those that belong to no endpoint; none where single endpoints were asked about."""
+    asked: bool = False
+    """Whether endpoints were sent smoke requests, without which nothing is known of their answers."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.faults
+
+    @property
+    def faults(self) -> list[str]:
+        """All that is wrong."""
+        shared = [f"{check.aspect}: {fault}" for check in self.stacks for fault in check.faults]
+        return [*shared, *(f"{one.name}: {fault}" for one in self.endpoints for fault in one.faults)]
+
+    @property
+    def words(self) -> str:
+        """The verdict in one line."""
+        asks = f"{_commit_words(self.commit)} asks for"
+        if not self.passed:
+            count = len(self.faults)
+            things = f"{count} things are" if count > 1 else "1 thing is"
+            return f"refuted: {things} not what {asks}"
+        compared = sum(check.compared for check in self._checks)
+        skipped = sum(check.skipped for check in self._checks)
+        unknown = f", {skipped} known to CloudFormation alone" if skipped else ""
+        answers = "" if self.asked else "; nothing was asked of its endpoints"
+        return f"verified: {self.environment} runs what {asks} ({compared} values compared{unknown}){answers}"
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "environment": self.environment,
+            "commit": self.commit,
+            "passed": self.passed,
+            "asked": self.asked,
+            "stacks": [check.facts() for check in self.stacks],
+            "endpoints": [one.facts() for one in self.endpoints],
+            "faults": self.faults,
+            "words": self.words,
+        }
+
+    @property
+    def _checks(self) -> list[Check]:
+        return [*self.stacks, *(check for one in self.endpoints for check in one.checks)]
+
+
+def look_at_endpoints(
+    cloud: Cloud, workspace: Workspace, assembly: Assembly, names: Sequence[str]
+) -> list[EndpointVerdict]:
+    """What can be told of endpoints without asking them anything."""
+    return side_by_side(lambda name: _look_at(cloud, workspace, assembly, name), names)
+
+
+def look_at_shared_stacks(cloud: Cloud, workspace: Workspace, assembly: Assembly) -> list[Check]:
+    """The stacks that belong to no endpoint: each stands, and is the one that is asked for."""
+    base = workspace.spec.base
+    own = {naming.endpoint_stack_name(base, name) for name in workspace.spec.endpoints}
+    names = [name for name in assembly.stacks if name not in own]
+    return side_by_side(
+        lambda name: stack_check(name, standing_stack(cloud, name), assembly.template(name), aspect=name),
+        names,
+    )
+
+
+def stack_check(
+    name: str, standing: StandingStack | None, wanted: Template, *, aspect: str = "stack"
+) -> Check:
+    """That a stack stands, is settled, and was deployed from the template that is asked for. Pure."""
+    if standing is None:
+        return Check(aspect, ("not deployed yet: there is no such stack",), compared=1)
+    state, notes = standing.state, []
+    because = f": {state.reason}" if state.reason else ""
+    faults = []
+    if state.in_progress:
+        faults.append(f"CloudFormation is still at work on it ({state.status})")
+    elif not state.stands:
+        faults.append(f"not deployed yet: it is {state.status}{because}")
+    elif state.status not in _SETTLED:
+        faults.append(f"it is {state.status}{because}")
+    elif state.status == "UPDATE_ROLLBACK_COMPLETE":
+        notes.append(f"its last update was taken back{because}")
+    if standing.template is not None and standing.template != wanted:
+        plan = plan_stack(name, deployed=standing.template, new=wanted)
+        faults.append(f"not deployed yet: {plan.words.removeprefix(f'{name}: ')}")
+        faults += [f"to come: {line}" for line in plan.details]
+    return Check(aspect, tuple(faults), tuple(notes), state.status, compared=2)
+
+
+def with_smoke(verdict: EndpointVerdict, results: Sequence[SmokeResult]) -> EndpointVerdict:
+    """A verdict with what an endpoint answered."""
+    return EndpointVerdict(
+        verdict.name, verdict.full_name, (*verdict.checks, smoke_check(results)), tuple(results)
+    )
+
+
+def smoke_check(results: Sequence[SmokeResult]) -> Check:
+    """What smoke requests came to. Pure."""
+    said = {result: shortened(str(result).partition("/")[2]) for result in results}
+    asked = [result for result in results if result.outcome != "cannot-be-asked"]
+    right = [result for result in asked if not result.is_fault]
+    slowest = max((result.milliseconds or 0.0 for result in asked), default=0.0)
+    return Check(
+        "answers",
+        tuple(said[result] for result in asked if result.is_fault),
+        tuple(said[result] for result in results if result.outcome == "cannot-be-asked"),
+        f"{len(right)} of {len(asked)} right, the slowest after {slowest:.0f} ms" if asked else "none asked",
+        compared=len(asked),
+    )
+
+
+def verdict_events(workspace: Workspace, verdict: Verdict) -> list[Event]:
+    """What is to be written down: one event of what failed, one of what passed.
+
+    What is wrong with a shared stack is wrong with all that stands on it. Without smoke requests nothing is
+    verified, for a promotion would take it as proof of right answers.
+    """
+    shared = any(not check.passed for check in verdict.stacks)
+    refuted = [one.name for one in verdict.endpoints if shared or not one.passed]
+    passed = [one.name for one in verdict.endpoints if one.name not in refuted]
+    events = []
+    if refuted:
+        note = "; ".join(verdict.faults)
+        short = note if len(note) <= _LONGEST_NOTE else f"{note[: _LONGEST_NOTE - 1]}…"
+        events.append(new_event("refuted", workspace, endpoints=refuted, note=short))
+    if passed and verdict.asked:
+        events.append(new_event("verified", workspace, endpoints=passed))
+    return events
+
+
+def record_verdict(cloud: Cloud, workspace: Workspace, verdict: Verdict) -> list[Event]:
+    """Write a verdict down; an environment that has no bucket yet has nothing to keep it in."""
+    events, bucket = verdict_events(workspace, verdict), workspace.spec.artifact_bucket
+    for event in events:
+        try:
+            record_event(cloud, bucket, event)
+        except ClientError as error:
+            if error_code(error) == "NoSuchBucket":
+                return []
+            raise VerdictNotWrittenError(
+                f"{verdict.words}; this could not be written to s3://{bucket}: {error}",
+                remedy="use credentials that may write objects below events/ there, or add --no-record",
+            ) from None
+    return events
+
+
+def _look_at(cloud: Cloud, workspace: Workspace, assembly: Assembly, name: str) -> EndpointVerdict:
+    spec = workspace.spec
+    stack = naming.endpoint_stack_name(spec.base, name)
+    wanted = assembly.template(stack)
+    standing = standing_stack(cloud, stack)
+    checks = [stack_check(stack, standing, wanted)]
+    if standing is not None and standing.template is not None:
+        expected = expected_endpoint(wanted, standing.facts)
+        if expected is not None:
+            checks += endpoint_checks(expected, observe_endpoint(cloud, expected))
+        checks.append(artifact_check(cloud, workspace, name))
+    return EndpointVerdict(name, spec.endpoint_name(name), tuple(checks))
+
+
+def _commit_words(commit: str | None) -> str:
+    if commit is None:
+        return "this folder"
+    return f"commit {commit[:8]}{', with files changed since,' if commit.endswith('+') else ''}"
+
+
+def known_endpoints(workspace: Workspace, names: Collection[str]) -> list[str]:
+    """The endpoints that are meant, in the order of the file: all of them if none is named."""
+    return [name for name in workspace.spec.endpoints if not names or name in names]
