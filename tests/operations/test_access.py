@@ -9,7 +9,6 @@ from typing import Any
 import botocore.client
 import pytest
 from botocore.exceptions import ClientError
-from moto.iam.models import iam_backends
 
 from catalog.environments import EnvironmentSpec
 from catalog.loading import load_workspace
@@ -38,16 +37,6 @@ def dev(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def test_the_source_is_read_by_its_role_for_readers(dev: EnvironmentSpec) -> None:
-    # As soon as an embedded cloud has been in this process, moto gives no credentials of roles that are not.
-    iam_backends[DEV_ACCOUNT]["aws"].create_role(
-        role_name="tritonstack-dev-promotion-reader",
-        assume_role_policy_document="{}",
-        path="/",
-        permissions_boundary=None,
-        description="",
-        tags=[],
-        max_session_duration="3600",
-    )
     cloud = readable_cloud(dev, profile=None, at_hand=HERE)
     assert isinstance(cloud, BorrowedCloud)
     assert cloud.role_arn == f"arn:aws:iam::{DEV_ACCOUNT}:role/tritonstack-dev-promotion-reader"
