@@ -1,0 +1,192 @@
+"""What `tritonstack destroy`, `audit` and `reap` say, with which exit code, on moto's cloud."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from catalog.project import Project
+from cli.commands import reap as reap_command
+from cli.main import run
+from operations.aws import Cloud
+from operations.stacks import StackFailedError
+from tests.projects import edit
+
+TEMPLATE = """\
+template: {locks: dev, purpose: tests}
+name: ${name}
+account: "{account}"
+region: eu-west-1
+triton_release: "25.04"
+removal: destroy
+endpoints:
+  search: {kind: ensemble, model: minilm, instance_type: ml.c7i.xlarge}
+"""
+PAST, FUTURE = "2000-01-01T00:00:00Z", "2999-01-01T00:00:00Z"
+
+
+@pytest.fixture
+def here(project: Project, account: str, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project in moto's account with an environment and a template."""
+    edit(project.environment_file("dev"), "1" * 12, account)
+    project.template_file("preview").write_text(TEMPLATE.replace("{account}", account))
+    monkeypatch.setattr("operations.stacks._POLL_S", 0)
+    return project
+
+
+def cloud(account: str) -> Cloud:
+    return Cloud(account, "eu-west-1", {})
+
+
+def stand(account: str, name: str, resource: dict[str, Any] | None = None, **tags: str) -> None:
+    body = {
+        "Description": "tritonstack: for a test",
+        "Resources": {"Thing": resource or {"Type": "AWS::SNS::Topic"}},
+    }
+    cloud(account).client("cloudformation").create_stack(
+        StackName=name,
+        TemplateBody=json.dumps(body),
+        Tags=[{"Key": key, "Value": value} for key, value in tags.items()],
+    )
+
+
+def standing(account: str) -> list[str]:
+    stacks = cloud(account).client("cloudformation").describe_stacks()["Stacks"]
+    return sorted(stack["StackName"] for stack in stacks)
+
+
+def tell(project: Project, *arguments: str) -> int:
+    return run(["--project", str(project.root), *arguments])
+
+
+KEPT = {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "Properties": {"BucketName": "kept"}}
+
+
+def test_what_is_protected_is_refused_with_the_way_to_lift_it(
+    here: Project, account: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand(account, "tritonstack-dev-foundation")
+    assert tell(here, "destroy", "dev", "--yes", "--confirm", "dev") == 2
+    said = capsys.readouterr().err
+    assert "is protected by" in said
+    assert "write `protected: false` there" in said
+    assert standing(account) == ["tritonstack-dev-foundation"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--yes",), 2, "add --yes --confirm dev"),
+        (("--yes", "--confirm", "prod"), 2, "this is not it: 'prod'"),
+        (("--confirm", "dev"), 2, "add --yes --confirm dev"),
+        ((), 2, "add --yes --confirm dev"),
+        (("--yes", "--confirm", "dev"), 0, "stays, as its stack asks for it: AWS::S3::Bucket kept"),
+    ],
+)
+def test_what_keeps_data_wants_its_name_beside_yes(
+    here: Project,
+    account: str,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    code: int,
+    message: str,
+) -> None:
+    edit(here.environment_file("dev"), "region:", "protected: false\nregion:")
+    stand(account, "tritonstack-dev-foundation", KEPT)
+    assert tell(here, "destroy", "dev", *words) == code
+    out, said = capsys.readouterr()
+    assert message in said
+    assert standing(account) == ([] if code == 0 else ["tritonstack-dev-foundation"])
+    if code == 0:
+        assert "but for 1 resources that its stacks were to retain:\n  AWS::S3::Bucket kept" in out
+
+
+def test_an_instance_goes_with_a_yes_and_by_its_name_alone(
+    here: Project, account: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand(account, "tritonstack-pr-1-foundation")
+    stand(account, "tritonstack-pr-10-foundation")
+    assert tell(here, "destroy", "preview", "--name", "pr-1") == 2
+    assert "needs a confirmation" in capsys.readouterr().err
+    assert tell(here, "destroy", "preview", "--name", "pr-1", "--yes") == 0
+    here.template_file("preview").unlink()
+    stand(account, "tritonstack-pr-1-network")
+    assert tell(here, "destroy", "preview", "--name", "pr-1", "--yes") == 0
+    assert standing(account) == ["tritonstack-pr-10-foundation"]
+
+
+def test_what_has_no_file_is_looked_for_where_environments_live(
+    here: Project, account: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand(account, "other-gone-foundation")
+    place = ("--account", account, "--region", "eu-west-1", "--prefix", "other")
+    assert tell(here, "destroy", "gone", "--yes", *place) == 0
+    assert standing(account) == []
+    edit(here.environment_file("dev"), account, "1" * 12)
+    here.template_file("preview").unlink()
+    assert tell(here, "destroy", "gone", "--yes") == 2
+    said = capsys.readouterr().err
+    assert "there is no file of 'gone', and no stack of that name stands" in said
+    assert "name the place with --account, --region" in said
+
+
+def test_a_template_without_a_name_is_no_environment(
+    here: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tell(here, "destroy", "preview", "--yes") == 2
+    assert "is a template" in capsys.readouterr().err
+
+
+def leased(account: str) -> None:
+    stand(account, "tritonstack-old-foundation", owner="ann", expires=PAST)
+    stand(account, "tritonstack-older-foundation", owner="bob", expires=PAST)
+    stand(account, "tritonstack-new-foundation", owner="ann", expires=FUTURE)
+    stand(account, "tritonstack-dev-foundation")
+
+
+def reaped(project: Project, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    code = tell(project, "--json", "reap", *words)
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_reap_takes_what_has_expired_and_nothing_else(
+    here: Project, account: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leased(account)
+    code, dry = reaped(here, capsys, "--dry-run")
+    assert (code, dry["reaped"]) == (0, [])
+    assert [item["base"] for item in dry["expired"]] == ["tritonstack-old", "tritonstack-older"]
+    assert len(standing(account)) == 4
+    code, facts = reaped(here, capsys)
+    assert (code, facts["reaped"]) == (0, ["tritonstack-old", "tritonstack-older"])
+    assert [item["base"] for item in facts["kept"]] == ["tritonstack-new"]
+    assert standing(account) == ["tritonstack-dev-foundation", "tritonstack-new-foundation"]
+
+
+def test_a_destruction_that_fails_stops_no_other(
+    here: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leased(account)
+    take_down = reap_command.take_down
+
+    def fail_for_one(cloud: Cloud, base: str, **more: Any) -> bool:
+        if base == "tritonstack-old":
+            raise StackFailedError("stack tritonstack-old-foundation is DELETE_FAILED: no")
+        return take_down(cloud, base, **more)
+
+    monkeypatch.setattr(reap_command, "take_down", fail_for_one)
+    code, facts = reaped(here, capsys)
+    assert code == 1
+    assert facts["reaped"] == ["tritonstack-older"]
+    assert "DELETE_FAILED" in facts["failed"]["tritonstack-old"]
+
+
+def test_where_no_place_can_be_looked_at_reap_fails(
+    here: Project, account: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(here.environment_file("dev"), account, "1" * 12)
+    edit(here.template_file("preview"), account, "2" * 12)
+    assert tell(here, "reap") == 1
+    assert "no place can be looked at" in capsys.readouterr().err

@@ -1,0 +1,447 @@
+"""What an audit finds: every sort of resource by its name, whose it is, and which service refused to say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from operations.audit import report as reports
+from operations.audit.found import STACK_TAG, Found, Listing, Scope
+from operations.audit.listings import LISTINGS, NOTHING, PARTS, listed_types
+from operations.audit.report import Ownership, audit, decide, merge
+from operations.audit.tagged import tagged, type_and_id
+from operations.aws import Cloud
+
+BASE = "tritonstack-dev"
+SCOPE = Scope(BASE, {"project": "tritonstack", "environment": "dev"})
+SNAPSHOTS = Path(__file__).parents[1] / "stacks" / "snapshots"
+TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
+ALLOWED = json.dumps(
+    {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]}
+)
+TEMPLATE = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
+ROLE = "arn:aws:iam::123456789012:role/x"
+
+
+def test_every_type_that_a_stack_can_make_is_listed_or_part_of_what_is() -> None:
+    """The snapshots hold one stack of each kind with all that it may have."""
+    made = {
+        resource["Type"]
+        for file in SNAPSHOTS.glob("*.json")
+        for resource in json.loads(file.read_text()).get("Resources", {}).values()
+    }
+    assert len(made) > 25
+    assert made - listed_types() - PARTS.keys() - NOTHING == set()
+    assert set(PARTS.values()) <= listed_types()
+
+
+def sagemaker_model(cloud: Cloud, name: str) -> None:
+    cloud.client("sagemaker").create_model(
+        ModelName=name, PrimaryContainer={"Image": "image"}, ExecutionRoleArn=ROLE
+    )
+
+
+def config(cloud: Cloud, name: str) -> None:
+    sagemaker_model(cloud, "other-model")
+    variant = {
+        "VariantName": "main",
+        "ModelName": "other-model",
+        "InitialInstanceCount": 1,
+        "InstanceType": "ml.m5.large",
+    }
+    cloud.client("sagemaker").create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant])
+
+
+def endpoint(cloud: Cloud, name: str) -> None:
+    config(cloud, "other-config")
+    cloud.client("sagemaker").create_endpoint(EndpointName=name, EndpointConfigName="other-config")
+
+
+def scaled(cloud: Cloud) -> dict[str, str]:
+    target = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": f"endpoint/{BASE}-x/variant/main",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+    }
+    client = cloud.client("application-autoscaling")
+    client.register_scalable_target(**target, MinCapacity=1, MaxCapacity=2, RoleARN=ROLE)
+    return target
+
+
+def policy(cloud: Cloud) -> None:
+    cloud.client("application-autoscaling").put_scaling_policy(
+        PolicyName="p", PolicyType="TargetTrackingScaling", **scaled(cloud)
+    )
+
+
+def scheduled(cloud: Cloud) -> None:
+    cloud.client("application-autoscaling").put_scheduled_action(
+        ScheduledActionName="a", Schedule="at(2030-01-01T00:00:00)", **scaled(cloud)
+    )
+
+
+def alarm(cloud: Cloud, name: str) -> None:
+    cloud.client("cloudwatch").put_metric_alarm(
+        AlarmName=name,
+        MetricName="m",
+        Namespace="n",
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="GreaterThanThreshold",
+    )
+
+
+def image(cloud: Cloud) -> None:
+    ecr = cloud.client("ecr")
+    ecr.create_repository(repositoryName=f"{BASE}/serving")
+    manifest = json.dumps(
+        {
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.docker.distribution.manifest.v2+json",
+            "config": {"mediaType": "x", "size": 1, "digest": f"sha256:{'ab' * 32}"},
+            "layers": [],
+        }
+    )
+    ecr.put_image(repositoryName=f"{BASE}/serving", imageManifest=manifest, imageTag="t")
+
+
+def named(kind: str) -> list[dict[str, Any]]:
+    return [{"ResourceType": kind, "Tags": [{"Key": "Name", "Value": f"{BASE}-network/x"}]}]
+
+
+def vpc(cloud: Cloud) -> str:
+    made = cloud.client("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=named("vpc"))
+    return str(made["Vpc"]["VpcId"])
+
+
+def subnet(cloud: Cloud) -> str:
+    made = cloud.client("ec2").create_subnet(VpcId=vpc(cloud), CidrBlock="10.0.0.0/24")
+    return str(made["Subnet"]["SubnetId"])
+
+
+def flow_log(cloud: Cloud) -> None:
+    cloud.client("s3").create_bucket(Bucket="flows")
+    cloud.client("ec2").create_flow_logs(
+        ResourceIds=[vpc(cloud)],
+        ResourceType="VPC",
+        TrafficType="ALL",
+        LogDestinationType="s3",
+        LogDestination="arn:aws:s3:::flows",
+    )
+
+
+def topic(cloud: Cloud) -> str:
+    return str(cloud.client("sns").create_topic(Name=f"{BASE}-alarms")["TopicArn"])
+
+
+PLANTED: dict[str, Callable[[Cloud], Any]] = {
+    "AWS::CloudFormation::Stack": lambda cloud: cloud.client("cloudformation").create_stack(
+        StackName=f"{BASE}-foundation", TemplateBody=TEMPLATE
+    ),
+    "AWS::S3::Bucket": lambda cloud: cloud.client("s3").create_bucket(Bucket=f"{BASE}-logs"),
+    "AWS::KMS::Key": lambda cloud: cloud.client("kms").create_key(Description=f"Encrypts all of {BASE}"),
+    "AWS::KMS::Alias": lambda cloud: cloud.client("kms").create_alias(
+        AliasName=f"alias/{BASE}", TargetKeyId=cloud.client("kms").create_key()["KeyMetadata"]["KeyId"]
+    ),
+    "AWS::ECR::Repository": lambda cloud: cloud.client("ecr").create_repository(
+        repositoryName=f"{BASE}/serving"
+    ),
+    "AWS::ECR::Image": image,
+    "AWS::Logs::LogGroup": lambda cloud: cloud.client("logs").create_log_group(
+        logGroupName=f"/aws/sagemaker/Endpoints/{BASE}-x"
+    ),
+    "AWS::SageMaker::Endpoint": lambda cloud: endpoint(cloud, f"{BASE}-x"),
+    "AWS::SageMaker::EndpointConfig": lambda cloud: config(cloud, f"{BASE}-x"),
+    "AWS::SageMaker::Model": lambda cloud: sagemaker_model(cloud, f"{BASE}-x"),
+    "AWS::ApplicationAutoScaling::ScalableTarget": scaled,
+    "AWS::ApplicationAutoScaling::ScalingPolicy": policy,
+    "AWS::ApplicationAutoScaling::ScheduledAction": scheduled,
+    "AWS::CloudWatch::Alarm": lambda cloud: alarm(
+        cloud, f"TargetTracking-endpoint/{BASE}-x/variant/main-high"
+    ),
+    "AWS::CloudWatch::Dashboard": lambda cloud: cloud.client("cloudwatch").put_dashboard(
+        DashboardName=f"{BASE}-x_us-east-1", DashboardBody="{}"
+    ),
+    "AWS::SNS::Topic": topic,
+    "AWS::SNS::Subscription": lambda cloud: cloud.client("sns").subscribe(
+        TopicArn=topic(cloud), Protocol="email", Endpoint="a@example.com"
+    ),
+    "AWS::Events::Rule": lambda cloud: cloud.client("events").put_rule(
+        Name=f"{BASE}-failed", ScheduleExpression="rate(1 day)"
+    ),
+    "AWS::IAM::Role": lambda cloud: cloud.client("iam").create_role(
+        RoleName=f"{BASE}-endpoint-x-Role-1", AssumeRolePolicyDocument=TRUST
+    ),
+    "AWS::IAM::ManagedPolicy": lambda cloud: cloud.client("iam").create_policy(
+        PolicyName=f"{BASE}-bounds", PolicyDocument=ALLOWED
+    ),
+    "AWS::SSM::Parameter": lambda cloud: cloud.client("ssm").put_parameter(
+        Name=f"/{BASE}/key-arn", Value="x", Type="String"
+    ),
+    "AWS::CodeBuild::Project": lambda cloud: cloud.client("codebuild").create_project(
+        name=f"{BASE}-build-cpu",
+        source={"type": "S3", "location": "a/b"},
+        artifacts={"type": "NO_ARTIFACTS"},
+        environment={"type": "LINUX_CONTAINER", "image": "x", "computeType": "BUILD_GENERAL1_SMALL"},
+        serviceRole=ROLE,
+    ),
+    "AWS::EC2::VPC": vpc,
+    "AWS::EC2::Subnet": subnet,
+    "AWS::EC2::RouteTable": lambda cloud: cloud.client("ec2").create_route_table(VpcId=vpc(cloud)),
+    "AWS::EC2::SecurityGroup": lambda cloud: cloud.client("ec2").create_security_group(
+        GroupName=f"{BASE}-network-x", Description="x"
+    ),
+    "AWS::EC2::VPCEndpoint": lambda cloud: cloud.client("ec2").create_vpc_endpoint(
+        VpcId=vpc(cloud), ServiceName="com.amazonaws.us-east-1.s3"
+    ),
+    "AWS::EC2::NetworkInterface": lambda cloud: cloud.client("ec2").create_network_interface(
+        SubnetId=subnet(cloud)
+    ),
+    "AWS::EC2::NetworkAcl": lambda cloud: cloud.client("ec2").create_network_acl(VpcId=vpc(cloud)),
+    "AWS::EC2::FlowLog": flow_log,
+}
+"""How somebody would leave a resource of each sort behind."""
+
+
+class PlayedPages:
+    """A service that moto has not, or is slow to play: it tells what the test says, and nothing else."""
+
+    def __init__(self, answers: dict[str, dict[str, Any]]) -> None:
+        self._answers = answers
+
+    def get_paginator(self, operation: str) -> PlayedPages:
+        return PlayedPages({"": self._answers.get(operation, {})})
+
+    def paginate(self, **_: Any) -> list[dict[str, Any]]:
+        return [self._answers[""]]
+
+
+PLAYED: dict[str, dict[str, dict[str, Any]]] = {
+    "AWS::CloudWatch::CompositeAlarm": {
+        "describe_alarms": {"CompositeAlarms": [{"AlarmName": f"{BASE}-all"}, {"AlarmName": f"a{BASE}-x"}]}
+    },
+    "AWS::SageMaker::InferenceComponent": {
+        "list_inference_components": {
+            "InferenceComponents": [
+                {"InferenceComponentName": name, "InferenceComponentArn": f"arn/{name}"}
+                for name in (f"{BASE}-x", f"a-{BASE}-x")
+            ]
+        }
+    },
+    "AWS::EC2::Image": {
+        "describe_images": {
+            "Images": [{"ImageId": "ami-1", "Name": f"{BASE}-x"}, {"ImageId": "ami-2", "Name": "x"}]
+        }
+    },
+    "AWS::EC2::Snapshot": {
+        "describe_snapshots": {
+            "Snapshots": [
+                {"SnapshotId": "snap-1", "Description": "", "Tags": [{"Key": "Name", "Value": f"{BASE}-x"}]},
+                {"SnapshotId": "snap-2", "Description": "of something else"},
+            ]
+        }
+    },
+}
+
+
+def listing_of(kind: str) -> Listing:
+    (listing,) = [one for one in LISTINGS if kind in one.types]
+    return listing
+
+
+def test_one_of_each_sort_is_planted() -> None:
+    assert PLANTED.keys() | PLAYED.keys() == listed_types()
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_what_is_left_of_a_sort_is_found_by_its_name(cloud: Cloud, kind: str) -> None:
+    listing = listing_of(kind)
+    PLANTED[kind](cloud)
+    found = list(listing.find(cloud, SCOPE))
+    assert kind in {item.type for item in found}
+    assert {item.type for item in found} <= set(listing.types)
+    # One whose name only begins alike is not meant.
+    assert list(listing.find(cloud, Scope(BASE[:-1]))) == []
+
+
+@pytest.mark.parametrize("kind", PLAYED)
+def test_what_moto_does_not_play_is_found_by_its_name(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cloud, "client", lambda *_: PlayedPages(PLAYED[kind]))
+    cloud = Cloud("1", "us-east-1", {})
+    assert [item.type for item in listing_of(kind).find(cloud, SCOPE)] == [kind]
+    assert list(listing_of(kind).find(cloud, Scope(BASE[:-1]))) == []
+
+
+@pytest.mark.parametrize(
+    ("arn", "kind", "name"),
+    [
+        ("arn:aws:s3:::a-bucket", "AWS::S3::Bucket", "a-bucket"),
+        ("arn:aws:kms:r:1:key/k-1", "AWS::KMS::Key", "k-1"),
+        ("arn:aws:ecr:r:1:repository/t-dev/serving", "AWS::ECR::Repository", "t-dev/serving"),
+        ("arn:aws:logs:r:1:log-group:/t-dev/builds", "AWS::Logs::LogGroup", "/t-dev/builds"),
+        ("arn:aws:logs:r:1:log-group:/t-dev/builds:*", "AWS::Logs::LogGroup", "/t-dev/builds"),
+        ("arn:aws:sagemaker:r:1:model/m", "AWS::SageMaker::Model", "arn:aws:sagemaker:r:1:model/m"),
+        (
+            "arn:aws:sagemaker:r:1:endpoint-config/c",
+            "AWS::SageMaker::EndpointConfig",
+            "arn:aws:sagemaker:r:1:endpoint-config/c",
+        ),
+        ("arn:aws:cloudwatch:r:1:alarm:a/b", "AWS::CloudWatch::Alarm", "a/b"),
+        ("arn:aws:cloudwatch::1:dashboard/d", "AWS::CloudWatch::Dashboard", "d"),
+        ("arn:aws:sns:r:1:t", "AWS::SNS::Topic", "arn:aws:sns:r:1:t"),
+        ("arn:aws:events:r:1:rule/x", "AWS::Events::Rule", "x"),
+        ("arn:aws:ssm:r:1:parameter/t-dev/key", "AWS::SSM::Parameter", "/t-dev/key"),
+        ("arn:aws:codebuild:r:1:project/p", "AWS::CodeBuild::Project", "p"),
+        ("arn:aws:ec2:r:1:vpc-endpoint/v", "AWS::EC2::VPCEndpoint", "v"),
+        ("arn:aws:ec2:r:1:vpc/v", "AWS::EC2::VPC", "v"),
+        ("arn:aws:cloudformation:r:1:stack/s/uuid", "AWS::CloudFormation::Stack", "s"),
+        ("arn:aws:lambda:r:1:function:f", "lambda:function", "arn:aws:lambda:r:1:function:f"),
+        ("arn:aws:sqs:r:1:q", "sqs:resource", "arn:aws:sqs:r:1:q"),
+    ],
+)
+def test_arns_are_told_as_cloudformation_tells_them(arn: str, kind: str, name: str) -> None:
+    assert type_and_id(arn) == (kind, name)
+
+
+def test_what_bears_another_name_is_found_by_its_tags(cloud: Cloud) -> None:
+    tags = {"project": "tritonstack", "environment": "dev"}
+    cloud.client("logs").create_log_group(logGroupName="somewhere-else", tags=tags)
+    cloud.client("logs").create_log_group(logGroupName="others", tags={**tags, "environment": "two"})
+    assert [item.key for item in tagged(cloud, SCOPE)] == [("AWS::Logs::LogGroup", "somewhere-else")]
+
+
+def test_what_the_tagging_service_still_tells_of_though_it_has_gone_is_left_out(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arns = [
+        "arn:aws:s3:::gone",
+        "arn:aws:logs:us-east-1:1:log-group:gone",
+        "arn:aws:ecr:us-east-1:1:repository/gone",
+        "arn:aws:kms:us-east-1:1:key/12345678-1234-1234-1234-123456789012",
+        "arn:aws:sagemaker:us-east-1:1:model/gone",
+        "arn:aws:sagemaker:us-east-1:1:endpoint-config/gone",
+        "arn:aws:sagemaker:us-east-1:1:endpoint/gone",
+        "arn:aws:cloudwatch:us-east-1:1:alarm:gone",
+        "arn:aws:cloudwatch::1:dashboard/gone",
+        "arn:aws:sns:us-east-1:123456789012:gone",
+        "arn:aws:events:us-east-1:1:rule/gone",
+        "arn:aws:ssm:us-east-1:1:parameter/gone",
+        "arn:aws:codebuild:us-east-1:1:project/gone",
+        "arn:aws:cloudformation:us-east-1:1:stack/gone/1",
+        "arn:aws:ec2:us-east-1:1:vpc/gone",
+        "arn:aws:lambda:us-east-1:1:function:nobody-asks",
+    ]
+    monkeypatch.setattr(
+        "operations.audit.tagged.pages", lambda *_, **__: [{"ResourceARN": arn, "Tags": []} for arn in arns]
+    )
+    assert [item.type for item in tagged(cloud, SCOPE)] == ["lambda:function"]
+
+
+def owned(**owners: str) -> Ownership:
+    keys = {("AWS::S3::Bucket", name.replace("_", "-")): stack for name, stack in owners.items()}
+    return Ownership(frozenset(owners.values()), keys)
+
+
+def decided(found: Found, ownership: Ownership, scope: Scope = SCOPE, **more: Any) -> list[str | None]:
+    return [item.stack for item in decide([found], ownership, scope, **more)]
+
+
+MINE, OTHERS = f"{BASE}-foundation", f"{BASE}-two-foundation"
+
+
+def bucket(name: str, **tags: str) -> Found:
+    return Found("AWS::S3::Bucket", name, tags)
+
+
+def test_whose_a_resource_is() -> None:
+    standing = owned(a_bucket=MINE)
+    assert decided(bucket("a-bucket"), standing) == [MINE]
+    assert decided(bucket("b-bucket"), standing) == [None]
+    assert decided(Found("AWS::S3::Bucket", "x", {STACK_TAG: MINE}), standing) == [MINE]
+    assert decided(Found("AWS::S3::Bucket", "x", {STACK_TAG: "gone"}), standing) == [None]
+    part = Found("AWS::EC2::NetworkInterface", "eni", within=("AWS::S3::Bucket", "a-bucket"))
+    assert decided(part, standing) == [MINE]
+    assert decided(Found("AWS::CloudFormation::Stack", MINE), standing) == [MINE]
+
+
+def test_what_is_another_environments_is_not_this_ones() -> None:
+    """Its name begins alike: tritonstack-dev and tritonstack-dev-two."""
+    both = owned(mine=MINE, theirs=OTHERS)
+    assert decided(bucket("theirs"), both) == []
+    assert decided(bucket(f"{BASE}-two-logs"), both) == []
+    assert decided(bucket(f"{BASE}-two-logs"), owned(mine=MINE), others=[f"{BASE}-two"]) == []
+    assert decided(bucket(f"{BASE}-two-logs"), owned(mine=MINE)) == [None]
+    assert decided(bucket("x", project="tritonstack", environment="two"), both) == []
+    assert decided(bucket("x", project="tritonstack", environment="dev"), both) == [None]
+
+
+def test_all_environments_are_meant_by_the_whole() -> None:
+    whole = Scope("tritonstack", whole=True)
+    assert decided(bucket("theirs"), owned(theirs=OTHERS), whole) == [OTHERS]
+
+
+def test_what_several_listings_tell_of_is_one() -> None:
+    first, again = bucket("b"), Found("AWS::S3::Bucket", "b", {"environment": "dev"}, pending=True)
+    (one,) = merge([first, again])
+    assert (one.tags, one.pending) == ({"environment": "dev"}, True)
+
+
+def test_a_stacks_own_is_told_from_what_was_planted(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "LISTINGS", [one for one in LISTINGS if one.types[0] not in PLAYED])
+    properties = {"BucketName": f"{BASE}-logs"}
+    body = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": properties}}}
+    cloud.client("cloudformation").create_stack(StackName=MINE, TemplateBody=json.dumps(body))
+    cloud.client("s3").create_bucket(Bucket=f"{BASE}-planted")
+    key = cloud.client("kms").create_key(Description=f"Encrypts all of {BASE}")["KeyMetadata"]["KeyId"]
+    cloud.client("kms").schedule_key_deletion(KeyId=key)
+    found = audit(cloud, SCOPE)
+    assert [(item.id, item.stack) for item in found.there] == [
+        (MINE, MINE),
+        (f"{BASE}-logs", MINE),
+        (f"{BASE}-planted", None),
+    ]
+    assert [item.id for item in found.orphans] == [f"{BASE}-planted"]
+    assert [item.id for item in found.pending] == [key]
+
+
+def test_a_service_that_refuses_is_named_and_the_others_still_tell(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Iterator[Found]:
+        yield Found("AWS::SNS::Topic", "before")
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "ListTopics")
+
+    def tell(*_: Any) -> Iterator[Found]:
+        yield bucket("mine")
+
+    listings = (Listing("sns", ("AWS::SNS::Topic",), refuse), Listing("s3", ("AWS::S3::Bucket",), tell))
+    monkeypatch.setattr(reports, "LISTINGS", listings)
+    found = audit(cloud, Scope(BASE))
+    assert [(item.service, "AccessDenied" in item.message) for item in found.refusals] == [("sns", True)]
+    assert [item.id for item in found.there] == ["mine", "before"]
+
+
+def test_names_are_whole_words() -> None:
+    for name, meant in (
+        (BASE, True),
+        (f"{BASE}-x", True),
+        (f"{BASE}/x", True),
+        (f"{BASE}_x", True),
+        (f"{BASE}2", False),
+        (f"a{BASE}", False),
+    ):
+        assert SCOPE.names(name) is meant, name
+    assert SCOPE.names(f"/{BASE}/x", "/")
+    assert not SCOPE.names(f"{BASE}/x", "/")
+
+
+def test_listings_say_which_service_they_ask() -> None:
+    assert all(re.fullmatch(r"[a-z0-9-]+", listing.service) and listing.types for listing in LISTINGS)

@@ -1,0 +1,78 @@
+"""Which environments have had their time, and which are none of a clean-up's business."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from operations import reaping
+from operations.aws import Cloud
+from operations.reaping import judge, reap
+from operations.stacks import StackState
+from stacks import build, endpoint, foundation, monitoring, network
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+PAST, FUTURE = "2029-12-31T23:59:59Z", "2030-01-01T00:00:01Z"
+
+
+def stack(
+    name: str, expires: str | None = PAST, *, protected: bool = False, description: str = "tritonstack: x"
+) -> StackState:
+    tags = {"owner": "ann"} | ({"expires": expires} if expires else {})
+    return StackState(name, "CREATE_COMPLETE", "", protected, tags, description)
+
+
+def verdicts(*stacks: StackState) -> dict[str, str]:
+    return {item.base: item.verdict for item in judge(stacks, NOW)}
+
+
+def test_what_has_expired_is_told_with_its_owner() -> None:
+    (found,) = judge([stack("t-pr-1-foundation"), stack("t-pr-1-endpoint-search")], NOW)
+    assert (found.base, found.owner, found.expires, found.verdict) == ("t-pr-1", "ann", PAST, "expired")
+    assert found.stacks == ("t-pr-1-foundation", "t-pr-1-endpoint-search")
+
+
+@pytest.mark.parametrize(
+    ("stacks", "expected"),
+    [
+        ([stack("t-a-foundation", None)], {}),
+        ([stack("t-a-foundation", FUTURE)], {"t-a": "lives"}),
+        ([stack("t-a-foundation", "tomorrow")], {"t-a": "unreadable"}),
+        ([stack("t-a-foundation", protected=True)], {"t-a": "protected"}),
+        ([stack("t-a-foundation"), stack("t-a-endpoint-x", protected=True)], {"t-a": "protected"}),
+        # A deploy that gave it more time has reached only one of them.
+        ([stack("t-a-foundation", FUTURE), stack("t-a-endpoint-x", PAST)], {"t-a": "lives"}),
+        ([stack("t-a-foundation", None), stack("t-a-endpoint-x", PAST)], {"t-a": "expired"}),
+        # Somebody else's stack that is called like one of ours.
+        ([stack("t-a-network", description="Our network")], {}),
+        ([stack("t-a")], {}),
+        (
+            [stack("t-a-foundation"), stack("t-a-two-foundation", FUTURE)],
+            {"t-a": "expired", "t-a-two": "lives"},
+        ),
+    ],
+)
+def test_what_carries_no_expiry_or_is_protected_stays(
+    stacks: list[StackState], expected: dict[str, str]
+) -> None:
+    assert verdicts(*stacks) == expected
+
+
+def test_every_stack_says_whose_it_is() -> None:
+    """By its description alone a clean-up knows that a stack is of this project."""
+    for module in (build, endpoint, foundation, monitoring, network):
+        assert module.__file__ is not None
+        with open(module.__file__, encoding="utf-8") as source:
+            assert f'description=f"{reaping.OUR_DESCRIPTION} ' in source.read(), module.__name__
+
+
+@pytest.mark.parametrize(("expires", "taken"), [(PAST, True), (FUTURE, False)])
+def test_it_looks_once_more_before_it_destroys(
+    monkeypatch: pytest.MonkeyPatch, expires: str, taken: bool
+) -> None:
+    destroyed: list[str] = []
+    monkeypatch.setattr(reaping, "list_stacks", lambda *_, **__: [stack("t-a-foundation", expires)])
+    monkeypatch.setattr(reaping, "destroy_environment", lambda _, base, **__: destroyed.append(base))
+    assert reap(Cloud("1", "x", {}), "t-a", now=NOW, tell=destroyed.append) is taken
+    assert destroyed == (["t-a"] if taken else [])

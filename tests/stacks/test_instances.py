@@ -1,0 +1,110 @@
+"""An instance of a template with everything that an environment can have.
+
+Every resource says whose it is, what it is for and when it expires; another expiry replaces nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
+
+from catalog.loading import load_instance
+from catalog.templates import Instance
+from tests.stacks.assemblies import EVERY, Assembly, Synthesise, lock_everything, write_project
+
+REGION = "us-east-1"
+LEASE = {"owner": "ann", "purpose": "tests", "expires": "2030-01-01T00:00:00Z"}
+UNTOLD = {"AWS::CodeBuild::Project"}
+"""Their schemas do not say that they take tags; CodeBuild's documentation does: they change in place."""
+
+
+@pytest.fixture(scope="module")
+def instance(tmp_path_factory: pytest.TempPathFactory, synthesise: Synthesise) -> Assembly:
+    project = write_project(tmp_path_factory.mktemp("project"))
+    lock_everything(project, "every")
+    head = "template: {locks: every, purpose: tests}\n"
+    project.template_file("all").write_text(head + EVERY.replace("name: every", "name: ${name}"))
+    asked = Instance("all", "pr-1", LEASE["owner"], LEASE["expires"], {})
+    return synthesise(load_instance(project, asked))
+
+
+def resources(assembly: Assembly) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for stack in assembly.stacks:
+        for name, resource in json.loads(assembly.text(stack)).get("Resources", {}).items():
+            yield f"{stack}.{name}", resource["Type"], resource.get("Properties", {})
+
+
+def schema(kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = PROVIDER_SCHEMA_MANAGER.get_resource_schema(REGION, kind).schema
+    return found
+
+
+def takes_tags(kind: str) -> bool:
+    if not kind.startswith("AWS::") or kind == "AWS::CDK::Metadata":
+        return False
+    properties = schema(kind)["properties"]
+    tagging = schema(kind).get("tagging", {})
+    return kind in UNTOLD or bool(tagging.get("taggable", "Tags" in properties) and "Tags" in properties)
+
+
+def tags_of(properties: dict[str, Any]) -> dict[str, str]:
+    tags = properties.get("Tags", {})
+    return tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
+
+
+def test_every_resource_that_takes_tags_carries_its_lease(instance: Assembly) -> None:
+    tagged = [
+        (name, tags_of(properties)) for name, kind, properties in resources(instance) if takes_tags(kind)
+    ]
+    assert len(tagged) > 50
+    assert [name for name, tags in tagged if not LEASE.items() <= tags.items()] == []
+
+
+def test_every_stack_carries_it_too(instance: Assembly) -> None:
+    for stack in instance.stacks:
+        assert LEASE.items() <= instance.manifest(stack)["properties"]["tags"].items(), stack
+
+
+def test_what_takes_no_tags_goes_with_what_does(instance: Assembly) -> None:
+    """Parts of other things, and what its service knows no tags of."""
+    assert {kind for _, kind, _ in resources(instance) if not takes_tags(kind)} == {
+        "AWS::ApplicationAutoScaling::ScalingPolicy",
+        "AWS::EC2::SecurityGroupIngress",
+        "AWS::EC2::SubnetRouteTableAssociation",
+        "AWS::IAM::Policy",
+        "AWS::KMS::Alias",
+        "AWS::Logs::MetricFilter",
+        "AWS::S3::BucketPolicy",
+        "AWS::SNS::TopicPolicy",
+    }
+
+
+def test_another_expiry_changes_tags_in_place_and_replaces_nothing(instance: Assembly) -> None:
+    """So a longer life rolls no endpoint out: SageMaker's configurations and models take other tags."""
+    for kind in sorted({kind for _, kind, _ in resources(instance) if takes_tags(kind)} - UNTOLD):
+        assert schema(kind).get("tagging", {}).get("tagUpdatable") is True, kind
+        assert "/properties/Tags" not in schema(kind).get("createOnlyProperties", []), kind
+
+
+def test_it_keeps_what_it_was_asked_for_with(instance: Assembly) -> None:
+    (parameter,) = [
+        properties["Value"]
+        for _, kind, properties in resources(instance)
+        if kind == "AWS::SSM::Parameter" and properties["Name"] == "/tritonstack-pr-1/instance"
+    ]
+    assert Instance(**json.loads(parameter)) == instance.workspace.instance
+
+
+def test_no_stack_of_it_is_protected(instance: Assembly) -> None:
+    for stack in instance.stacks:
+        assert not instance.manifest(stack)["properties"].get("terminationProtection"), stack
+
+
+def test_an_environment_that_stays_keeps_no_such_thing(every: Assembly) -> None:
+    parameters = [given["Name"] for _, kind, given in resources(every) if kind == "AWS::SSM::Parameter"]
+    assert "/tritonstack-every/key-arn" in parameters
+    assert "/tritonstack-every/instance" not in parameters
