@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from operations import reaping
 from operations.aws import Cloud
-from operations.reaping import judge, reap
+from operations.destruction import reaping
+from operations.destruction.reaping import judge, reap
 from operations.stacks import StackState
 from stacks import build, endpoint, foundation, monitoring, network
 
