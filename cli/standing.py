@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catalog import naming
-from catalog.documents import load_document
+from catalog.documents import closest, load_document
 from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem, InvalidFilesError, UsageError
 from catalog.loading import environment_names, find_template, sample_instance, template_names
@@ -21,6 +21,7 @@ from catalog.templates import instance_document
 from catalog.yaml_reading import parse_yaml, read_text
 from cli.context import Context
 from operations.aws import Cloud, CloudAccessError
+from operations.destruction.protection import refuse_protected
 from operations.stacks import environment_stacks
 
 DEFAULT_PREFIX = str(EnvironmentSpec.model_fields["name_prefix"].default)
@@ -70,6 +71,13 @@ class Standing:
     """What a command has to be told to mean it."""
     spec: EnvironmentSpec | None = None
     """What its file says; None where there is none."""
+
+
+def require_unprotected_file(project: Project, environment: str, name: str | None, place: Place) -> None:
+    """Refuse what its file protects, whether or not its account can be reached."""
+    if not place.is_given and (described := _described(project, environment, name)):
+        spec, file = described
+        refuse_protected(spec, file)
 
 
 def find_standing(state: Context, environment: str, name: str | None, place: Place) -> Standing:
@@ -152,6 +160,9 @@ def _found_by_name(state: Context, environment: str, name: str | None, place: Pl
     if len(chosen) == 1:
         return chosen[0]
     places = ", ".join(f"{item.cloud.account} {item.cloud.region}" for item in chosen)
+    suggestion = None if there else closest(environment, _described_names(state.project, name))
+    if suggestion:
+        raise UsageError(f"there is no environment {environment!r}", remedy=f"did you mean '{suggestion}'?")
     found = (
         f"stacks of that name stand in several places: {places}"
         if there
@@ -161,6 +172,11 @@ def _found_by_name(state: Context, environment: str, name: str | None, place: Pl
         "\n".join([f"there is no file of {meant!r}, and {found}", *unreachable]),
         remedy="name the place with --account, --region and, if it is not the usual one, --prefix",
     )
+
+
+def _described_names(project: Project, name: str | None) -> list[str]:
+    """What the first word of a command may be, with a file."""
+    return template_names(project) if name else environment_names(project)
 
 
 def _candidates(project: Project, place: Place) -> list[Ground]:

@@ -12,7 +12,7 @@ import typer
 from catalog.errors import UsageError
 from cli.context import Context
 from cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
-from cli.standing import Place, Standing, find_standing
+from cli.standing import Place, Standing, find_standing, require_unprotected_file
 from operations.checkout import Checkout
 from operations.deploying.cdk import InterruptedDeployError
 from operations.destruction.deletion import Retained, contents_of
@@ -47,7 +47,9 @@ def destroy(
     Example: tritonstack destroy preview --name pr-123 --yes
     """
     state: Context = context.obj
-    standing = find_standing(state, environment, name, Place(account, region, prefix))
+    place = Place(account, region, prefix)
+    require_unprotected_file(state.project, environment, name, place)
+    standing = find_standing(state, environment, name, place)
     kept = _permitted(state, standing, yes=yes, confirm=confirm)
     try:
         with state.output.step(f"destroying {standing.name}") as step:

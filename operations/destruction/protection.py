@@ -33,21 +33,28 @@ def require_unprotected(
 
     `spec` is what the file says; None where there is no file any more, and what is deployed decides alone.
     """
+    if spec is not None:
+        refuse_protected(spec, file)
     if refusal := next(_refusals(name, spec, file, list(stacks), checkout), None):
         message, remedy = refusal
         raise ProtectedError(message, remedy=remedy)
+
+
+def refuse_protected(spec: EnvironmentSpec, file: Path) -> None:
+    """Refuse what its file protects."""
+    if spec.is_protected:
+        why = "" if spec.protected else ", as all are that keep their data"
+        raise ProtectedError(
+            f"environment {spec.name!r} is protected by {shown_path(file)}{why}",
+            remedy="write `protected: false` there, have it merged, run "
+            f"`tritonstack deploy {spec.name}`, then this",
+        )
 
 
 def _refusals(
     name: str, spec: EnvironmentSpec | None, file: Path, stacks: Sequence[StackState], checkout: Checkout
 ) -> Iterator[tuple[str, str]]:
     shown = shown_path(file)
-    if spec is not None and spec.is_protected:
-        why = "" if spec.protected else ", as all are that keep their data"
-        yield (
-            f"environment {name!r} is protected by {shown}{why}",
-            f"write `protected: false` there, have it merged, run `tritonstack deploy {name}`, then this",
-        )
     locked = [stack.name for stack in stacks if stack.protected]
     if locked:
         yield (
