@@ -9,12 +9,14 @@ from typing import Any
 
 from moto.ec2.models.vpcs import VPCBackend
 
+from local_cloud.corrections import correct
+
 _move_vpc_endpoint = VPCBackend.modify_vpc_endpoint
 
 
 def apply() -> None:
     """Correct it."""
-    setattr(VPCBackend, "modify_vpc_endpoint", _modify_vpc_endpoint)  # noqa: B010 - its arguments are not spelt out
+    correct((VPCBackend, "modify_vpc_endpoint", _modify_vpc_endpoint))
 
 
 def _modify_vpc_endpoint(

@@ -30,6 +30,7 @@ from local_cloud.bucket_policies import (
     effective_policy,
     request_context,
 )
+from local_cloud.corrections import correct
 from local_cloud.iam_correction import add_client_id, remove_client_id
 from local_cloud.state import moto_backends
 from local_cloud.sts_correction import assume_role
@@ -43,8 +44,7 @@ def apply(*, account_id: str) -> None:
     """Correct moto for a cloud whose callers act in `account_id` unless their key says otherwise."""
     global _default_account  # noqa: PLW0603 - moto's own state is global too
     _default_account = account_id
-    for owner, name, replacement in _CORRECTIONS:
-        setattr(owner, name, replacement)
+    correct(*_CORRECTIONS)
 
 
 def account_of(access_key: str) -> str:

@@ -11,14 +11,17 @@ from unittest.mock import patch
 from moto import mock_aws
 from moto.core.models import DEFAULT_ACCOUNT_ID
 
+from local_cloud.corrections import uncorrected
+
 
 @contextmanager
 def played_aws() -> Iterator[None]:
-    """moto's AWS without AWS's own policies, which whoever has imported the embedded cloud gets otherwise.
+    """moto's AWS as it comes, though an embedded cloud may have corrected it in this process.
 
-    moto would make 1,500 of them for each account that any test of this process has used, twice a test.
+    It is without AWS's own policies, which whoever has imported the embedded cloud gets otherwise: moto would
+    make 1,500 of them for each account that any test of this process has used, twice a test.
     """
-    with patch.dict(os.environ):
+    with patch.dict(os.environ), uncorrected():
         os.environ.pop("MOTO_IAM_LOAD_MANAGED_POLICIES", None)
         with mock_aws(), _its_own_account():
             yield

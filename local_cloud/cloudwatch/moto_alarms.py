@@ -19,9 +19,9 @@ from moto.core.responses import ActionResult, EmptyResult
 from local_cloud.cloudwatch.alarm_rules import RuleError, check_rule, parse_rule
 from local_cloud.cloudwatch.alarm_spec import AlarmRefusedError, read_alarm
 from local_cloud.cloudwatch.alarm_state import INITIAL_REASON, STATES, State
-from local_cloud.cloudwatch.corrections import correct
 from local_cloud.cloudwatch.held_alarms import OnChange, held_alarm, note
 from local_cloud.cloudwatch.moments import seconds
+from local_cloud.corrections import correct
 from local_cloud.places import Place
 
 _PAGE = 100

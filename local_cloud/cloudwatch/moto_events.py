@@ -16,8 +16,8 @@ from typing import Any
 from moto.events.exceptions import ValidationException
 from moto.events.models import EventsBackend, Rule
 
-from local_cloud.cloudwatch.corrections import correct
 from local_cloud.cloudwatch.targets import TARGETS
+from local_cloud.corrections import correct
 
 Deliver = Callable[[str, str], None]
 """Hands a message to a target of targets.py: its ARN, the message."""

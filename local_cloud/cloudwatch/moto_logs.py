@@ -16,10 +16,10 @@ from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundExce
 from moto.logs.metric_filters import MetricFilters
 from moto.logs.models import LogsBackend
 
-from local_cloud.cloudwatch.corrections import correct
 from local_cloud.cloudwatch.filter_patterns import FilterPattern, PatternError, parse_pattern
 from local_cloud.cloudwatch.statistics import Summary
 from local_cloud.cloudwatch.store import METRICS, MetricKey
+from local_cloud.corrections import correct
 from local_cloud.places import Place
 
 _put_log_events = LogsBackend.put_log_events

@@ -20,13 +20,13 @@ from moto.cloudwatch.models import CloudWatchBackend
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
 
-from local_cloud.cloudwatch.corrections import correct
 from local_cloud.cloudwatch.expressions import ExpressionError, parse_expression
 from local_cloud.cloudwatch.metric_functions import Series
 from local_cloud.cloudwatch.metric_math import Inputs, evaluate
 from local_cloud.cloudwatch.moments import moment, seconds
 from local_cloud.cloudwatch.statistics import Statistic, Summary, statistic_named
 from local_cloud.cloudwatch.store import METRICS, MetricKey, Span, dimensions_of, key_of
+from local_cloud.corrections import correct
 from local_cloud.places import Place
 
 _MINUTE_S = 60

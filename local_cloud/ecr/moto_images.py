@@ -9,7 +9,7 @@ from typing import Any
 from moto.ecr.exceptions import ValidationException
 from moto.ecr.models import ECRBackend
 
-from local_cloud.cloudwatch.corrections import correct
+from local_cloud.corrections import correct
 from local_cloud.ecr.app import layers_not_found
 from local_cloud.ecr.layers import Layers, Repository
 from local_cloud.places import Place

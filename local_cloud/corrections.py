@@ -1,0 +1,36 @@
+"""How moto is corrected: its methods replaced by others, in one place so that every replacement is seen.
+
+moto belongs to the process. Whoever wants it as it comes, in a process where a cloud has been, says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_MISSING = object()
+_originals: dict[tuple[Any, str], Any] = {}
+
+
+def correct(*corrections: tuple[Any, str, Any]) -> None:
+    """Replace methods: whose, which, by what."""
+    for owner, name, replacement in corrections:
+        _originals.setdefault((owner, name), vars(owner).get(name, _MISSING))
+        setattr(owner, name, replacement)
+
+
+@contextmanager
+def uncorrected() -> Iterator[None]:
+    """Have moto as it comes meanwhile."""
+    corrected = {(owner, name): vars(owner)[name] for owner, name in _originals}
+    for (owner, name), original in _originals.items():
+        if original is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)
+    try:
+        yield
+    finally:
+        for (owner, name), replacement in corrected.items():
+            setattr(owner, name, replacement)
