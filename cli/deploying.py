@@ -42,7 +42,7 @@ def deploy_workspace(
         _deploy(state, workspace, cloud, cdk, bootstrap=bootstrap, only=only)
     except KeyboardInterrupt:
         raise InterruptedDeployError(
-            _interrupted(cloud, workspace), remedy=_resume(workspace.spec.name)
+            _interrupted(cloud, workspace), remedy=_resume(workspace.words)
         ) from None
 
 
@@ -123,7 +123,7 @@ def _deploy_all(
             take_scaling_off(cdk, changes, on_line=lambda line: _show(step, line))
         _second_phase(state, workspace, cloud, cdk, changes, stacks=stacks)
     except KeyboardInterrupt:
-        name, unscaled = workspace.spec.name, [plan.endpoint or plan.stack for plan in changes.two_phase]
+        name, unscaled = workspace.words, [plan.endpoint or plan.stack for plan in changes.two_phase]
         raise InterruptedDeployError(
             f"{_interrupted(cloud, workspace)}. Until a deploy goes on from here, these may serve without "
             f"scaling: {', '.join(unscaled)}",
@@ -149,7 +149,7 @@ def _second_phase(
             raise
         raise CdkFailedError(
             f"{error.message}\n{', '.join(left)}: serving as before, but without scaling",
-            remedy=f"mend what failed and run `tritonstack deploy {workspace.spec.name}`: it goes on from "
+            remedy=f"mend what failed and run `tritonstack deploy {workspace.words}`: it goes on from "
             "here and puts the scaling back",
         ) from None
 

@@ -34,6 +34,8 @@ LISTINGS: tuple[Listing, ...] = (
     Listing("iam", ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy"), services.roles),
     Listing("ssm", ("AWS::SSM::Parameter",), services.parameters),
     Listing("codebuild", ("AWS::CodeBuild::Project",), services.build_projects),
+    Listing("codepipeline", ("AWS::CodePipeline::Pipeline",), services.pipelines),
+    Listing("iam", ("AWS::IAM::OIDCProvider",), services.identity_providers),
     Listing("ec2", network.PART_TYPES, network.networks),
     Listing("ec2", network.IMAGE_TYPES, network.machine_images),
 )

@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from catalog import naming
 from operations.audit.found import STACK_TAG, Found, Key, Listing, Scope, pages
 from operations.audit.listings import LISTINGS
-from operations.audit.tagged import TAGGED, tagged
+from operations.audit.tagged import TAGGED, still_there, tagged
 from operations.aws import Cloud
 
 _AT_ONCE = 8
@@ -95,14 +95,23 @@ def audit(cloud: Cloud, scope: Scope, *, others: Iterable[str] = ()) -> Report:
 
     `others` are what the names of other environments begin with that there are files of.
     """
-    asked = [*LISTINGS, *([_BY_TAG] if scope.tags else [])]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         ownership = pool.submit(read_ownership, cloud, scope)
-        answers = list(pool.map(lambda listing: _ask(cloud, scope, listing), asked))
+        by_tag = pool.submit(_ask, cloud, scope, _BY_TAG)
+        answers = list(pool.map(lambda listing: _ask(cloud, scope, listing), LISTINGS))
         owned = ownership.result()
-    found = merge(item for items, _ in answers for item in items)
+    named = [item for items, _ in answers for item in items]
+    found = _confirmed(cloud, named, by_tag.result()[0])
+    answers.append(by_tag.result())
     refusals = sorted({refusal for _, refusal in answers if refusal})
     return Report(tuple(decide(found, owned, scope, others=others)), tuple(refusals))
+
+
+def _confirmed(cloud: Cloud, named: Sequence[Found], by_tag: Sequence[Found]) -> list[Found]:
+    """All that was found, without what its tags alone tell of though it has gone."""
+    known = {item.key for item in named}
+    confirmed = [item if item.key in known else still_there(cloud, item) for item in by_tag]
+    return merge([*named, *(item for item in confirmed if item)])
 
 
 def decide(

@@ -198,6 +198,24 @@ def build_projects(cloud: Cloud, scope: Scope) -> Iterator[Found]:
             yield Found("AWS::CodeBuild::Project", name)
 
 
+def pipelines(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """CodePipeline's."""
+    for pipeline in pages(cloud.client("codepipeline"), "list_pipelines", "pipelines"):
+        if scope.names(pipeline["name"]):
+            yield Found("AWS::CodePipeline::Pipeline", pipeline["name"])
+
+
+def identity_providers(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Of the whole account; their names are other people's, so their tags say who made them."""
+    client = cloud.client("iam")
+    for provider in client.list_open_id_connect_providers()["OpenIDConnectProviderList"]:
+        arn = provider["Arn"]
+        listed = client.list_open_id_connect_provider_tags(OpenIDConnectProviderArn=arn)
+        tags = tags_of(listed["Tags"])
+        if scope.tagged(tags):
+            yield Found("AWS::IAM::OIDCProvider", arn, tags)
+
+
 def _lies_elsewhere(name: str, region: str) -> bool:
     """Whether a name says that what it names belongs to another region's environment."""
     words = re.sub(r"_\d+$", "", name)  # the number of a dashboard's page

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from botocore.exceptions import ClientError
 
@@ -52,6 +51,8 @@ _SHAPES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     (r"iam:policy/", "AWS::IAM::ManagedPolicy", _whole),
     (r"ssm:parameter/", "AWS::SSM::Parameter", lambda arn: _resource(arn).removeprefix("parameter")),
     (r"codebuild:project/", "AWS::CodeBuild::Project", _after_slash),
+    (r"codepipeline:", "AWS::CodePipeline::Pipeline", _last),
+    (r"iam:oidc-provider/", "AWS::IAM::OIDCProvider", _whole),
     (r"cloudformation:stack/", "AWS::CloudFormation::Stack", lambda arn: _resource(arn).split("/")[1]),
     (r"ec2:vpc/", "AWS::EC2::VPC", _last),
     (r"ec2:subnet/", "AWS::EC2::Subnet", _last),
@@ -78,87 +79,83 @@ def type_and_id(arn: str) -> tuple[str, str]:
 
 
 def tagged(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Everything with the tags of the scope that is still there, but what EC2 itself lists by its tags."""
+    """Everything with the tags of the scope, but what EC2 itself lists by its tags.
+
+    The service goes on for a while telling of what has gone: `still_there` is for what nobody else tells of.
+    """
+    if not scope.tags:
+        return  # without a filter it would tell of the whole account
     filters = [{"Key": key, "Values": [value]} for key, value in sorted(scope.tags.items())]
     client = cloud.client("resourcegroupstaggingapi")
     for item in pages(client, "get_resources", "ResourceTagMappingList", TagFilters=filters):
         kind, name = type_and_id(item["ResourceARN"])
-        if kind in (*PART_TYPES, *IMAGE_TYPES):
-            continue
-        if still := _look_again(cloud, Found(kind, name, tags_of(item["Tags"]))):
-            yield still
+        if kind not in (*PART_TYPES, *IMAGE_TYPES):
+            yield Found(kind, name, tags_of(item["Tags"]))
 
 
-def _look_again(cloud: Cloud, found: Found) -> Found | None:
-    """The same, if its service knows it: the tagging service goes on for a while listing what has gone."""
-    if found.type not in _LOOKS:
+def still_there(cloud: Cloud, found: Found) -> Found | None:
+    """What its own service says of something; it is believed of what no service here lists."""
+    if found.type == "AWS::KMS::Key":
+        return _key(cloud, found)
+    look = _LOOKS.get(found.type)
+    if look is None or found.id in look.ids(cloud, found.id):
         return found
-    service, look = _LOOKS[found.type]
+    return None
+
+
+@dataclass(frozen=True)
+class _Look:
+    """How a service lists what something is among, by no other right than an audit needs anyway."""
+
+    service: str
+    operation: str
+    key: str
+    id_of: str
+    """The field of the id; none where the items are the ids."""
+    narrowed_by: str = ""
+    """The parameter that the id narrows the list by."""
+
+    def ids(self, cloud: Cloud, name: str) -> set[str]:
+        """All that are there, as far as they have to do with a name."""
+        narrowed = {self.narrowed_by: _last(name) if name.startswith("arn:") else name}
+        items = pages(
+            cloud.client(self.service), self.operation, self.key, **(narrowed if self.narrowed_by else {})
+        )
+        return {item[self.id_of] if self.id_of else item for item in items}
+
+
+def _key(cloud: Cloud, found: Found) -> Found | None:
     try:
-        there = look(cloud.client(service), found.id)
+        state = cloud.client("kms").describe_key(KeyId=found.id)["KeyMetadata"]["KeyState"]
     except ClientError as error:
-        if _GONE_CODE.search(error_code(error)) or _GONE_WORDS.search(str(error)):
+        if error_code(error) == "NotFoundException":
             return None
         raise
-    if not there:
-        return None
-    pending = found.type == "AWS::KMS::Key" and there["KeyMetadata"]["KeyState"] == "PendingDeletion"
-    return replace(found, pending=pending)
+    return replace(found, pending=state == "PendingDeletion")
 
 
-_GONE_CODE = re.compile("NotFound|NoSuch|^404$")
-_GONE_WORDS = re.compile("[Cc]ould not find|does not exist")
-
-
-def _of_sagemaker(kind: str) -> tuple[str, Callable[[Any, str], Any]]:
-    operation = f"describe_{snake_case(kind)}"
-    return "sagemaker", lambda client, arn: getattr(client, operation)(**{f"{kind}Name": _last(arn)})
-
-
-def _log_group(client: Any, name: str) -> Any:
-    groups = client.describe_log_groups(logGroupNamePrefix=name)["logGroups"]
-    return [group for group in groups if group["logGroupName"] == name]
-
-
-_LOOKS: Mapping[str, tuple[str, Callable[[Any, str], Any]]] = {
-    "AWS::S3::Bucket": ("s3", lambda client, name: client.head_bucket(Bucket=name)),
-    "AWS::KMS::Key": ("kms", lambda client, name: client.describe_key(KeyId=name)),
-    "AWS::ECR::Repository": (
-        "ecr",
-        lambda client, name: client.describe_repositories(repositoryNames=[name]),
+_LOOKS: Mapping[str, _Look] = {
+    "AWS::S3::Bucket": _Look("s3", "list_buckets", "Buckets", "Name"),
+    "AWS::ECR::Repository": _Look("ecr", "describe_repositories", "repositories", "repositoryName"),
+    "AWS::Logs::LogGroup": _Look(
+        "logs", "describe_log_groups", "logGroups", "logGroupName", "logGroupNamePrefix"
     ),
-    "AWS::Logs::LogGroup": ("logs", _log_group),
-    "AWS::CloudWatch::Alarm": (
-        "cloudwatch",
-        lambda client, name: next(
-            (
-                alarms
-                for alarms in client.describe_alarms(
-                    AlarmNames=[name], AlarmTypes=["MetricAlarm", "CompositeAlarm"]
-                ).values()
-                if isinstance(alarms, list) and alarms
-            ),
-            None,
-        ),
+    "AWS::CloudWatch::Dashboard": _Look(
+        "cloudwatch", "list_dashboards", "DashboardEntries", "DashboardName", "DashboardNamePrefix"
     ),
-    "AWS::CloudWatch::Dashboard": (
-        "cloudwatch",
-        lambda client, name: client.get_dashboard(DashboardName=name),
+    "AWS::CloudWatch::Alarm": _Look(
+        "cloudwatch", "describe_alarms", "MetricAlarms", "AlarmName", "AlarmNamePrefix"
     ),
-    "AWS::SNS::Topic": ("sns", lambda client, arn: client.get_topic_attributes(TopicArn=arn)),
-    "AWS::Events::Rule": ("events", lambda client, name: client.describe_rule(Name=name)),
-    "AWS::SSM::Parameter": ("ssm", lambda client, name: client.get_parameter(Name=name)),
-    "AWS::CodeBuild::Project": (
-        "codebuild",
-        lambda client, name: client.batch_get_projects(names=[name])["projects"],
-    ),
-    "AWS::CloudFormation::Stack": (
-        "cloudformation",
-        lambda client, name: client.describe_stacks(StackName=name),
-    ),
+    "AWS::SNS::Topic": _Look("sns", "list_topics", "Topics", "TopicArn"),
+    "AWS::Events::Rule": _Look("events", "list_rules", "Rules", "Name", "NamePrefix"),
+    "AWS::SSM::Parameter": _Look("ssm", "describe_parameters", "Parameters", "Name"),
+    "AWS::CodeBuild::Project": _Look("codebuild", "list_projects", "projects", ""),
+    "AWS::CodePipeline::Pipeline": _Look("codepipeline", "list_pipelines", "pipelines", "name"),
+    "AWS::CloudFormation::Stack": _Look("cloudformation", "describe_stacks", "Stacks", "StackName"),
     **{
-        f"AWS::SageMaker::{kind}": _of_sagemaker(kind)
+        f"AWS::SageMaker::{kind}": _Look(
+            "sagemaker", f"list_{snake_case(kind)}s", f"{kind}s", f"{kind}Arn", "NameContains"
+        )
         for kind in ("Endpoint", "EndpointConfig", "Model", "InferenceComponent")
     },
 }
-"""How each service is asked for one thing: something true if it is there."""

@@ -15,7 +15,7 @@ from operations.audit import report as reports
 from operations.audit.found import STACK_TAG, Found, Listing, Scope
 from operations.audit.listings import LISTINGS, NOTHING, PARTS, listed_types
 from operations.audit.report import Ownership, audit, decide, merge
-from operations.audit.tagged import tagged, type_and_id
+from operations.audit.tagged import still_there, tagged, type_and_id
 from operations.aws import Cloud
 
 BASE = "tritonstack-dev"
@@ -24,6 +24,13 @@ SNAPSHOTS = Path(__file__).parents[1] / "stacks" / "snapshots"
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 ALLOWED = json.dumps(
     {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]}
+)
+PIPELINES = {"Service": "codepipeline.amazonaws.com"}
+PIPELINES_TRUST = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": PIPELINES, "Action": "sts:AssumeRole"}],
+    }
 )
 TEMPLATE = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
 ROLE = "arn:aws:iam::123456789012:role/x"
@@ -138,6 +145,23 @@ def flow_log(cloud: Cloud) -> None:
     )
 
 
+def pipeline(cloud: Cloud) -> None:
+    role = cloud.client("iam").create_role(RoleName="any", AssumeRolePolicyDocument=PIPELINES_TRUST)
+    store = {"type": "S3", "location": "any"}
+    action = {
+        "name": "a",
+        "actionTypeId": {"category": "Source", "owner": "AWS", "provider": "S3", "version": "1"},
+    }
+    cloud.client("codepipeline").create_pipeline(
+        pipeline={
+            "name": f"{BASE}-pipeline",
+            "roleArn": role["Role"]["Arn"],
+            "artifactStore": store,
+            "stages": [{"name": name, "actions": [action]} for name in ("One", "Two")],
+        }
+    )
+
+
 def topic(cloud: Cloud) -> str:
     return str(cloud.client("sns").create_topic(Name=f"{BASE}-alarms")["TopicArn"])
 
@@ -192,6 +216,12 @@ PLANTED: dict[str, Callable[[Cloud], Any]] = {
         artifacts={"type": "NO_ARTIFACTS"},
         environment={"type": "LINUX_CONTAINER", "image": "x", "computeType": "BUILD_GENERAL1_SMALL"},
         serviceRole=ROLE,
+    ),
+    "AWS::CodePipeline::Pipeline": pipeline,
+    "AWS::IAM::OIDCProvider": lambda cloud: cloud.client("iam").create_open_id_connect_provider(
+        Url="https://token.example.com",
+        ThumbprintList=["ab" * 20],
+        Tags=[{"Key": "Name", "Value": f"{BASE}-provider"}],
     ),
     "AWS::EC2::VPC": vpc,
     "AWS::EC2::Subnet": subnet,
@@ -318,31 +348,54 @@ def test_what_bears_another_name_is_found_by_its_tags(cloud: Cloud) -> None:
     assert [item.key for item in tagged(cloud, SCOPE)] == [("AWS::Logs::LogGroup", "somewhere-else")]
 
 
-def test_what_the_tagging_service_still_tells_of_though_it_has_gone_is_left_out(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arns = [
-        "arn:aws:s3:::gone",
-        "arn:aws:logs:us-east-1:1:log-group:gone",
-        "arn:aws:ecr:us-east-1:1:repository/gone",
-        "arn:aws:kms:us-east-1:1:key/12345678-1234-1234-1234-123456789012",
-        "arn:aws:sagemaker:us-east-1:1:model/gone",
-        "arn:aws:sagemaker:us-east-1:1:endpoint-config/gone",
-        "arn:aws:sagemaker:us-east-1:1:endpoint/gone",
-        "arn:aws:cloudwatch:us-east-1:1:alarm:gone",
-        "arn:aws:cloudwatch::1:dashboard/gone",
-        "arn:aws:sns:us-east-1:123456789012:gone",
-        "arn:aws:events:us-east-1:1:rule/gone",
-        "arn:aws:ssm:us-east-1:1:parameter/gone",
-        "arn:aws:codebuild:us-east-1:1:project/gone",
-        "arn:aws:cloudformation:us-east-1:1:stack/gone/1",
-        "arn:aws:ec2:us-east-1:1:vpc/gone",
-        "arn:aws:lambda:us-east-1:1:function:nobody-asks",
-    ]
-    monkeypatch.setattr(
-        "operations.audit.tagged.pages", lambda *_, **__: [{"ResourceARN": arn, "Tags": []} for arn in arns]
-    )
-    assert [item.type for item in tagged(cloud, SCOPE)] == ["lambda:function"]
+GONE = [
+    "arn:aws:s3:::gone",
+    "arn:aws:logs:us-east-1:1:log-group:gone",
+    "arn:aws:ecr:us-east-1:1:repository/gone",
+    "arn:aws:kms:us-east-1:1:key/12345678-1234-1234-1234-123456789012",
+    "arn:aws:sagemaker:us-east-1:1:model/gone",
+    "arn:aws:sagemaker:us-east-1:1:endpoint-config/gone",
+    "arn:aws:sagemaker:us-east-1:1:endpoint/gone",
+    "arn:aws:cloudwatch:us-east-1:1:alarm:gone",
+    "arn:aws:cloudwatch::1:dashboard/gone",
+    "arn:aws:sns:us-east-1:123456789012:gone",
+    "arn:aws:events:us-east-1:1:rule/gone",
+    "arn:aws:ssm:us-east-1:1:parameter/gone",
+    "arn:aws:codebuild:us-east-1:1:project/gone",
+    "arn:aws:codepipeline:us-east-1:1:gone",
+    "arn:aws:cloudformation:us-east-1:1:stack/gone/1",
+]
+
+
+def test_what_the_tagging_service_still_tells_of_though_it_has_gone_is_left_out(cloud: Cloud) -> None:
+    told = [Found(*type_and_id(arn)) for arn in (*GONE, "arn:aws:lambda:us-east-1:1:function:nobody-asks")]
+    assert [item.type for item in told if still_there(cloud, item)] == ["lambda:function"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "AWS::S3::Bucket",
+        "AWS::KMS::Key",
+        "AWS::ECR::Repository",
+        "AWS::Logs::LogGroup",
+        "AWS::SageMaker::Model",
+        "AWS::SageMaker::EndpointConfig",
+        "AWS::CloudWatch::Alarm",
+        "AWS::CloudWatch::Dashboard",
+        "AWS::SNS::Topic",
+        "AWS::Events::Rule",
+        "AWS::SSM::Parameter",
+        "AWS::CodeBuild::Project",
+        "AWS::CodePipeline::Pipeline",
+        "AWS::CloudFormation::Stack",
+    ],
+)
+def test_what_is_there_is_not_taken_for_gone(cloud: Cloud, kind: str) -> None:
+    PLANTED[kind](cloud)
+    found = [item for item in listing_of(kind).find(cloud, SCOPE) if item.type == kind]
+    assert found
+    assert [still_there(cloud, item) for item in found] == found
 
 
 def owned(**owners: str) -> Ownership:

@@ -1,0 +1,95 @@
+"""What an audit asks for is what the role of a clean-up may ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+import pytest
+
+from operations.audit.found import Scope
+from operations.audit.report import audit
+from operations.aws import Cloud
+from stacks.constructs.delivery_grants import find_everything
+
+ARN = "arn:aws:{service}:us-east-1:1:{resource}"
+TAGGED = [
+    "arn:aws:s3:::x",
+    *(
+        ARN.format(service=service, resource=resource)
+        for service, resource in (
+            ("kms", "key/x"),
+            ("ecr", "repository/x"),
+            ("logs", "log-group:x"),
+            ("sagemaker", "model/x"),
+            ("sagemaker", "endpoint/x"),
+            ("sagemaker", "endpoint-config/x"),
+            ("sagemaker", "inference-component/x"),
+            ("cloudwatch", "alarm:x"),
+            ("cloudwatch", "dashboard/x"),
+            ("sns", "x"),
+            ("events", "rule/x"),
+            ("ssm", "parameter/x"),
+            ("codebuild", "project/x"),
+            ("cloudformation", "stack/x/1"),
+        )
+    ),
+]
+BASE = "tritonstack-dev"
+ANSWERS: dict[str, Any] = {
+    "list_buckets": {"Buckets": []},
+    "list_keys": {"Keys": [{"KeyId": "k"}]},
+    "describe_key": {"KeyMetadata": {"KeyManager": "AWS", "KeyState": "Enabled"}},
+    "describe_repositories": {"repositories": [{"repositoryName": BASE}]},
+    "describe_stacks": {"Stacks": [{"StackName": f"{BASE}-foundation"}]},
+    "list_open_id_connect_providers": {"OpenIDConnectProviderList": [{"Arn": "p"}]},
+    "list_open_id_connect_provider_tags": {"Tags": []},
+    "describe_log_groups": {"logGroups": []},
+    "batch_get_projects": {"projects": []},
+    "get_resources": {"ResourceTagMappingList": [{"ResourceARN": arn, "Tags": []} for arn in TAGGED]},
+}
+"""Where an answer leads to another question."""
+OTHERWISE = {"s3:ListBuckets": "s3:ListAllMyBuckets", "s3:HeadBucket": "s3:ListBucket"}
+SERVICES = {"resourcegroupstaggingapi": "tag"}
+
+
+class Recorder:
+    """A service that knows next to nothing, and writes down what it was asked."""
+
+    def __init__(self, service: str, asked: set[tuple[str, str]]) -> None:
+        self._service, self._asked = service, asked
+
+    def get_paginator(self, operation: str) -> Any:
+        recorder = self
+
+        class Pages:
+            def paginate(self, **_: Any) -> list[Any]:
+                return [recorder.answer(operation)]
+
+        return Pages()
+
+    def answer(self, operation: str) -> Any:
+        self._asked.add((self._service, operation))
+        return ANSWERS.get(operation, {})
+
+    def __getattr__(self, operation: str) -> Any:
+        return lambda **_: self.answer(operation)
+
+
+def test_a_clean_up_may_ask_whatever_an_audit_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[tuple[str, str]] = set()
+    monkeypatch.setattr(Cloud, "client", lambda _, service: Recorder(service, asked))
+    audit(Cloud("1", "us-east-1", {}), Scope(BASE, {"project": "tritonstack"}))
+    assert len(asked) > 35
+    actions = {action_of(*question) for question in asked}
+    allowed = {action for grant in find_everything() for action in grant.actions}
+    # Of its own stacks alone, which the same role may look into.
+    assert actions - allowed == {"cloudformation:ListStackResources"}
+
+
+def action_of(service: str, operation: str) -> str:
+    """What IAM calls an operation of boto3."""
+    client = boto3.client(service, region_name="us-east-1")
+    name = client.meta.method_to_api_mapping[operation]
+    action = f"{SERVICES.get(service, service)}:{name}"
+    return OTHERWISE.get(action, action)
