@@ -3,6 +3,7 @@
     cdk synth -c env=dev
     cdk synth -c env=preview -c name=pr-123 -c owner=somebody -c expires=2026-11-22T08:30:00Z
     cdk synth -c delivery=dev
+    cdk synth -c pipeline=main
 
 A pure function of the commit: no call to AWS, no clock, no random name.
 """
@@ -24,6 +25,7 @@ from catalog.templates import RESERVED, Instance, Template
 from catalog.workspace import Workspace
 from stacks.delivery import DeliveryStack, carried_to
 from stacks.environment import add_environment
+from stacks.pipeline import PipelineStack, line_of
 
 
 def main() -> None:
@@ -32,6 +34,8 @@ def main() -> None:
     app = cdk.App()
     if carried := app.node.try_get_context("delivery"):
         DeliveryStack(app, carried=carried_to(project, str(carried)))
+    elif branch := app.node.try_get_context("pipeline"):
+        PipelineStack(app, line=line_of(project, str(branch)))
     else:
         add_environment(app, workspace=_workspace_of(app, project))
     app.synth()

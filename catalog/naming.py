@@ -74,9 +74,9 @@ def pipeline_name(prefix: str) -> str:
     return f"{prefix}-{DELIVERY}-pipeline"
 
 
-def pipeline_role_name(prefix: str, duty: Duty) -> str:
+def pipeline_role_name(prefix: str, what: str) -> str:
     """What the pipeline's steps of one duty run with, which the roles of that duty trust."""
-    return f"{pipeline_name(prefix)}-{duty}"
+    return f"{pipeline_name(prefix)}-{what}"
 
 
 def foundation_stack_name(base: str) -> str:

@@ -1,0 +1,115 @@
+"""What the pipeline and its steps run with. Each says itself what it may do: the CDK adds nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from stacks.constructs.build_grants import write_build_log
+from stacks.constructs.delivery_grants import take_on
+from stacks.constructs.granted_role import GrantedRole
+from stacks.constructs.grants import Grant, Home
+from stacks.constructs.service_role import ServiceRole
+
+_HANDED = "what steps hand on, which CodePipeline names after its executions"
+
+
+@dataclass(frozen=True)
+class PipelineGround:
+    """What all steps share."""
+
+    name: str
+    bucket: s3.IBucket
+    key_arn: str
+    log_group: str
+    connection: str | None
+    source: tuple[str, str] | None
+    """Bucket and key of the repository's archive, in place of a connection."""
+
+
+class PipelineRoles(Construct):
+    """`steps` are the names of the roles that steps run with, and the roles that each takes on."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        ground: PipelineGround,
+        steps: Mapping[str, tuple[str, Sequence[str]]],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._ground, self._home = ground, Home.of(self)
+        self._steps = {what: self._step(what, name, takes_on) for what, (name, takes_on) in steps.items()}
+        self._line = self._service("Line", "codepipeline", "CodePipeline moves changes with it", "run-steps")
+        self._line.allow([*self._handed(), *self._source(), self._builds()])
+        self.line = self._fixed("FixedLine", self._line)
+        self.steps = {what: self._fixed(f"Fixed-{what}", role) for what, role in self._steps.items()}
+
+    @property
+    def policies(self) -> list[iam.CfnPolicy]:
+        """What has to stand before anything runs."""
+        return [role.policy for role in (self._line, *self._steps.values())]
+
+    def _step(self, what: str, name: str, takes_on: Sequence[str]) -> GrantedRole:
+        description = f"Steps that {what} run with it"
+        role = self._service(f"Step-{what}", "codebuild", description, what, role_name=name)
+        role.allow(
+            [
+                *self._handed(),
+                *self._source(),
+                write_build_log(self._home, self._ground.log_group),
+                *take_on(takes_on),
+            ]
+        )
+        return role
+
+    def _service(
+        self, construct_id: str, service: str, description: str, policy: str, role_name: str | None = None
+    ) -> ServiceRole:
+        account = {"StringEquals": {"aws:SourceAccount": self._home.account}}
+        return ServiceRole(
+            self,
+            construct_id,
+            taken_on_by={f"{service}.amazonaws.com": account},
+            description=description,
+            policy_name=policy,
+            role_name=role_name,
+        )
+
+    def _handed(self) -> list[Grant]:
+        arn = self._ground.bucket.bucket_arn
+        return [
+            Grant(["s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"], [f"{arn}/*"], because=_HANDED),
+            Grant(["s3:GetBucketLocation", "s3:GetBucketVersioning", "s3:ListBucket"], [arn]),
+            Grant(["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"], [self._ground.key_arn]),
+        ]
+
+    def _source(self) -> list[Grant]:
+        if self._ground.source is None:
+            connection = [str(self._ground.connection)]
+            # Connections made before 2024 are still named after the service's former name.
+            return [
+                Grant(["codeconnections:UseConnection", "codestar-connections:UseConnection"], connection)
+            ]
+        name, key = self._ground.source
+        arn = self._home.bucket(name)
+        return [
+            Grant(["s3:GetObject", "s3:GetObjectVersion"], [f"{arn}/{key}"]),
+            Grant(["s3:GetBucketLocation", "s3:GetBucketVersioning", "s3:ListBucket"], [arn]),
+        ]
+
+    def _builds(self) -> Grant:
+        return Grant(
+            ["codebuild:BatchGetBuilds", "codebuild:StartBuild", "codebuild:StopBuild"],
+            [self._home.arn("codebuild", f"project/{self._ground.name}-*")],
+            because="the projects of this pipeline's steps, which are named after it",
+        )
+
+    def _fixed(self, construct_id: str, role: GrantedRole) -> iam.IRole:
+        """The same role, to which the CDK's own constructs can add nothing."""
+        return iam.Role.from_role_arn(self, construct_id, role.arn, mutable=False)

@@ -1,0 +1,288 @@
+"""The road that stays inside AWS: one pipeline from a commit to what customers call, in an account for tools.
+
+Its steps run the commands that a person would type, each with the role that the environment's account has for
+that duty (stacks/delivery.py). The pipeline never changes itself, nor who may do what: a person deploys it,
+`cdk deploy -c pipeline=main`, and again when the order of environments changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import aws_cdk as cdk
+from aws_cdk import aws_codebuild as codebuild
+from aws_cdk import aws_codepipeline as codepipeline
+from aws_cdk import aws_s3 as s3
+from aws_cdk import pipelines
+from constructs import Construct
+
+from catalog import naming
+from catalog.delivery import DeliverySpec, PipelineDelivery, require_delivery
+from catalog.environments import EnvironmentSpec
+from catalog.errors import UsageError
+from catalog.loading import load_workspace
+from catalog.naming import Duty
+from catalog.project import Project
+from stacks.constructs import pipeline_steps as steps
+from stacks.constructs.grants import Home
+from stacks.constructs.pipeline_roles import PipelineGround, PipelineRoles
+from stacks.constructs.pipeline_store import PipelineStore
+from stacks.constructs.scheduled_reaping import Reaping, ScheduledReaping
+
+_IMAGE = "aws/codebuild/standard:7.0"
+_RUNTIMES = {"python": "3.12", "nodejs": "22"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """The environments of a pipeline, in order, and the file that says so."""
+
+    delivery: DeliverySpec
+    pipeline: PipelineDelivery
+    environments: Sequence[EnvironmentSpec]
+    approvals: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def prefix(self) -> str:
+        """What the pipeline's own names begin with."""
+        return self.environments[0].name_prefix
+
+    @property
+    def name(self) -> str:
+        """The pipeline's, and its stack's."""
+        return naming.pipeline_name(self.prefix)
+
+
+def line_of(project: Project, branch: str) -> Line:
+    """The pipeline that the delivery file asks for."""
+    delivery = require_delivery(project).record
+    if delivery.pipeline is None:
+        raise UsageError(
+            f"{project.delivery_file.name} asks for no pipeline",
+            remedy="add `pipeline:` with the account for tools, its region and a source",
+        )
+    if branch != delivery.branch:
+        raise UsageError(
+            f"{project.delivery_file.name} delivers branch {delivery.branch!r}, not {branch!r}",
+            remedy=f"write -c pipeline={delivery.branch}",
+        )
+    return Line(
+        delivery,
+        delivery.pipeline,
+        [load_workspace(project, name).spec for name in delivery.names],
+        {item.name: item.approval for item in delivery.environments},
+    )
+
+
+class PipelineStack(cdk.Stack):
+    """Source, build, synth; then for each environment in turn deploy and verify, after a promotion."""
+
+    def __init__(self, scope: Construct, *, line: Line) -> None:
+        tools = line.pipeline
+        super().__init__(
+            scope,
+            line.name,
+            stack_name=line.name,
+            description=f"tritonstack: the pipeline of {line.delivery.repository}",
+            env=cdk.Environment(account=tools.account, region=tools.region),
+            termination_protection=True,
+            tags={"project": line.prefix, "purpose": "delivery"},
+            permissions_boundary=cdk.PermissionsBoundary.from_name(tools.permissions_boundary)
+            if tools.permissions_boundary
+            else None,
+            synthesizer=cdk.CliCredentialsStackSynthesizer(),
+        )
+        self._line = line
+        self._home = Home.of(self)
+        self._store = PipelineStore(self, "Store", name=line.name)
+        self._roles = self._all_roles()
+        self._pipeline()
+        self._reaping()
+
+    def _all_roles(self) -> PipelineRoles:
+        """One for the steps of each duty, which is nothing but the way to the roles of that duty."""
+        tools = self._line.pipeline
+        ways: dict[str, list[str]] = {"synth": []}
+        for duty in self._duties():
+            specs = [spec for spec in self._line.environments if duty != "promote" or spec.promotion]
+            ways[duty] = [steps.duty_role_arn(self._home, spec, duty) for spec in specs]
+        return PipelineRoles(
+            self,
+            "Roles",
+            ground=PipelineGround(
+                name=self._line.name,
+                bucket=self._store.bucket,
+                key_arn=self._store.key.key_arn,
+                log_group=self._store.log_name,
+                connection=tools.connection,
+                source=(tools.bucket.bucket, tools.bucket.key) if tools.bucket else None,
+            ),
+            steps={
+                what: (naming.pipeline_role_name(self._line.prefix, what), takes_on)
+                for what, takes_on in ways.items()
+            },
+        )
+
+    def _duties(self) -> list[Duty]:
+        promotes: list[Duty] = ["promote"] if any(spec.promotion for spec in self._line.environments) else []
+        cleans: list[Duty] = ["clean-up"] if self._line.delivery.previews else []
+        return ["deploy", *promotes, *cleans]
+
+    def _pipeline(self) -> None:
+        line = self._line
+        held = codepipeline.Pipeline(
+            self,
+            "Line",
+            pipeline_name=line.name,
+            pipeline_type=codepipeline.PipelineType.V2,
+            # A change that waits for an approval gives way to one that comes after it.
+            execution_mode=codepipeline.ExecutionMode.SUPERSEDED,
+            artifact_bucket=self._store.bucket,
+            role=self._roles.line,
+            use_pipeline_role_for_actions=True,
+            restart_execution_on_update=False,
+        )
+        first, *others = line.environments
+        source = self._source()
+        build = self._step(steps.build_step(self._home, first), source, role="deploy")
+        built = build.add_output_directory(steps.LOCKS)
+        synth = self._step(steps.synth_step(first), source, role="synth", locks=built, output="cdk.out")
+        pipeline = pipelines.CodePipeline(
+            self,
+            "Steps",
+            code_pipeline=held,
+            synth=synth,
+            # A pipeline that changes itself does so with rights that no commit should have.
+            self_mutation=False,
+            code_build_defaults=self._defaults(),
+        )
+        self._wave(pipeline, first, source, built, [])
+        promoted = built
+        for spec in others:
+            gate, promoted = self._promotion(spec, source, promoted)
+            self._wave(pipeline, spec, source, promoted, gate)
+        pipeline.build_pipeline()
+        held.node.add_dependency(*self._roles.policies)
+        self._store.leave_to_roles()
+
+    def _wave(
+        self,
+        pipeline: pipelines.CodePipeline,
+        spec: EnvironmentSpec,
+        source: pipelines.IFileSetProducer,
+        locks: pipelines.IFileSetProducer,
+        gate: Sequence[pipelines.Step],
+    ) -> None:
+        deploy = self._step(steps.deploy_step(self._home, spec), source, role="deploy", locks=locks)
+        verify = self._step(steps.verify_step(self._home, spec), source, role="deploy", locks=locks)
+        in_turn = [*gate, deploy, verify]
+        for before, after in pairwise(in_turn):
+            after.add_step_dependency(before)
+        pipeline.add_wave(spec.name, pre=in_turn)
+
+    def _promotion(
+        self,
+        spec: EnvironmentSpec,
+        source: pipelines.IFileSetProducer,
+        locks: pipelines.IFileSetProducer,
+    ) -> tuple[list[pipelines.Step], pipelines.IFileSetProducer]:
+        """What comes before a deploy, and the locks that it leaves."""
+        gate: list[pipelines.Step] = []
+        if self._line.approvals.get(spec.name):
+            gate.append(pipelines.ManualApprovalStep(f"Approve-{spec.name}"))
+        if spec.promotion is None:
+            return gate, locks
+        step = steps.promote_step(self._home, spec, spec.promotion.source)
+        promote = self._step(step, source, role="promote", locks=locks)
+        gate.append(promote)
+        return gate, promote.add_output_directory(steps.LOCKS)
+
+    def _step(
+        self,
+        step: steps.Step,
+        source: pipelines.IFileSetProducer,
+        *,
+        role: str,
+        locks: pipelines.IFileSetProducer | None = None,
+        output: str | None = None,
+    ) -> pipelines.CodeBuildStep:
+        return pipelines.CodeBuildStep(
+            step.name,
+            input=source,
+            additional_inputs={steps.HANDED: locks} if locks else None,
+            install_commands=list(step.setup),
+            commands=list(step.commands),
+            primary_output_directory=output,
+            project_name=f"{self._line.name}-{step.name.lower()}",
+            role=self._roles.steps[role],
+            action_role=self._roles.line,
+            timeout=cdk.Duration.hours(8),
+        )
+
+    def _defaults(self) -> pipelines.CodeBuildOptions:
+        return pipelines.CodeBuildOptions(
+            build_environment=codebuild.BuildEnvironment(
+                build_image=codebuild.LinuxBuildImage.from_code_build_image_id(_IMAGE),
+                compute_type=codebuild.ComputeType.MEDIUM,
+                privileged=False,
+            ),
+            partial_build_spec=codebuild.BuildSpec.from_object(
+                {"version": "0.2", "phases": {"install": {"runtime-versions": _RUNTIMES}}}
+            ),
+            logging=codebuild.LoggingOptions(
+                cloud_watch=codebuild.CloudWatchLoggingOptions(log_group=self._store.log)
+            ),
+        )
+
+    def _source(self) -> pipelines.CodePipelineSource:
+        line, tools = self._line, self._line.pipeline
+        if tools.bucket is not None:
+            bucket = s3.Bucket.from_bucket_attributes(
+                self, "Source", bucket_name=tools.bucket.bucket, account=tools.account, region=tools.region
+            )
+            return pipelines.CodePipelineSource.s3(bucket, tools.bucket.key, action_name="Source")
+        return pipelines.CodePipelineSource.connection(
+            line.delivery.repository,
+            line.delivery.branch,
+            connection_arn=str(tools.connection),
+            action_name="Source",
+            # Locks are compared with their history.
+            code_build_clone_output=True,
+        )
+
+    def _reaping(self) -> None:
+        """Where previews stand; nothing else expires by itself."""
+        line, previews = self._line, self._line.delivery.previews
+        if previews is None:
+            return
+        beside = next(spec for spec in line.environments if spec.name == previews.environment)
+        ScheduledReaping(
+            self,
+            "Reaping",
+            reaping=Reaping(
+                name=f"{line.name}-reap",
+                every_hours=line.pipeline.reap_every_hours,
+                commands=steps.reap_commands(self._home, beside),
+                role_arn=self._roles.steps["clean-up"].role_arn,
+                image=_IMAGE,
+                runtimes=_RUNTIMES,
+                source=self._files(),
+                log_group=self._store.log.log_group_name,
+                key_arn=self._store.key.key_arn,
+            ),
+        )
+
+    def _files(self) -> codebuild.CfnProject.SourceProperty:
+        """The project's files, for a build that no pipeline hands them to."""
+        tools = self._line.pipeline
+        if tools.bucket is not None:
+            return codebuild.CfnProject.SourceProperty(
+                type="S3", location=f"{tools.bucket.bucket}/{tools.bucket.key}"
+            )
+        return codebuild.CfnProject.SourceProperty(
+            type="GITHUB",
+            location=f"https://github.com/{self._line.delivery.repository}.git",
+            auth=codebuild.CfnProject.SourceAuthProperty(type="CODECONNECTIONS", resource=tools.connection),
+        )
