@@ -159,7 +159,7 @@ class PipelineStack(cdk.Stack):
             code_build_defaults=self._defaults(),
         )
         self._wave(pipeline, first, source, built, [])
-        promoted = built
+        promoted: pipelines.IFileSetProducer = built
         for spec in others:
             gate, promoted = self._promotion(spec, source, promoted)
             self._wave(pipeline, spec, source, promoted, gate)
