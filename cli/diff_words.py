@@ -79,7 +79,7 @@ def outlook_comment(outlook: DeployOutlook) -> str:
     name = outlook.workspace.spec.name
     head = [
         comment_marker(name),
-        f"### `tritonstack diff {name}`",
+        f"### `tritonstack diff {outlook.workspace.words}`",
         "",
         f"**{_summary(outlook)}**",
         "",
@@ -92,7 +92,7 @@ def outlook_comment(outlook: DeployOutlook) -> str:
     words = "\n".join(map(_clipped, outlook.cdk_lines)).strip()
     room = _LONGEST_COMMENT - len("\n".join(head))
     if len(words) > room:
-        words = f"{words[: max(room, 0)]}\n… and more: run `tritonstack diff {name}`"
+        words = f"{words[: max(room, 0)]}\n… and more: run `tritonstack diff {outlook.workspace.words}`"
     fence = _fence(words)
     tail = ["<details><summary>The CDK's own diff</summary>", "", fence, words, fence, "", "</details>"]
     return "\n".join([*head, *tail])
@@ -122,7 +122,7 @@ def _summary(outlook: DeployOutlook) -> str:
 
 
 def _plan_lines(outlook: DeployOutlook) -> Iterator[str]:
-    name = outlook.workspace.spec.name
+    name = outlook.workspace.words
     if outlook.models:
         yield "What changes about models:"
         yield from (f"  {words}" for words in outlook.models)

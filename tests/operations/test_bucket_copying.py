@@ -1,0 +1,72 @@
+"""Artifacts from one bucket of an account into another: whole, once, and only what the lock names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from catalog.project import Project
+from operations.artifacts import DamagedArtifactError, is_published
+from operations.promotion.bucket_copying import copy_in_account
+from operations.promotion.fetching import SourceArtifact
+from tests.operations.two_accounts import TwoAccounts, two_accounts
+
+TARGET = "tritonstack-pr-1-artifacts"
+
+
+@pytest.fixture
+def accounts(project: Project) -> Iterator[TwoAccounts]:
+    with two_accounts(project) as both:
+        both.dev.client("s3").create_bucket(
+            Bucket=TARGET, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
+        )
+        yield both
+
+
+def source(accounts: TwoAccounts) -> SourceArtifact:
+    accounts.build("minilm", b"archive")
+    entry = accounts.lock("dev").models["minilm"]["cpu"]
+    return SourceArtifact(accounts.dev, accounts.bucket("dev"), "minilm", "cpu", entry)
+
+
+def keys(accounts: TwoAccounts) -> list[str]:
+    found = accounts.dev.client("s3").list_objects_v2(Bucket=TARGET)
+    return [item["Key"].rpartition("/")[2] for item in found.get("Contents", ())]
+
+
+def test_what_was_copied_is_published_there(accounts: TwoAccounts) -> None:
+    artifact = source(accounts)
+    copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
+    assert is_published(accounts.dev, bucket=TARGET, model="minilm", artifact=artifact.entry)
+    assert keys(accounts) == ["manifest.json", "model.tar.gz"]
+
+
+def test_what_is_there_is_not_copied_again(accounts: TwoAccounts) -> None:
+    artifact = source(accounts)
+    copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
+    accounts.dev.client("s3").delete_object(Bucket=artifact.bucket, Key=f"{artifact.prefix}/manifest.json")
+    copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
+
+
+def test_a_copy_that_was_stopped_before_its_manifest_is_gone_on_with(accounts: TwoAccounts) -> None:
+    artifact = source(accounts)
+    accounts.dev.client("s3").put_object(Bucket=TARGET, Key=f"{artifact.prefix}/model.tar.gz", Body=b"half")
+    copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
+    assert is_published(accounts.dev, bucket=TARGET, model="minilm", artifact=artifact.entry)
+
+
+@pytest.mark.parametrize("body", [None, b"another"])
+def test_another_archive_than_the_locks_is_not_copied(accounts: TwoAccounts, body: bytes | None) -> None:
+    artifact = source(accounts)
+    s3, place = (
+        accounts.dev.client("s3"),
+        {"Bucket": artifact.bucket, "Key": f"{artifact.prefix}/model.tar.gz"},
+    )
+    if body is None:
+        s3.delete_object(**place)
+    else:
+        s3.put_object(**place, Body=body)
+    with pytest.raises(DamagedArtifactError):
+        copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
+    assert keys(accounts) == []
