@@ -23,7 +23,8 @@ from catalog.loading import environment_names, find_template, load_instance, loa
 from catalog.project import Project
 from catalog.templates import RESERVED, Instance, Template
 from catalog.workspace import Workspace
-from stacks.delivery import DeliveryStack, carried_to
+from stacks.carried import carried_to
+from stacks.delivery import DeliveryStack
 from stacks.environment import add_environment
 from stacks.pipeline import PipelineStack, line_of
 

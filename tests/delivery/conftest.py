@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from catalog.project import Project
-from stacks.delivery import DeliveryStack, carried_to
+from stacks.carried import carried_to
+from stacks.delivery import DeliveryStack
+from stacks.pipeline import PipelineStack, line_of
 from tests.delivery.roads import write_roads
 from tests.stacks.assemblies import new_app
-
-Templates = Callable[[str], dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +33,16 @@ def carriers(roads: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[s
         name: json.loads((folder / name / f"tritonstack-delivery-{name}.template.json").read_text())
         for name in ("dev", "staging", "prod")
     }
+
+
+@pytest.fixture(scope="session")
+def pipeline(roads: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The template of the pipeline's stack."""
+    folder = tmp_path_factory.mktemp("pipeline")
+    app = new_app(folder)
+    PipelineStack(app, line=line_of(roads, "main"))
+    app.synth()
+    template: dict[str, Any] = json.loads(
+        (folder / "tritonstack-delivery-pipeline.template.json").read_text()
+    )
+    return template

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from stacks.delivery import DeliveryStack, carried_to
+from stacks.carried import carried_to
+from stacks.delivery import DeliveryStack
 from tests.delivery.iam import may, roles
 from tests.delivery.roads import DEV, PROD, REGION
 from tests.stacks.assemblies import new_app

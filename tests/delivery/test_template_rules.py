@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from catalog.project import Project
-from stacks.delivery import DeliveryStack, carried_to
+from stacks.carried import carried_to
+from stacks.delivery import DeliveryStack
+from stacks.pipeline import PipelineStack, line_of
 from tests.delivery.roads import REGION
 from tests.stacks.assemblies import new_app
 from tests.stacks.checkov import Finding, check_folder, excused, without_excuses
 from tests.stacks.test_template_rules import lint_findings, plug_in_rules, reports, tell
 
 ENVIRONMENTS = ("dev", "staging", "prod")
+STACKS = (*ENVIRONMENTS, "pipeline")
 
 
 @pytest.fixture(scope="module")
@@ -26,23 +29,27 @@ def checked(roads: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[st
         DeliveryStack(app, carried=carried_to(roads, name))
         plug_in_rules(app)
         app.synth()
-    return {name: folder / name / f"tritonstack-delivery-{name}.template.json" for name in ENVIRONMENTS}
+    app = new_app(folder / "pipeline")
+    PipelineStack(app, line=line_of(roads, "main"))
+    plug_in_rules(app)
+    app.synth()
+    return {name: folder / name / f"tritonstack-delivery-{name}.template.json" for name in STACKS}
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize("name", STACKS)
 def test_nag_finds_nothing_that_is_not_explained(checked, name, record_property):
     nag = reports(checked[name].parent)["AwsSolutions"]
     assert [f"{found['ruleName']} {found['description'][:80]}" for found in nag["violations"]] == []
     suppressed = nag["suppressedViolations"]
     tell(
         record_property,
-        f"cdk-nag, delivery of {name}",
+        f"cdk-nag, delivery: {name}",
         [f"{found['acknowledgedAt']}: {found['ruleName']}: {found['reason']}" for found in suppressed],
     )
     assert all(len(finding["reason"].split()) >= 5 for finding in suppressed)
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize("name", STACKS)
 def test_no_suppression_is_left_over(checked, name):
     folder = checked[name].parent
     silenced = {found["acknowledgedId"] for found in reports(folder)["AwsSolutions"]["suppressedViolations"]}
@@ -57,7 +64,7 @@ def test_no_suppression_is_left_over(checked, name):
     assert acknowledged == silenced
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize("name", STACKS)
 def test_cfn_lint_finds_nothing(checked, name):
     assert lint_findings(checked[name].read_text(), REGION) == []
 

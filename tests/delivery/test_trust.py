@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalog.errors import UsageError
-from stacks.delivery import carried_to
+from stacks.carried import carried_to
 from tests.delivery.iam import roles, trusts_job, trusts_role
 from tests.delivery.roads import DEV, PROD, TOOLS
 

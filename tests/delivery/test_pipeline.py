@@ -1,0 +1,216 @@
+"""The pipeline of the road inside AWS: what runs after what, with which files and which role."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from catalog.errors import UsageError
+from stacks.pipeline import PipelineStack, line_of
+from tests.delivery.roads import DEV, PROD, TOOLS
+from tests.stacks.assemblies import new_app
+
+NAME = "tritonstack-delivery-pipeline"
+STEPS = (
+    "build-dev",
+    "synth",
+    "deploy-dev",
+    "verify-dev",
+    "promote-staging",
+    "deploy-staging",
+    "verify-staging",
+    "promote-prod",
+    "deploy-prod",
+    "verify-prod",
+)
+
+
+def of_type(template: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+    return {key: item["Properties"] for key, item in template["Resources"].items() if item["Type"] == kind}
+
+
+def projects(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """CodeBuild's projects by the names of their steps."""
+    found = of_type(template, "AWS::CodeBuild::Project").values()
+    return {item["Name"].removeprefix(f"{NAME}-"): item for item in found}
+
+
+def commands(template: dict[str, Any], step: str) -> list[str]:
+    phases = json.loads(projects(template)[step]["Source"]["BuildSpec"])["phases"]
+    return [command for phase in ("install", "build") for command in phases[phase].get("commands", [])]
+
+
+def line(template: dict[str, Any]) -> dict[str, Any]:
+    (found,) = of_type(template, "AWS::CodePipeline::Pipeline").values()
+    return found
+
+
+def actions(template: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """What runs, in its order."""
+    return [
+        (stage["Name"], action)
+        for stage in line(template)["Stages"]
+        for action in sorted(stage["Actions"], key=lambda action: action["RunOrder"])
+    ]
+
+
+def test_it_goes_from_the_source_to_prod_one_after_the_other(pipeline):
+    assert [(stage, action["Name"], action["RunOrder"]) for stage, action in actions(pipeline)] == [
+        ("Source", "Source", 1),
+        ("Build", "Build-dev", 1),
+        ("Build", "Synth", 2),
+        ("dev", "Deploy-dev", 1),
+        ("dev", "Verify-dev", 2),
+        ("staging", "Promote-staging", 1),
+        ("staging", "Deploy-staging", 2),
+        ("staging", "Verify-staging", 3),
+        ("prod", "Approve-prod", 1),
+        ("prod", "Promote-prod", 2),
+        ("prod", "Deploy-prod", 3),
+        ("prod", "Verify-prod", 4),
+    ]
+
+
+def test_what_a_build_has_locked_is_what_is_synthesised_deployed_and_promoted(pipeline):
+    handed = {
+        action["Name"]: [item["Name"] for item in action.get("InputArtifacts", [])][1:]
+        for _, action in actions(pipeline)
+    }
+    assert handed["Synth"] == handed["Deploy-dev"] == handed["Promote-staging"] == ["Build_dev_environments"]
+    assert handed["Deploy-staging"] == handed["Promote-prod"] == ["Promote_staging_environments"]
+    assert handed["Deploy-prod"] == handed["Verify-prod"] == ["Promote_prod_environments"]
+
+
+def test_each_step_runs_what_a_person_would_type(pipeline):
+    last = {step: commands(pipeline, step)[-1] for step in STEPS}
+    assert last == {
+        "build-dev": "tritonstack build dev",
+        "synth": "npx cdk synth --quiet -c env=dev",
+        "deploy-dev": "tritonstack deploy dev",
+        "verify-dev": "tritonstack verify dev",
+        "promote-staging": "tritonstack promote dev staging",
+        "deploy-staging": "tritonstack deploy staging",
+        "verify-staging": "tritonstack verify staging",
+        "promote-prod": "tritonstack promote staging prod",
+        "deploy-prod": "tritonstack deploy prod",
+        "verify-prod": "tritonstack verify prod",
+    }
+
+
+def test_it_is_of_the_second_type_and_never_changes_itself(pipeline):
+    assert line(pipeline)["PipelineType"] == "V2"
+    assert line(pipeline)["RestartExecutionOnUpdate"] is False
+    assert "UpdatePipeline" not in [stage for stage, _ in actions(pipeline)]
+    everything = json.dumps(pipeline)
+    assert "codepipeline:UpdatePipeline" not in everything
+    assert f"cdk deploy {NAME}" not in everything
+
+
+def statements(template: dict[str, Any], role: str) -> list[dict[str, Any]]:
+    return [
+        statement
+        for key, item in template["Resources"].items()
+        if item["Type"] == "AWS::IAM::Policy" and key.startswith(f"Roles{role}")
+        for statement in item["Properties"]["PolicyDocument"]["Statement"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "takes_on"),
+    [
+        ("Stepsynth", []),
+        (
+            "Stepdeploy",
+            [
+                f"arn:aws:iam::{account}:role/tritonstack-delivery-{name}-deploy"
+                for name, account in (("dev", DEV), ("staging", DEV), ("prod", PROD))
+            ],
+        ),
+        (
+            "Steppromote",
+            [
+                f"arn:aws:iam::{account}:role/tritonstack-delivery-{name}-promote"
+                for name, account in (("staging", DEV), ("prod", PROD))
+            ],
+        ),
+        ("Line", []),
+    ],
+)
+def test_a_step_reaches_the_roles_of_its_duty_and_nothing_else(pipeline, step, takes_on):
+    found = statements(pipeline, step)
+    assert [s["Resource"] for s in found if "sts:AssumeRole" in s["Action"]] == (
+        [takes_on] if takes_on else []
+    )
+    allowed = {action for statement in found for action in statement["Action"]}
+    assert not [action for action in allowed if "*" in action]
+    services = {action.partition(":")[0] for action in allowed}
+    assert services <= {"s3", "kms", "logs", "sts", "codebuild", "codeconnections", "codestar-connections"}
+
+
+def test_every_step_runs_with_the_role_of_its_duty(pipeline):
+    duties = {
+        step: item["ServiceRole"]["Fn::GetAtt"][0].removeprefix("RolesStep").partition("Role")[0]
+        for step, item in projects(pipeline).items()
+    }
+    expected = {step: step.partition("-")[0] for step in STEPS} | {"build-dev": "deploy", "reap": "cleanup"}
+    assert duties == {step: duty.replace("verify", "deploy") for step, duty in expected.items()}
+
+
+def test_nobody_is_let_in_by_a_policy_of_the_store(pipeline):
+    (bucket,) = of_type(pipeline, "AWS::S3::BucketPolicy").values()
+    assert {statement["Effect"] for statement in bucket["PolicyDocument"]["Statement"]} == {"Deny"}
+    assert not of_type(pipeline, "AWS::Logs::ResourcePolicy")
+
+
+def test_all_that_lies_there_is_encrypted_with_its_key(pipeline):
+    key = {"Fn::GetAtt": [next(iter(of_type(pipeline, "AWS::KMS::Key"))), "Arn"]}
+    assert line(pipeline)["ArtifactStore"]["EncryptionKey"] == {"Id": key, "Type": "KMS"}
+    assert {json.dumps(item["EncryptionKey"]) for item in projects(pipeline).values()} == {json.dumps(key)}
+    (log,) = of_type(pipeline, "AWS::Logs::LogGroup").values()
+    assert log["KmsKeyId"] == key
+    assert all(not item["Environment"].get("PrivilegedMode") for item in projects(pipeline).values())
+
+
+def test_by_the_clock_what_has_expired_is_destroyed(pipeline):
+    (rule,) = of_type(pipeline, "AWS::Events::Rule").values()
+    assert rule["ScheduleExpression"] == "rate(1 hour)"
+    said = commands(pipeline, "reap")
+    assert said[-1] == f"tritonstack reap --account {DEV} --region eu-west-1"
+    assert any("role/tritonstack-delivery-dev-clean-up" in command for command in said)
+    assert projects(pipeline)["reap"]["ConcurrentBuildLimit"] == 1
+    assert projects(pipeline)["reap"]["Source"]["Auth"]["Type"] == "CODECONNECTIONS"
+
+
+def test_the_source_may_be_an_archive_in_a_bucket(roads, tmp_path):
+    text = roads.delivery_file.read_text()
+    connection = f"connection: arn:aws:codeconnections:eu-west-1:{TOOLS}:connection/0a1b2c3d"
+    assert connection in text
+    try:
+        roads.delivery_file.write_text(text.replace(connection, "bucket: {bucket: team-source}"))
+        app = new_app(tmp_path)
+        PipelineStack(app, line=line_of(roads, "main"))
+        app.synth()
+    finally:
+        roads.delivery_file.write_text(text)
+    template = json.loads((tmp_path / f"{NAME}.template.json").read_text())
+    _, source = actions(template)[0]
+    assert source["ActionTypeId"]["Provider"] == "S3"
+    assert source["Configuration"]["S3ObjectKey"] == "source.zip"
+    assert projects(template)["reap"]["Source"]["Location"] == "team-source/source.zip"
+
+
+def test_a_branch_that_is_not_delivered_has_no_pipeline(roads):
+    with pytest.raises(UsageError, match=r"delivers branch 'main', not 'mine'"):
+        line_of(roads, "mine")
+
+
+def test_a_project_that_asks_for_none_is_told_how(roads):
+    text = roads.delivery_file.read_text()
+    try:
+        roads.delivery_file.write_text(text.partition("pipeline:")[0])
+        with pytest.raises(UsageError, match=r"delivery\.yaml asks for no pipeline"):
+            line_of(roads, "main")
+    finally:
+        roads.delivery_file.write_text(text)
