@@ -1,0 +1,225 @@
+"""The road that stays inside AWS, run by the embedded cloud's own CodePipeline and CodeBuild.
+
+One cloud plays the account for tools and that of dev, a second one plays prod's. The steps run their own
+commands; `make`, which would install what this machine has, is played.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from catalog.locks import load_lock
+from operations.aws import Cloud
+from operations.events import read_events
+from tests.delivery.test_github_road import environment_of
+from tests.delivery.workflows import ROOT, STAND_INS
+from tests.e2e.conftest import Site, furnished_site
+from triton_runtime.sandbox import why_no_namespaces
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces"),
+]
+
+NAME = "tritonstack-delivery-pipeline"
+SOURCE = "team-source"
+FILES = ("app.py", "cdk.json", "delivery.yaml", "environments", "models", "containers")
+
+DELIVERY = f"""\
+repository: example/tritonstack
+environments: [{{name: dev}}, {{name: prod, approval: true}}]
+pipeline: {{account: "000000000000", region: us-east-1, bucket: {{bucket: {SOURCE}}}}}
+"""
+
+
+@dataclass(frozen=True)
+class Factory:
+    """A site, the cloud that the pipeline runs in, and prod's."""
+
+    site: Site
+    tools: Cloud
+    prod: Cloud
+
+    def push(self) -> None:
+        """Put the project's files where the pipeline takes them from."""
+        archive = self.site.project.state_dir / "source.zip"
+        with zipfile.ZipFile(archive, "w") as packed:
+            for file in self._files():
+                packed.write(file, file.relative_to(self.site.project.root))
+        self.tools.client("s3").upload_file(str(archive), SOURCE, "source.zip")
+
+    def _files(self) -> Iterator[Path]:
+        for name in FILES:
+            place = self.site.project.root / name
+            yield from (file for file in place.rglob("*") if file.is_file()) if place.is_dir() else (place,)
+
+    def until(self, action: str, *statuses: str) -> dict[str, Any]:
+        """Wait until an action has one of these states; what it handed on, or why it failed, with it."""
+        deadline = time.monotonic() + 240
+        while True:
+            found = self.states().get(action, {})
+            if found.get("status") in statuses:
+                return found
+            failed = {
+                name: self.log(state) for name, state in self.states().items() if state["status"] == "Failed"
+            }
+            assert not failed, failed
+            assert time.monotonic() < deadline, self.states()
+            time.sleep(0.5)
+
+    def states(self) -> dict[str, dict[str, Any]]:
+        stages = self.tools.client("codepipeline").get_pipeline_state(name=NAME)["stageStates"]
+        return {
+            action["actionName"]: action["latestExecution"]
+            for stage in stages
+            for action in stage["actionStates"]
+            if "latestExecution" in action
+        }
+
+    def log(self, state: dict[str, Any]) -> str:
+        """What a step's build said."""
+        if "externalExecutionId" not in state:
+            return str(state)
+        (build,) = self.tools.client("codebuild").batch_get_builds(ids=[state["externalExecutionId"]])[
+            "builds"
+        ]
+        where = build["logs"]
+        events = self.tools.client("logs").get_log_events(
+            logGroupName=where["groupName"], logStreamName=where["streamName"], startFromHead=True
+        )["events"]
+        return "".join(event["message"] for event in events)
+
+    def approve(self, action: str) -> None:
+        waiting = self.until(action, "InProgress")
+        self.tools.client("codepipeline").put_approval_result(
+            pipelineName=NAME,
+            stageName="prod",
+            actionName=action,
+            result={"summary": "looks well", "status": "Approved"},
+            token=waiting["token"],
+        )
+
+
+@pytest.fixture(scope="module")
+def factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Factory]:
+    """Both clouds up and prepared, the source in its bucket, and the pipeline deployed by a person."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    root = tmp_path_factory.mktemp("factory")
+    for name in ("models", "containers"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    site = furnished_site(root, shared=("server", "artifacts"))
+    site.project.environments_dir.mkdir()
+    site.project.environment_file("dev").write_text(environment_of("dev", "000000000000"))
+    prod = environment_of("prod", "000000000001", promotion={"source": "dev", "verified": True})
+    site.project.environment_file("prod").write_text(prod)
+    site.project.delivery_file.write_text(DELIVERY)
+    played = play_programs(root / "programs", site)
+    site.variables["PATH"] = f"{played}:{ROOT / '.venv' / 'bin'}:/usr/local/bin:/usr/bin:/bin"
+    for number in range(2):
+        site.tritonstack("up", "--detach", "--account", f"{number:012}")
+    for name in ("dev", "prod"):
+        prepare(site, name)
+    here = Factory(site, site.cloud_of("dev"), site.cloud_of("prod"))
+    s3 = here.tools.client("s3")
+    s3.create_bucket(Bucket=SOURCE)
+    s3.put_bucket_versioning(Bucket=SOURCE, VersioningConfiguration={"Status": "Enabled"})
+    here.push()
+    yield here
+    for number in range(2):
+        site.tritonstack("down", "--account", f"{number:012}")
+
+
+def play_programs(folder: Path, site: Site) -> Path:
+    """What a build finds on its machine: the programs of this one, with the state of this site."""
+    folder.mkdir()
+    shutil.copy(STAND_INS / "make", folder / "make")
+    known = f"export TRITONSTACK_HOME={site.project.state_dir} PYTHONPATH={ROOT} STAND_IN_LOG={folder}/log\n"
+    for name, command in (
+        ("tritonstack", f'exec {sys.executable} -m cli.main "$@"'),
+        ("npx", f'export PATH={Path(sys.executable).parent}:$PATH; exec {ROOT}/node_modules/.bin/"$@"'),
+    ):
+        (folder / name).write_text(f"#!/bin/sh\n{known}{command}\n")
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def prepare(site: Site, environment: str) -> None:
+    """What a person does once for each account."""
+    spec = site.spec_of(environment)
+    cdk = Site(site.project, site.cloud_of(environment).process_environment())
+    cdk.run("cdk", "bootstrap", f"aws://{spec.account}/{spec.region}", "-c", f"env={environment}")
+    never = ("--require-approval", "never")
+    cdk.run("cdk", "deploy", f"{spec.base}-foundation", "-c", f"env={environment}", *never)
+
+
+def test_a_person_deploys_the_pipeline_and_it_builds(factory: Factory) -> None:
+    variables = factory.tools.process_environment()
+    cdk = Site(factory.site.project, variables)
+    cdk.run("cdk", "deploy", "-c", "pipeline=main", "--require-approval", "never")
+    built = factory.until("Build-dev", "Succeeded")
+    assert "minilm-embedding" in factory.log(built)
+
+
+def test_what_was_built_is_what_is_synthesised(factory: Factory) -> None:
+    said = factory.log(factory.until("Synth", "Succeeded"))
+    assert "cp handed/*.lock.yaml environments/" in said
+    assert "to build" not in said
+
+
+def test_dev_is_deployed_and_verified(factory: Factory) -> None:
+    factory.until("Deploy-dev", "Succeeded")
+    factory.until("Verify-dev", "Succeeded")
+    assert kinds(factory.tools, factory, "dev")[-2:] == ["deployed", "verified"]
+    assert kinds(factory.prod, factory, "prod") == []
+
+
+def test_prod_waits_for_a_person(factory: Factory) -> None:
+    factory.until("Approve-prod", "InProgress")
+    assert "Promote-prod" not in factory.states()
+    factory.approve("Approve-prod")
+
+
+def test_then_it_is_promoted_deployed_and_verified(factory: Factory) -> None:
+    for action in ("Promote-prod", "Deploy-prod", "Verify-prod"):
+        factory.until(action, "Succeeded")
+    assert kinds(factory.prod, factory, "prod") == ["promoted", "deployed", "verified"]
+
+
+def test_the_locks_that_it_ran_are_kept_with_its_execution(factory: Factory, tmp_path: Path) -> None:
+    """Whoever keeps them in git takes them from there."""
+    codepipeline = factory.tools.client("codepipeline")
+    details = codepipeline.list_action_executions(pipelineName=NAME)["actionExecutionDetails"]
+    (promote,) = [item for item in details if item["actionName"] == "Promote-prod"]
+    (output,) = promote["output"]["outputArtifacts"]
+    place = output["s3location"]
+    factory.tools.client("s3").download_file(place["bucket"], place["key"], str(tmp_path / "locks.zip"))
+    with zipfile.ZipFile(tmp_path / "locks.zip") as packed:
+        packed.extractall(tmp_path)
+    digests = [
+        {
+            entry.digest
+            for targets in load_lock(tmp_path / f"{name}.lock.yaml").record.models.values()
+            for entry in targets.values()
+        }
+        for name in ("dev", "prod")
+    ]
+    assert digests[0] == digests[1] != set()
+    assert yaml.safe_load((tmp_path / "prod.lock.yaml").read_text())["models"]["minilm-embedding"]["cpu"][
+        "promoted"
+    ]
+
+
+def kinds(cloud: Cloud, factory: Factory, environment: str) -> list[str]:
+    spec = factory.site.spec_of(environment)
+    return [event.kind for event in read_events(cloud, spec.artifact_bucket)]
