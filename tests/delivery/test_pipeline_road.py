@@ -71,10 +71,9 @@ class Factory:
             found = self.states().get(action, {})
             if found.get("status") in statuses:
                 return found
-            failed = {
-                name: self.log(state) for name, state in self.states().items() if state["status"] == "Failed"
-            }
-            assert not failed, failed
+            states = self.states().items()
+            failed = [self.log(state) for _, state in states if state["status"] == "Failed"]
+            assert not failed, "\n".join(failed)
             assert time.monotonic() < deadline, self.states()
             time.sleep(0.5)
 
