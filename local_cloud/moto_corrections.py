@@ -19,6 +19,7 @@ from moto.iam.responses import IamResponse
 from moto.s3.exceptions import NoSuchUpload, S3ClientError
 from moto.s3.models import FakeBucket, S3Backend
 from moto.s3.responses import S3Response
+from moto.s3.utils import compute_checksum
 from moto.sts.models import STSBackend
 
 from local_cloud.accounts import account_in_key, read_credential
@@ -37,6 +38,7 @@ from local_cloud.sts_correction import assume_role
 
 _put_bucket_policy = S3Backend.put_bucket_policy
 _answer_head_object = S3Response.head_object
+_copy = S3Backend.copy_object
 _default_account = DEFAULT_ACCOUNT_ID
 
 
@@ -101,6 +103,15 @@ def _head_object(
     return status, answered, body
 
 
+def _copy_object(
+    backend: Any, src_key: Any, dest_bucket_name: str, dest_key_name: str, *arguments: Any, **named: Any
+) -> None:
+    _copy(backend, src_key, dest_bucket_name, dest_key_name, *arguments, **named)
+    if src_key.checksum_type == "COMPOSITE":
+        copied = backend.get_bucket(dest_bucket_name).keys[dest_key_name]
+        copied.checksum_value = compute_checksum(copied.value, algorithm=src_key.checksum_algorithm).decode()
+
+
 def _of_known_uploads(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method of moto's that is called with an upload's id, where there is such an upload; one at a time."""
     alone = threading.Lock()
@@ -133,6 +144,8 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     (S3Backend, "complete_multipart_upload", _of_known_uploads(S3Backend.complete_multipart_upload)),
     # moto's HeadObject gives the checksum of an upload in parts as if it were that of the whole object.
     (S3Response, "head_object", _head_object),
+    # moto gives a copy, which is one piece, the checksum that the parts of what was copied had together.
+    (S3Backend, "copy_object", _copy_object),
     # moto asks for the log bucket's permissions when logging is set up; AWS does so when it delivers. The CDK
     # grants them in a policy that is made later.
     (FakeBucket, "_log_permissions_enabled_policy", lambda _bucket, **_: True),

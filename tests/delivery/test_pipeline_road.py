@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from catalog.locks import load_lock
 from operations.aws import Cloud
@@ -142,10 +141,10 @@ def factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Factory]:
 def play_programs(folder: Path, site: Site) -> Path:
     """What a build finds on its machine: the programs of this one, with the state of this site."""
     folder.mkdir()
-    shutil.copy(STAND_INS / "make", folder / "make")
     known = f"export TRITONSTACK_HOME={site.project.state_dir} PYTHONPATH={ROOT} STAND_IN_LOG={folder}/log\n"
     for name, command in (
-        ("tritonstack", f'exec {sys.executable} -m cli.main "$@"'),
+        ("make", f'exec {sys.executable} {STAND_INS}/make "$@"'),
+        ("tritonstack", f'exec {sys.executable} {STAND_INS}/tritonstack_in_a_build.py "$@"'),
         ("npx", f'export PATH={Path(sys.executable).parent}:$PATH; exec {ROOT}/node_modules/.bin/"$@"'),
     ):
         (folder / name).write_text(f"#!/bin/sh\n{known}{command}\n")
@@ -205,18 +204,13 @@ def test_the_locks_that_it_ran_are_kept_with_its_execution(factory: Factory, tmp
     factory.tools.client("s3").download_file(place["bucket"], place["key"], str(tmp_path / "locks.zip"))
     with zipfile.ZipFile(tmp_path / "locks.zip") as packed:
         packed.extractall(tmp_path)
-    digests = [
-        {
-            entry.digest
-            for targets in load_lock(tmp_path / f"{name}.lock.yaml").record.models.values()
-            for entry in targets.values()
-        }
+    dev, prod = (
+        load_lock(tmp_path / f"{name}.lock.yaml").record.models["minilm-embedding"]["cpu"]
         for name in ("dev", "prod")
-    ]
-    assert digests[0] == digests[1] != set()
-    assert yaml.safe_load((tmp_path / "prod.lock.yaml").read_text())["models"]["minilm-embedding"]["cpu"][
-        "promoted"
-    ]
+    )
+    assert dev.digest == prod.digest
+    assert prod.promoted is not None
+    assert prod.promoted.source == "dev"
 
 
 def kinds(cloud: Cloud, factory: Factory, environment: str) -> list[str]:
