@@ -86,6 +86,12 @@ class Site:
     def tritonstack(self, *arguments: str, exit_code: int = 0) -> str:
         return self.run("tritonstack", *arguments, exit_code=exit_code)
 
+    def asked(self, *arguments: str) -> dict[str, Any]:
+        """What a command answers with --json, without what it says of its steps on the way."""
+        output = self.run("tritonstack", "--json", *arguments)
+        told: dict[str, Any] = json.loads(output[output.index("{\n") :])
+        return told
+
     def cdk(self, *arguments: str) -> str:
         return self.run("cdk", *arguments, "-c", "env=local", with_cloud=True)
 

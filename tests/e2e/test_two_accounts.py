@@ -1,0 +1,236 @@
+"""From dev to prod by git, in two accounts, told as a story: a model goes all the way, a damaged one is
+stopped at the gate, one that answers wrongly is found out and taken back, and nothing is left at the end.
+
+The tests of this file run in order and stand on each other: each is one chapter.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from catalog.locks import load_lock
+from catalog.naming import artifact_prefix
+from endpoint_client import EndpointClient
+from tests.e2e.conftest import Site, furnished_site
+from tests.projects import edit
+
+pytestmark = pytest.mark.e2e
+
+DEV, PROD = "000000000000", "000000000001"
+ENVIRONMENT = """\
+name: {name}
+account: "{account}"
+region: us-east-1
+triton_release: "25.04"
+removal: destroy
+{rules}endpoints:
+  prices:
+    kind: single
+    model: price
+    instance_type: ml.c7i.large
+    rollout: {{strategy: all-at-once}}
+    environment: {{{variables}}}
+"""
+PROD_RULES = """\
+protected: true
+promotion: {source: dev, verified: true}
+"""
+PROD_VARIABLES = 'TAX_RATE: "0.25"'
+"""Left from another day; the first version of the model does not look at it."""
+MODEL = """\
+name: price
+description: What an item costs with its tax.
+recipe: {kind: python, code: model.py}
+test_inputs:
+  - inputs: {net: [10.0]}
+    outputs: {gross: [12.0]}
+"""
+CODE = """\
+import os
+
+import triton_python_backend_utils as pb_utils
+
+RATE = 0.2
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            net = pb_utils.get_input_tensor_by_name(request, "net").as_numpy()
+            gross = (net * (1 + RATE)).astype(net.dtype)
+            responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("gross", gross)]))
+        return responses
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A repository of its own, with a model of a few lines and two environments."""
+    root = tmp_path_factory.mktemp("site")
+    here = furnished_site(root, shared=("server",))
+    (root / ".gitignore").write_text(".tritonstack\nnode_modules\n")
+    (root / "models" / "price").mkdir(parents=True)
+    (root / "models" / "price" / "model.yaml").write_text(MODEL)
+    (root / "models" / "price" / "model.py").write_text(CODE)
+    (root / "environments").mkdir()
+    for name, account, rules, variables in (
+        ("dev", DEV, "", ""),
+        ("prod", PROD, PROD_RULES, PROD_VARIABLES),
+    ):
+        here.project.environment_file(name).write_text(
+            ENVIRONMENT.format(name=name, account=account, rules=rules, variables=variables)
+        )
+    here.git("init", "--quiet", "--initial-branch=main")
+    yield here
+    for account in (DEV, PROD):
+        here.tritonstack("down", "--account", account)
+
+
+def commit(site: Site, subject: str) -> str:
+    site.git("add", "--all")
+    site.git("commit", "--quiet", "--message", subject)
+    return site.git("rev-parse", "HEAD").strip()
+
+
+def gross(site: Site, environment: str) -> float:
+    """What ten cost with their tax, as callers of an environment hear it."""
+    client = EndpointClient(
+        endpoint_name=site.spec_of(environment).endpoint_name("prices"),
+        runtime=site.cloud_of(environment).client("sagemaker-runtime"),
+    )
+    answer = client.infer({"net": np.array([[10.0]], dtype=np.float32)})["gross"]
+    return round(float(answer[0, 0]), 4)
+
+
+def digest(site: Site, environment: str) -> str:
+    return load_lock(site.project.lock_file(environment)).record.models["price"]["cpu"].digest
+
+
+def objects(site: Site, environment: str, model_digest: str) -> set[str]:
+    bucket, prefix = site.spec_of(environment).artifact_bucket, artifact_prefix("price", model_digest)
+    found = site.cloud_of(environment).client("s3").list_objects_v2(Bucket=bucket, Prefix=prefix)
+    return {item["Key"].removeprefix(f"{prefix}/") for item in found.get("Contents", ())}
+
+
+def test_two_accounts_stand_side_by_side(site: Site) -> None:
+    for account in (DEV, PROD):
+        site.tritonstack("up", "--detach", "--account", account)
+    assert site.address_of("dev").port != site.address_of("prod").port
+
+
+def test_the_first_version_is_built_and_serves_in_dev(site: Site) -> None:
+    site.tritonstack("build", "dev", "--no-publish")
+    commit(site, "The first version")
+    site.tritonstack("deploy", "dev", "--bootstrap")
+    site.tritonstack("verify", "dev")
+    assert gross(site, "dev") == 12.0
+
+
+def test_it_is_promoted_and_serves_in_prod(site: Site) -> None:
+    site.tritonstack("promote", "dev", "prod", "--bootstrap")
+    assert digest(site, "prod") == digest(site, "dev")
+    commit(site, "Promote the first version")
+    site.tritonstack("validate", "--online")
+    site.tritonstack("deploy", "prod")
+    site.tritonstack("verify", "prod")
+    assert gross(site, "prod") == 12.0
+
+
+def test_a_second_promotion_of_the_same_changes_nothing(site: Site) -> None:
+    locked = site.project.lock_file("prod").read_text()
+    site.tritonstack("promote", "dev", "prod")
+    assert site.project.lock_file("prod").read_text() == locked
+
+
+def test_what_dev_has_not_verified_is_stopped_at_the_gate(site: Site) -> None:
+    code = site.project.root / "models/price/model.py"
+    edit(code, "RATE = 0.2\n", 'RATE = float(os.environ.get("TAX_RATE", "0.2"))\n')
+    edit(code, "import triton", "import os\n\nimport triton")
+    site.tritonstack("build", "dev")
+    commit(site, "The tax rate can be set")
+    output = site.tritonstack("promote", "dev", "prod", exit_code=1)
+    assert "verified" in output
+    assert digest(site, "prod") != digest(site, "dev")
+    assert objects(site, "prod", digest(site, "dev")) == set()
+
+
+def test_a_damaged_artifact_is_stopped_at_the_gate(site: Site) -> None:
+    """Deployed and verified in dev; then its bytes change in dev's bucket."""
+    site.tritonstack("deploy", "dev")
+    site.tritonstack("verify", "dev")
+    new, locked = digest(site, "dev"), site.project.lock_file("prod").read_text()
+    s3, bucket = site.cloud_of("dev").client("s3"), site.spec_of("dev").artifact_bucket
+    key = f"{artifact_prefix('price', new)}/model.tar.gz"
+    whole = s3.get_object(Bucket=bucket, Key=key)
+    body = whole["Body"].read()
+    s3.put_object(Bucket=bucket, Key=key, Body=body[:-1] + b"?", Metadata=whole["Metadata"])
+    shutil.rmtree(site.project.artifacts_dir)
+    output = site.tritonstack("promote", "dev", "prod", exit_code=1)
+    assert new[:12] in output
+    assert objects(site, "prod", new) == set()
+    assert site.project.lock_file("prod").read_text() == locked
+    s3.put_object(Bucket=bucket, Key=key, Body=body, Metadata=whole["Metadata"])
+
+
+def test_a_good_artifact_that_answers_wrongly_is_found_out(site: Site) -> None:
+    """It reads a variable now, and prod has had one of that name all the time."""
+    site.tritonstack("promote", "dev", "prod")
+    commit(site, "Promote the second version")
+    site.tritonstack("deploy", "prod")
+    output = site.tritonstack("verify", "prod", exit_code=1)
+    assert "gross" in output
+    assert gross(site, "prod") == 12.5
+
+
+def test_one_command_takes_it_back(site: Site) -> None:
+    output = site.tritonstack("rollback", "prod", "prices")
+    assert digest(site, "dev") not in output or "goes back" in output
+    assert gross(site, "prod") == 12.0
+    commit(site, "Back to the first version")
+    site.tritonstack("verify", "prod")
+
+
+def test_the_history_tells_it_all(site: Site) -> None:
+    told = json.loads(site.run("tritonstack", "--json", "history", "price"))
+    kinds = [(event["environment"], event["kind"]) for entry in told["digests"] for event in entry["events"]]
+    for wanted in (
+        ("dev", "built"),
+        ("dev", "deployed"),
+        ("dev", "verified"),
+        ("prod", "promoted"),
+        ("prod", "deployed"),
+        ("prod", "verified"),
+        ("prod", "refuted"),
+        ("prod", "rolled-back"),
+    ):
+        assert wanted in kinds, wanted
+    site.tritonstack("status")
+
+
+def test_prod_is_destroyed_only_when_its_protection_was_lifted_twice(site: Site) -> None:
+    site.tritonstack("destroy", "prod", "--yes", exit_code=2)
+    edit(site.project.environment_file("prod"), "protected: true", "protected: false")
+    commit(site, "prod may go")
+    site.tritonstack("destroy", "prod", "--yes", "--confirm", "prod", exit_code=2)  # not deployed yet
+    site.tritonstack("deploy", "prod")
+    site.tritonstack("destroy", "prod", "--yes", exit_code=2)  # and nobody has written its name
+    site.tritonstack("destroy", "prod", "--yes", "--confirm", "prod")
+    assert gone(site, "prod")
+
+
+def test_nothing_is_left(site: Site) -> None:
+    site.tritonstack("destroy", "dev", "--yes")
+    for environment in ("dev", "prod"):
+        site.tritonstack("audit", environment, "--gone")
+        assert gone(site, environment)
+
+
+def gone(site: Site, environment: str) -> bool:
+    base = site.spec_of(environment).base
+    return not [item for item in site.inventory(environment) if base in json.dumps(item)]
