@@ -15,7 +15,7 @@ from catalog.naming import artifact_prefix
 from catalog.project import Project
 from cli import promoting
 from cli.main import run
-from operations.promotion.plans import uploading
+from operations.promotion import uploading
 from tests.operations.two_accounts import PROMOTION, TwoAccounts, add_model, two_accounts
 from tests.projects import edit
 
