@@ -5,8 +5,8 @@ Pure: over the events of the source, what was measured of the artifact, and `now
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 from zoneinfo import ZoneInfo
@@ -63,8 +63,18 @@ class Standing:
     """The digest that it runs now."""
     deployed: str | None = None
     """When it was deployed last."""
-    verdict: Event | None = None
-    """The last one after that."""
+    endpoints: frozenset[str] = frozenset()
+    """Where it was deployed to, so far as they may run it still."""
+    passed: Event | None = None
+    """The last verification after that."""
+    refutation: Event | None = None
+    refuted: frozenset[str] = frozenset()
+    """Endpoints that have not passed since they were refuted."""
+
+    @property
+    def verdict(self) -> Event | None:
+        """The one that counts: a refutation does until each endpoint that it names has passed."""
+        return self.refutation if self.refuted else self.passed
 
 
 def shut_gates(
@@ -84,21 +94,34 @@ def shut_gates(
 
 def standing(candidate: Candidate, events: Sequence[Event]) -> Standing:
     """What the events of an environment say of an artifact in it."""
-    state, endpoints = Standing(), frozenset[str]()
+    state = Standing()
     for event in events:
         touched = {item.digest for item in event.artifacts if _is_place(item, candidate)}
         if event.kind in ("deployed", "rolled-back"):
-            if touched == {candidate.digest}:
-                if event.kind == "deployed":
-                    state = Standing(since=state.since or event.at, deployed=event.at)
-                    endpoints |= frozenset(event.endpoints)
-            elif touched:
-                state, endpoints = Standing(instead=min(touched - {candidate.digest})), frozenset()
-            elif state.since and event.kind == "deployed" and endpoints <= frozenset(event.endpoints):
-                state, endpoints = Standing(), frozenset()
-        elif event.kind in ("verified", "refuted") and candidate.digest in touched and state.since:
-            state = Standing(since=state.since, deployed=state.deployed, verdict=event)
+            state = _after_deploy(state, candidate, event, touched)
+        elif event.kind in ("verified", "refuted") and state.since:
+            state = _after_verdict(state, event, concerned=candidate.digest in touched)
     return state
+
+
+def _after_deploy(state: Standing, candidate: Candidate, event: Event, touched: Collection[str]) -> Standing:
+    if event.kind == "deployed" and set(touched) == {candidate.digest}:
+        endpoints = state.endpoints | set(event.endpoints)
+        return Standing(since=state.since or event.at, deployed=event.at, endpoints=endpoints)
+    if others := set(touched) - {candidate.digest}:
+        return Standing(instead=min(others))
+    if event.kind == "deployed" and not touched and state.since:
+        left = state.endpoints - set(event.endpoints)
+        return replace(state, endpoints=left) if left else Standing()
+    return state
+
+
+def _after_verdict(state: Standing, event: Event, *, concerned: bool) -> Standing:
+    """One run of `verify` may refute one endpoint that serves an artifact, and pass another one."""
+    named = set(event.endpoints)
+    if event.kind == "verified":
+        return replace(state, passed=event if concerned else state.passed, refuted=state.refuted - named)
+    return replace(state, refutation=event, refuted=state.refuted | named) if concerned else state
 
 
 def next_opening(windows: Sequence[ChangeWindow], now: datetime) -> datetime | None:

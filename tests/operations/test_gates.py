@@ -74,6 +74,15 @@ def shut(spec: PromotionSpec, *events: Event, candidate: Candidate = CANDIDATE) 
             id="its endpoint has lost it",
         ),
         pytest.param(
+            [
+                event("deployed", "10T08:00", endpoints=("search", "other")),
+                event("deployed", "11T08:00", None, endpoints=("search",)),
+                event("deployed", "12T08:00", None, endpoints=("other",)),
+            ],
+            None,
+            id="its endpoints have lost it one by one",
+        ),
+        pytest.param(
             [event("deployed", "10T08:00"), event("deployed", "11T08:00", None, endpoints=("other",))],
             "10T08:00",
             id="another endpoint was deployed",
@@ -143,6 +152,24 @@ VERIFIED = PromotionSpec(source="dev")
             "has not been verified in dev since it was deployed there at 2026-11-10T08:00Z; "
             "`tritonstack verify dev` opens it",
             id="another one was",
+        ),
+        pytest.param(
+            [
+                event("refuted", "10T09:00", endpoints=("search",)),
+                event("verified", "10T09:01", endpoints=("other",)),
+            ],
+            "was refuted in dev at 2026-11-10T09:00Z by ann; `tritonstack verify dev` "
+            "opens it once that is mended",
+            id="one endpoint passed where another did not",
+        ),
+        pytest.param(
+            [
+                event("refuted", "10T09:00", endpoints=("search", "other")),
+                event("verified", "10T10:00", endpoints=("search",)),
+                event("verified", "10T11:00", None, endpoints=("other",)),
+            ],
+            None,
+            id="all that were refuted have passed since, one by one",
         ),
     ],
 )
