@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from catalog.build_images import OwnImage, endpoint_image, endpoint_images
-from catalog.documents import closest
+from catalog.documents import FieldPath, closest
 from catalog.errors import TritonstackError, UsageError, shown_path
 from catalog.fitness import described_gpu, described_target, environment_problems, unbuilt
-from catalog.locks import Lock, LockedArtifact, LockedImage, Promoted, Replacement
+from catalog.locks import Lock, LockedArtifact, LockedImage, Promoted, Replacement, locked_environment
 from catalog.promotion import PromotionSpec
 from catalog.targets import acceptable_targets
 from catalog.workspace import ServedModel, Workspace
@@ -97,9 +97,12 @@ def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -
     images = sorted((item for item in found_images if isinstance(item, Replacement)), key=_place)
     obstacles = [item for item in (*found, *found_images) if isinstance(item, Obstacle)]
     decision = Decision(
-        artifacts=[item for item in artifacts if not _is_same(item)],
-        images=[item for item in images if not _is_same(item)],
-        same=[*filter(_is_same, artifacts), *filter(_is_same, images)],
+        artifacts=[item for item in artifacts if not _is_same(target, item)],
+        images=[item for item in images if not _is_same(target, item)],
+        same=[
+            *(item for item in artifacts if _is_same(target, item)),
+            *(item for item in images if _is_same(target, item)),
+        ],
         own=sorted({item for item in (*found, *found_images) if isinstance(item, str)}),
         obstacles=sorted(obstacles, key=lambda item: item.subject),
     )
@@ -165,7 +168,20 @@ def _artifact(
             return served.model
         return _unfit(source, target, served, wanted)
     entry = source.lock.record.models[served.model][key]
+    if not entry.is_sealed((locked_environment(source.lock.file), served.model, key)):
+        return _unsealed(source, f"{served.model} for {key}", ("models", served.model, key))
     return Replacement(served.model, key, entry, target.lock.record.models.get(served.model, {}).get(key))
+
+
+def _unsealed(source: Workspace, subject: str, path: FieldPath) -> Obstacle:
+    """What somebody wrote by hand must not get the seal of a promotion, nor pass a gate with its figures."""
+    lock = source.lock
+    return Obstacle(
+        subject,
+        f"its entry in {shown_path(lock.file)}:{lock.line_of(path)} is not as `tritonstack` wrote it",
+        f"`tritonstack validate {source.spec.name}` tells of it, "
+        f"`tritonstack build {source.lock_owner}` writes it anew",
+    )
 
 
 def _unfit(source: Workspace, target: Workspace, served: ServedModel, wanted: Sequence[str]) -> Obstacle:
@@ -211,6 +227,8 @@ def _image(source: Workspace, target: Workspace, image: OwnImage) -> Image | Obs
             f"{source.lock.file.name} has {held}",
             f"it has to be built for {target.spec.name}: `tritonstack build {target.spec.name}`",
         )
+    if not locked.is_sealed((locked_environment(source.lock.file), image.folder, image.kind)):
+        return _unsealed(source, subject, ("images", image.folder, image.kind))
     theirs = endpoint_image(source.project, source.spec, image.folder, gpu=image.kind == "gpu")
     # In another region the same files make an image of another tag. An older image keeps the tag that it has.
     tag = image.tag if locked.tag == theirs.tag else locked.tag
@@ -237,8 +255,11 @@ def _refused_by_deploy(source: Workspace, target: Workspace, decision: Decision)
         )
 
 
-def _is_same(item: Entry) -> bool:
+def _is_same(target: Workspace, item: Entry) -> bool:
+    """Whether it has been promoted already; a digest that was written by hand has passed no gate."""
     if item.seen is None or item.seen.digest != item.entry.digest:
+        return False
+    if not item.seen.is_sealed((locked_environment(target.lock.file), *_place(item))):
         return False
     return not isinstance(item.entry, LockedImage) or getattr(item.seen, "tag", None) == item.entry.tag
 

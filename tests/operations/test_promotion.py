@@ -64,10 +64,26 @@ def test_what_the_source_has_is_promoted(files: Project) -> None:
 
 def test_the_same_digest_need_not_change(files: Project) -> None:
     entry = build(files)
-    write_lock(files.lock_file("prod"), Lock(models={"minilm": {"cpu": entry}}))
+    sealed = entry.sealed(("prod", "minilm", "cpu"))
+    write_lock(files.lock_file("prod"), Lock(models={"minilm": {"cpu": sealed}}))
     decision = decided(files)
     assert decision.entries == ()
     assert [item.entry.digest for item in decision.same] == [entry.digest]
+
+
+def test_an_entry_that_was_edited_by_hand_is_not_promoted(files: Project) -> None:
+    build(files)
+    edit(files.lock_file("dev"), "p99_ms: 9.0", "p99_ms: 1.0")
+    assert "dev.lock.yaml:" in (said := refusal(files))
+    assert "is not as `tritonstack` wrote it" in said
+
+
+def test_a_digest_that_was_written_into_the_target_by_hand_has_passed_no_gate(files: Project) -> None:
+    entry = build(files)
+    write_lock(files.lock_file("prod"), Lock(models={"minilm": {"cpu": entry}}))
+    decision = decided(files)
+    assert [item.entry.digest for item in decision.entries] == [entry.digest]
+    assert decision.same == []
 
 
 def test_nothing_is_there(files: Project) -> None:
@@ -148,9 +164,10 @@ def test_a_model_that_the_target_does_not_serve(files: Project) -> None:
 def test_who_went_back_to_it_in_the_source_is_no_matter_in_the_target(files: Project) -> None:
     entry = build(files)
     back = RolledBack(instead_of="cd" * 32, as_of=entry.spec_hash, by="bob", at=MOMENT)
+    gone_back = entry.model_copy(update={"rolled_back": back})
     write_lock(
         files.lock_file("dev"),
-        Lock(models={"minilm": {"cpu": entry.model_copy(update={"rolled_back": back})}}),
+        Lock(models={"minilm": {"cpu": gone_back.sealed(("dev", "minilm", "cpu"))}}),
     )
     (item,) = decided(files).entries
     promoted = Promoted(source="dev", by="ann", at=MOMENT)
@@ -186,6 +203,7 @@ class Images:
     def lock(self, environment: str, tag: str, digest: str = "a") -> None:
         lock = load_lock(self.project.lock_file(environment)).record
         entry = LockedImage(digest=f"sha256:{digest * 64}", tag=tag)
+        entry = entry.sealed((environment, "serving", "cpu"))
         write_lock(self.project.lock_file(environment), lock.with_image("serving", "cpu", entry))
 
     def tags(self) -> list[str]:
