@@ -44,6 +44,12 @@ class NeededArtifact:
         """The kind of machine in one word."""
         return self.targets[-1]
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the lock's artifact stays whatever files are now: no build of these makes it again."""
+        locked = self.locked
+        return locked is not None and (locked.promoted is not None or locked.is_held(self.spec_hash))
+
 
 def needed_artifacts(workspace: Workspace, names: Collection[str] = ()) -> list[NeededArtifact]:
     """Everything that an environment's endpoints serve, or the models among it that are named."""
@@ -55,9 +61,9 @@ def needed_artifacts(workspace: Workspace, names: Collection[str] = ()) -> list[
             if (names and served.model not in names) or (served.model, targets) in found:
                 continue
             needed = _needed(workspace, served.model, targets, served.instance)
-            # Who names a model goes forward with it; otherwise what was gone back to stays.
-            held = not names and _is_held(needed)
-            found[served.model, targets] = replace(needed, reason="") if held else needed
+            # Who names a model goes forward with it; otherwise what was promoted or gone back to stays.
+            stays = not names and needed.is_kept
+            found[served.model, targets] = replace(needed, reason="") if stays else needed
     return [found[key] for key in sorted(found)]
 
 
@@ -76,10 +82,6 @@ def _needed(
         reason=_reason(workspace, model, targets, locked),
         reach=reach_of(model, workspace.models),
     )
-
-
-def _is_held(needed: NeededArtifact) -> bool:
-    return needed.locked is not None and needed.locked.is_held(needed.spec_hash)
 
 
 def _reason(workspace: Workspace, model: str, targets: tuple[str, ...], locked: LockedArtifact | None) -> str:

@@ -102,7 +102,9 @@ def check_seals(document: Document[Lock]) -> Iterator[FileProblem]:
         if placed.is_sealed:
             continue
         environment, file = placed.environment, shown_path(document.file)
-        anew = f"`tritonstack build {environment}` writes it anew"
+        promoted = placed.entry.promoted
+        command = f"promote {promoted.source} {environment}" if promoted else f"build {environment}"
+        anew = f"`tritonstack {command}` writes it anew"
         if placed.entry.seal is None:
             yield placed.problem("this entry has no seal: it was written by hand, or long ago", remedy=anew)
         else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -255,17 +255,21 @@ def add_to_lock(
     parts: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     *,
     built: Built | None = None,
+    known: Collection[str] = (),
 ) -> bool:
     """Put artifacts into a lock as it is now: another build may have written it meanwhile.
 
     `parts` are those of each model's hash; `built` says who builds. An artifact that the lock names already
-    keeps its provenance: to build it again changes nothing.
+    keeps its provenance: to build it again changes nothing. Where another one has taken the place of one
+    that it named when the build began (`known`), that stays: nothing newer has been built for it.
     """
     with files.only_writer(file.parent):
         lock, environment = load_lock(file).record, locked_environment(file)
         for manifest in manifests:
             place = (environment, manifest.model, manifest.target)
             before = lock.models.get(manifest.model, {}).get(manifest.target)
+            if manifest.digest in known and before is not None and before.digest != manifest.digest:
+                continue
             entry = _with_provenance(entry_of(manifest, parts.get(manifest.model)), before, built, place)
             lock = lock.with_entry(manifest.model, manifest.target, entry)
         return write_lock(file, lock)

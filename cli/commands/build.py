@@ -123,7 +123,8 @@ class _Run:
             made = self._publish(self.cloud)
             self._fill_shelves(self.cloud, made)
         lock = self.workspace.lock.file
-        changed = add_to_lock(lock, made, self._parts(made), built=self.built) if made else False
+        known = {outcome.needed.locked.digest for outcome in self.outcomes if outcome.needed.locked}
+        changed = add_to_lock(lock, made, self._parts(made), built=self.built, known=known) if made else False
         if made:
             self.state.output.note(f"{shown_path(lock)} {'written' if changed else 'is up to date'}")
         return changed
@@ -154,18 +155,35 @@ class _Run:
         if needed.reason or needed.locked is None:
             return False
         bucket, digest = self.workspace.spec.artifact_bucket, needed.locked.digest
-        published = (
-            self.cloud is not None
-            and is_published(self.cloud, bucket=bucket, model=needed.model, artifact=needed.locked)
-            and has_examples(self.cloud, bucket=bucket, model=needed.model, digest=digest)
+        published = self.cloud is not None and is_published(
+            self.cloud, bucket=bucket, model=needed.model, artifact=needed.locked
+        )
+        whole = published and (
+            needed.is_kept
+            or (
+                self.cloud is not None
+                and has_examples(self.cloud, bucket=bucket, model=needed.model, digest=digest)
+            )
         )
         found = local_manifest(self.state, needed.model, digest)
         if found is not None:
             folder, manifest = found
             self.outcomes.append(Outcome(needed, manifest, reused=True, artifact_dir=folder))
-        elif published:
+        elif whole or needed.is_kept:
             self.outcomes.append(Outcome(needed, reused=True))
-        return published or found is not None
+            if self.cloud is not None and not published:
+                self._tell_missing(needed)
+        return whole or needed.is_kept or found is not None
+
+    def _tell_missing(self, needed: NeededArtifact) -> None:
+        """Another build would take its place in the lock, and no gate would have seen it."""
+        name, locked = self.workspace.spec.name, needed.locked
+        promoted = locked.promoted if locked else None
+        how = f"`tritonstack promote {promoted.source} {name}`" if promoted else "`tritonstack rollback`"
+        self.state.output.note(
+            f"the artifact that {shown_path(self.workspace.lock.file)} names of {needed.model} is neither in "
+            f"s3://{self.workspace.spec.artifact_bucket} nor on this machine; {how} brings it back"
+        )
 
     def _fill_shelves(self, cloud: Cloud, made: Sequence[Manifest]) -> None:
         """Give multi-model endpoints what was built, before the lock tells of it: the CDK can deploy then."""
@@ -218,7 +236,7 @@ def _explained_image(workspace: Workspace, image: OwnImage) -> dict[str, Any]:
 def _explained(state: Context, needed: NeededArtifact, *, here: bool) -> dict[str, Any]:
     venue = ByHand(needed.venue.hardware) if here else needed.venue
     reason = needed.reason
-    if not reason and needed.locked and isinstance(venue, ByHand):
+    if not reason and needed.locked and not needed.is_kept and isinstance(venue, ByHand):
         absent = local_manifest(state, needed.model, needed.locked.digest) is None
         reason = "its artifact is not whole on this machine" if absent else ""
     subject = f"{needed.model} for {needed.target}"

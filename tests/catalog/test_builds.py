@@ -230,7 +230,13 @@ def test_what_was_gone_back_to_is_not_built_over_until_its_model_changes(project
     assert unbuilt(load_workspace(project, "dev"))
 
 
-def test_what_was_promoted_may_be_deployed_although_its_model_has_changed(project: Project) -> None:
+def test_what_was_promoted_may_be_deployed_and_is_not_built_over_although_its_model_has_changed(
+    project: Project,
+) -> None:
     promoted = Promoted(source="test", by="ann", at="2026-11-24T08:30:00Z")
     lock_current(project, spec_hash="77" * 32, promoted=promoted)
-    assert unbuilt(load_workspace(project, "dev")) == []
+    workspace = load_workspace(project, "dev")
+    assert unbuilt(workspace) == []
+    assert reason(project) == ""
+    (named,) = needed_artifacts(workspace, ["minilm"])
+    assert named.reason

@@ -138,6 +138,15 @@ def test_an_entry_without_provenance_gains_it(file: Path) -> None:
     assert entry(file).is_sealed(PLACE)
 
 
+def test_what_has_taken_the_place_of_something_found_there_meanwhile_stays(file: Path) -> None:
+    add_to_lock(file, [manifest("m", digest="99" * 32)], built=BUILT)
+    found, made = manifest("m"), manifest("n")
+    assert add_to_lock(file, [found, made], built=LATER, known={found.digest, made.digest})
+    models = load_lock(file).record.models
+    assert (models["m"]["cpu"].digest, models["m"]["cpu"].built) == ("99" * 32, BUILT)
+    assert models["n"]["cpu"].digest == made.digest
+
+
 def test_provenance_under_a_broken_seal_is_not_believed(file: Path) -> None:
     add_to_lock(file, [manifest("m", **measured())], built=BUILT)
     edit(file, "by: ann", "by: eve")

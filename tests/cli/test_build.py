@@ -16,7 +16,7 @@ import pytest
 
 from catalog.build_plans import NeededArtifact
 from catalog.loading import load_workspace
-from catalog.locks import load_lock, write_lock
+from catalog.locks import Promoted, Replacement, load_lock, replace_entries, write_lock
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
 from catalog.project import Project
 from cli import build_here
@@ -99,6 +99,30 @@ def forget_examples(manifest: Path) -> str:
     del facts["examples_sha256"]
     manifest.write_text(json.dumps(facts))
     return manifest.read_text()
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_what_was_promoted_is_never_built_over_unasked(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not even where neither this machine nor its bucket has it."""
+    build(capsys, project, "--no-publish")
+    lock = load_lock(file := project.lock_file("dev")).record
+    entry = lock.models["minilm"]["cpu"]
+    promoted = Promoted(source="test", by="ann", at="2026-11-24T08:30:00Z")
+    replace_entries(
+        file,
+        artifacts=[Replacement("minilm", "cpu", entry.model_copy(update={"promoted": promoted}), entry)],
+    )
+    before = file.read_bytes()
+    shutil.rmtree(project.artifacts_dir)
+    assert "up to date" in explained(capsys, project, "--local")
+    assert build(capsys, project, "--no-publish")[0] == 0
+    assert started(project) == ["minilm"]
+    edit(project.model_file("minilm"), "A man is eating food.", "Another text.")
+    assert build(capsys, project, "--no-publish")[0] == 0
+    assert started(project) == ["minilm"]
+    assert file.read_bytes() == before
 
 
 @pytest.mark.usefixtures("stand_in")
