@@ -78,8 +78,9 @@ class Checkout:
     def files_at(self, commits: Sequence[str], file: Path) -> Iterator[str | None]:
         """The texts of a file in each of several commits, by one call of git; None where it was not there."""
         name = f"./{file.relative_to(self.root).as_posix()}"
-        said = self._ask("cat-file", "--batch", given="".join(f"{commit}:{name}\n" for commit in commits))
-        rest = (said or "").encode()
+        asked = "".join(f"{commit}:{name}\n" for commit in commits)
+        # Sizes are those of the bytes, ends of lines and all.
+        rest = self._raw("cat-file", "--batch", given=asked.encode()) or b""
         for _ in commits:
             header, _, rest = rest.partition(b"\n")
             kind, size = header.rpartition(b" ")[::2]
@@ -87,7 +88,7 @@ class Checkout:
                 yield None  # `<name> missing`
                 continue
             body, rest = rest[: int(size)], rest[int(size) + 1 :]
-            yield body.decode(errors="replace")
+            yield _text(body)
 
     def gap(self) -> str | None:
         """Why git may not know all that a file ever was; None if it does."""
@@ -116,22 +117,29 @@ class Checkout:
             "--",
             str(file.relative_to(self.root)),
         )
-        for line in (said or "").splitlines():
+        # Not splitlines(): names and subjects may hold what only Python takes for an end of line.
+        for line in filter(None, (said or "").split("\n")):
             commit, at, by, subject = line.split("\0")
             yield Commit(commit, at, by, subject)
 
-    def _ask(self, *arguments: str, given: str = "") -> str | None:
+    def _ask(self, *arguments: str) -> str | None:
         """What git says, None where it refuses."""
+        said = self._raw(*arguments)
+        return None if said is None else _text(said)
+
+    def _raw(self, *arguments: str, given: bytes = b"") -> bytes | None:
         try:
             ended = subprocess.run(
                 ["git", "-C", str(self.root), *arguments],
                 env={**os.environ, "TZ": "UTC", "LC_ALL": "C"},
                 input=given,
                 capture_output=True,
-                encoding="utf-8",
-                errors="replace",
                 check=False,
             )
         except FileNotFoundError:
             return None  # a machine without git
         return ended.stdout if ended.returncode == 0 else None
+
+
+def _text(said: bytes) -> str:
+    return said.decode(errors="replace").replace("\r\n", "\n")

@@ -150,7 +150,7 @@ def _download(source: SourceArtifact, partial: Path, on_bytes: OnBytes) -> None:
                 on_bytes(len(block))
         except _BREAKS as fault:
             last_break = fault
-    if partial.stat().st_size != size:
+    if not partial.exists() or partial.stat().st_size != size:
         raise TritonstackError(
             f"{source.url(ARCHIVE_NAME)} could not be fetched: {last_break}",
             remedy="run the same command again: it goes on from where it was",

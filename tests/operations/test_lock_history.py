@@ -62,6 +62,23 @@ def test_a_lock_that_was_taken_away_for_a_while_was_empty_then(repository: Repos
     assert held(lock_history(Project(repository.root), "dev").versions)[:3] == ["44 44", " gone", "33 33"]
 
 
+def test_versions_with_other_ends_of_lines_are_read_and_so_are_those_before_them(
+    repository: Repository,
+) -> None:
+    file = Project(repository.root).lock_file("dev")
+    file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    repository.commit("as another editor saves it")
+    history = lock_history(Project(repository.root), "dev")
+    assert held(history.versions) == ["33 as another editor saves it", "33 33", "22 22", "11 11"]
+
+
+def test_a_subject_may_hold_any_character(repository: Repository) -> None:
+    build(repository.root, "44")
+    repository.commit("one\u2028two\x0cthree")
+    history = lock_history(Project(repository.root), "dev")
+    assert held(history.versions)[0] == "44 one\u2028two\x0cthree"
+
+
 def test_a_version_that_cannot_be_read_is_told(repository: Repository) -> None:
     file = Project(repository.root).lock_file("dev")
     edit(file, "spec_hash:", "spec_hush:")
