@@ -69,7 +69,7 @@ def find_template(project: Project, name: str) -> Template:
 def load_instance(project: Project, instance: Instance) -> Workspace:
     """Read one instance of a template and all that it refers to, as `load_workspace` does."""
     template = find_template(project, instance.template)
-    _require_free(project, instance.name)
+    require_free(project, instance.name)
     problems: list[FileProblem] = []
     document: Document[EnvironmentSpec] | None = None
     try:
@@ -109,8 +109,8 @@ def _whole(
     return workspace
 
 
-def _require_free(project: Project, name: str) -> None:
-    """An instance must not be taken for an environment of the project, nor the reverse."""
+def require_free(project: Project, name: str) -> None:
+    """Refuse a name for an instance by which it would be taken for an environment of the project."""
     try:
         check_name(name)
     except ValueError as error:

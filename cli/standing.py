@@ -14,7 +14,7 @@ from catalog import naming
 from catalog.documents import closest, load_document
 from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem, InvalidFilesError, UsageError
-from catalog.loading import environment_names, find_template, sample_instance, template_names
+from catalog.loading import environment_names, find_template, require_free, sample_instance, template_names
 from catalog.naming import check_name
 from catalog.project import Project
 from catalog.templates import instance_document
@@ -44,11 +44,6 @@ class Place:
     region: str | None = None
     prefix: str | None = None
 
-    @property
-    def is_given(self) -> bool:
-        """Whether they say anything."""
-        return bool(self.account or self.region or self.prefix)
-
     def admits(self, ground: Ground) -> bool:
         """Whether a ground is one that is meant."""
         return (
@@ -75,14 +70,14 @@ class Standing:
 
 def require_unprotected_file(project: Project, environment: str, name: str | None, place: Place) -> None:
     """Refuse what its file protects, whether or not its account can be reached."""
-    if not place.is_given and (described := _described(project, environment, name)):
+    if described := _described(project, environment, name, place):
         spec, file = described
         refuse_protected(spec, file)
 
 
 def find_standing(state: Context, environment: str, name: str | None, place: Place) -> Standing:
     """The environment that is meant, with its cloud at hand."""
-    if not place.is_given and (described := _described(state.project, environment, name)):
+    if described := _described(state.project, environment, name, place):
         spec, file = described
         return Standing(spec.name, spec.base, state.cloud(spec), file, _words(environment, name), spec)
     return _found_by_name(state, environment, name, place)
@@ -118,20 +113,38 @@ def _grounds_of(files: list[Path]) -> Iterator[Ground]:
             )
 
 
-def _described(project: Project, environment: str, name: str | None) -> tuple[EnvironmentSpec, Path] | None:
-    """What the files say of it; None where there is no file. Locks and models do not matter here."""
-    if name is None:
-        if environment in template_names(project):
-            raise UsageError(f"{environment!r} is a template, not an environment", remedy="add --name <name>")
-        if environment not in environment_names(project):
-            return None
-        file = project.environment_file(environment)
-        document = load_document(file, EnvironmentSpec)
-        if document.record.name != environment:
-            raise InvalidFilesError(
-                [FileProblem(file, document.line_of(("name",)), "name", f"this is not {environment!r}")]
-            )
-        return document.record, file
+def _described(
+    project: Project, environment: str, name: str | None, place: Place
+) -> tuple[EnvironmentSpec, Path] | None:
+    """What the files say of it; None where there is no file, or the one there is means another place.
+
+    Locks and models do not matter here.
+    """
+    if name is not None:
+        require_free(project, name)
+    described = _instance(project, environment, name) if name else _environment(project, environment)
+    if described is None:
+        return None
+    spec = described[0]
+    # Said once more, the place of an environment that has a file takes nothing from what the file protects.
+    return described if place.admits(Ground(spec.account, spec.region, spec.name_prefix)) else None
+
+
+def _environment(project: Project, environment: str) -> tuple[EnvironmentSpec, Path] | None:
+    if environment in template_names(project):
+        raise UsageError(f"{environment!r} is a template, not an environment", remedy="add --name <name>")
+    if environment not in environment_names(project):
+        return None
+    file = project.environment_file(environment)
+    document = load_document(file, EnvironmentSpec)
+    if document.record.name != environment:
+        raise InvalidFilesError(
+            [FileProblem(file, document.line_of(("name",)), "name", f"this is not {environment!r}")]
+        )
+    return document.record, file
+
+
+def _instance(project: Project, environment: str, name: str) -> tuple[EnvironmentSpec, Path] | None:
     if environment not in template_names(project):
         return None
     template = find_template(project, environment)

@@ -139,6 +139,27 @@ def test_a_template_without_a_name_is_no_environment(
     assert "is a template" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("first", ["preview", "no-such-template", "dev"])
+def test_no_environment_goes_as_an_instance_of_its_name(
+    here: Project, account: str, capsys: pytest.CaptureFixture[str], first: str
+) -> None:
+    """Its file protects it, and a template's says nothing of that."""
+    stand(account, "tritonstack-dev-foundation")
+    assert tell(here, "destroy", first, "--name", "dev", "--yes", "--confirm", "dev") == 2
+    assert "environments/ has a file for 'dev'" in capsys.readouterr().err
+    assert standing(account) == ["tritonstack-dev-foundation"]
+
+
+def test_naming_the_place_of_an_environment_lifts_nothing(
+    here: Project, account: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand(account, "tritonstack-dev-foundation")
+    place = ("--account", account, "--region", "eu-west-1")
+    assert tell(here, "destroy", "dev", "--yes", "--confirm", "dev", *place) == 2
+    assert "is protected by" in capsys.readouterr().err
+    assert standing(account) == ["tritonstack-dev-foundation"]
+
+
 def leased(account: str) -> None:
     stand(account, "tritonstack-old-foundation", owner="ann", expires=PAST)
     stand(account, "tritonstack-older-foundation", owner="bob", expires=PAST)
