@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
@@ -116,9 +116,11 @@ class _Deletion:
 
     cloud: Cloud
     name: str
-    contents: Contents
     clock: Clock
     tell: Callable[[str], None]
+    read: Callable[[Cloud, str], Contents]
+    contents: Contents
+    """As of the last time that anything was done about it."""
     done: bool = False
     failure: str = ""
     """Why it was given up."""
@@ -126,7 +128,7 @@ class _Deletion:
     _asked: bool = False
     _tries: int = 0
     _failing_since: float = 0.0
-    _not_before: float = field(default=0.0)
+    _not_before: float = 0.0
 
     def look(self) -> None:
         """See how far it is, and do what is next."""
@@ -138,9 +140,11 @@ class _Deletion:
         self._tell(state)
         if state.in_progress:
             return
-        if self._asked and not self._may_try_again(state):
-            return
-        self._ask()
+        if state.protected:
+            self.failure = f"stack {self.name} was protected meanwhile: nothing of it was deleted"
+            self.done = True
+        elif not self._asked or self._may_try_again(state):
+            self._ask()
 
     def _tell(self, state: StackState) -> None:
         if state.status != self._seen:
@@ -165,7 +169,11 @@ class _Deletion:
         return False
 
     def _ask(self) -> None:
-        """Begin the deletion; buckets that have filled again meanwhile are emptied again."""
+        """Begin the deletion; buckets that have filled again meanwhile are emptied again.
+
+        What is to be retained is read now: an update that was waited for may have changed it.
+        """
+        self.contents = self.read(self.cloud, self.name)
         for bucket in self.contents.buckets:
             stop_access_log(self.cloud, bucket)
         for bucket in self.contents.buckets:
@@ -187,13 +195,15 @@ def delete_stacks(
     *,
     tell: Callable[[str], None],
     clock: Clock | None = None,
-    contents: Mapping[str, Contents] | None = None,
-) -> None:
-    """Delete stacks side by side, with what their buckets hold, and wait until all are gone."""
-    clock, contents = clock or Clock(), contents or {}
-    deletions = [
-        _Deletion(cloud, name, contents.get(name) or contents_of(cloud, name), clock, tell) for name in names
-    ]
+    empty: bool = True,
+) -> list[Retained]:
+    """Delete stacks side by side, wait until all are gone, and give what they left as they were to.
+
+    `empty`: also what their buckets hold, of those that go with them.
+    """
+    clock = clock or Clock()
+    read = contents_of if empty else lambda *_: Contents()
+    deletions = [_Deletion(cloud, name, clock, tell, read, read(cloud, name)) for name in names]
     for pause in poll_pauses():
         for deletion in deletions:
             if not deletion.done:
@@ -202,6 +212,7 @@ def delete_stacks(
             break
         clock.sleep(pause)
     _require_gone([deletion.failure for deletion in deletions if deletion.failure])
+    return [item for deletion in deletions for item in deletion.contents.retained]
 
 
 def _require_gone(reasons: Sequence[str]) -> None:

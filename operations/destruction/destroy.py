@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from catalog import naming
 from operations.aws import Cloud
 from operations.buckets import empty_bucket
-from operations.destruction.deletion import Clock, Contents, Retained, contents_of, delete_stacks
+from operations.destruction.deletion import Clock, Retained, delete_stacks
 from operations.stacks import BOOTSTRAP_STACK, describe_stack, list_stacks
 
 Tell = Callable[[str], None]
@@ -38,11 +38,8 @@ def destroy_environment(cloud: Cloud, base: str, *, tell: Tell, clock: Clock | N
     bases = {naming.base_of_stack(stack.name) for stack in stacks}
     others = [f"{other}-" for other in bases if other not in (None, base)]
     present = [stack.name for stack in stacks if naming.base_of_stack(stack.name) == base]
-    contents = {name: contents_of(cloud, name) for name in present}
     order = list(layers(base, present))
-    for layer in order:
-        delete_stacks(cloud, layer, tell=tell, clock=clock, contents=contents)
-    retained = [item for name in present for item in contents[name].retained]
+    retained = [item for layer in order for item in delete_stacks(cloud, layer, tell=tell, clock=clock)]
     groups = _delete_service_logs(cloud, base, others=others, tell=tell)
     return Destroyed(tuple(itertools.chain(*order)), tuple(retained), tuple(groups))
 
@@ -65,7 +62,7 @@ def remove_bootstrap(cloud: Cloud) -> None:
         for resource in resources["StackResources"]
         if resource["ResourceType"] == "AWS::S3::Bucket"
     ]
-    delete_stacks(cloud, [BOOTSTRAP_STACK], tell=lambda _: None, contents={BOOTSTRAP_STACK: Contents()})
+    delete_stacks(cloud, [BOOTSTRAP_STACK], tell=lambda _: None, empty=False)
     for bucket in buckets:  # the bootstrap template keeps its bucket when the stack goes
         empty_bucket(cloud, bucket)
         cloud.client("s3").delete_bucket(Bucket=bucket)

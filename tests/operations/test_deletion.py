@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from operations.aws import Cloud
-from operations.destruction.deletion import PASSING_S, Clock, Contents, delete_stacks, next_try
+from operations.destruction.deletion import PASSING_S, Clock, Contents, Retained, delete_stacks, next_try
 from operations.stacks import StackFailedError
 from tests.operations.strict_aws import refused
 
 ENI = "resource sg-1 has a dependent object (Service: Ec2, Status Code: 400)"
 DENIED = "not authorized to perform: sagemaker:DeleteModel"
-GONE = Contents(("bucket-of-none",))  # so that nobody is asked what the stack holds
 
 
 class FastClock(Clock):
@@ -41,6 +40,7 @@ class PlayedStack:
     """None: gone. Otherwise why it failed."""
     reason: str = ""
     asked: int = 0
+    protected: bool = False
 
 
 class PlayedCloudFormation:
@@ -57,7 +57,12 @@ class PlayedCloudFormation:
         if status == "GONE":
             del self.stacks[StackName]
             return self.describe_stacks(StackName)
-        return {"Stacks": [{"StackName": StackName, "StackStatus": status}]}
+        told = {
+            "StackName": StackName,
+            "StackStatus": status,
+            "EnableTerminationProtection": stack.protected,
+        }
+        return {"Stacks": [told]}
 
     def delete_stack(self, StackName: str) -> None:  # noqa: N803
         stack = self.stacks[StackName]
@@ -104,13 +109,23 @@ def delete(
     monkeypatch: pytest.MonkeyPatch, clock: Clock, told: list[str], **stacks: PlayedStack
 ) -> PlayedCloudFormation:
     played = PlayedCloudFormation(**stacks)
-    monkeypatch.setattr(Cloud, "client", lambda *_: played)
-    monkeypatch.setattr("operations.destruction.deletion.stop_access_log", lambda *_: None)
-    monkeypatch.setattr("operations.destruction.deletion.empty_bucket", lambda *_: 0)
-    delete_stacks(
-        Cloud("1", "x", {}), list(stacks), tell=told.append, clock=clock, contents=dict.fromkeys(stacks, GONE)
-    )
+    play(monkeypatch, played)
+    delete_stacks(Cloud("1", "x", {}), list(stacks), tell=told.append, clock=clock)
     return played
+
+
+def play(
+    monkeypatch: pytest.MonkeyPatch,
+    played: PlayedCloudFormation,
+    *,
+    contents: Callable[[], Contents] = Contents,
+    emptied: Callable[[], int] = lambda: 0,
+) -> None:
+    """Let this CloudFormation answer, its stacks hold `contents`, and S3 delete so many objects."""
+    monkeypatch.setattr(Cloud, "client", lambda *_: played)
+    monkeypatch.setattr("operations.destruction.deletion.contents_of", lambda *_: contents())
+    monkeypatch.setattr("operations.destruction.deletion.stop_access_log", lambda *_: None)
+    monkeypatch.setattr("operations.destruction.deletion.empty_bucket", lambda *_: emptied())
 
 
 @pytest.mark.parametrize(
@@ -206,12 +221,33 @@ def test_buckets_are_emptied_before_each_try(
     played = PlayedCloudFormation(
         one=PlayedStack(["CREATE_COMPLETE"], endings=["The bucket you tried to delete is not empty", None])
     )
-    monkeypatch.setattr(Cloud, "client", lambda *_: played)
-    monkeypatch.setattr("operations.destruction.deletion.stop_access_log", lambda *_: None)
-    monkeypatch.setattr("operations.destruction.deletion.empty_bucket", lambda *_: next(filled))
-    contents = {"one": Contents(("logs",))}
-    delete_stacks(Cloud("1", "x", {}), ["one"], tell=told.append, clock=clock, contents=contents)
+    play(monkeypatch, played, contents=lambda: Contents(("logs",)), emptied=lambda: next(filled))
+    delete_stacks(Cloud("1", "x", {}), ["one"], tell=told.append, clock=clock)
     assert [line for line in told if line.startswith("logs")] == [
         "logs: 3 objects deleted",
         "logs: 1 objects deleted",
     ]
+
+
+def test_what_an_update_makes_a_stack_retain_is_not_emptied(
+    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
+) -> None:
+    """`removal: retain` came with the update that the deletion had to wait for."""
+    played = PlayedCloudFormation(one=PlayedStack(["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE"]))
+    kept = Retained("AWS::S3::Bucket", "logs")
+    before_and_after = iter([Contents(("logs",)), Contents((), (kept,))])
+    play(monkeypatch, played, contents=lambda: next(before_and_after), emptied=lambda: 3)
+    assert delete_stacks(Cloud("1", "x", {}), ["one"], tell=told.append, clock=clock) == [kept]
+    assert "logs: 3 objects deleted" not in told
+
+
+def test_what_is_protected_by_now_is_neither_emptied_nor_deleted(
+    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
+) -> None:
+    stack = PlayedStack(["UPDATE_COMPLETE"], protected=True)
+    played = PlayedCloudFormation(one=stack)
+    play(monkeypatch, played, contents=lambda: Contents(("logs",)), emptied=lambda: 3)
+    with pytest.raises(StackFailedError, match="was protected meanwhile"):
+        delete_stacks(Cloud("1", "x", {}), ["one"], tell=told.append, clock=clock)
+    assert stack.asked == 0
+    assert "logs: 3 objects deleted" not in told
