@@ -48,14 +48,14 @@ def reap(
     It looks wherever this project's environments live, as far as the credentials at hand reach; --account,
     --region and --prefix say where else, or where alone. What carries no `expires` tag, or is protected, is
     never touched. A destruction that fails does not stop the others. Exit code 1 if something that has
-    expired remains.
+    expired remains, or a place that can be reached did not tell.
 
     Example: tritonstack reap --dry-run
     """
     state: Context = context.obj
     now = datetime.now(UTC)
     places = require_grounds(state.project, Place(account, region, prefix))
-    cases, unreachable = _look(state, places, now)
+    cases, unreachable, refused = _look(state, places, now)
     if len(unreachable) == len(places):
         raise CloudAccessError(
             "\n".join(["no place can be looked at where something could have expired:", *unreachable]),
@@ -75,12 +75,13 @@ def reap(
         },
         text="\n".join(_lines(cases, failures, unreachable, dry_run=dry_run)),
     )
-    if failures:
+    if failures or refused:
         raise typer.Exit(1)
 
 
-def _look(state: Context, places: Sequence[Ground], now: datetime) -> tuple[list[_Case], list[str]]:
-    cases, unreachable = [], []
+def _look(state: Context, places: Sequence[Ground], now: datetime) -> tuple[list[_Case], list[str], bool]:
+    """What expires in all places; which cannot be reached; whether one refused what it has to allow."""
+    cases, unreachable, refused = [], [], False
     for ground in places:
         where = f"{ground.account} {ground.region}"
         try:
@@ -88,7 +89,10 @@ def _look(state: Context, places: Sequence[Ground], now: datetime) -> tuple[list
             cases += [_Case(cloud, item) for item in leased(cloud, prefix=ground.prefix, now=now)]
         except CloudAccessError as error:
             unreachable.append(f"{where}: {error.message}")
-    return cases, unreachable
+        except (ClientError, BotoCoreError) as error:
+            unreachable.append(f"{where}: {error}")
+            refused = True
+    return cases, unreachable, refused
 
 
 def _reap(state: Context, expired: Sequence[_Case], now: datetime) -> dict[str, str]:

@@ -29,17 +29,28 @@ class Destroyed:
     """Those that services had made by themselves."""
 
 
-def destroy_environment(cloud: Cloud, base: str, *, tell: Tell, clock: Clock | None = None) -> Destroyed:
+def destroy_environment(
+    cloud: Cloud,
+    base: str,
+    *,
+    tell: Tell,
+    clock: Clock | None = None,
+    before_layer: Callable[[], None] = lambda: None,
+) -> Destroyed:
     """Delete an environment's stacks and all they hold, but what their templates say is to be retained.
 
     `base` is what all its names begin with. Safe to stop at any moment, to run again and to run side by side.
+    `before_layer` is called before stacks are deleted that others stood on, and may raise to keep them.
     """
     stacks = list_stacks(cloud, prefix=f"{base}-")
     bases = {naming.base_of_stack(stack.name) for stack in stacks}
     others = [f"{other}-" for other in bases if other not in (None, base)]
     present = [stack.name for stack in stacks if naming.base_of_stack(stack.name) == base]
-    order = list(layers(base, present))
-    retained = [item for layer in order for item in delete_stacks(cloud, layer, tell=tell, clock=clock)]
+    order = [layer for layer in layers(base, present) if layer]
+    retained: list[Retained] = []
+    for layer in order:
+        before_layer()
+        retained += delete_stacks(cloud, layer, tell=tell, clock=clock)
     groups = _delete_service_logs(cloud, base, others=others, tell=tell)
     return Destroyed(tuple(itertools.chain(*order)), tuple(retained), tuple(groups))
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from catalog import naming
-from catalog.errors import UsageError
+from catalog.errors import TritonstackError, UsageError
 from catalog.leases import EXPIRES, OWNER, has_expired, parse_moment
 from operations.aws import Cloud
 from operations.destruction.destroy import Tell, destroy_environment
@@ -17,6 +17,10 @@ from operations.stacks import StackState, list_stacks
 Verdict = Literal["expired", "lives", "protected", "unreadable"]
 OUR_DESCRIPTION = "tritonstack:"
 """How the description of every stack of this project begins."""
+
+
+class GivenTimeError(TritonstackError):
+    """An environment has not expired any more, and parts of it have gone already."""
 
 
 @dataclass(frozen=True, order=True)
@@ -57,12 +61,27 @@ def _lease(base: str, stacks: Sequence[StackState], now: datetime) -> Leased | N
 
 
 def reap(cloud: Cloud, base: str, *, now: datetime, tell: Tell) -> bool:
-    """Destroy an environment if it has still expired; somebody may just have given it more time."""
-    stacks = list_stacks(cloud, prefix=f"{base}-")
-    if not any(item.base == base and item.verdict == "expired" for item in judge(stacks, now)):
+    """Destroy an environment if it has still expired; somebody may just have given it more time.
+
+    A deploy may do so even while it goes, and begins with what everything stands on: that is kept then.
+    """
+    if not _has_expired(cloud, base, now):
         return False
-    destroy_environment(cloud, base, tell=tell)
+
+    def look_again() -> None:
+        if not _has_expired(cloud, base, now):
+            raise GivenTimeError(
+                f"{base} was given more time while it was being taken down: what was left of it stays",
+                remedy="let that deploy end, then run it again: it makes anew what had gone",
+            )
+
+    destroy_environment(cloud, base, tell=tell, before_layer=look_again)
     return True
+
+
+def _has_expired(cloud: Cloud, base: str, now: datetime) -> bool:
+    found = judge(list_stacks(cloud, prefix=f"{base}-"), now)
+    return any(item.base == base and item.verdict == "expired" for item in found)
 
 
 def _verdict(stacks: Iterable[StackState], expires: str, now: datetime) -> Verdict:

@@ -11,7 +11,9 @@ from catalog.project import Project
 from cli.commands import reap as reap_command
 from cli.main import run
 from operations.aws import Cloud
+from operations.destruction.reaping import Leased
 from operations.stacks import StackFailedError
+from tests.operations.strict_aws import refused
 from tests.projects import edit
 
 TEMPLATE = """\
@@ -202,6 +204,24 @@ def test_a_destruction_that_fails_stops_no_other(
     assert code == 1
     assert facts["reaped"] == ["tritonstack-older"]
     assert "DELETE_FAILED" in facts["failed"]["tritonstack-old"]
+
+
+def test_a_place_that_refuses_to_tell_stops_no_other(
+    here: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leased(account)
+    edit(here.template_file("preview"), "eu-west-1", "eu-central-1")
+    look = reap_command.leased
+
+    def refuse_one(cloud: Cloud, **more: Any) -> list[Leased]:
+        if cloud.region == "eu-central-1":
+            raise refused("DescribeStacks", "AccessDenied", "no")
+        return look(cloud, **more)
+
+    monkeypatch.setattr(reap_command, "leased", refuse_one)
+    code, facts = reaped(here, capsys)
+    assert (code, facts["reaped"]) == (1, ["tritonstack-old", "tritonstack-older"])
+    assert "eu-central-1" in facts["unreachable"][0]
 
 
 def test_where_no_place_can_be_looked_at_reap_fails(

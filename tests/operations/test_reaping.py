@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from operations.aws import Cloud
-from operations.destruction import reaping
-from operations.destruction.reaping import judge, reap
+from operations.destruction import destroy, reaping
+from operations.destruction.deletion import Retained
+from operations.destruction.reaping import GivenTimeError, judge, reap
 from operations.stacks import StackState
 from stacks import build, endpoint, foundation, monitoring, network
 
@@ -76,3 +77,24 @@ def test_it_looks_once_more_before_it_destroys(
     monkeypatch.setattr(reaping, "destroy_environment", lambda _, base, **__: destroyed.append(base))
     assert reap(Cloud("1", "x", {}), "t-a", now=NOW, tell=destroyed.append) is taken
     assert destroyed == (["t-a"] if taken else [])
+
+
+def test_what_is_given_time_while_it_goes_keeps_what_it_stands_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deploy begins with the foundation, which a clean-up takes down last."""
+    expiry, deleted = [PAST], list[str]()
+    names = ("t-a-endpoint-x", "t-a-network", "t-a-foundation")
+
+    def there(*_: object, **__: object) -> list[StackState]:
+        return [stack(name, expiry[0]) for name in names if name not in deleted]
+
+    def delete(_: Cloud, layer: list[str], **__: object) -> list[Retained]:
+        deleted.extend(layer)
+        expiry[0] = FUTURE
+        return []
+
+    for module in (reaping, destroy):
+        monkeypatch.setattr(module, "list_stacks", there)
+    monkeypatch.setattr(destroy, "delete_stacks", delete)
+    with pytest.raises(GivenTimeError, match="was given more time while it was being taken down"):
+        reap(Cloud("1", "x", {}), "t-a", now=NOW, tell=deleted.append)
+    assert deleted == ["t-a-endpoint-x"]
