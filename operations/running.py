@@ -13,6 +13,8 @@ from catalog.errors import TritonstackError
 from operations.aws import Cloud
 
 _UNDER_WAY = ("Creating", "Updating", "RollingBack", "SystemUpdating", "Deleting")
+SERVING = ("InService", "SystemUpdating")
+"""SageMaker's own maintenance changes nothing that a person asked for."""
 _POLL_S = 2.0
 
 
@@ -34,7 +36,7 @@ class EndpointState:
     def fault(self) -> str | None:
         """What is wrong, or None."""
         why = f": {self.reason}" if self.reason else ""
-        if self.status != "InService":
+        if self.status not in SERVING:
             return f"{self.name} is {self.status}{why}"
         # In an ARN, which the name of what was deployed is read from, names stand in lower case.
         if self.active_config.lower() != self.deployed_config.lower():

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from operations.deploying.endpoint_template import Properties
+from operations.running import SERVING
 from operations.verification.checks import Check, in_words, range_words, shortened
 from operations.verification.comparing import Comparison
 from operations.verification.expectations import ExpectedEndpoint
@@ -22,8 +23,6 @@ _UNDER_WAY = {
 }
 HEALTH = "health"
 """What may go wrong with an endpoint that is exactly as asked."""
-_SERVING = ("InService", "SystemUpdating")
-"""SageMaker's own maintenance changes nothing that a person asked for."""
 
 
 def endpoint_checks(expected: ExpectedEndpoint, live: LiveEndpoint) -> list[Check]:
@@ -60,7 +59,7 @@ def _endpoint(expected: ExpectedEndpoint, described: Described) -> Check:
     faults, notes = [], []
     if status in _UNDER_WAY:
         faults.append(f"{_UNDER_WAY[status]} ({status}){because}")
-    elif status not in _SERVING:
+    elif status not in SERVING:
         faults.append(f"it is {status}{because}")
     if isinstance(wanted, Unknown):
         faults.append(f"it serves with configuration {active}, which its stack did not make")
