@@ -76,10 +76,10 @@ def outlook_text(outlook: DeployOutlook) -> str:
 
 def outlook_comment(outlook: DeployOutlook) -> str:
     """For a pull request. The first line never changes, so that a workflow finds its own comment again."""
-    name = outlook.workspace.spec.name
+    name = outlook.workspace.words
     head = [
-        comment_marker(name),
-        f"### `tritonstack diff {outlook.workspace.words}`",
+        comment_marker(outlook.workspace.spec.name),
+        f"### `tritonstack diff {name}`",
         "",
         f"**{_summary(outlook)}**",
         "",

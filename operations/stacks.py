@@ -22,6 +22,7 @@ _POLL_S = 0.5
 _SLOW_POLL_S = 5.0
 _TEMPLATES_AT_ONCE = 4
 _REASONS = 3
+_SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 _NEVER_STOOD = ("REVIEW_", "ROLLBACK_", "CREATE_FAILED", "DELETE_")
 
 
@@ -45,6 +46,15 @@ class StackState:
     def in_progress(self) -> bool:
         """CloudFormation is at work on it (a change set under review is waiting for a person)."""
         return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
+
+    @property
+    def fault(self) -> str | None:
+        """Why nobody can build on what it is now; None where it is at rest, and is what some deploy made."""
+        if self.in_progress:
+            return f"CloudFormation is still at work on it ({self.status})"
+        if self.status in _SETTLED:
+            return None
+        return f"it is {self.status}{f': {self.reason}' if self.reason else ''}"
 
     @property
     def stands(self) -> bool:

@@ -130,6 +130,8 @@ def _same(expected: Any, found: Any, *, name: str) -> bool:
         return not any(side for side in (expected, found) if not isinstance(side, Absent))
     if name in _NAMES:
         return str(expected).lower() == str(found).lower()
+    if isinstance(expected, str) and isinstance(found, str):
+        return expected == found  # of texts, 1.0 and 1 are two
     if isinstance(expected, bool) or isinstance(found, bool):
         return str(expected).lower() == str(found).lower()
     try:

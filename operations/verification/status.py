@@ -252,8 +252,8 @@ def _status(
 
 def _drift(seen: _Seen) -> Iterator[str]:
     """What of a standing endpoint is not as its own stack has it."""
-    if seen.standing is not None and seen.standing.state.in_progress:
-        yield f"CloudFormation is at work on its stack ({seen.standing.state.status})"
+    if seen.standing is not None and seen.standing.state.fault:
+        yield f"stack: {seen.standing.state.fault}"
     if seen.expected is not None:
         for check in endpoint_checks(seen.expected, seen.live):
             if check.aspect != HEALTH:

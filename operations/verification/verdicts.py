@@ -23,7 +23,6 @@ from operations.verification.endpoint_checks import endpoint_checks
 from operations.verification.expectations import expected_endpoint
 from operations.verification.live import StandingStack, observe_endpoint, side_by_side, standing_stack
 
-_SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 _LONGEST_NOTE = 2000
 
 
@@ -144,12 +143,9 @@ def stack_check(
     state, notes = standing.state, []
     because = f": {state.reason}" if state.reason else ""
     faults = []
-    if state.in_progress:
-        faults.append(f"CloudFormation is still at work on it ({state.status})")
-    elif not state.stands:
-        faults.append(f"not deployed yet: it is {state.status}{because}")
-    elif state.status not in _SETTLED:
-        faults.append(f"it is {state.status}{because}")
+    if state.fault:
+        never = not (state.stands or state.in_progress)
+        faults.append(f"not deployed yet: {state.fault}" if never else state.fault)
     elif state.status == "UPDATE_ROLLBACK_COMPLETE":
         notes.append(f"its last update was taken back{because}")
     if standing.template is not None and standing.template != wanted:

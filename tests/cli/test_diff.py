@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from catalog.loading import load_workspace
+from catalog.loading import load_workspace, sample_instance
 from catalog.locks import Lock, LockedArtifact, write_lock
 from catalog.project import Project
 from cli.main import run
@@ -188,3 +188,19 @@ def test_long_lines_are_cut_and_comments_have_an_end(
     assert "… and more: run `tritonstack diff dev`" in comment
     assert max(map(len, comment.splitlines())) < 300
     assert comment.rstrip().endswith("</details>")
+
+
+def test_an_instance_is_deployed_by_the_words_that_mean_it(
+    built: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = built.environment_file("dev").read_text().replace("name: dev", "name: ${name}")
+    head = "template: {locks: dev, purpose: tests}\nremoval: destroy\n"
+    built.template_file("preview").write_text(head + text)
+    instance = sample_instance("preview", "pr-1")
+    monkeypatch.setattr("cli.context.read_instance", lambda *_: instance)
+    assert run(["--project", str(built.root), "diff", "preview", "--name", "pr-1"]) == 0
+    assert "What `tritonstack deploy preview --name pr-1` does:" in capsys.readouterr().out
+    assert run(["--project", str(built.root), "diff", "preview", "--name", "pr-1", "--markdown"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "<!-- tritonstack diff pr-1 -->"
+    assert lines[1] == "### `tritonstack diff preview --name pr-1`"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from operations.verification.checks import Check
+from operations.verification.comparing import Comparison
 from operations.verification.endpoint_checks import endpoint_checks
 from operations.verification.live import LiveEndpoint
 from operations.verification.scaling_checks import limits
@@ -299,3 +300,22 @@ def test_what_cloudformation_alone_knows_is_skipped_and_counted() -> None:
     checks = endpoint_checks(wanted, running(expected(PLAIN)))
     assert sum(check.skipped for check in checks) == 3  # the key, the model's name, its role
     assert "its stack did not make" in checks[0].faults[0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "same"),
+    [
+        (1, "1.0", True),
+        ("300", 300, True),
+        (True, "true", True),
+        # The container reads the letters of a variable.
+        ("1", "1.0", False),
+        ("1000", "1_000", False),
+    ],
+)
+def test_numbers_are_numbers_in_any_spelling_and_texts_are_their_letters(
+    asked: Any, found: Any, same: bool
+) -> None:
+    comparison = Comparison()
+    comparison.compare({"Environment": {"X": asked}}, {"Environment": {"X": found}}, "")
+    assert (not comparison.differences) is same

@@ -26,6 +26,8 @@ from operations.aws import Cloud
 from operations.deploying.assembly import Assembly
 from operations.deploying.deployments import record_deployment
 from operations.events import new_event, record_event
+from operations.stacks import StackState
+from operations.verification.live import StandingStack, standing_stack
 from operations.verification.status import EndpointStatus, environment_status
 from operations.verification.verdicts import EndpointVerdict, look_at_endpoints, look_at_shared_stacks
 from stacks.environment import add_environment
@@ -426,3 +428,18 @@ def test_drift_is_told_below_a_table_that_fits(deployed: Deployed) -> None:
     assert lines[0] == f"dev  {ACCOUNT} {REGION}  never deployed, as far as is written down"
     assert max(map(len, lines[1:5])) <= WIDTH
     assert f"  search: not as deployed: alarms: {ALARM}: Threshold is 999.0, asked for: 5" in lines
+
+
+def test_a_stack_that_is_stuck_is_told_though_its_endpoint_serves(
+    deployed: Deployed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = standing_stack
+
+    def stuck(cloud: Cloud, name: str) -> StandingStack | None:
+        found = look(cloud, name)
+        return found and dataclasses.replace(
+            found, state=StackState(name, "UPDATE_ROLLBACK_FAILED", "no rights")
+        )
+
+    monkeypatch.setattr("operations.verification.status.standing_stack", stuck)
+    assert "stack: it is UPDATE_ROLLBACK_FAILED: no rights" in deployed.status().drift
