@@ -53,9 +53,9 @@ class Event(Record):
     endpoints: tuple[Name, ...] = ()
     """The endpoints concerned, by their names in the environment's file."""
     artifacts: tuple[TouchedArtifact, ...] = ()
-    """Of a deploy and of what follows it: all that those endpoints serve."""
+    """Of a deploy and of a verdict: all that those endpoints serve; of all else, what has changed."""
     images: tuple[TouchedImage, ...] = ()
-    """Of a promotion: an image that came in by it."""
+    """Of a promotion or a rollback: an image that came in by it."""
     note: str = ""
     """What there is to know beside that: where it was promoted from, what was wrong."""
 

@@ -285,25 +285,6 @@ def add_image_to_lock(
         return write_lock(file, lock.with_image(folder, kind, entry))
 
 
-def add_promoted(
-    file: Path,
-    promoted: Promoted,
-    *,
-    artifacts: Iterable[Replacement[LockedArtifact]] = (),
-    images: Iterable[Replacement[LockedImage]] = (),
-) -> bool:
-    """Put entries of another environment's lock into this one, all or none; tells whether the file changed.
-
-    Each is given as it stands in the source's lock. Where an entry is no longer the one that was seen,
-    nothing is written, and LockChangedError says what happened.
-    """
-    return replace_entries(
-        file,
-        artifacts=[_promoted(item, promoted) for item in artifacts],
-        images=[_promoted(item, promoted) for item in images],
-    )
-
-
 def replace_entries(
     file: Path,
     *,
@@ -344,11 +325,6 @@ def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None, 
         known = _PROVENANCE & set(type(before).model_fields)
         kept |= {name: value for name in known if (value := getattr(before, name)) is not None}
     return entry.model_copy(update=kept).sealed(place)
-
-
-def _promoted(item: Replacement[EntryT], promoted: Promoted) -> Replacement[EntryT]:
-    entry = item.entry.model_copy(update={"promoted": promoted, "rolled_back": None})
-    return Replacement(item.name, item.key, entry, item.seen)
 
 
 def _require_unchanged(file: Path, item: Replacement[EntryT], found: EntryT | None) -> None:

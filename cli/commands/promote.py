@@ -200,7 +200,13 @@ class _Run:
         return list(difflib.unified_diff(old, new, self._lock_file, self._lock_file, lineterm=""))
 
     def _own_words(self) -> list[str]:
-        return [f"{model}: {self._name} has built its own" for model in self.decision.own]
+        own = [f"{model}: {self._name} has built its own" for model in self.decision.own]
+        return own + [
+            f"{words_of(item)}: left out, for {back.by} took {self._name} back from it at {back.at}; "
+            "name its model to promote it all the same"
+            for item in self.decision.given_up
+            if item.seen and (back := item.seen.rolled_back)
+        ]
 
     def _words(self, claims: Sequence[Claim], shut: Sequence[Shut]) -> list[str]:
         lines = [f"up to date: {words_of(item)}" for item in self.decision.same] + self._own_words()
@@ -237,6 +243,7 @@ class _Run:
             ],
             "up_to_date": [_entry_facts(item) for item in self.decision.same],
             "own": list(self.decision.own),
+            "given_up": [_entry_facts(item) for item in self.decision.given_up],
             "to_copy": [_entry_facts(item) for item in self.missing],
             "gates": [{**asdict(gate), "overridden": self.overrides.get(gate.gate)} for gate in shut],
         }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from catalog.accounts import is_embedded
 from catalog.build_images import locked_uri
-from catalog.events import Event
-from catalog.locks import LockedArtifact, LockedImage, RolledBack
+from catalog.events import Event, TouchedArtifact, TouchedImage
+from catalog.locks import ImageKind, LockedArtifact, LockedImage, RolledBack
 from catalog.manifests import MANIFEST_NAME
 from catalog.naming import artifact_prefix
 from catalog.workspace import Workspace
@@ -53,13 +54,28 @@ def is_recorded(cloud: Cloud, workspace: Workspace, back: RolledBack) -> bool:
 def record_rollback(cloud: Cloud, workspace: Workspace, plan: RollbackPlan, back: RolledBack) -> Event:
     """Write down that it is done, under the lock's own time: however often it is said, it is one event."""
     event = new_event("rolled-back", workspace, endpoints=plan.concerned, note=_note(plan))
-    event = event.model_copy(update={"at": back.at, "by": back.by, "commit": back.commit})
+    # What else those endpoints serve has not gone back.
+    gone = {"artifacts": tuple(_artifacts(plan)), "images": tuple(_images(plan))}
+    event = event.model_copy(update={"at": back.at, "by": back.by, "commit": back.commit, **gone})
     record_event(cloud, workspace.spec.artifact_bucket, event)
     return event
 
 
 def _note(plan: RollbackPlan) -> str:
     return "; ".join(step.words for step in plan.steps)
+
+
+def _artifacts(plan: RollbackPlan) -> Iterator[TouchedArtifact]:
+    for step in plan.steps:
+        if not step.slot.image:
+            yield TouchedArtifact(model=step.slot.name, target=step.then.key, digest=step.then.entry.digest)
+
+
+def _images(plan: RollbackPlan) -> Iterator[TouchedImage]:
+    for step in plan.steps:
+        if step.slot.image:
+            kind: ImageKind = "gpu" if step.then.key == "gpu" else "cpu"
+            yield TouchedImage(folder=step.slot.name, kind=kind, digest=step.then.entry.digest)
 
 
 def _require_image(cloud: Cloud, workspace: Workspace, image: LockedImage) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from catalog.events import Event, EventKind
@@ -32,6 +32,8 @@ class Happening:
     commit: str | None = None
     note: str = ""
     figures: Figures | None = None
+    hearsay: bool = False
+    """Whether another environment tells of it, which knows the last stop before itself and no earlier one."""
 
     def facts(self) -> dict[str, Any]:
         """For machines."""
@@ -105,10 +107,12 @@ def history_of(told: Iterable[Happening]) -> list[ArtifactHistory]:
     found: dict[str, dict[tuple[str, ...], Happening]] = defaultdict(dict)
     for happening in told:
         alike = found[happening.digest]
-        # Of a lock of another environment's that tells of the build as well, the first is as good.
         where = "" if happening.kind == "built" else happening.environment
         moment = "" if happening.kind == "locked" else happening.at
-        alike.setdefault((happening.kind, where, moment), happening)
+        mark = (happening.kind, where, moment)
+        known = alike.setdefault(mark, happening)
+        if known.hearsay and not happening.hearsay:
+            alike[mark] = replace(happening, figures=happening.figures or known.figures)
     histories = [_artifact(digest, list(alike.values())) for digest, alike in found.items()]
     return sorted(histories, key=lambda history: (history.happenings[0].at, history.digest))
 
@@ -133,6 +137,7 @@ def _provenance(environment: str, target: str, entry: LockedArtifact) -> Iterato
             target,
             built.commit,
             figures=entry.figures,
+            hearsay=promoted is not None,
         )
     if promoted is not None:
         note = "; ".join(filter(None, (f"from {promoted.source}", promoted.note)))

@@ -50,6 +50,8 @@ class Decision:
     """What the target's lock names already."""
     own: Sequence[str] = ()
     """What the target has built for itself, where the source has nothing for its machines."""
+    given_up: Sequence[Entry] = ()
+    """What somebody has taken the target back from; who means it all the same names its model."""
     obstacles: Sequence[Obstacle] = ()
 
     @property
@@ -96,6 +98,11 @@ def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -
     artifacts = sorted((item for item in found if isinstance(item, Replacement)), key=_place)
     images = sorted((item for item in found_images if isinstance(item, Replacement)), key=_place)
     obstacles = [item for item in (*found, *found_images) if isinstance(item, Obstacle)]
+    given_up: list[Entry] = []
+    if not models:
+        given_up = [*filter(_is_given_up, artifacts), *filter(_is_given_up, images)]
+    artifacts = [item for item in artifacts if item not in given_up]
+    images = [item for item in images if item not in given_up]
     decision = Decision(
         artifacts=[item for item in artifacts if not _is_same(target, item)],
         images=[item for item in images if not _is_same(target, item)],
@@ -104,6 +111,7 @@ def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -
             *(item for item in images if _is_same(target, item)),
         ],
         own=sorted({item for item in (*found, *found_images) if isinstance(item, str)}),
+        given_up=given_up,
         obstacles=sorted(obstacles, key=lambda item: item.subject),
     )
     if decision.obstacles:
@@ -262,6 +270,11 @@ def _is_same(target: Workspace, item: Entry) -> bool:
     if not item.seen.is_sealed((locked_environment(target.lock.file), *_place(item))):
         return False
     return not isinstance(item.entry, LockedImage) or getattr(item.seen, "tag", None) == item.entry.tag
+
+
+def _is_given_up(item: Entry) -> bool:
+    back = item.seen.rolled_back if item.seen else None
+    return back is not None and back.instead_of == item.entry.digest
 
 
 def _place(item: Entry) -> tuple[str, str]:

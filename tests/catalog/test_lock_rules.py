@@ -24,7 +24,6 @@ from catalog.locks import (
     Promoted,
     Replacement,
     RolledBack,
-    add_promoted,
     add_to_lock,
     entry_of,
     load_lock,
@@ -35,6 +34,7 @@ from catalog.naming import artifact_prefix
 from catalog.project import Project
 from tests.catalog.test_locks import BUILT, manifest, measured
 from tests.projects import edit, write_project
+from tests.promoting import add_promoted
 
 DIGEST = "ab" * 32
 PROMOTED = Promoted(source="dev", by="bob", at="2026-11-24T08:30:00Z")

@@ -19,7 +19,6 @@ from catalog.locks import (
     Promoted,
     Replacement,
     add_image_to_lock,
-    add_promoted,
     add_to_lock,
     figures_of,
     load_lock,
@@ -27,6 +26,7 @@ from catalog.locks import (
 )
 from catalog.manifests import LatencyReport, Manifest, ParityReport, ServedBy
 from tests.projects import edit
+from tests.promoting import add_promoted
 
 WRITERS, ARTIFACTS = 3, 8
 

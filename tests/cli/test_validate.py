@@ -15,7 +15,6 @@ from catalog.locks import (
     Promoted,
     Replacement,
     add_image_to_lock,
-    add_promoted,
     add_to_lock,
     entry_of,
 )
@@ -26,6 +25,7 @@ from tests.catalog.test_locks import BUILT, manifest, measured
 from tests.cli.test_messages import outcome
 from tests.git import Repository
 from tests.projects import add_image, edit
+from tests.promoting import add_promoted
 
 DIGEST = "ab" * 32
 

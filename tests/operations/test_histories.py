@@ -51,6 +51,14 @@ def test_a_build_that_several_locks_tell_of_is_one() -> None:
     ]
 
 
+def test_what_was_promoted_twice_was_built_where_it_was_promoted_first() -> None:
+    on = PROMOTED.model_copy(update={"source": "stage", "at": "2026-11-22T08:00:00Z"})
+    prod = told_by_locks("prod", "m", [version(entry("11", built=BUILT, promoted=on))])
+    stage = told_by_locks("stage", "m", [version(entry("11", built=BUILT, promoted=PROMOTED))])
+    dev = told_by_locks("dev", "m", [version(entry("11", built=BUILT))])
+    assert lines([*prod, *stage, *dev])[0] == "11 built dev ann"
+
+
 def test_what_happened_is_in_order_of_time_whatever_told_of_it() -> None:
     events = [
         event("refuted", "22", "2026-11-22T12:00:00Z", note="answers wrongly"),

@@ -71,6 +71,19 @@ def test_the_same_digest_need_not_change(files: Project) -> None:
     assert [item.entry.digest for item in decision.same] == [entry.digest]
 
 
+def test_what_the_target_was_taken_back_from_is_left_out_unless_it_is_named(files: Project) -> None:
+    bad = build(files)
+    back = RolledBack(instead_of=bad.digest, as_of=bad.spec_hash, by="bob", at=MOMENT)
+    good = bad.model_copy(update={"digest": "ee" * 32, "rolled_back": back})
+    write_lock(
+        files.lock_file("prod"), Lock(models={"minilm": {"cpu": good.sealed(("prod", "minilm", "cpu"))}})
+    )
+    decision = decided(files)
+    assert (decision.entries, decision.same, decision.obstacles) == ((), [], [])
+    assert [item.entry.digest for item in decision.given_up] == [bad.digest]
+    assert [item.entry.digest for item in decided(files, "minilm").entries] == [bad.digest]
+
+
 def test_an_entry_that_was_edited_by_hand_is_not_promoted(files: Project) -> None:
     build(files)
     edit(files.lock_file("dev"), "p99_ms: 9.0", "p99_ms: 1.0")

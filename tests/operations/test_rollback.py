@@ -9,6 +9,9 @@ import pytest
 
 from catalog.loading import load_workspace
 from catalog.locks import RolledBack, add_to_lock, replace_entries
+from operations.aws import Cloud
+from operations.events import read_events
+from operations.locks.going_back import record_rollback
 from operations.locks.rollback import (
     RollbackError,
     RollbackPlan,
@@ -238,3 +241,21 @@ def test_an_artifact_that_the_machine_would_not_choose_is_refused(story: Story) 
     story.lock("22", target="cpu-py312")
     with pytest.raises(RollbackError, match="built for cpu, and 'search' finds one for cpu-py312 first"):
         story.plan()
+
+
+def test_what_has_not_gone_back_is_not_written_down_as_gone_back(story: Story, cloud: Cloud) -> None:
+    story.also_serve("other")
+    edit(
+        story.project.environment_file("dev"),
+        "kind: ensemble\n    model: minilm",
+        "kind: multi-model\n    models: [minilm, other]",
+    )
+    story.lock("11")
+    story.lock("aa", model="other")
+    story.lock("22")
+    workspace = load_workspace(story.project, "dev")
+    cloud.client("s3").create_bucket(Bucket=workspace.spec.artifact_bucket)
+    event = record_rollback(cloud, workspace, story.plan(), WHO)
+    assert [(item.model, item.digest[:2]) for item in event.artifacts] == [("minilm", "11")]
+    assert (event.endpoints, event.images) == (("search",), ())
+    assert read_events(cloud, workspace.spec.artifact_bucket) == [event]

@@ -1,0 +1,29 @@
+"""Putting what one lock holds into another one, as a promotion leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from catalog.locks import LockedArtifact, LockedImage, Promoted, Replacement, replace_entries
+
+
+def add_promoted(
+    file: Path,
+    promoted: Promoted,
+    *,
+    artifacts: Iterable[Replacement[LockedArtifact]] = (),
+    images: Iterable[Replacement[LockedImage]] = (),
+) -> bool:
+    """Each is given as it stands in the source's lock."""
+    came = {"promoted": promoted, "rolled_back": None}
+    return replace_entries(
+        file,
+        artifacts=[
+            Replacement(item.name, item.key, item.entry.model_copy(update=came), item.seen)
+            for item in artifacts
+        ],
+        images=[
+            Replacement(item.name, item.key, item.entry.model_copy(update=came), item.seen) for item in images
+        ],
+    )
