@@ -20,6 +20,7 @@ from catalog.locks import (
     LockedImage,
     Replacement,
     RolledBack,
+    locked_environment,
     parse_lock,
 )
 from catalog.targets import acceptable_targets
@@ -191,6 +192,7 @@ def _plan(
     written: RolledBack | None = None,
 ) -> RollbackPlan:
     plan = RollbackPlan(endpoint, origin, tuple(steps), (endpoint,), written)
+    _require_untouched(workspace, plan)
     places = {(step.slot.name, step.slot.image, step.then.key) for step in plan.steps}
     nobody = RolledBack(instead_of="", as_of="", by="", at="2000-01-01T00:00:00Z")
     after = workspace if written else as_planned(workspace, plan, nobody)
@@ -207,6 +209,18 @@ def _plan(
             remedy=f"build that version again: `tritonstack build {workspace.spec.name}` from its commit",
         )
     return replace(plan, concerned=tuple(dict.fromkeys(concerned)))
+
+
+def _require_untouched(workspace: Workspace, plan: RollbackPlan) -> None:
+    """What somebody wrote by hand must not get a seal by being gone back to; the first locks had none."""
+    environment = locked_environment(workspace.lock.file)
+    for step in plan.steps:
+        entry, name, key = step.then.entry, step.slot.name, step.then.key
+        if entry.seal is not None and not entry.is_sealed((environment, name, key)):
+            raise RollbackError(
+                f"the entry of {name} for {key} ({shown(entry.digest)}) in {plan.origin} was edited by hand",
+                remedy="name another commit or digest with --to",
+            )
 
 
 def _changes(now: _State, then: _State) -> list[Step]:

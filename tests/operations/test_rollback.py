@@ -259,3 +259,13 @@ def test_what_has_not_gone_back_is_not_written_down_as_gone_back(story: Story, c
     assert [(item.model, item.digest[:2]) for item in event.artifacts] == [("minilm", "11")]
     assert (event.endpoints, event.images) == (("search",), ())
     assert read_events(cloud, workspace.spec.artifact_bucket) == [event]
+
+
+def test_what_was_edited_by_hand_is_not_gone_back_to(story: Story) -> None:
+    story.lock("11")
+    edit(story.project.lock_file("dev"), "archive_bytes: 1", "archive_bytes: 2")
+    story.repository.commit("by hand")
+    story.lock("22")
+    with pytest.raises(RollbackError, match="was edited by hand"):
+        story.plan()
+    assert steps(story.plan("HEAD~2")) == ["minilm cpu 22 -> 11"]

@@ -1,0 +1,32 @@
+"""Fetching from a source that does not answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from catalog.errors import TritonstackError
+from catalog.locks import entry_of
+from operations.aws import Cloud
+from operations.promotion.fetching import SourceArtifact, fetch_artifact
+from tests.operations.two_accounts import make_manifest
+
+
+class Silent:
+    """A cloud whose S3 cannot be reached."""
+
+    def client(self, _service: str) -> Silent:
+        return self
+
+    def head_object(self, **_: Any) -> None:
+        raise ReadTimeoutError(endpoint_url="https://s3.eu-west-1.amazonaws.com")
+
+
+def test_a_source_that_never_answers_is_told_of(tmp_path: Path) -> None:
+    manifest = make_manifest("minilm", b"content", spec_hash="ab" * 32)
+    source = SourceArtifact(cast("Cloud", Silent()), "bucket", "minilm", "cpu", entry_of(manifest))
+    with pytest.raises(TritonstackError, match="could not be fetched: Read timeout"):
+        fetch_artifact(source, manifest, store=tmp_path, on_bytes=lambda _: None)
