@@ -78,14 +78,21 @@ class Ownership:
     stacks: frozenset[str]
     """All that stand whose names begin like what is audited."""
     owners: Mapping[Key, str]
+    busy: frozenset[str] = frozenset()
+    """Those that CloudFormation is at work on: what it has begun, or is to delete, need not be listed."""
 
     def owner_of(self, found: Found) -> str | None:
-        """The stack of a resource, by CloudFormation's own list, by its tag, or by what it is a part of."""
+        """The stack of a resource, by CloudFormation's own list, by its tag, or by what it is a part of.
+
+        The tag stays on what a stack has let go of: it is believed of sorts alone that CloudFormation calls
+        otherwise, and while it is at work.
+        """
         if found.type == "AWS::CloudFormation::Stack":
             return found.id
         if owner := self.owners.get(found.key):
             return owner
-        if (tag := found.tags.get(STACK_TAG)) in self.stacks:
+        believed = self.busy if found.type.startswith("AWS::") else self.stacks
+        if (tag := found.tags.get(STACK_TAG)) in believed:
             return tag
         return self.owners.get(found.within) if found.within else None
 
@@ -150,13 +157,13 @@ def merge(found: Iterable[Found]) -> list[Found]:
 def read_ownership(cloud: Cloud, scope: Scope) -> Ownership:
     """What CloudFormation says its stacks hold, as far as their names begin with the base."""
     client = cloud.client("cloudformation")
-    names = [
-        stack["StackName"]
+    states = {
+        stack["StackName"]: stack["StackStatus"]
         for stack in pages(client, "describe_stacks", "Stacks")
         if scope.names(stack["StackName"])
-    ]
+    }
     owners: dict[Key, str] = {}
-    for name in names:
+    for name in states:
         try:
             resources = list(pages(client, "list_stack_resources", "StackResourceSummaries", StackName=name))
         except ClientError as error:
@@ -164,7 +171,8 @@ def read_ownership(cloud: Cloud, scope: Scope) -> Ownership:
                 continue  # it went while others were read
             raise
         owners |= _owned(name, resources)
-    return Ownership(frozenset(names), owners)
+    busy = frozenset(name for name, status in states.items() if status.endswith("_IN_PROGRESS"))
+    return Ownership(frozenset(states), owners, busy)
 
 
 def _owned(stack: str, resources: Sequence[Mapping[str, Any]]) -> dict[Key, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -418,11 +419,20 @@ def test_whose_a_resource_is() -> None:
     standing = owned(a_bucket=MINE)
     assert decided(bucket("a-bucket"), standing) == [MINE]
     assert decided(bucket("b-bucket"), standing) == [None]
-    assert decided(Found("AWS::S3::Bucket", "x", {STACK_TAG: MINE}), standing) == [MINE]
-    assert decided(Found("AWS::S3::Bucket", "x", {STACK_TAG: "gone"}), standing) == [None]
+    assert decided(Found("lambda:function", "x", {STACK_TAG: MINE}), standing) == [MINE]
+    assert decided(Found("lambda:function", "x", {STACK_TAG: "gone"}), standing) == [None]
     part = Found("AWS::EC2::NetworkInterface", "eni", within=("AWS::S3::Bucket", "a-bucket"))
     assert decided(part, standing) == [MINE]
     assert decided(Found("AWS::CloudFormation::Stack", MINE), standing) == [MINE]
+
+
+def test_what_a_stack_has_let_go_of_is_no_longer_its_own_whatever_its_tag_says() -> None:
+    standing = owned(a_bucket=MINE)
+    assert decided(bucket("a-bucket", **{STACK_TAG: MINE}), standing) == [MINE]
+    assert decided(bucket("b-bucket", **{STACK_TAG: MINE}), standing) == [None]
+    # What an update makes, or has not deleted yet, need not be on its list.
+    busy = replace(standing, busy=frozenset({MINE}))
+    assert decided(bucket("b-bucket", **{STACK_TAG: MINE}), busy) == [MINE]
 
 
 def test_what_is_another_environments_is_not_this_ones() -> None:
