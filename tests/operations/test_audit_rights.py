@@ -41,7 +41,7 @@ ANSWERS: dict[str, Any] = {
     "list_keys": {"Keys": [{"KeyId": "k"}]},
     "describe_key": {"KeyMetadata": {"KeyManager": "AWS", "KeyState": "Enabled"}},
     "describe_repositories": {"repositories": [{"repositoryName": BASE}]},
-    "describe_stacks": {"Stacks": [{"StackName": f"{BASE}-foundation"}]},
+    "describe_stacks": {"Stacks": [{"StackName": f"{BASE}-foundation", "StackStatus": "CREATE_COMPLETE"}]},
     "list_open_id_connect_providers": {"OpenIDConnectProviderList": [{"Arn": "p"}]},
     "list_open_id_connect_provider_tags": {"Tags": []},
     "describe_log_groups": {"logGroups": []},
