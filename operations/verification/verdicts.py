@@ -187,12 +187,13 @@ def verdict_events(workspace: Workspace, verdict: Verdict) -> list[Event]:
     refuted = [one.name for one in verdict.endpoints if shared or not one.passed]
     passed = [one.name for one in verdict.endpoints if one.name not in refuted]
     events = []
+    if passed and verdict.asked:
+        events.append(new_event("verified", workspace, endpoints=passed))
     if refuted:
+        # The last word: what two endpoints serve, one of them wrongly, is not verified.
         note = "; ".join(verdict.faults)
         short = note if len(note) <= _LONGEST_NOTE else f"{note[: _LONGEST_NOTE - 1]}…"
         events.append(new_event("refuted", workspace, endpoints=refuted, note=short))
-    if passed and verdict.asked:
-        events.append(new_event("verified", workspace, endpoints=passed))
     return events
 
 

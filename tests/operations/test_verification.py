@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -203,6 +204,16 @@ def test_what_is_wrong_with_a_shared_stack_is_wrong_with_all_that_stands_on_it(w
     assert kinds(workspace, verdict(GOOD, stacks=broken)) == [
         ("refuted", "tritonstack-dev-foundation: not deployed yet")
     ]
+
+
+def test_what_two_endpoints_serve_is_refuted_if_one_of_them_is(workspace: Workspace) -> None:
+    """A promotion goes by the last that was said of an artifact."""
+    spec, other = workspace.spec, replace(GOOD, name="another")
+    both = spec.model_copy(update={"endpoints": {**spec.endpoints, "another": spec.endpoints["search"]}})
+    two = replace(workspace, environment=replace(workspace.environment, record=both))
+    said = verdict_events(two, replace(verdict(BAD), endpoints=(BAD, other)))
+    assert [event.kind for event in said] == ["verified", "refuted"]
+    assert said[0].at < said[1].at
 
 
 def test_a_verdict_is_kept_in_the_environments_bucket(cloud: Cloud, workspace: Workspace) -> None:
