@@ -269,6 +269,7 @@ def _previews_have_a_place(
     sample, beside = templates[previews.template], environments.get(previews.environment)
     if sample is None or beside is None:
         return
+    yield from _previews_are_bounded(document, sample, beside)
     for field in ("account", "region", "name_prefix"):
         theirs, ours = getattr(beside, field), getattr(sample, field)
         if theirs != ours:
@@ -277,6 +278,19 @@ def _previews_have_a_place(
                 f"{previews.template}.template.yaml has {field} {ours!r}, and {beside.name} has {theirs!r}",
                 remedy="name the environment beside which previews stand, or give both the same",
             )
+
+
+def _previews_are_bounded(
+    document: Document[DeliverySpec], sample: EnvironmentSpec, beside: EnvironmentSpec
+) -> Iterator[FileProblem]:
+    """What nobody has read yet is deployed: a role that it could make without an edge could do anything."""
+    if sample.permissions_boundary is None:
+        yield document.problem(
+            ("previews", "template"),
+            "its template has no permissions_boundary: a pull request could make itself any role",
+            remedy=f"add permissions_boundary: {naming.preview_boundary_name(beside.delivery_base)} to the "
+            f"template; the stack that delivers {beside.name} makes that policy",
+        )
 
 
 def _out_of_order(

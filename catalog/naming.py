@@ -69,6 +69,11 @@ def preview_execution_role_name(base: str) -> str:
     return f"{base}-preview-execution"
 
 
+def preview_boundary_name(base: str) -> str:
+    """The policy that bounds every role inside a preview, where its template names that one."""
+    return f"{base}-preview-boundary"
+
+
 def pipeline_name(prefix: str) -> str:
     """The pipeline of the road inside AWS, and its stack."""
     return f"{prefix}-{DELIVERY}-pipeline"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from catalog import naming
 from catalog.delivery import DeliverySpec, require_delivery
 from catalog.environments import EnvironmentSpec
 from catalog.errors import UsageError
@@ -47,6 +48,13 @@ def carried_to(project: Project, environment: str) -> Carried:
     first = next(name for name, other in specs.items() if other.account == spec.account)
     previews = delivery.previews
     beside = previews is not None and previews.environment == environment
+    preview = load_instance(project, sample_instance(previews.template)).spec if previews and beside else None
+    if preview is not None and preview.permissions_boundary is None:
+        edge = naming.preview_boundary_name(spec.delivery_base)
+        raise UsageError(
+            "previews are not bounded: a pull request could make itself any role",
+            remedy=f"add permissions_boundary: {edge} to their template",
+        )
     return Carried(
         spec=spec,
         delivery=delivery,
@@ -55,7 +63,5 @@ def carried_to(project: Project, environment: str) -> Carried:
         promoted_to=[
             other for other in specs.values() if other.promotion and other.promotion.source == environment
         ],
-        preview=load_instance(project, sample_instance(previews.template)).spec
-        if previews is not None and beside
-        else None,
+        preview=preview,
     )

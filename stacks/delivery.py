@@ -22,6 +22,7 @@ from stacks.constructs.execution_policy import SERVICE_ACTIONS, execution_grants
 from stacks.constructs.github_trust import GithubProvider, github_trust, provider_arn, role_trust
 from stacks.constructs.granted_role import GrantedRole, explain_pattern, policy_document
 from stacks.constructs.grants import Grant, Home
+from stacks.constructs.preview_bounds import PreviewBounds
 from stacks.constructs.promotion_reader import PromotionReader, reading_grants, resuming_grants
 from stacks.constructs.service_role import ServiceRole
 from stacks.constructs.skipped_checks import skip_check
@@ -90,7 +91,9 @@ class DeliveryStack(cdk.Stack):
         if preview is None:
             return []
         named = self._named_previews()
-        boundary = preview.permissions_boundary
+        boundary = str(preview.permissions_boundary)
+        if boundary == naming.preview_boundary_name(self._carried.base):
+            PreviewBounds(self, "PreviewBounds", name=boundary, named=named)
         execution = ServiceRole(
             self,
             "PreviewExecution",
@@ -103,7 +106,7 @@ class DeliveryStack(cdk.Stack):
             execution_grants(
                 self._home,
                 named,
-                boundary_arn=grants.global_arn(self._home, f"policy/{boundary}") if boundary else None,
+                boundary_arn=grants.global_arn(self._home, f"policy/{boundary}"),
                 network=bool(preview.network and preview.network.create),
             )
         )

@@ -254,12 +254,21 @@ def write_images(home: Home, repository: str) -> list[Grant]:
 
 
 def change_stacks(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
-    """Make, change and delete stacks of these names, whose resources one role makes."""
+    """Make, change and delete stacks of these names, whose resources one role makes.
+
+    They take in nothing that stands already: what lies in a stack may be deleted with it.
+    """
+    stacks = named.arns(home, "cloudformation", "stack/")
     return [
+        Grant(
+            ["cloudformation:CreateChangeSet"],
+            stacks,
+            {"Null": {"cloudformation:ImportResourceTypes": "true"}},
+            because=named.because,
+        ),
         Grant(
             [
                 "cloudformation:ContinueUpdateRollback",
-                "cloudformation:CreateChangeSet",
                 "cloudformation:CreateStack",
                 "cloudformation:DeleteChangeSet",
                 "cloudformation:DescribeChangeSet",
@@ -269,7 +278,7 @@ def change_stacks(home: Home, named: Named, *, execution_role: str) -> list[Gran
                 "cloudformation:UpdateStack",
                 "cloudformation:UpdateTerminationProtection",
             ],
-            named.arns(home, "cloudformation", "stack/"),
+            stacks,
             because=named.because,
         ),
         Grant(

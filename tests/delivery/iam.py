@@ -41,7 +41,7 @@ def trusts_role(role: Mapping[str, Any], arn: str) -> bool:
         _holds(statement.get("Condition", {}), {"aws:PrincipalArn": arn})
         for statement in role["AssumeRolePolicyDocument"]["Statement"]
         if statement["Action"] == "sts:AssumeRole"
-        and f"arn:aws:iam::{account}:root" in _listed(statement["Principal"].get("AWS", []))
+        and f"arn:aws:iam::{account}:root" in listed(statement["Principal"].get("AWS", []))
     )
 
 
@@ -60,6 +60,12 @@ def may(template: Template, role: str, action: str, resource: str, **context: st
         _matches(s, action, resource, keys) for s in boundary if s["Effect"] == "Allow"
     )
     return grants and edge
+
+
+def within(boundary: list[dict[str, Any]], action: str, resource: str, keys: Claims) -> bool:
+    """Whether a boundary of nothing but permissions leaves room for something."""
+    assert {statement["Effect"] for statement in boundary} == {"Allow"}
+    return any(_matches(statement, action, resource, keys) for statement in boundary)
 
 
 def _statements(template: Template, role_id: str) -> Iterator[dict[str, Any]]:
@@ -86,13 +92,13 @@ def _matches(statement: Mapping[str, Any], action: str, resource: str, keys: Cla
 
 def _named(statement: Mapping[str, Any], field: str, value: str) -> bool:
     if field in statement:
-        return any(_like(pattern, value) for pattern in _listed(statement[field]))
-    return not any(_like(pattern, value) for pattern in _listed(statement[f"Not{field}"]))
+        return any(_like(pattern, value) for pattern in listed(statement[field]))
+    return not any(_like(pattern, value) for pattern in listed(statement[f"Not{field}"]))
 
 
 def _holds(condition: Mapping[str, Mapping[str, Any]], keys: Claims) -> bool:
     return all(
-        _OPERATORS[operator](_listed(wanted), keys.get(key))
+        _OPERATORS[operator](listed(wanted), keys.get(key))
         for operator, fields in condition.items()
         for key, wanted in fields.items()
     )
@@ -115,9 +121,12 @@ _OPERATORS: Mapping[str, Callable[[list[str], str | None], bool]] = {
     "StringEquals": _equal,
     "ArnEquals": _is_like,
     "StringLike": _is_like,
+    "Bool": _equal,
+    "Null": lambda wanted, value: wanted == [str(value is None).lower()],
     "StringNotEquals": lambda wanted, value: value not in wanted,
 }
 
 
-def _listed(value: Any) -> list[str]:
+def listed(value: Any) -> list[Any]:
+    """As a list, what may stand alone in a policy."""
     return value if isinstance(value, list) else [value]

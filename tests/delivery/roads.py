@@ -57,7 +57,10 @@ def write_roads(folder: Path) -> Project:
     for name, text in texts.items():
         project.environment_file(name).write_text(text)
     preview = _ENVIRONMENT.format(
-        name="${name}", account=DEV, more="template: {locks: dev, purpose: a preview}"
+        name="${name}",
+        account=DEV,
+        more="template: {locks: dev, purpose: a preview}\n"
+        "permissions_boundary: tritonstack-delivery-dev-preview-boundary",
     )
     project.template_file("preview").write_text(preview)
     project.delivery_file.write_text(_DELIVERY)

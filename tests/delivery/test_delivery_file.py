@@ -29,6 +29,7 @@ def delivered(project: Project) -> Project:
     project.template_file("preview").write_text(
         ENVIRONMENT.replace("name: dev", "name: ${name}")
         + "template: {locks: dev, purpose: a preview}\nremoval: destroy\n"
+        + "permissions_boundary: tritonstack-delivery-dev-preview-boundary\n"
     )
     project.delivery_file.write_text(DELIVERY)
     return project
@@ -127,6 +128,17 @@ def test_previews_stand_beside_the_environment_whose_stack_makes_their_role(deli
     assert faults(delivered) == [
         "delivery.yaml:6: previews.environment: preview.template.yaml has account '222222222222', and dev "
         "has '111111111111'"
+    ]
+
+
+def test_previews_that_nothing_bounds_are_a_fault(delivered):
+    file = delivered.template_file("preview")
+    file.write_text(file.read_text().replace("permissions_boundary", "# permissions_boundary"))
+    text = delivered.delivery_file.read_text() + "previews: {template: preview, environment: dev}\n"
+    delivered.delivery_file.write_text(text)
+    assert faults(delivered) == [
+        "delivery.yaml:6: previews.template: its template has no permissions_boundary: a pull request could "
+        "make itself any role"
     ]
 
 

@@ -139,7 +139,8 @@ def write_files(project: Project) -> None:
     gates = {"source": "dev", "verified": True, "min_cosine": 0.999}
     project.environment_file("prod").write_text(environment_of("prod", "000000000001", promotion=gates))
     head = {"locks": "dev", "purpose": "preview of a pull request"}
-    preview = environment_of("${name}", "000000000000", template=head)
+    edge = "tritonstack-delivery-dev-preview-boundary"
+    preview = environment_of("${name}", "000000000000", template=head, permissions_boundary=edge)
     project.template_file("preview").write_text(preview)
     project.delivery_file.write_text(DELIVERY)
 

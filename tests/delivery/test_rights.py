@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
+from catalog.errors import UsageError
+from catalog.loading import load_instance, sample_instance
+from catalog.project import Project
 from stacks.carried import carried_to
 from stacks.delivery import DeliveryStack
-from tests.delivery.iam import may, roles
+from stacks.environment import add_environment
+from tests.delivery.iam import listed, may, roles, within
 from tests.delivery.roads import DEV, PROD, REGION
 from tests.stacks.assemblies import new_app
 
@@ -95,7 +100,6 @@ PREVIEW_EXECUTION = iam_role("tritonstack-delivery-dev-preview-execution")
         ("preview", "sts:AssumeRole", CDK, False),
         ("preview", "sts:AssumeRole", FILES, True),
         # What CloudFormation makes previews with.
-        ("preview-execution", "iam:CreateRole", iam_role("tritonstack-pr-7-endpoint-search-Role-1"), True),
         (
             "preview-execution",
             "sagemaker:CreateEndpoint",
@@ -108,7 +112,6 @@ PREVIEW_EXECUTION = iam_role("tritonstack-delivery-dev-preview-execution")
             arn("sagemaker", "endpoint/tritonstack-dev-x"),
             False,
         ),
-        ("preview-execution", "iam:CreateRole", iam_role("tritonstack-dev-x"), False),
         ("preview-execution", "iam:PutRolePolicy", iam_role("tritonstack-delivery-dev-deploy"), False),
         ("preview-execution", "iam:PassRole", iam_role("Admin"), False),
         # Clean-up finds everything, and deletes previews.
@@ -160,6 +163,114 @@ def test_previews_are_made_with_their_own_role_alone(carriers, role, allowed):
         iam__PassedToService="cloudformation.amazonaws.com",
     )
     assert found is allowed
+
+
+PREVIEW_ROLE = iam_role("tritonstack-pr-7-endpoint-search-Role-1")
+EDGE = f"arn:aws:iam::{DEV}:policy/tritonstack-delivery-dev-preview-boundary"
+
+
+@pytest.mark.parametrize("action", ["CreateRole", "PutRolePolicy", "AttachRolePolicy"])
+@pytest.mark.parametrize(
+    ("role", "boundary", "allowed"),
+    [
+        (PREVIEW_ROLE, {"iam__PermissionsBoundary": EDGE}, True),
+        (PREVIEW_ROLE, {"iam__PermissionsBoundary": EDGE.replace("preview-boundary", "boundary")}, False),
+        (PREVIEW_ROLE, {}, False),
+        (iam_role("tritonstack-dev-x"), {"iam__PermissionsBoundary": EDGE}, False),
+    ],
+)
+def test_no_preview_has_a_role_without_its_edge(carriers, action, role, boundary, allowed):
+    made_with = "tritonstack-delivery-dev-preview-execution"
+    assert may(carriers["dev"], made_with, f"iam:{action}", role, **boundary) is allowed
+
+
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        ("iam:CreateRole", iam_role("tritonstack-pr-7-x")),
+        ("sts:AssumeRole", CDK),
+        ("cloudformation:CreateStack", arn("cloudformation", "stack/tritonstack-pr-7-a/1")),
+        ("s3:GetObject", f"{DEV_BUCKET}/models/encoder/ab/model.tar.gz"),
+        ("s3:PutObject", f"{DEV_BUCKET}/events/1.json"),
+        ("s3:PutObject", f"arn:aws:s3:::cdk-hnb659fds-assets-{DEV}-{REGION}/0a1b.json"),
+        ("ecr:PutImage", arn("ecr", "repository/tritonstack-dev/serving")),
+        ("kms:Decrypt", KEY),
+        ("kms:CreateGrant", KEY),
+        ("sagemaker:DeleteEndpoint", arn("sagemaker", "endpoint/tritonstack-dev-search")),
+        ("secretsmanager:GetSecretValue", arn("secretsmanager", "secret:x")),
+    ],
+)
+def test_an_administrator_inside_a_preview_gets_no_further(carriers, action, resource):
+    assert not within(edge_of(carriers), action, resource, {"aws:RequestedRegion": REGION})
+
+
+def test_what_the_roles_of_previews_need_lies_within_their_edge(roads, carriers, tmp_path):
+    """Of everything that an environment can have: jobs that build, a network, an asynchronous endpoint."""
+    root = tmp_path / "project"
+    shutil.copytree(roads.root, root, symlinks=True)
+    file = Project(root).template_file("preview")
+    more = "  bulk: {kind: ensemble, model: encoder, instance_type: ml.c7i.xlarge, asynchronous: {}}\n"
+    file.write_text(file.read_text() + more + "network: {create: {}}\n")
+    app = new_app(tmp_path / "out")
+    add_environment(app, workspace=load_instance(Project(root), sample_instance("preview", "pr-7")))
+    app.synth()
+    asked = list(asked_by_roles(tmp_path / "out"))
+    assert len(asked) > 50
+    edge = edge_of(carriers)
+    assert [one[:2] for one in asked if not within(edge, *one)] == []
+
+
+def edge_of(carriers):
+    (found,) = [
+        item["Properties"]["PolicyDocument"]["Statement"]
+        for item in carriers["dev"]["Resources"].values()
+        if item["Properties"].get("ManagedPolicyName") == EDGE.rpartition("/")[2]
+    ]
+    return found
+
+
+def asked_by_roles(folder):
+    """Each action on each resource that roles of these stacks are granted, with what it is granted for."""
+    for file in folder.glob("*.template.json"):
+        for item in json.loads(file.read_text())["Resources"].values():
+            if item["Type"] != "AWS::IAM::Policy":
+                continue
+            for statement in item["Properties"]["PolicyDocument"]["Statement"]:
+                given = statement.get("Condition", {}).values()
+                keys = {key: listed(value)[0] for held in given for key, value in held.items()}
+                if "kms:CreateGrant" in listed(statement["Action"]):
+                    keys["kms:GrantIsForAWSResource"] = "true"  # SageMaker asks for volumes
+                if keys.get("kms:ViaService", "").startswith("sns"):
+                    keys["kms:EncryptionContext:aws:sns:topicArn"] = arn("sns", "tritonstack-pr-7-bulk")
+                for action in listed(statement["Action"]):
+                    for resource in listed(statement["Resource"]):
+                        yield action, shown(action, resource), keys
+
+
+def shown(action, resource):
+    """An ARN where a template has one that only the deploy knows."""
+    if isinstance(resource, str):
+        return resource.replace("*", "x") if resource != "*" else resource
+    text = json.dumps(resource)
+    for service, example in (
+        ("kms", KEY),
+        ("sns", arn("sns", "tritonstack-pr-7-bulk")),
+        ("ec2", arn("ec2", "subnet/subnet-1")),
+        ("logs", arn("logs", "log-group:/tritonstack-pr-7/x")),
+    ):
+        if action.startswith(f"{service}:"):
+            return example
+    raise AssertionError(f"{action} on {text}: nothing is known of this")
+
+
+@pytest.mark.parametrize(
+    ("imports", "allowed"), [({}, True), ({"cloudformation__ImportResourceTypes": "AWS::KMS::Key"}, False)]
+)
+def test_a_preview_takes_in_nothing_that_stands_already(carriers, imports, allowed):
+    """Else it could be deleted with the preview: keys and models have no name of the preview's."""
+    stack = arn("cloudformation", "stack/tritonstack-pr-7-a/1")
+    role = "tritonstack-delivery-dev-preview"
+    assert may(carriers["dev"], role, "cloudformation:CreateChangeSet", stack, **imports) is allowed
 
 
 @pytest.mark.parametrize(
@@ -267,6 +378,17 @@ def test_policies_fit_what_iam_takes(carriers):
             if document := item["Properties"].get("PolicyDocument"):
                 limit = 6_144 if item["Type"] == "AWS::IAM::ManagedPolicy" else 10_240
                 assert len(json.dumps(document, separators=(",", ":"))) <= limit
+
+
+def test_previews_that_nothing_bounds_are_not_delivered(roads, tmp_path):
+    shutil.copytree(roads.root, tmp_path, symlinks=True, dirs_exist_ok=True)
+    project = Project(tmp_path)
+    file = project.template_file("preview")
+    lines = [line for line in file.read_text().splitlines() if "permissions_boundary" not in line]
+    file.write_text("\n".join(lines))
+    with pytest.raises(UsageError, match="not bounded"):
+        carried_to(project, "dev")
+    carried_to(project, "staging")
 
 
 def test_it_is_a_persons_to_deploy_and_no_part_of_the_environment(roads, tmp_path):
