@@ -17,6 +17,8 @@ from pathlib import Path
 
 LONGEST = 65_000
 """GitHub takes 65,536 characters."""
+_SILENCE = "The command failed before it could say anything here: the log of the workflow says why."
+"""A step that fails leaves an empty file: what stood in the comment before it is true no more."""
 
 
 def main(arguments: list[str]) -> int:
@@ -25,7 +27,7 @@ def main(arguments: list[str]) -> int:
     comments = f"repos/{os.environ['GITHUB_REPOSITORY']}/issues"
     number = os.environ["PULL_REQUEST"]
     text = options.file.read_text()
-    shown = f"```text\n{text.rstrip()}\n```" if options.verbatim else text
+    shown = _SILENCE if not text.strip() else f"```text\n{text.rstrip()}\n```" if options.verbatim else text
     body = json.dumps({"body": comment_text(options.about, shown)})
     found = _gh("--paginate", f"{comments}/{number}/comments", "--jq", _query(options.about))
     if found:

@@ -264,7 +264,8 @@ def shown(action, resource):
 
 
 @pytest.mark.parametrize(
-    ("imports", "allowed"), [({}, True), ({"cloudformation__ImportResourceTypes": "AWS::KMS::Key"}, False)]
+    ("imports", "allowed"),
+    [({}, True), ({"cloudformation__ImportResourceTypes": "AWS::KMS::Key"}, False)],
 )
 def test_a_preview_takes_in_nothing_that_stands_already(carriers, imports, allowed):
     """Else it could be deleted with the preview: keys and models have no name of the preview's."""

@@ -130,3 +130,26 @@ def test_what_github_does_not_take_is_cut(checkout):
     (found,) = held(checkout)["comments"]
     assert 65_000 < len(found["body"]) < 65_536
     assert found["body"].endswith("the log of the workflow has all of it.")
+
+
+def test_a_command_that_said_nothing_takes_back_what_the_comment_said(checkout):
+    comment(checkout, "diff-dev")
+    (checkout / "said.md").write_text("")
+    comment(checkout, "diff-dev", "--verbatim")
+    (found,) = held(checkout)["comments"]
+    assert "would promote" not in found["body"]
+    assert "the log of the workflow says why" in found["body"]
+
+
+@pytest.mark.parametrize(
+    ("deployed", "given", "said"),
+    [
+        (["1a2b", "3c4d"], "5e6f", "3c4d"),  # what 5e6f brought was never approved, or failed
+        ([], "5e6f", "5e6f"),
+        (["1a2b"], "", ""),  # asked for by a person: everything
+    ],
+)
+def test_what_was_deployed_last_is_compared_with(checkout, deployed, given, said):
+    (checkout.parent / "github.json").write_text(json.dumps({"deployed": deployed}))
+    done = run(checkout, "previous_deploy.py", "--workflow", "deploy.yml", "--or", given)
+    assert (done.returncode, done.stdout) == (0, f"before={said}\n"), done.stderr

@@ -89,7 +89,8 @@ def test_a_job_has_the_rights_that_it_needs(file, name, job):
     assert ("id-token" in rights) is takes_roles
     proposes = "propose_change" in commands
     assert (rights["contents"] == "write") is proposes
-    assert ("actions" in rights) is proposes
+    assert (rights.get("actions") == "write") is proposes
+    assert (rights.get("actions") == "read") is ("previous_deploy" in commands)
     assert ("pull-requests" in rights) is (proposes or "pull_request_comment" in commands)
 
 
@@ -165,6 +166,29 @@ def test_the_command_line_takes_what_a_step_says(command):
     assert name in group.commands, name
     context = group.commands[name].make_context(name, list(rest))
     assert context.info_name == name
+
+
+def test_a_build_that_waits_is_not_put_aside_by_a_deploy():
+    """Of those that wait in a group GitHub keeps the latest alone: the build would be lost."""
+    groups = {
+        file.stem: job["concurrency"]["group"]
+        for file in FILES
+        for job in read_workflow(file)["jobs"].values()
+        if "concurrency" in job
+    }
+    assert groups["build"] not in {group for stem, group in groups.items() if stem != "build"}
+    assert groups["build"] != f"environment-{DELIVERY.names[0]}"
+
+
+def test_each_rollback_is_a_proposal_of_its_own():
+    """One of another endpoint would replace it, and the next deploy bring back what was given up."""
+    (step,) = [
+        step
+        for step in read_workflow(WORKFLOWS / "rollback.yml")["jobs"]["rollback"]["steps"]
+        if "propose_change" in step.get("run", "")
+    ]
+    words = shlex.split(step["run"])
+    assert words[words.index("--branch") + 1] == "rollback/$ENVIRONMENT/$ENDPOINT"
 
 
 def test_deploy_goes_the_road_of_delivery_yaml():
