@@ -80,8 +80,13 @@ def pipeline_name(prefix: str) -> str:
 
 
 def pipeline_role_name(prefix: str, what: str) -> str:
-    """What the pipeline's steps of one duty run with, which the roles of that duty trust."""
+    """What steps of the pipeline run with."""
     return f"{pipeline_name(prefix)}-{what}"
+
+
+def pipeline_duty(duty: Duty, environment: str) -> str:
+    """The steps of one duty in one environment: its own role trusts theirs, and no other step's."""
+    return f"{duty}-{environment}"
 
 
 def foundation_stack_name(base: str) -> str:

@@ -138,7 +138,8 @@ class DeliveryStack(cdk.Stack):
         pipeline = self._carried.delivery.pipeline
         if pipeline is None or duty not in ("deploy", "promote", "clean-up"):
             return []
-        role = naming.pipeline_role_name(self._carried.spec.name_prefix, duty)
+        spec = self._carried.spec
+        role = naming.pipeline_role_name(spec.name_prefix, naming.pipeline_duty(duty, spec.name))
         return [role_trust(partition=self._home.partition, account=pipeline.account, role=role)]
 
     def _plan(self) -> list[Grant]:

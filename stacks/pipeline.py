@@ -102,12 +102,16 @@ class PipelineStack(cdk.Stack):
         self._reaping()
 
     def _all_roles(self) -> PipelineRoles:
-        """One for the steps of each duty, which is nothing but the way to the roles of that duty."""
+        """One for the steps of each duty in each environment, which is nothing but the way to its role there.
+
+        What runs before an approval cannot reach what comes after it.
+        """
         tools = self._line.pipeline
         ways: dict[str, list[str]] = {"synth": []}
-        for duty in self._duties():
-            specs = [spec for spec in self._line.environments if duty != "promote" or spec.promotion]
-            ways[duty] = [steps.duty_role_arn(self._home, spec, duty) for spec in specs]
+        for spec in self._line.environments:
+            for duty in self._duties(spec):
+                way = steps.duty_role_arn(self._home, spec, duty)
+                ways[_of(duty, spec)] = [way]
         return PipelineRoles(
             self,
             "Roles",
@@ -125,9 +129,10 @@ class PipelineStack(cdk.Stack):
             },
         )
 
-    def _duties(self) -> list[Duty]:
-        promotes: list[Duty] = ["promote"] if any(spec.promotion for spec in self._line.environments) else []
-        cleans: list[Duty] = ["clean-up"] if self._line.delivery.previews else []
+    def _duties(self, spec: EnvironmentSpec) -> list[Duty]:
+        previews = self._line.delivery.previews
+        promotes: list[Duty] = ["promote"] if spec.promotion else []
+        cleans: list[Duty] = ["clean-up"] if previews and previews.environment == spec.name else []
         return ["deploy", *promotes, *cleans]
 
     def _pipeline(self) -> None:
@@ -146,7 +151,7 @@ class PipelineStack(cdk.Stack):
         )
         first, *others = line.environments
         source = self._source()
-        build = self._step(steps.build_step(self._home, first), source, role="deploy")
+        build = self._step(steps.build_step(self._home, first), source, role=_of("deploy", first))
         built = build.add_output_directory(steps.LOCKS)
         synth = self._step(steps.synth_step(first), source, role="synth", locks=built, output="cdk.out")
         pipeline = pipelines.CodePipeline(
@@ -175,8 +180,9 @@ class PipelineStack(cdk.Stack):
         locks: pipelines.IFileSetProducer,
         gate: Sequence[pipelines.Step],
     ) -> None:
-        deploy = self._step(steps.deploy_step(self._home, spec), source, role="deploy", locks=locks)
-        verify = self._step(steps.verify_step(self._home, spec), source, role="deploy", locks=locks)
+        role = _of("deploy", spec)
+        deploy = self._step(steps.deploy_step(self._home, spec), source, role=role, locks=locks)
+        verify = self._step(steps.verify_step(self._home, spec), source, role=role, locks=locks)
         in_turn = [*gate, deploy, verify]
         for before, after in pairwise(in_turn):
             after.add_step_dependency(before)
@@ -195,7 +201,7 @@ class PipelineStack(cdk.Stack):
         if spec.promotion is None:
             return gate, locks
         step = steps.promote_step(self._home, spec, spec.promotion.source)
-        promote = self._step(step, source, role="promote", locks=locks)
+        promote = self._step(step, source, role=_of("promote", spec), locks=locks)
         gate.append(promote)
         return gate, promote.add_output_directory(steps.LOCKS)
 
@@ -265,7 +271,7 @@ class PipelineStack(cdk.Stack):
                 name=f"{line.name}-reap",
                 every_hours=line.pipeline.reap_every_hours,
                 commands=steps.reap_commands(self._home, beside),
-                role_arn=self._roles.steps["clean-up"].role_arn,
+                role_arn=self._roles.steps[_of("clean-up", beside)].role_arn,
                 image=_IMAGE,
                 runtimes=_RUNTIMES,
                 source=self._files(),
@@ -286,3 +292,7 @@ class PipelineStack(cdk.Stack):
             location=f"https://github.com/{self._line.delivery.repository}.git",
             auth=codebuild.CfnProject.SourceAuthProperty(type="CODECONNECTIONS", resource=tools.connection),
         )
+
+
+def _of(duty: Duty, spec: EnvironmentSpec) -> str:
+    return naming.pipeline_duty(duty, spec.name)

@@ -56,7 +56,7 @@ class PipelineRoles(Construct):
         return [role.policy for role in (self._line, *self._steps.values())]
 
     def _step(self, what: str, name: str, takes_on: Sequence[str]) -> GrantedRole:
-        description = f"Steps that {what} run with it"
+        description = f"The steps of {what} run with it"
         role = self._service(f"Step-{what}", "codebuild", description, what, role_name=name)
         role.allow(
             [
