@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from catalog.errors import UsageError
 from stacks.carried import carried_to
-from stacks.pipeline import PipelineStack, line_of
-from tests.delivery.iam import listed, roles, trusts_job, trusts_role
+from tests.delivery.iam import roles, trusts_job, trusts_role
 from tests.delivery.roads import DEV, PROD, TOOLS
-from tests.stacks.assemblies import new_app
 
 REPOSITORY = "repo:example/tritonstack"
 ON_MAIN = "refs/heads/main"
@@ -148,50 +144,6 @@ def test_each_step_of_the_pipeline_takes_on_the_role_of_its_duty_in_its_environm
     role = roles(carriers["prod"])[f"tritonstack-delivery-prod-{duty}"]
     assert [other for other, arn in steps.items() if trusts_role(role, arn)] == [f"{duty}-prod"]
     assert not trusts_role(role, f"arn:aws:iam::{TOOLS}:role/somebody")
-
-
-def test_each_step_of_the_pipeline_reaches_one_role_alone(roads, tmp_path):
-    app = new_app(tmp_path)
-    PipelineStack(app, line=line_of(roads, "main"))
-    app.synth()
-    template = json.loads((tmp_path / "tritonstack-delivery-pipeline.template.json").read_text())
-    reached = {
-        name.removeprefix("tritonstack-delivery-pipeline-"): taken_on(template, role["id"])
-        for name, role in named_roles(template).items()
-    }
-
-    def there(account, environment, duty):
-        return [f"arn:aws:iam::{account}:role/tritonstack-delivery-{environment}-{duty}"]
-
-    assert reached == {
-        "synth": [],
-        "deploy-dev": there(DEV, "dev", "deploy"),
-        "clean-up-dev": there(DEV, "dev", "clean-up"),
-        "deploy-staging": there(DEV, "staging", "deploy"),
-        "promote-staging": there(DEV, "staging", "promote"),
-        "deploy-prod": there(PROD, "prod", "deploy"),
-        "promote-prod": there(PROD, "prod", "promote"),
-    }
-
-
-def named_roles(template):
-    return {
-        item["Properties"]["RoleName"]: {"id": logical_id}
-        for logical_id, item in template["Resources"].items()
-        if item["Type"] == "AWS::IAM::Role" and "RoleName" in item["Properties"]
-    }
-
-
-def taken_on(template, role_id):
-    """The roles that a role may take on."""
-    return [
-        resource
-        for item in template["Resources"].values()
-        if item["Type"] == "AWS::IAM::Policy" and {"Ref": role_id} in item["Properties"]["Roles"]
-        for statement in item["Properties"]["PolicyDocument"]["Statement"]
-        if "sts:AssumeRole" in listed(statement["Action"])
-        for resource in listed(statement["Resource"])
-    ]
 
 
 def test_roles_are_taken_on_for_hours_not_days(carriers):
