@@ -143,7 +143,7 @@ def play_programs(folder: Path, site: Site) -> Path:
     folder.mkdir()
     known = f"export TRITONSTACK_HOME={site.project.state_dir} PYTHONPATH={ROOT} STAND_IN_LOG={folder}/log\n"
     for name, command in (
-        ("make", f'exec {sys.executable} {STAND_INS}/make "$@"'),
+        ("make", f'ln -s {ROOT}/node_modules node_modules; exec {sys.executable} {STAND_INS}/make "$@"'),
         ("tritonstack", f'exec {sys.executable} {STAND_INS}/tritonstack_in_a_build.py "$@"'),
         ("npx", f'export PATH={Path(sys.executable).parent}:$PATH; exec {ROOT}/node_modules/.bin/"$@"'),
     ):
