@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from catalog.documents import load_document
+from catalog.delivery import DeliverySpec
+from catalog.documents import Record, load_document
 from catalog.environments import EnvironmentSpec
 from catalog.models import ModelSpec
 from catalog.project import find_project
@@ -18,6 +19,8 @@ ROOT = find_project(Path(__file__).parent).root
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")], key=str)
 
 
+RECORDS: dict[str, type[Record]] = {"# models/": ModelSpec, "# delivery.yaml": DeliverySpec}
+"""What an example is by its first line, where it is no environment."""
 ENVIRONMENT_HEAD = """\
 name: example
 account: "111111111111"
@@ -37,7 +40,8 @@ def test_every_yaml_example_is_valid(document: Path, text: str, tmp_path: Path) 
     file = tmp_path / "example.yaml"
     # An example of endpoints alone stands for the rest of an environment's file, too.
     file.write_text(f"{ENVIRONMENT_HEAD}{text}" if text.startswith("endpoints:") else text)
-    load_document(file, ModelSpec if text.startswith("# models/") else EnvironmentSpec)
+    shown = next((record for start, record in RECORDS.items() if text.startswith(start)), EnvironmentSpec)
+    load_document(file, shown)
 
 
 @pytest.mark.parametrize(("document", "text"), list(blocks("python")))
