@@ -197,8 +197,11 @@ def test_one_command_takes_it_back(site: Site) -> None:
 
 
 def test_the_history_tells_it_all(site: Site) -> None:
-    told = json.loads(site.run("tritonstack", "--json", "history", "price"))
-    kinds = [(event["environment"], event["kind"]) for entry in told["digests"] for event in entry["events"]]
+    kinds = [
+        (happening["environment"], happening["kind"])
+        for artifact in site.asked("history", "price")["artifacts"]
+        for happening in artifact["happenings"]
+    ]
     for wanted in (
         ("dev", "built"),
         ("dev", "deployed"),
