@@ -142,7 +142,7 @@ class PipelineStack(cdk.Stack):
             "Line",
             pipeline_name=line.name,
             pipeline_type=codepipeline.PipelineType.V2,
-            # A change that waits for an approval gives way to one that comes after it.
+            # What waits for a stage gives way to what comes after it; an approval holds its stage.
             execution_mode=codepipeline.ExecutionMode.SUPERSEDED,
             artifact_bucket=self._store.bucket,
             role=self._roles.line,
