@@ -33,6 +33,8 @@ class Scope:
     contexts: Mapping[str, Any]
     succeeded: bool = True
     """Whether all that came before did."""
+    skipped: bool = False
+    """Whether what came before and did not succeed was left out, rather than failed."""
     hash_files: Callable[[str], str] | None = None
 
 
@@ -154,8 +156,10 @@ class _Reader:
                 return self._scope.hash_files(pattern)
             case "always" | "cancelled", []:
                 return name == "always"
-            case "success" | "failure", []:
-                return self._scope.succeeded is (name == "success")
+            case "success", []:
+                return self._scope.succeeded
+            case "failure", []:
+                return not (self._scope.succeeded or self._scope.skipped)
         raise UnknownExpressionError(f"{name}({arguments}) is not known")
 
     def _next(self) -> str:

@@ -52,6 +52,12 @@ def test_texts_are_filled():
     assert filled("${{ matrix.environment }}-${{ github.event.number }}!", SCOPE) == "dev-!"
 
 
+def test_what_was_left_out_has_not_failed():
+    after = Scope({}, succeeded=False, skipped=True)
+    assert holds("${{ !failure() && !cancelled() }}", after)
+    assert not holds("${{ success() }}", after)
+
+
 @pytest.mark.parametrize(
     ("condition", "runs_after_failure"),
     [

@@ -91,11 +91,14 @@ class Runner:
         for name, job in _in_order(content["jobs"]):
             before = _listed(job.get("needs", []))
             needs = {one: {"result": results[one], "outputs": outputs.get(one, {})} for one in before}
+            ends = {results[one] for one in before}
             scope = Scope(
-                {**contexts, "needs": needs}, succeeded=all(results[one] == "success" for one in before)
+                {**contexts, "needs": needs},
+                succeeded=ends <= {"success"},
+                skipped="skipped" in ends and ends <= {"success", "skipped"},
             )
             label = f"{within}{name}"
-            if any(results[one] != "success" for one in before) or not holds(job.get("if"), scope):
+            if not holds(job.get("if"), scope):
                 results[name] = "skipped"
             elif "uses" in job:
                 results[name] = self._called(label, job, event, scope)
