@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from catalog.errors import TritonstackError
+from catalog.locks import LockedArtifact
 from catalog.manifests import MANIFEST_NAME, Manifest
 from catalog.naming import artifact_prefix
 from catalog.workspace import Workspace
@@ -39,7 +40,7 @@ def missing_artifacts(
     }
     bucket = workspace.spec.artifact_bucket
     return [
-        _local_artifact(state, workspace, model, digest)
+        _local_artifact(state, workspace, model, needed[model, digest])
         for model, digest in sorted(needed)
         if digest not in lent
         and not is_published(cloud, bucket=bucket, model=model, artifact=needed[model, digest])
@@ -87,13 +88,16 @@ def put_on_shelves(
     return put
 
 
-def _local_artifact(state: Context, workspace: Workspace, model: str, digest: str) -> Path:
+def _local_artifact(state: Context, workspace: Workspace, model: str, locked: LockedArtifact) -> Path:
     bucket = workspace.spec.artifact_bucket
-    artifact = state.project.artifacts_dir / artifact_prefix(model, digest)
+    artifact = state.project.artifacts_dir / artifact_prefix(model, locked.digest)
     if not (artifact / MANIFEST_NAME).is_file():
+        owner, promoted = workspace.lock_owner, locked.promoted
         raise TritonstackError(
-            f"artifact {digest[:12]} of {model!r} is neither in s3://{bucket} nor on this machine",
-            remedy=f"run `tritonstack build {workspace.lock_owner}`",
+            f"artifact {locked.digest[:12]} of {model!r} is neither in s3://{bucket} nor on this machine",
+            remedy=f"run `tritonstack promote {promoted.source} {owner} {model}`"
+            if promoted
+            else f"run `tritonstack build {owner}`",
         )
     verify_artifact(artifact)
     return artifact
