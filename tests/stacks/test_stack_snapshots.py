@@ -38,7 +38,11 @@ STACKS = (
 @pytest.mark.parametrize("stack", STACKS)
 def test_template_is_as_it_was_reviewed(sample, every, walled, factory, stack):
     assembly = {"sample": sample, "every": every, "walled": walled, "factory": factory}[stack.split("-")[1]]
-    file, now = SNAPSHOTS / f"{stack}.json", assembly.text(stack).rstrip() + "\n"
+    compare(SNAPSHOTS / f"{stack}.json", assembly.text(stack).rstrip() + "\n", by=Path(__file__).name)
+
+
+def compare(file: Path, now: str, *, by: str) -> None:
+    """Fail with the difference where a template is not the one that was reviewed, or write it if asked to."""
     if os.environ.get(UPDATE):
         file.parent.mkdir(exist_ok=True)
         file.write_text(now)
@@ -48,8 +52,8 @@ def test_template_is_as_it_was_reviewed(sample, every, walled, factory, stack):
             before.splitlines(), now.splitlines(), "reviewed", "now", lineterm="", n=2
         )
         pytest.fail(
-            f"the template of {stack} is not the one in {file.name}. If the change is meant, run "
-            f"{UPDATE}=1 pytest {Path(__file__).name} and commit the file.\n" + "\n".join(difference),
+            f"the template of {file.stem} is not the one in {file.name}. If the change is meant, run "
+            f"{UPDATE}=1 pytest {by} and commit the file.\n" + "\n".join(difference),
             pytrace=False,
         )
 

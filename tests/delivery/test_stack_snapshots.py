@@ -1,0 +1,28 @@
+"""The whole template of each stack that carries changes, so that a review sees whatever becomes of its rights.
+
+After a change that is meant: UPDATE_SNAPSHOTS=1 pytest tests/delivery/test_stack_snapshots.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.stacks.test_stack_snapshots import compare
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+STACKS = ("dev", "prod", "pipeline")
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_template_is_as_it_was_reviewed(carriers, pipeline, stack):
+    template = (carriers | {"pipeline": pipeline})[stack]
+    text = json.dumps(template, indent=1) + "\n"
+    compare(SNAPSHOTS / f"tritonstack-delivery-{stack}.json", text, by=Path(__file__).name)
+
+
+def test_there_is_no_snapshot_that_nothing_is_compared_with():
+    kept = {file.stem for file in SNAPSHOTS.glob("*.json")}
+    assert kept == {f"tritonstack-delivery-{stack}" for stack in STACKS}
