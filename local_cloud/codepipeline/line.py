@@ -36,7 +36,7 @@ class Line:
         thread = threading.Thread(target=run.run, name=f"pipeline {execution.pipeline}", daemon=True)
         with self._changed:
             self._threads = [other for other in self._threads if other.is_alive()] + [thread]
-        thread.start()
+            thread.start()
 
     def resume(self) -> None:
         """Go on with what an earlier cloud has left on its way, the oldest first."""
