@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from catalog.accounts import EMBEDDED_ACCOUNT
 from catalog.environments import EnvironmentSpec
 from catalog.loading import load_workspace
 from catalog.project import Project, find_project
@@ -37,7 +38,7 @@ class Site:
 
     @property
     def address(self) -> CloudAddress:
-        return self.address_of("local")
+        return self._address(EMBEDDED_ACCOUNT)
 
     @property
     def cloud(self) -> Cloud:
@@ -47,7 +48,10 @@ class Site:
         return load_workspace(self.project, environment).spec
 
     def address_of(self, environment: str) -> CloudAddress:
-        address = read_address(self.project.cloud_dir(self.spec_of(environment).account))
+        return self._address(self.spec_of(environment).account)
+
+    def _address(self, account: str) -> CloudAddress:
+        address = read_address(self.project.cloud_dir(account))
         assert address is not None, "the embedded cloud is not running"
         return address
 
