@@ -6,6 +6,7 @@ commands; `make`, which would install what this machine has, is played.
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
@@ -123,9 +124,11 @@ def factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Factory]:
     site.project.environment_file("prod").write_text(prod)
     site.project.delivery_file.write_text(DELIVERY)
     played = play_programs(root / "programs", site)
-    site.variables["PATH"] = f"{played}:{ROOT / '.venv' / 'bin'}:/usr/local/bin:/usr/bin:/bin"
+    # What the clouds find on their PATH is what builds find there; a person's own commands are not played.
+    of_builds = {"PATH": f"{played}{os.pathsep}{os.environ['PATH']}"}
     for number in range(2):
-        site.tritonstack("up", "--detach", "--account", f"{number:012}")
+        real = str(ROOT / ".venv" / "bin" / "tritonstack")
+        Site(site.project, of_builds).run(real, "up", "--detach", "--account", f"{number:012}")
     for name in ("dev", "prod"):
         prepare(site, name)
     here = Factory(site, site.cloud_of("dev"), site.cloud_of("prod"))
