@@ -9,6 +9,7 @@ _S3 = {
     "DeleteObjects": "DeleteObject",
     "HeadBucket": "ListBucket",
     "HeadObject": "GetObject",
+    "ListBuckets": "ListAllMyBuckets",
     "ListMultipartUploads": "ListBucketMultipartUploads",
     "ListObjectVersions": "ListBucketVersions",
     "ListObjectsV2": "ListBucket",

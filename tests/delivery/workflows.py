@@ -81,7 +81,7 @@ class Runner:
         """Run a workflow to its end; the result of each job."""
         content = read_workflow(WORKFLOWS / workflow)
         self._require_trigger(content, event)
-        return self._jobs(content, event, {"github": self._github(event), "inputs": dict(event.inputs)})
+        return self._jobs(content, event, {"github": self._github(event), "inputs": _inputs(content, event)})
 
     def _jobs(
         self, content: Mapping[str, Any], event: Event, contexts: Mapping[str, Any], *, within: str = ""
@@ -167,6 +167,12 @@ class Runner:
                 raise RefusedError(f"{name} has to be given")
             if spec["type"] == "choice" and value not in spec["options"]:
                 raise RefusedError(f"{name}: {value!r} is none of {spec['options']}")
+
+
+def _inputs(content: Mapping[str, Any], event: Event) -> dict[str, str]:
+    """What a person has given, and an empty text for what may be left out."""
+    asked = (content["on"][event.name] or {}).get("inputs", {}) if event.name == "workflow_dispatch" else {}
+    return {**dict.fromkeys(asked, ""), **event.inputs}
 
 
 @dataclass

@@ -196,7 +196,7 @@ def test_destroy_leaves_nothing_of_the_environment(site: Site) -> None:
 
 
 def test_destroying_what_is_gone_does_nothing(site: Site) -> None:
-    assert "there was nothing to destroy" in site.tritonstack("destroy", "local", "--yes")
+    assert "no stack was left" in site.tritonstack("destroy", "local", "--yes")
 
 
 def test_the_cdk_deploys_and_destroys_all_by_itself(site: Site) -> None:
