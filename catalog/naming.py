@@ -146,7 +146,7 @@ def processing_job_name(base: str, job: str, attempt: int) -> str:
 
 
 def promotion_role_name(base: str) -> str:
-    """The role by which other accounts read what they promote from an environment."""
+    """The role by which other accounts read what they promote; `base` is that of those who carry changes."""
     return f"{base}-promotion-reader"
 
 

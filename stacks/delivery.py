@@ -194,7 +194,7 @@ class DeliveryStack(cdk.Stack):
 
     def _reader_arn(self, source: EnvironmentSpec) -> str:
         there = Home(self._home.partition, source.region, source.account)
-        return grants.global_arn(there, f"role/{naming.promotion_role_name(source.base)}")
+        return grants.global_arn(there, f"role/{naming.promotion_role_name(source.delivery_base)}")
 
     def _clean_up(self) -> list[Grant]:
         home, spec = self._home, self._carried.spec

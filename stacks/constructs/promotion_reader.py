@@ -41,7 +41,7 @@ class PromotionReader(Construct):
             "Reader",
             taken_on_by={},
             accounts=sorted(set(accounts)),
-            role_name=naming.promotion_role_name(environment.base),
+            role_name=naming.promotion_role_name(environment.delivery_base),
             description=f"Other accounts read with it what they promote from {environment.name}",
             policy_name="read-what-is-promoted",
         )

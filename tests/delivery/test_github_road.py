@@ -177,7 +177,7 @@ def test_the_roles_stand_in_both_accounts(road: Road) -> None:
         assert role["PermissionsBoundary"]["PermissionsBoundaryArn"].endswith(
             f"tritonstack-delivery-{environment}-boundary"
         )
-    assert "tritonstack-dev-promotion-reader" in roles(road.runner.carriers["dev"])
+    assert "tritonstack-delivery-dev-promotion-reader" in roles(road.runner.carriers["dev"])
 
 
 def test_a_change_of_a_model_is_built_and_its_lock_proposed(road: Road) -> None:

@@ -289,8 +289,8 @@ def test_promote_reads_the_source_itself_only_within_one_account(carriers, envir
 
 def test_promote_reads_another_accounts_source_through_its_reader(carriers):
     role, action = "tritonstack-delivery-prod-promote", "sts:AssumeRole"
-    assert may(carriers["prod"], role, action, iam_role("tritonstack-staging-promotion-reader"))
-    assert not may(carriers["prod"], role, action, iam_role("tritonstack-dev-promotion-reader"))
+    assert may(carriers["prod"], role, action, iam_role("tritonstack-delivery-staging-promotion-reader"))
+    assert not may(carriers["prod"], role, action, iam_role("tritonstack-delivery-dev-promotion-reader"))
     target = f"arn:aws:s3:::tritonstack-prod-artifacts-{PROD}-{REGION}"
     assert may(carriers["prod"], role, "s3:PutObject", f"{target}/models/x")
     assert not may(carriers["prod"], role, "s3:PutObject", f"{target}/endpoints/x")

@@ -124,11 +124,13 @@ def test_an_account_that_knows_github_is_not_told_again(roads, tmp_path):
 
 
 def test_the_accounts_that_promote_from_here_get_a_reader(carriers):
-    assert "tritonstack-dev-promotion-reader" not in roles(carriers["dev"])  # staging is in the same account
-    reader = roles(carriers["staging"])["tritonstack-staging-promotion-reader"]
+    assert "tritonstack-delivery-dev-promotion-reader" not in roles(
+        carriers["dev"]
+    )  # staging is in the same account
+    reader = roles(carriers["staging"])["tritonstack-delivery-staging-promotion-reader"]
     (statement,) = reader["AssumeRolePolicyDocument"]["Statement"]
     assert statement["Principal"] == {"AWS": [f"arn:aws:iam::{PROD}:root"]}
-    assert "tritonstack-prod-promotion-reader" not in roles(carriers["prod"])
+    assert "tritonstack-delivery-prod-promotion-reader" not in roles(carriers["prod"])
 
 
 @pytest.mark.parametrize("duty", ["deploy", "promote", "clean-up"])

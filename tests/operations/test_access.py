@@ -39,10 +39,10 @@ def dev(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 def test_the_source_is_read_by_its_role_for_readers(dev: EnvironmentSpec) -> None:
     cloud = readable_cloud(dev, profile=None, at_hand=HERE)
     assert isinstance(cloud, BorrowedCloud)
-    assert cloud.role_arn == f"arn:aws:iam::{DEV_ACCOUNT}:role/tritonstack-dev-promotion-reader"
+    assert cloud.role_arn == f"arn:aws:iam::{DEV_ACCOUNT}:role/tritonstack-delivery-dev-promotion-reader"
     identity = cloud.client("sts").get_caller_identity()
     assert identity["Account"] == DEV_ACCOUNT
-    assert "assumed-role/tritonstack-dev-promotion-reader/" in identity["Arn"]
+    assert "assumed-role/tritonstack-delivery-dev-promotion-reader/" in identity["Arn"]
 
 
 def test_credentials_of_the_source_itself_are_taken_as_they_are(
@@ -72,7 +72,7 @@ def test_a_role_that_does_not_trust_us_says_which_account_and_whose_credentials(
     said = str(caught.value)
     assert f"environment 'dev' lives in account {DEV_ACCOUNT}" in said
     assert f"of account {PROD_ACCOUNT}" in said
-    assert "role/tritonstack-dev-promotion-reader cannot be taken on" in said
+    assert "role/tritonstack-delivery-dev-promotion-reader cannot be taken on" in said
     assert "--from-profile" in said
 
 

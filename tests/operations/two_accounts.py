@@ -180,5 +180,5 @@ def add_reader(dev: Cloud) -> None:
         ],
     }
     dev.client("iam").create_role(
-        RoleName="tritonstack-dev-promotion-reader", AssumeRolePolicyDocument=json.dumps(trust)
+        RoleName="tritonstack-delivery-dev-promotion-reader", AssumeRolePolicyDocument=json.dumps(trust)
     )

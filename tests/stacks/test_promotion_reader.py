@@ -26,7 +26,7 @@ def resources(project: Project) -> dict[str, dict[str, Any]]:
 
 def test_only_the_promoting_accounts_take_it_on(resources: dict[str, dict[str, Any]]) -> None:
     role = resources["AWS::IAM::Role"]
-    assert role["RoleName"] == "tritonstack-dev-promotion-reader"
+    assert role["RoleName"] == "tritonstack-delivery-dev-promotion-reader"
     (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
     trusted = [str(arn) for arn in statement["Principal"]["AWS"]]
     assert ["2" * 12 in arn for arn in trusted] == [True, False]
