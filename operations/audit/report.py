@@ -160,7 +160,7 @@ def read_ownership(cloud: Cloud, scope: Scope) -> Ownership:
     states = {
         stack["StackName"]: stack["StackStatus"]
         for stack in pages(client, "describe_stacks", "Stacks")
-        if scope.names(stack["StackName"]) or _carries_changes_to(scope, stack["StackName"])
+        if scope.names(stack["StackName"])
     }
     owners: dict[Key, str] = {}
     for name in states:
@@ -173,12 +173,6 @@ def read_ownership(cloud: Cloud, scope: Scope) -> Ownership:
         owners |= _owned(name, resources)
     busy = frozenset(name for name, status in states.items() if status.endswith("_IN_PROGRESS"))
     return Ownership(frozenset(states), owners, busy)
-
-
-def _carries_changes_to(scope: Scope, stack: str) -> bool:
-    """Whether a stack is that of who carries changes to an environment; it is not the environment's own."""
-    infix = f"-{naming.DELIVERY}-"
-    return infix in stack and scope.names(stack.replace(infix, "-", 1))
 
 
 def _owned(stack: str, resources: Sequence[Mapping[str, Any]]) -> dict[Key, str]:
@@ -204,8 +198,6 @@ def _ask(cloud: Cloud, scope: Scope, listing: Listing) -> tuple[list[Found], Ref
 
 def _is_anothers(found: Found, owner: str | None, scope: Scope, others: Sequence[str]) -> bool:
     """Whether a resource is of an environment whose name only begins like this one's."""
-    if owner is not None and _carries_changes_to(scope, owner):
-        return True  # its role for readers is named like the environment, and outlives it
     if owner is not None:
         return naming.base_of_stack(owner) not in (scope.base, None)
     if scope.tags and found.tags.keys() >= scope.tags.keys():

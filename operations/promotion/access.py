@@ -67,7 +67,8 @@ def readable_cloud(spec: EnvironmentSpec, *, profile: str | None, at_hand: Cloud
     identity = _identity(chain, spec)
     if identity["Account"] == spec.account:
         return chain
-    arn = f"{_partition(identity['Arn'])}:iam::{spec.account}:role/{naming.promotion_role_name(spec.delivery_base)}"
+    role = naming.promotion_role_name(spec.delivery_base)
+    arn = f"{_partition(identity['Arn'])}:iam::{spec.account}:role/{role}"
     borrowed = BorrowedCloud(spec.account, spec.region, {}, role_arn=arn, lender=chain)
     try:
         borrowed.client("sts").get_caller_identity()

@@ -435,15 +435,6 @@ def test_what_a_stack_has_let_go_of_is_no_longer_its_own_whatever_its_tag_says()
     assert decided(bucket("b-bucket", **{STACK_TAG: MINE}), busy) == [MINE]
 
 
-def test_what_carries_changes_to_an_environment_outlives_it() -> None:
-    """The role that other accounts read with is named like the environment, and is of its delivery stack."""
-    carrier = BASE.replace("-", "-delivery-", 1)
-    standing = Ownership(frozenset({carrier}), {("AWS::IAM::Role", f"{BASE}-promotion-reader"): carrier})
-    role = Found("AWS::IAM::Role", f"{BASE}-promotion-reader")
-    assert decided(role, standing) == []
-    assert decided(role, Ownership(frozenset(), {})) == [None]
-
-
 def test_what_is_another_environments_is_not_this_ones() -> None:
     """Its name begins alike: tritonstack-dev and tritonstack-dev-two."""
     both = owned(mine=MINE, theirs=OTHERS)
