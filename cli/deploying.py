@@ -79,7 +79,8 @@ def _deploy(
             loan.bring(state)
         copies = [copy for copy in shelf_copies(workspace) if copy.endpoint in endpoints]
         put = put_on_shelves(state, workspace, cloud, copies)
-        _mark_superseded(state, workspace, cloud)
+        if workspace.instance is None:  # the bucket of an instance goes with it
+            _mark_superseded(state, workspace, cloud)
         _deploy_all(state, workspace, cloud, cdk, changes, stacks=stacks if only else ["--all"])
     _tell_of_shelves(state, workspace, changes, put)
     for stack in changes.leftovers:
