@@ -7,6 +7,7 @@ asked for and arrives in its repository needs neither.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -22,6 +23,7 @@ import pytest
 
 from catalog.loading import load_workspace
 from catalog.locks import Lock, load_lock
+from catalog.naming import EVENTS
 from operations.aws import cloud_of
 from stacks.constructs.build_source import READ_BY_BUILDS
 from tests.e2e.conftest import REPOSITORY, Site, furnished_site
@@ -223,7 +225,13 @@ def test_what_was_built_lies_where_the_lock_says(account: Account) -> None:
         assert keys.pop(f"{prefix}/model.tar.gz") == artifact.archive_bytes
         assert keys.pop(f"{prefix}/examples.json")
         assert keys.pop(f"{prefix}/manifest.json")
-    assert sorted(key.rpartition("/")[0] for key in keys) == ["models/own/builds", "models/tiny/builds"]
+    (event,) = (key for key in keys if key.startswith(EVENTS))
+    assert sorted(key.rpartition("/")[0] for key in keys if key != event) == [
+        "models/own/builds",
+        "models/tiny/builds",
+    ]
+    told = json.loads(account.client("s3").get_object(Bucket=bucket, Key=event)["Body"].read())
+    assert (told["kind"], {built["model"] for built in told["artifacts"]}) == ("built", {"own", "tiny"})
 
 
 def test_code_of_a_models_own_ran_with_the_role_that_the_stack_made_for_it(account: Account) -> None:
@@ -268,4 +276,4 @@ def test_the_next_call_builds_only_what_is_missing(account: Account) -> None:
 
 def test_what_builds_models_comes_down_with_its_environment(account: Account) -> None:
     account.site.tritonstack("destroy", "dev", "--yes")
-    assert not [item for item in account.site.inventory() if item["service"] == "codebuild"]
+    assert not [item for item in account.site.inventory("dev") if item["service"] == "codebuild"]
