@@ -8,6 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP := .venv/bin/python -m pip install --quiet --quiet
 
 VENV := .venv/pyvenv.cfg
+CLI := .venv/.cli
 RUNTIME := .venv/.runtime
 DEV := .venv/.dev
 # An environment within the environment: checkov names the exact boto3 it runs with.
@@ -50,8 +51,8 @@ bench: setup ## how long synth, deploy, invoke, destroy, packing and starting ta
 setup: ## install what `make demo` and the command line need
 	@$(MAKE) --silent --no-print-directory -j3 $(RUNTIME) $(CDK) server
 
-setup-cli: ## the same without the Triton server, for machines that work on an account of AWS
-	@$(MAKE) --silent --no-print-directory -j2 $(RUNTIME) $(CDK)
+setup-cli: ## the command line alone, for machines that work on an account of AWS
+	@$(MAKE) --silent --no-print-directory -j2 $(CLI) $(CDK)
 
 setup-dev: ## as setup, and what tests and lint need
 	@$(MAKE) --silent --no-print-directory -j3 $(DEV) $(CHECKOV) $(CDK) server
@@ -73,6 +74,12 @@ clean: ## end every embedded cloud and remove everything that make made
 $(VENV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@$(PYTHON) -m venv .venv
+
+$(CLI): requirements.txt pyproject.toml | $(VENV)
+	@echo "installing the Python packages of requirements.txt (less than a minute)"
+	@$(PIP) -r requirements.txt
+	@$(PIP) --no-deps --editable .
+	@touch $@
 
 $(RUNTIME): requirements-local.txt pyproject.toml | $(VENV)
 	@echo "installing the Python packages of requirements-local.txt (about two minutes the first time)"

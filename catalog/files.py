@@ -1,8 +1,9 @@
-"""Writing a file so that whoever reads it, at whatever moment, finds it whole."""
+"""Files that whoever reads them finds whole, at whatever moment; and the SHA-256 they are known by."""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -40,3 +41,9 @@ def write_text_atomically(file: Path, text: str) -> bool:
         temporary.unlink(missing_ok=True)
         raise
     return True
+
+
+def sha256_of(file: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

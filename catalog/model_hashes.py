@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from catalog.documents import Document
 from catalog.errors import FileProblem, InvalidFilesError
+from catalog.files import sha256_of
 from catalog.models import ModelSpec
 
 BUILDER_VERSION = 2
@@ -61,14 +61,9 @@ def _own_files(document: Document[ModelSpec]) -> Iterator[tuple[str, str]]:
         raise InvalidFilesError(problems)
     folder = document.file.parent
     for name in sorted(document.record.own_files):
-        yield name, _sha256(folder / name)
+        yield name, sha256_of(folder / name)
     source = document.record.source or ""
     if source.startswith("file://"):
         root = folder / source.removeprefix("file://")
         for file in sorted(path for path in root.rglob("*") if path.is_file()):
-            yield f"source/{file.relative_to(root).as_posix()}", _sha256(file)
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+            yield f"source/{file.relative_to(root).as_posix()}", sha256_of(file)

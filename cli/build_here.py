@@ -21,6 +21,7 @@ from catalog.build_plans import NeededArtifact
 from catalog.errors import TritonstackError
 from cli.build_outcomes import Outcome, error_from, show_event
 from cli.context import Context
+from cli.installed import require
 from cli.output import Step, Steps
 from model_build.artifacts import read_manifest
 from model_build.resources import available_memory
@@ -46,6 +47,7 @@ def build_here(
     state: Context, needed: Sequence[NeededArtifact], *, at_once: int, on_done: Callable[[Outcome], None]
 ) -> None:
     """Build each of these; one that fails does not keep the others from it."""
+    require("isal", what="what builds models")
     children = _Children()
     pool = ThreadPoolExecutor(at_once)
     running: set[Future[Outcome]] = set()

@@ -34,6 +34,7 @@ from cli.commands.up import up
 from cli.commands.validate import validate
 from cli.commands.verify import verify
 from cli.context import Context
+from cli.installed import REMEDY
 from cli.output import Output
 
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
@@ -126,12 +127,19 @@ def _in_words(error: BaseException) -> TritonstackError:
         return TritonstackError("stopped by you")
     if isinstance(error, BotoCoreError | ClientError):
         return TritonstackError(f"AWS answered: {error}", remedy="run again with --debug to see the call")
+    return _of_this_machine(error) or TritonstackError(
+        f"this should not have happened: {type(error).__name__}: {error}",
+        remedy="run again with --debug and report what it prints",
+    )
+
+
+def _of_this_machine(error: BaseException) -> TritonstackError | None:
+    """What the machine lacks: room, rights, a package."""
     if isinstance(error, OSError) and error.errno in _NOT_WRITABLE:
         where = f"{error.filename}: " if error.filename else ""
         return TritonstackError(
             f"{where}{error.strerror}", remedy="check the rights in that folder and the room on its disk"
         )
-    return TritonstackError(
-        f"this should not have happened: {type(error).__name__}: {error}",
-        remedy="run again with --debug and report what it prints",
-    )
+    if isinstance(error, ModuleNotFoundError):
+        return UsageError(f"{error.name} is not installed here", remedy=REMEDY)
+    return None

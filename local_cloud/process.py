@@ -29,7 +29,7 @@ from local_cloud.accounts import access_key_for
 from local_cloud.lifetime import die_with_parent, is_running, start_ticks
 from local_cloud.settings import CloudSettings
 from local_cloud.state.errors import NotKeptError
-from local_cloud.state.folder import forget as forget_state
+from local_cloud.state.place import forget as forget_state
 
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 90.0

@@ -41,10 +41,11 @@ from local_cloud.ecr.layers import Layers
 from local_cloud.inventory import inventory
 from local_cloud.sagemaker.app import RUNTIME_PREFIX, SageMakerApp, Surroundings, create_app
 from local_cloud.settings import CloudSettings
-from local_cloud.state.folder import open_state, state_folder
+from local_cloud.state.folder import open_state
 from local_cloud.state.front_door import Application, FrontDoor
 from local_cloud.state.keeper import Keeper
 from local_cloud.state.moto_backends import untouched
+from local_cloud.state.place import state_folder
 from local_cloud.tables import Tables
 from local_cloud.tagging.app import SIGNED_AS
 from local_cloud.tagging.app import create_app as create_tagging

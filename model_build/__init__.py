@@ -2,19 +2,6 @@
 
 fetch the source -> export -> compare with the framework -> lay the Triton repository -> pack -> serve the
 very archive with a real Triton and compare again -> keep it, its manifest last.
+
+Nothing is imported here: who publishes artifacts or reads their manifests needs none of what builds them.
 """
-
-from model_build.artifacts import verify_artifact
-from model_build.build import BuildFolders, BuildResult, build_model
-from model_build.progress import Progress
-from model_build.store import Published, publish
-
-__all__ = [
-    "BuildFolders",
-    "BuildResult",
-    "Progress",
-    "Published",
-    "build_model",
-    "publish",
-    "verify_artifact",
-]

@@ -61,12 +61,6 @@ def is_safe_name(name: str) -> bool:
     )
 
 
-def sha256_of(file: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def pack(folder: Path, archive: Path, *, any_name: bool = False) -> PackedArchive:
     """Pack a folder; the same names and contents give the same bytes anywhere.
 

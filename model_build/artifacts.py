@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catalog.examples import EXAMPLES_NAME, Examples
-from catalog.files import write_text_atomically
+from catalog.files import sha256_of, write_text_atomically
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manifest
 from catalog.naming import artifact_prefix
-from model_build.archive import sha256_of
 from model_build.errors import CorruptArtifactError
 from model_build.locking import do_not_tell, only_one
 

@@ -10,6 +10,7 @@ import typer
 from catalog.accounts import EMBEDDED_ACCOUNT
 from catalog.images import image_account
 from cli.context import Context
+from cli.installed import require
 from local_cloud.pace import USUAL_MINUTE_S, Pace
 from local_cloud.process import CloudAddress, read_address, run_foreground, start_detached
 from local_cloud.settings import CloudSettings
@@ -59,6 +60,7 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
     if capabilities:
         _report_capabilities(state)
         return
+    require("moto", what="the embedded cloud")
     image_account(region)  # refuses a region that no environment can name
     running = read_address(state.project.cloud_dir(account))
     if shell and running is not None:

@@ -1,4 +1,4 @@
-"""The folder of a cloud's state: opened, checked, set aside or removed."""
+"""The folder of a cloud's state: opened, checked, set aside."""
 
 from __future__ import annotations
 
@@ -18,12 +18,6 @@ from local_cloud.state.pickling import loads
 _log = logging.getLogger(__name__)
 
 _FORMAT = 2
-_ROOM = "state"
-
-
-def state_folder(cloud_folder: Path) -> Path:
-    """Where a cloud's state lies; everything else in the cloud's folder ends with its process."""
-    return cloud_folder / _ROOM
 
 
 def stamp() -> str:
@@ -96,11 +90,3 @@ def _set_aside(folder: Path) -> Path:
     while (aside := folder.with_name(f"{folder.name}.set-aside-{number}")).exists():
         number += 1
     return folder.rename(aside)
-
-
-def forget(cloud_folder: Path) -> bool:
-    """Remove a cloud's state, and whatever was set aside; tell whether there was any."""
-    found = [path for path in cloud_folder.glob(f"{_ROOM}*") if path.is_dir()]
-    for path in found:
-        shutil.rmtree(path)
-    return bool(found)

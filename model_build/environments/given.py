@@ -15,8 +15,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from catalog.files import sha256_of
 from catalog.manifests import EnvironmentReport
-from model_build.archive import sha256_of
 from model_build.environments.packing import PYTHONS
 from model_build.errors import EnvironmentBuildError
 

@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from catalog.files import sha256_of
 from catalog.manifests import EnvironmentReport
 from catalog.releases import RELEASES
 from model_build import archive
@@ -146,7 +147,7 @@ def _key(folders: Folders) -> str:
     for folder, wheels in sorted(folders.items()):
         digest.update(f"\n{folder}:".encode())
         for wheel in wheels:
-            digest.update(f"{wheel.name}={archive.sha256_of(wheel)};".encode())
+            digest.update(f"{wheel.name}={sha256_of(wheel)};".encode())
     return digest.hexdigest()[:32]
 
 
@@ -157,7 +158,7 @@ def _reuse(kept: Path, file: Path) -> EnvironmentReport | None:
         shutil.copyfile(kept / ARCHIVE_NAME, file)
     except (FileNotFoundError, ValueError):
         return None
-    return report if archive.sha256_of(file) == report.sha256 else None
+    return report if sha256_of(file) == report.sha256 else None
 
 
 def _pack(folders: Folders, kept: Path, file: Path) -> EnvironmentReport:

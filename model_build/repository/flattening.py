@@ -15,7 +15,7 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from model_build.archive import sha256_of
+from catalog.files import sha256_of
 from model_build.environments.packing import ARCHIVE_NAME, PARAMETER, PARAMETER_VALUE
 from model_build.repository.config import CONFIG_NAME, parse_config, read_config, write_config
 from model_build.repository.parts import EnsembleStep

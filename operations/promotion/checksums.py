@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from catalog.files import sha256_of
+
 _READ = 1 << 20
 
 
@@ -26,7 +28,7 @@ def agrees(s3: Any, *, bucket: str, key: str, file: Path) -> bool | None:
         return None
     checksum = base64.b64decode(said.partition("-")[0])
     if "-" not in head["ETag"]:
-        return bool(checksum == _sha256(file))
+        return bool(checksum == bytes.fromhex(sha256_of(file)))
     first = s3.head_object(Bucket=bucket, Key=key, PartNumber=1)
     return bool(checksum == _of_parts(file, first["ContentLength"]))
 
@@ -34,11 +36,6 @@ def agrees(s3: Any, *, bucket: str, key: str, file: Path) -> bool | None:
 def part_checksum(body: bytes) -> str:
     """SHA-256 as S3 writes it."""
     return base64.b64encode(hashlib.sha256(body).digest()).decode()
-
-
-def _sha256(file: Path) -> bytes:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").digest()
 
 
 def _of_parts(file: Path, part_bytes: int) -> bytes:

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadErro
 
 from catalog.errors import TritonstackError
 from catalog.examples import EXAMPLES_NAME
-from catalog.files import only_writer, write_text_atomically
+from catalog.files import only_writer, sha256_of, write_text_atomically
 from catalog.lock_rules import unlikes
 from catalog.locks import LockedArtifact
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manifest
@@ -104,7 +104,7 @@ def _is_here(final: Path, source: SourceArtifact) -> bool:
     archive = final / ARCHIVE_NAME
     if not (final / MANIFEST_NAME).is_file() or not archive.is_file():
         return False
-    if _sha256(archive) != source.entry.digest:
+    if sha256_of(archive) != source.entry.digest:
         return False
     s3, key = source.cloud.client("s3"), f"{source.prefix}/{ARCHIVE_NAME}"
     return find_object(s3, source.bucket, key) is not None and bool(
@@ -116,12 +116,12 @@ def _fetch_archive(source: SourceArtifact, partial: Path, on_bytes: OnBytes) -> 
     began_with = partial.stat().st_size if partial.exists() else 0
     on_bytes(began_with)
     _download(source, partial, on_bytes)
-    if began_with and _sha256(partial) != source.entry.digest:
+    if began_with and sha256_of(partial) != source.entry.digest:
         # What an earlier run left may have been of another object, or not have reached the disk.
         partial.unlink()
         on_bytes(-source.entry.archive_bytes)
         _download(source, partial, on_bytes)
-    found = _sha256(partial)
+    found = sha256_of(partial)
     if found != source.entry.digest:
         partial.unlink()
         raise DamagedArtifactError(
@@ -180,7 +180,7 @@ def _fetch_examples(source: SourceArtifact, manifest: Manifest, folder: Path) ->
     if manifest.examples_sha256 is None:
         return
     file = folder / EXAMPLES_NAME
-    if file.is_file() and _sha256(file) == manifest.examples_sha256:
+    if file.is_file() and sha256_of(file) == manifest.examples_sha256:
         return
     key = f"{source.prefix}/{EXAMPLES_NAME}"
     body = source.cloud.client("s3").get_object(Bucket=source.bucket, Key=key)["Body"].read()
@@ -202,8 +202,3 @@ def _put_in_place(folder: Path, final: Path, manifest: Manifest) -> None:
         shutil.rmtree(final)
     final.parent.mkdir(parents=True, exist_ok=True)
     folder.rename(final)
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from catalog.files import sha256_of
 from model_build import archive
-from model_build.archive import is_safe_name, pack, sha256_of, unpack, unpack_own
+from model_build.archive import is_safe_name, pack, unpack, unpack_own
 from model_build.errors import ArchiveError
 
 

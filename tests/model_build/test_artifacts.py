@@ -25,10 +25,10 @@ from catalog.manifests import (
     ServedBy,
     parse_manifest,
 )
-from model_build import publish, verify_artifact
 from model_build.archive import pack
-from model_build.artifacts import ArtifactStore, read_manifest
+from model_build.artifacts import ArtifactStore, read_manifest, verify_artifact
 from model_build.errors import CorruptArtifactError, PublishError
+from model_build.store import publish
 from tests.played_aws import played_aws
 
 BUCKET = "artifacts"

@@ -16,10 +16,12 @@ from catalog.manifests import ARCHIVE_NAME
 from catalog.models import ModelSpec
 from catalog.project import find_project
 from endpoint_client import decode_reply, encode_request
-from model_build import BuildFolders, Progress, build_model, verify_artifact
 from model_build.archive import unpack
+from model_build.artifacts import verify_artifact
+from model_build.build import BuildFolders, build_model
 from model_build.cases import Case, join_cases, same_shapes
 from model_build.errors import ParityError, ServingError, SourceError
+from model_build.progress import Progress
 from model_build.recipes.text_layouts import TOKENIZER_CODE
 from tests.model_build.tiny import TEXTS, write_model
 from triton_runtime import TritonFailedError, TritonNotFoundError, TritonServer, find_installation
@@ -206,7 +208,7 @@ def test_minilm(tmp_path: Path, folders: BuildFolders) -> None:
     script = (
         "import sys; from pathlib import Path\n"
         "from catalog.documents import load_document; from catalog.models import ModelSpec\n"
-        "from model_build import BuildFolders, build_model\n"
+        "from model_build.build import BuildFolders, build_model\n"
         "model = load_document(Path(sys.argv[1]), ModelSpec)\n"
         "result = build_model(model=model, folders=BuildFolders(*map(Path, sys.argv[2:])))\n"
         "print(result.reused, result.manifest.digest, 'torch' in sys.modules)\n"

@@ -9,8 +9,8 @@ import pytest
 
 from catalog.documents import Document
 from catalog.models import ModelSpec
-from model_build import BuildFolders, build_model
 from model_build.archive import unpack
+from model_build.build import BuildFolders, build_model
 from model_build.errors import ParityError
 from model_build.repository.config import read_config
 from tests.model_build.given_models import PYTHON_MODEL, save_onnx, write_given

@@ -11,7 +11,7 @@ import pytest
 from catalog.documents import Document, load_document
 from catalog.errors import UsageError
 from catalog.models import ModelSpec
-from model_build import BuildFolders, build_model
+from model_build.build import BuildFolders, build_model
 from model_build.engines import machine
 from model_build.progress import Progress
 from tests.model_build.stand_in_machine import pretend_machine, pretend_server

@@ -10,10 +10,10 @@ import pytest
 from catalog.documents import Document
 from catalog.errors import UsageError
 from catalog.models import ModelSpec
-from model_build import BuildFolders, Progress, build_model
 from model_build.archive import unpack
-from model_build.build import BuildResult
+from model_build.build import BuildFolders, BuildResult, build_model
 from model_build.errors import ParityError
+from model_build.progress import Progress
 from model_build.repository.config import read_config
 from tests.model_build.given_models import (
     PYTHON_MODEL,

@@ -11,7 +11,7 @@ from catalog.documents import Document, load_document
 from catalog.errors import InvalidFilesError
 from catalog.manifests import Manifest
 from catalog.models import ModelSpec
-from model_build import BuildFolders, build_model
+from model_build.build import BuildFolders, build_model
 from model_build.recipes import recipe_for
 from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_tasks import (

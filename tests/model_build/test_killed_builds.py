@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from model_build import BuildFolders, verify_artifact
-from model_build.artifacts import ArtifactStore
+from model_build.artifacts import ArtifactStore, verify_artifact
+from model_build.build import BuildFolders
 from tests.model_build.killed_build import EVERYWHERE
 from tests.model_build.test_execution_environment import write_wheel
 

@@ -9,8 +9,8 @@ import pytest
 
 from catalog.documents import load_document
 from catalog.models import ModelSpec
-from model_build import BuildFolders, build_model
 from model_build.artifacts import read_manifest
+from model_build.build import BuildFolders, build_model
 from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_tasks import LABELS, save_text_model
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from model_build import BuildFolders, archive, build_model, resources
+from model_build import archive, resources
+from model_build.build import BuildFolders, build_model
 from model_build.environments import packing as environments
 from model_build.errors import ArchiveError, ResourceError
 from model_build.resources import (

@@ -10,9 +10,10 @@ import pytest
 from catalog.documents import Document, load_document
 from catalog.manifests import TensorSpec
 from catalog.models import ModelSpec
-from model_build import BuildFolders, Progress, build_model
 from model_build.archive import pack
+from model_build.build import BuildFolders, build_model
 from model_build.environments.packing import build_environment
+from model_build.progress import Progress
 from model_build.recipes.base import LaidRepository
 from model_build.recipes.ensemble import Ensemble
 from model_build.repository.config import read_config

@@ -29,10 +29,10 @@ from catalog.models import ModelSpec
 from catalog.project import Project
 from catalog.variables import Served, container_variables
 from catalog.workspace import Workspace
-from model_build import BuildFolders, build_model, publish
 from model_build.archive import unpack
-from model_build.build import BuildResult
+from model_build.build import BuildFolders, BuildResult, build_model
 from model_build.exporters.image_framework import encoded
+from model_build.store import publish
 from operations.aws import Cloud
 from operations.smoke.asking import SmokeResult, smoke_endpoint
 from tests.model_build.given_models import PYTHON_MODEL, save_rows, save_xgboost, write_given

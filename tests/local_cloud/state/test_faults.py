@@ -15,7 +15,8 @@ import pytest
 from local_cloud.state import database, pickling
 from local_cloud.state.database import Database, Row, own_folder
 from local_cloud.state.errors import ForeignStateError, NotKeptError, StateDamagedError, StateInUseError
-from local_cloud.state.folder import forget, open_state
+from local_cloud.state.folder import open_state
+from local_cloud.state.place import forget
 from tests.local_cloud.state.restarts import RestartableCloud
 
 ROOT = Path(__file__).parents[3]

@@ -1,0 +1,21 @@
+"""Where a cloud's state lies, for those who do not read it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+_ROOM = "state"
+
+
+def state_folder(cloud_folder: Path) -> Path:
+    """Where a cloud's state lies; everything else in the cloud's folder ends with its process."""
+    return cloud_folder / _ROOM
+
+
+def forget(cloud_folder: Path) -> bool:
+    """Remove a cloud's state, and whatever was set aside; tell whether there was any."""
+    found = [path for path in cloud_folder.glob(f"{_ROOM}*") if path.is_dir()]
+    for path in found:
+        shutil.rmtree(path)
+    return bool(found)

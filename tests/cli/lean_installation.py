@@ -1,0 +1,46 @@
+"""The command line of an installation that has what requirements.txt lists, and nothing beside it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+LISTED = {
+    _plain(name)
+    for name in re.findall(r"^([\w.-]+)(?:\[.*\])?==", (ROOT / "requirements.txt").read_text(), flags=re.M)
+} | {"tritonstack"}
+ABSENT = {
+    module
+    for module, distributions in packages_distributions().items()
+    if not LISTED & set(map(_plain, distributions))
+}
+
+
+class Lean(PathFinder):
+    """Finds what is listed."""
+
+    @classmethod
+    def find_spec(
+        cls, fullname: str, path: Any = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """As without the rest."""
+        return None if fullname.partition(".")[0] in ABSENT else super().find_spec(fullname, path, target)
+
+
+if __name__ == "__main__":
+    sys.meta_path[:] = [Lean if finder is PathFinder else finder for finder in sys.meta_path]
+    from cli.main import main
+
+    main()

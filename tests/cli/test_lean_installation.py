@@ -1,0 +1,42 @@
+"""What the machines of a delivery install, requirements.txt alone, carries the commands that work on AWS."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from catalog.project import Project
+from tests.cli.lean_installation import ABSENT, ROOT
+
+
+def lean(project: Project, *arguments: str) -> tuple[int, str]:
+    launcher = Path(__file__).with_name("lean_installation.py")
+    done = subprocess.run(
+        [sys.executable, str(launcher), "--project", str(project.root), *arguments],
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_rest_is_left_out() -> None:
+    assert {"moto", "torch", "isal", "cryptography"} <= ABSENT
+    assert not {"boto3", "docker", "aws_cdk", "tritonclient", "cli", "catalog"} & ABSENT
+
+
+def test_every_command_starts(project: Project) -> None:
+    code, said = lean(project, "validate")
+    assert (code, said.partition(":")[0]) == (0, "valid"), said
+
+
+def test_what_takes_more_says_what_is_missing(project: Project) -> None:
+    code, said = lean(project, "up", "--detach")
+    assert code == 2
+    assert "the embedded cloud is not installed here: there is no moto" in said
+    assert "make setup" in said
+    code, said = lean(project, "up", "--capabilities")
+    assert code == 2
+    assert "is not installed here" in said
