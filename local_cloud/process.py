@@ -2,7 +2,7 @@
 
 A cloud belongs to a state folder. `cloud.json` there says where it listens, written whole once it answers;
 `cloud.log` is its log; `cloud.lock` is locked for as long as it lives, so that two cannot share the folder.
-What it remembers lies in `state` (state/folder.py) and stays when it ends, until it is forgotten.
+What it remembers lies in `state` (state/) and stays when it ends, until it is forgotten.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
 
 from catalog.errors import TritonstackError, UsageError
 from local_cloud.accounts import access_key_for
@@ -35,6 +36,9 @@ _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 90.0
 _POLL_S = 0.05
 _SIGNAL_LOOK_S = 0.5
+_LOCK = "cloud.lock"
+_LOOKED_AT_S = 0.5
+"""Whoever looks whether a cloud lives holds its lock for less than this."""
 _LOG_TAIL_LINES = 30
 _LEAST_ROOM = 2**20
 """Bytes on the disk without which no cloud can start."""
@@ -165,10 +169,15 @@ def be_the_cloud(
 
 def stop(*, state_dir: Path) -> bool:
     """Stop the cloud of a state folder with all its children. False if none was running."""
-    address = read_address(state_dir)
-    if address is None:
+    written = _written(state_dir)
+    if written is None or not _is_held(state_dir):
         return False
-    ticks = start_ticks(address.pid)
+    address, ticks = written
+    if not is_running(address.pid, ticks):
+        raise CloudFailedError(
+            f"the embedded cloud at {address.endpoint_url} runs outside of this container",
+            remedy="stop it where it was started",
+        )
     os.kill(address.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_TIMEOUT_S
     while is_running(address.pid, ticks):
@@ -189,21 +198,34 @@ def forget(*, state_dir: Path) -> bool:
 
 
 def read_address(state_dir: Path) -> CloudAddress | None:
-    """Return the running cloud of a state folder. What a killed cloud left behind is cleaned up."""
-    path = _address_path(state_dir)
+    """Return the running cloud of a state folder; what a killed cloud left behind counts for nothing."""
+    written = _written(state_dir)
+    return written[0] if written and _is_held(state_dir) else None
+
+
+def _written(state_dir: Path) -> tuple[CloudAddress, int] | None:
+    """What a cloud wrote of itself, and when its process began."""
     try:
-        written = json.loads(path.read_text())
+        written = json.loads(_address_path(state_dir).read_text())
         ticks = written.pop("start_ticks")
-        address = CloudAddress(**written | {"notices": tuple(written.get("notices", ()))})
+        return CloudAddress(**written | {"notices": tuple(written.get("notices", ()))}), ticks
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError):
         # No cloud of this version wrote that; should one run all the same, it holds the lock.
         return None
-    if is_running(address.pid, ticks):
-        return address
-    path.unlink(missing_ok=True)
-    return None
+
+
+def _is_held(state_dir: Path) -> bool:
+    """Whether a cloud lives: it holds the lock to its end, and from a container that is seen as well."""
+    try:
+        with (state_dir / _LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
 
 
 def log_path(state_dir: Path) -> Path:
@@ -250,12 +272,21 @@ def _await_start(child: subprocess.Popen[bytes], state_dir: Path) -> CloudAddres
 @contextmanager
 def _locked(state_dir: Path) -> Iterator[None]:
     state_dir.mkdir(parents=True, exist_ok=True)
-    with (state_dir / "cloud.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise _already_running(state_dir, read_address(state_dir)) from error
+    with (state_dir / _LOCK).open("w") as lock:
+        deadline = time.monotonic() + _LOOKED_AT_S
+        while not _taken(lock):
+            if time.monotonic() > deadline:
+                raise _already_running(state_dir, read_address(state_dir))
+            time.sleep(_POLL_S)
         yield
+
+
+def _taken(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _already_running(state_dir: Path, address: CloudAddress | None) -> CloudRunningError:

@@ -147,7 +147,7 @@ def play_programs(folder: Path, site: Site) -> Path:
     known = f"export TRITONSTACK_HOME={site.project.state_dir} PYTHONPATH={ROOT} STAND_IN_LOG={folder}/log\n"
     for name, command in (
         ("make", f'ln -s {ROOT}/node_modules node_modules; exec {sys.executable} {STAND_INS}/make "$@"'),
-        ("tritonstack", f'exec {sys.executable} {STAND_INS}/tritonstack_in_a_build.py "$@"'),
+        ("tritonstack", f'exec {Path(sys.executable).parent}/tritonstack "$@"'),
         ("npx", f'export PATH={Path(sys.executable).parent}:$PATH; exec {ROOT}/node_modules/.bin/"$@"'),
     ):
         (folder / name).write_text(f"#!/bin/sh\n{known}{command}\n")

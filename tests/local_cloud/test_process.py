@@ -6,8 +6,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from local_cloud.process import (
     CloudFailedError,
     CloudRunningError,
     PortInUseError,
+    forget,
     read_address,
     start_detached,
     stop,
@@ -28,6 +30,7 @@ from local_cloud.state.errors import NotKeptError
 
 ROOT = Path(__file__).parents[2]
 usage = type(shutil.disk_usage("/"))
+NOBODYS = CloudAddress("http://localhost:1", 1, os.getpid(), "111122223333", "eu-west-1")
 FOREGROUND = """
 from pathlib import Path
 from local_cloud.process import run_foreground
@@ -95,14 +98,46 @@ def test_a_killed_cloud_leaves_nothing_that_stands_in_the_way(folder):
     address = start(folder)
     os.kill(address.pid, signal.SIGKILL)
     wait_until(lambda: read_address(folder) is None)
-    assert not (folder / "cloud.json").exists()
+    assert stop(state_dir=folder) is False
     assert start(folder).pid != address.pid
+
+
+def test_a_cloud_is_seen_from_where_its_process_is_not(folder):
+    """As from a build in a container; from there it is not to be ended, nor is whoever has its number."""
+    address = start(folder)
+    written = json.loads((folder / "cloud.json").read_text())
+    elsewhere = written | {"pid": os.getpid()}
+    (folder / "cloud.json").write_text(json.dumps(elsewhere))
+    assert read_address(folder) == replace(address, pid=os.getpid())
+    with pytest.raises(CloudFailedError, match="runs outside of this container"):
+        stop(state_dir=folder)
+    (folder / "cloud.json").write_text(json.dumps(written))
+    assert stop(state_dir=folder) is True
+
+
+def test_whoever_looks_keeps_no_cloud_from_starting(folder):
+    folder.mkdir()
+    (folder / "cloud.json").write_text(json.dumps(asdict(NOBODYS) | {"start_ticks": 1}))
+    (folder / "cloud.lock").touch()
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.is_set():
+            read_address(folder)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(50):
+            assert forget(state_dir=folder) is False
+    finally:
+        ended.set()
+        looking.join()
 
 
 def test_a_reused_process_id_is_not_taken_for_the_cloud(folder):
     folder.mkdir()
-    address = CloudAddress("http://localhost:1", 1, os.getpid(), "111122223333", "eu-west-1")
-    (folder / "cloud.json").write_text(json.dumps(asdict(address) | {"start_ticks": 1}))
+    (folder / "cloud.json").write_text(json.dumps(asdict(NOBODYS) | {"start_ticks": 1}))
     assert read_address(folder) is None
 
 
