@@ -144,6 +144,8 @@ def _copy(s3: Any, bucket: str, copy: ShelfCopy, *, etag: str) -> None:
         "MetadataDirective": "REPLACE",
         "Metadata": {DIGEST_NOTE: copy.artifact.digest},
         "ContentType": "application/gzip",
+        # A mark says what may go from among the artifacts; on a shelf nothing goes.
+        "TaggingDirective": "REPLACE",
         # What was looked at is what is copied, whoever writes there meanwhile.
         "CopySourceIfMatch": etag,
     }

@@ -33,11 +33,13 @@ def copy_in_account(source: SourceArtifact, *, cloud: Cloud, bucket: str) -> Non
             f"{source.url(ARCHIVE_NAME)} {what}",
             remedy="delete what lies there, if anything does, and publish it with `tritonstack build`",
         )
+    # S3 would bring along what the source has marked as superseded, and want the rights to tag for it.
+    unmarked = {"TaggingDirective": "REPLACE"}
     settings = {"Metadata": {DIGEST_NOTE: source.entry.digest}, "ContentType": "application/gzip"}
-    _copy(s3, source, bucket, ARCHIVE_NAME, settings | {"CopySourceIfMatch": head["ETag"]})
+    _copy(s3, source, bucket, ARCHIVE_NAME, unmarked | settings | {"CopySourceIfMatch": head["ETag"]})
     beside = [EXAMPLES_NAME] if manifest.examples_sha256 is not None else []
     for name in (*beside, MANIFEST_NAME):
-        _copy(s3, source, bucket, name, {"ContentType": "application/json"})
+        _copy(s3, source, bucket, name, unmarked | {"ContentType": "application/json"})
 
 
 def _copy(s3: Any, source: SourceArtifact, bucket: str, name: str, settings: dict[str, Any]) -> None:

@@ -42,6 +42,17 @@ def test_what_was_copied_is_published_there(accounts: TwoAccounts) -> None:
     assert keys(accounts) == ["manifest.json", "model.tar.gz"]
 
 
+def test_a_mark_of_the_source_stays_there(accounts: TwoAccounts) -> None:
+    """What its own last locks no longer name: here it has just been asked for."""
+    artifact = source(accounts)
+    s3, mark = accounts.dev.client("s3"), {"TagSet": [{"Key": "superseded", "Value": "true"}]}
+    for name in ("manifest.json", "model.tar.gz"):
+        s3.put_object_tagging(Bucket=artifact.bucket, Key=f"{artifact.prefix}/{name}", Tagging=mark)
+    copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
+    for name in ("manifest.json", "model.tar.gz"):
+        assert s3.get_object_tagging(Bucket=TARGET, Key=f"{artifact.prefix}/{name}")["TagSet"] == []
+
+
 def test_what_is_there_is_not_copied_again(accounts: TwoAccounts) -> None:
     artifact = source(accounts)
     copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)

@@ -57,6 +57,13 @@ def test_a_copy_is_what_it_was_made_of(stocked: Cloud) -> None:
     assert found["ContentType"] == "application/gzip"
 
 
+def test_a_copy_bears_no_mark_of_its_source(stocked: Cloud) -> None:
+    s3, mark = stocked.client("s3"), {"TagSet": [{"Key": "superseded", "Value": "true"}]}
+    s3.put_object_tagging(Bucket=BUCKET, Key=copy_of("one").source, Tagging=mark)
+    fill(stocked, [copy_of("one")])
+    assert s3.get_object_tagging(Bucket=BUCKET, Key=copy_of("one").key)["TagSet"] == []
+
+
 def test_what_lies_there_stays_as_it_is(stocked: Cloud) -> None:
     fill(stocked, [copy_of("one")])
     s3 = stocked.client("s3")
