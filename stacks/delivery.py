@@ -161,6 +161,7 @@ class DeliveryStack(cdk.Stack):
             *grants.read_artifacts(home, spec),
             *grants.write_artifacts(home, spec, [naming.MODELS, naming.EVENTS, naming.SHELVES]),
             *grants.mark_artifacts(home, spec),
+            *grants.bring_artifacts_back(home, spec),
             *grants.ask_endpoints(home, named),
             *(grants.ask_queues(home, spec) if _has_queues(spec) else []),
             *grants.run_builds(home, spec),

@@ -170,6 +170,24 @@ def mark_artifacts(home: Home, spec: EnvironmentSpec) -> list[Grant]:
     ]
 
 
+def bring_artifacts_back(home: Home, spec: EnvironmentSpec) -> list[Grant]:
+    """Find artifacts that were deleted, and copy the version under the mark of deletion over itself.
+
+    A version is read and tagged under names of rights of its own. To take the mark of deletion away instead
+    would need the right to delete versions, which can destroy for good.
+    """
+    bucket, models = home.bucket(spec.artifact_bucket), f"{naming.MODELS}*"
+    because = "artifacts of every model, which are named by their digests"
+    return [
+        Grant(["s3:ListBucketVersions"], [bucket], {"StringLike": {"s3:prefix": models}}),
+        Grant(
+            ["s3:GetObjectVersion", "s3:GetObjectVersionTagging", "s3:PutObjectVersionTagging"],
+            [f"{bucket}/{models}"],
+            because=because,
+        ),
+    ]
+
+
 def ask_queues(home: Home, spec: EnvironmentSpec) -> list[Grant]:
     """Put requests where asynchronous endpoints take them from, and read what came of them."""
     because = "requests and answers, which are named when they are written"

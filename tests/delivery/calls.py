@@ -15,6 +15,7 @@ _S3 = {
     "ListObjectsV2": "ListBucket",
     "ListParts": "ListMultipartUploadParts",
     "UploadPart": "PutObject",
+    "UploadPartCopy": "PutObject",
 }
 _PREFIXES = {
     "resourcegroupstaggingapi": "tag",

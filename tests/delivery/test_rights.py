@@ -133,6 +133,56 @@ def test_in_dev(carriers, duty, action, resource, allowed):
     )
 
 
+ARTIFACT = f"{DEV_BUCKET}/models/encoder/ab/model.tar.gz"
+BRINGS_BACK = (
+    ("s3:ListBucketVersions", DEV_BUCKET),
+    ("s3:GetObjectVersion", ARTIFACT),
+    ("s3:GetObjectVersionTagging", ARTIFACT),
+    ("s3:PutObject", ARTIFACT),
+    ("s3:PutObjectTagging", ARTIFACT),
+    ("s3:PutObjectVersionTagging", ARTIFACT),
+)
+
+
+@pytest.mark.parametrize(("action", "resource"), BRINGS_BACK)
+@pytest.mark.parametrize("duty", ["deploy", "plan", "promote"])
+def test_a_rollback_brings_back_what_was_deleted(carriers, duty, action, resource):
+    """By a copy of the version under the mark of deletion over itself; deploy's role does it and no other."""
+    role = f"tritonstack-delivery-staging-{duty}"
+    found = may(
+        carriers["staging"], role, action, resource.replace("-dev-", "-staging-"), s3__prefix="models/x/ab/"
+    )
+    others = ("s3:PutObject", "s3:PutObjectTagging") if duty == "promote" else ()
+    assert found is (duty == "deploy" or action in others)
+
+
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        ("s3:DeleteObject", ARTIFACT),
+        ("s3:DeleteObjectVersion", ARTIFACT),
+        ("s3:GetObjectVersion", f"{DEV_BUCKET}/events/1.json"),
+        ("s3:GetObjectVersion", ARTIFACT.replace("-dev-", "-staging-")),
+        ("s3:PutObjectVersionTagging", f"{DEV_BUCKET}/endpoints/x/model.tar.gz"),
+    ],
+)
+def test_a_rollback_destroys_nothing_and_looks_at_no_other_past(carriers, action, resource):
+    assert not may(carriers["dev"], "tritonstack-delivery-dev-deploy", action, resource)
+
+
+def test_versions_are_listed_of_models_alone(carriers):
+    role, action = "tritonstack-delivery-dev-deploy", "s3:ListBucketVersions"
+    assert not may(carriers["dev"], role, action, DEV_BUCKET, s3__prefix="")
+    assert not may(carriers["dev"], role, action, DEV_BUCKET)
+
+
+@pytest.mark.parametrize("key", [DEV_BUCKET, ARTIFACT])
+@pytest.mark.parametrize("action", ["kms:Decrypt", "kms:GenerateDataKey"])
+def test_a_copy_within_the_bucket_is_read_and_written_with_its_key(carriers, action, key):
+    context = {"kms__ViaService": f"s3.{REGION}.amazonaws.com", "kms__EncryptionContext__aws__s3__arn": key}
+    assert may(carriers["dev"], "tritonstack-delivery-dev-deploy", action, KEY, **context)
+
+
 @pytest.mark.parametrize(
     ("role", "service", "allowed"),
     [
