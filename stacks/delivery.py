@@ -149,7 +149,6 @@ class DeliveryStack(cdk.Stack):
             *grants.see_stacks(home, named),
             *grants.see_endpoints(home, named),
             *grants.read_artifacts(home, spec),
-            *grants.take_on(grants.bootstrap_role_arns(home, "lookup")),
         ]
 
     def _deploy(self) -> list[Grant]:

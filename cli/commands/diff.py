@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -84,8 +86,11 @@ def look_at_deploy(
 
 def _cdk_diff(cdk: CdkCli, assembly: Assembly) -> list[str]:
     lines: list[str] = []
-    # By the templates alone: a change set is something that is made in the account.
-    cdk.run("diff", "--method=template", assembly=assembly.folder, on_line=lines.append)
+    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
+        # The role that the CDK would look with reads the whole account; this command reads the stacks anyhow.
+        looked_at = assembly.without_roles(Path(folder) / "assembly")
+        # By the templates alone: a change set is something that is made in the account.
+        cdk.run("diff", "--method=template", assembly=looked_at.folder, on_line=lines.append)
     return lines
 
 

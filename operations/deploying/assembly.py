@@ -14,6 +14,8 @@ from typing import Any
 Template = Mapping[str, Any]
 """A CloudFormation template."""
 
+_ROLES = ("assumeRoleArn", "cloudFormationExecutionRoleArn", "lookupRole")
+
 
 @dataclass(frozen=True)
 class Assembly:
@@ -45,6 +47,17 @@ class Assembly:
             manifest["artifacts"][stack]["properties"]["stackTemplateAssetObjectUrl"] = url
         (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
         return changed
+
+    def without_roles(self, folder: Path) -> Assembly:
+        """A copy of this assembly in a new folder: the CDK looks at its stacks with the rights of the caller."""
+        shutil.copytree(self.folder, folder)
+        looked_at = Assembly(folder)
+        manifest = looked_at._manifest
+        for stack in looked_at.stacks:
+            for role in _ROLES:
+                manifest["artifacts"][stack]["properties"].pop(role, None)
+        (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
+        return looked_at
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:

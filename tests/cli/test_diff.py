@@ -35,7 +35,8 @@ def endpoint_template(**config: Any) -> dict[str, Any]:
 
 def write_assembly(folder: Path, template: dict[str, Any]) -> None:
     folder.mkdir()
-    stack = {"type": "aws:cloudformation:stack", "properties": {"templateFile": "x.json"}}
+    properties = {"templateFile": "x.json", "lookupRole": {"arn": "arn:of-the-whole-account"}}
+    stack = {"type": "aws:cloudformation:stack", "properties": properties}
     (folder / "manifest.json").write_text(json.dumps({"artifacts": {STACK: stack}}))
     (folder / "x.json").write_text(json.dumps(template))
 
@@ -52,7 +53,8 @@ def built(project: Project, account: str) -> Project:
     cdk.parent.mkdir(parents=True)
     cdk.write_text(
         f'#!/bin/sh\ncase $1 in\nsynth) cp {project.root}/assembly/* "$4" ;;\n'
-        "diff) echo 'Stack search: what the CDK says' ;;\nesac\n"
+        "diff) echo 'Stack search: what the CDK says'\n"
+        '  ! grep -o whole-account "$4/manifest.json" ;;\nesac\n'
     )
     cdk.chmod(0o755)
     return project

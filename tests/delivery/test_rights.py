@@ -45,7 +45,7 @@ PREVIEW_EXECUTION = iam_role("tritonstack-delivery-dev-preview-execution")
         ("plan", "cloudformation:GetTemplate", arn("cloudformation", "stack/tritonstack-dev-build/1"), True),
         ("plan", "sagemaker:DescribeEndpoint", arn("sagemaker", "endpoint/tritonstack-dev-search"), True),
         ("plan", "s3:GetObject", f"{DEV_BUCKET}/events/1.json", True),
-        ("plan", "sts:AssumeRole", LOOKUP, True),
+        ("plan", "sts:AssumeRole", LOOKUP, False),  # which reads the whole account
         ("plan", "s3:GetObject", f"{STAGING_BUCKET}/events/1.json", False),
         ("plan", "s3:PutObject", f"{DEV_BUCKET}/events/1.json", False),
         ("plan", "sagemaker:InvokeEndpoint", arn("sagemaker", "endpoint/tritonstack-dev-search"), False),

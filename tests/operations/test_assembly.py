@@ -49,3 +49,14 @@ def test_the_cdk_uploads_and_deploys_the_other_template(synthesised: Synthesised
     assert url == f"s3://{destination['bucketName']}/{digest}.json"
     del manifests[0][STACK]["properties"]["stackTemplateAssetObjectUrl"]
     assert manifests[0] == manifests[1]
+
+
+def test_a_copy_to_look_at_names_no_role_of_the_account(synthesised: Synthesised, tmp_path: Path) -> None:
+    """The CDK would look with one that reads everything, and a pull request's diff could do so, too."""
+    looked_at = synthesised().without_roles(tmp_path / "looked-at")
+    manifest = json.loads((looked_at.folder / "manifest.json").read_text())
+    assert "-role-" in (synthesised().folder / "manifest.json").read_text()
+    assert looked_at.stacks == synthesised().stacks
+    for stack in looked_at.stacks:
+        assert "-role-" not in json.dumps(manifest["artifacts"][stack])
+        assert looked_at.template(stack) == synthesised().template(stack)
