@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
 from catalog.errors import TritonstackError
@@ -11,6 +13,10 @@ from catalog.locks import LockedArtifact
 from catalog.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME
 from catalog.naming import artifact_prefix
 from operations.aws import Cloud, error_code
+
+# One request copies up to 5 GB, but answers only when all is copied: parts keep each answer short.
+_PART_BYTES = 256 * 1024**2
+_PARTS = TransferConfig(multipart_threshold=_PART_BYTES, multipart_chunksize=_PART_BYTES, max_concurrency=4)
 
 
 class DamagedArtifactError(TritonstackError):
@@ -50,3 +56,22 @@ def is_archive_of(artifact: LockedArtifact, head: dict[str, Any]) -> bool:
     """Whether an object is an artifact's archive, by its size and the digest that it was uploaded with."""
     found = (head["ContentLength"], head.get("Metadata", {}).get(DIGEST_NOTE))
     return found == (artifact.archive_bytes, artifact.digest)
+
+
+def copy_object(
+    s3: Any, origin: Mapping[str, str], *, bucket: str, settings: Mapping[str, Any], source: Any = None
+) -> None:
+    """Have S3 copy an object to the same key of a bucket, in parts where it is large.
+
+    `origin` names it, and a version of it if that is meant; `source` is the client that may look at it, where
+    `s3` may not. `settings` say all that holds of the copy: one in parts takes nothing along by itself. No key
+    is named: that of the bucket it goes to holds.
+    """
+    s3.copy(
+        dict(origin),
+        bucket,
+        origin["Key"],
+        ExtraArgs={"MetadataDirective": "REPLACE", "ChecksumAlgorithm": "SHA256", **settings},
+        SourceClient=source,
+        Config=_PARTS,
+    )

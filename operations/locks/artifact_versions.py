@@ -1,14 +1,21 @@
-"""Artifacts that were deleted from their bucket, and can be brought back for a month."""
+"""Artifacts that were deleted from their bucket, and can be brought back for a month.
+
+What was deleted is brought back by copying the version that lies under the mark of deletion over itself, on
+S3's side. To take the mark away would need the right to delete versions, and that can destroy for good:
+nobody who deploys has it.
+"""
 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from botocore.exceptions import ClientError
 
 from catalog.errors import TritonstackError
 from catalog.manifests import MANIFEST_NAME
-from catalog.naming import artifact_prefix
+from catalog.naming import SUPERSEDED_TAG, artifact_prefix
+from operations.artifacts import copy_object
 from operations.aws import Cloud, error_code
 
 
@@ -19,21 +26,31 @@ class BucketGoneError(TritonstackError):
 def bring_back(cloud: Cloud, *, bucket: str, model: str, digest: str) -> bool:
     """Undo the deletion of an artifact, its manifest last; tells whether there was anything to bring back.
 
-    A version that was deleted for what its tag said loses the tag first, or it would go again the same night.
+    Killed on the way, the same call goes on with what is still deleted.
     """
     s3 = cloud.client("s3")
-    prefix = f"{artifact_prefix(model, digest)}/"
-    deleted = _deleted(s3, bucket, prefix)
+    deleted = _deleted(s3, bucket, f"{artifact_prefix(model, digest)}/")
     for key in sorted(deleted, key=lambda key: key.endswith(f"/{MANIFEST_NAME}")):
-        version, markers = deleted[key]
-        s3.delete_object_tagging(Bucket=bucket, Key=key, VersionId=version)
-        for marker in markers:
-            s3.delete_object(Bucket=bucket, Key=key, VersionId=marker)
+        _copy_over_itself(s3, bucket, key, deleted[key])
     return bool(deleted)
 
 
-def _deleted(s3: Any, bucket: str, prefix: str) -> dict[str, tuple[str, list[str]]]:
-    """By key, the latest version that still lies there, and the marks of deletion that hide it."""
+def _copy_over_itself(s3: Any, bucket: str, key: str, version: str) -> None:
+    """As it was published, but without the mark for which it was deleted: that would take it again."""
+    origin = {"Bucket": bucket, "Key": key, "VersionId": version}
+    head, tags = s3.head_object(**origin), s3.get_object_tagging(**origin)["TagSet"]
+    kept = {tag["Key"]: tag["Value"] for tag in tags if tag["Key"] != SUPERSEDED_TAG[0]}
+    settings = {
+        "ContentType": head["ContentType"],
+        "Metadata": head["Metadata"],
+        "TaggingDirective": "REPLACE",
+        "Tagging": urlencode(kept),
+    }
+    copy_object(s3, origin, bucket=bucket, settings=settings)
+
+
+def _deleted(s3: Any, bucket: str, prefix: str) -> dict[str, str]:
+    """The latest version that still lies there of each key that a mark of deletion hides."""
     try:
         pages = list(s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix))
     except ClientError as error:
@@ -43,15 +60,9 @@ def _deleted(s3: Any, bucket: str, prefix: str) -> dict[str, tuple[str, list[str
             f"there is no bucket {bucket}",
             remedy="the environment is not deployed: there is nothing to go back in",
         ) from None
-    versions: dict[str, list[dict[str, Any]]] = {}
-    markers: dict[str, list[dict[str, Any]]] = {}
-    for page in pages:
-        for item in page.get("Versions", ()):
-            versions.setdefault(item["Key"], []).append(item)
-        for item in page.get("DeleteMarkers", ()):
-            markers.setdefault(item["Key"], []).append(item)
-    hidden = {key for key, items in markers.items() if any(item["IsLatest"] for item in items)}
-    return {
-        key: (versions[key][0]["VersionId"], [item["VersionId"] for item in markers[key]])
-        for key in sorted(hidden & set(versions))
-    }
+    latest: dict[str, str] = {}
+    for item in (item for page in pages for item in page.get("Versions", ())):
+        latest.setdefault(item["Key"], item["VersionId"])  # S3 lists the latest of a key first
+    markers = (item for page in pages for item in page.get("DeleteMarkers", ()))
+    hidden = {item["Key"] for item in markers if item["IsLatest"]}
+    return {key: latest[key] for key in sorted(hidden & set(latest))}

@@ -32,12 +32,11 @@ def fetch_back(cloud: Cloud, workspace: Workspace, step: Step, artifacts_dir: Pa
     if not isinstance(entry, LockedArtifact):
         return False
     bucket = workspace.spec.artifact_bucket
+    # First of all: an archive may have been deleted while its manifest still stands.
+    brought = bring_back(cloud, bucket=bucket, model=name, digest=entry.digest)
     if is_published(cloud, bucket=bucket, model=name, artifact=entry):
-        return False
-    if bring_back(cloud, bucket=bucket, model=name, digest=entry.digest):
-        if is_published(cloud, bucket=bucket, model=name, artifact=entry):
-            return True
-    elif (artifacts_dir / artifact_prefix(name, entry.digest) / MANIFEST_NAME).is_file():
+        return brought
+    if not brought and (artifacts_dir / artifact_prefix(name, entry.digest) / MANIFEST_NAME).is_file():
         return False
     raise RollbackError(
         f"the artifact {shown(entry.digest)} of {name!r} is gone from s3://{bucket}, its old versions too",

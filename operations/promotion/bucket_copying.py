@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from boto3.s3.transfer import TransferConfig
-
 from catalog.examples import EXAMPLES_NAME
 from catalog.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME
-from operations.artifacts import DamagedArtifactError, find_object, is_archive_of, is_published
+from operations.artifacts import DamagedArtifactError, copy_object, find_object, is_archive_of, is_published
 from operations.aws import Cloud
 from operations.promotion.fetching import SourceArtifact, read_source_manifest
-
-# One request copies up to 5 GB, but answers only when all is copied: parts keep each answer short.
-_PART_BYTES = 256 * 1024**2
-_PARTS = TransferConfig(multipart_threshold=_PART_BYTES, multipart_chunksize=_PART_BYTES, max_concurrency=4)
 
 
 def copy_in_account(source: SourceArtifact, *, cloud: Cloud, bucket: str) -> None:
@@ -44,12 +38,5 @@ def copy_in_account(source: SourceArtifact, *, cloud: Cloud, bucket: str) -> Non
 
 def _copy(s3: Any, source: SourceArtifact, bucket: str, name: str, settings: dict[str, Any]) -> None:
     key = f"{source.prefix}/{name}"
-    # A copy in parts takes no metadata along by itself. No key is named: that of the bucket it goes to holds.
-    s3.copy(
-        {"Bucket": source.bucket, "Key": key},
-        bucket,
-        key,
-        ExtraArgs={"MetadataDirective": "REPLACE", **settings},
-        SourceClient=source.cloud.client("s3"),
-        Config=_PARTS,
-    )
+    origin = {"Bucket": source.bucket, "Key": key}
+    copy_object(s3, origin, bucket=bucket, settings=settings, source=source.cloud.client("s3"))

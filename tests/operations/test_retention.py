@@ -6,17 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from boto3.s3.transfer import TransferConfig
 
+import operations.artifacts
 from catalog.loading import load_workspace
 from catalog.locks import Lock, add_to_lock
 from catalog.naming import artifact_prefix
 from operations.aws import Cloud
+from operations.locks import artifact_versions
 from operations.locks.artifact_versions import BucketGoneError, bring_back
 from operations.locks.retention import Marked, decide, mark_superseded
 from operations.locks.versions import LockVersion
 from tests.catalog.test_locks import BUILT, manifest
 from tests.git import Repository
 from tests.projects import edit, write_project
+
+MIB = 1024**2
 
 
 def lock(*numbers: str) -> Lock:
@@ -207,6 +212,63 @@ def test_a_deleted_artifact_is_brought_back_without_its_mark(dev: Dev) -> None:
     }
     assert dev.bucket.marked() == set()
     assert not bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+
+
+def versions_and_marks(bucket: Bucket) -> set[str]:
+    found = bucket.s3.list_object_versions(Bucket=bucket.name)
+    return {item["VersionId"] for item in (*found["Versions"], *found.get("DeleteMarkers", ()))}
+
+
+@pytest.mark.parametrize("part_bytes", [5 * MIB, 256 * MIB])
+def test_what_is_brought_back_is_as_it_was_published(
+    dev: Dev, monkeypatch: pytest.MonkeyPatch, part_bytes: int
+) -> None:
+    """In one piece or in parts, and no version is destroyed: that is a right nobody has who deploys."""
+    parts = TransferConfig(multipart_threshold=part_bytes, multipart_chunksize=part_bytes)
+    monkeypatch.setattr(operations.artifacts, "_PARTS", parts)
+    place = {"Bucket": dev.bucket.name, "Key": dev.bucket.key("11", "model.tar.gz")}
+    body = bytes(6 * MIB)
+    dev.bucket.s3.put_object(
+        **place,
+        Body=body,
+        ContentType="application/gzip",
+        Metadata={"sha256": "11" * 32},
+        ChecksumAlgorithm="SHA256",
+        Tagging="superseded=true&team=a%20b",
+    )
+    dev.bucket.s3.delete_object(**place)
+    before = versions_and_marks(dev.bucket)
+    assert bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+    assert before < versions_and_marks(dev.bucket)
+    found = dev.bucket.s3.get_object(**place, ChecksumMode="ENABLED")
+    assert (found["Body"].read(), found["ContentType"]) == (body, "application/gzip")
+    assert found["Metadata"] == {"sha256": "11" * 32}
+    assert "ChecksumSHA256" in found
+    assert dev.bucket.s3.get_object_tagging(**place)["TagSet"] == [{"Key": "team", "Value": "a b"}]
+
+
+def test_killed_in_between_it_goes_on_and_the_manifest_comes_last(
+    dev: Dev, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dev.bucket.put("11")
+    names = ("model.tar.gz", "examples.json", "manifest.json")
+    for name in names:
+        dev.bucket.s3.delete_object(Bucket=dev.bucket.name, Key=dev.bucket.key("11", name))
+    real, copied = artifact_versions.copy_object, list[str]()
+
+    def counted(s3: Any, origin: Any, **settings: Any) -> None:
+        if len(copied) == 2:
+            raise KeyboardInterrupt
+        real(s3, origin, **settings)
+        copied.append(origin["Key"])
+
+    with monkeypatch.context() as killed:
+        killed.setattr(artifact_versions, "copy_object", counted)
+        with pytest.raises(KeyboardInterrupt):
+            bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+    assert dev.bucket.held() == {dev.bucket.key("11", name) for name in names[:2]}
+    assert bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+    assert dev.bucket.held() == {dev.bucket.key("11", name) for name in names}
 
 
 def test_what_was_deleted_for_good_cannot_be_brought_back(dev: Dev) -> None:
