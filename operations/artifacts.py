@@ -64,8 +64,8 @@ def copy_object(
     """Have S3 copy an object to the same key of a bucket, in parts where it is large.
 
     `origin` names it, and a version of it if that is meant; `source` is the client that may look at it, where
-    `s3` may not. `settings` say all that holds of the copy: one in parts takes nothing along by itself. No key
-    is named: that of the bucket it goes to holds.
+    `s3` may not. `settings` say all that holds of the copy: one in parts takes nothing along by itself. No
+    key is named: that of the bucket it goes to holds.
     """
     s3.copy(
         dict(origin),

@@ -10,9 +10,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from catalog.documents import closest
 from catalog.errors import TritonstackError, UsageError
-from catalog.loading import environment_names, load_workspace, model_names
+from catalog.loading import environment_names, find_template, model_names, require_free, template_names
 from catalog.locks import Figures
 from cli.context import Context
+from cli.selection import NameOption
 from operations.events import read_events
 from operations.locks.histories import ArtifactHistory, Happening, history_of, told_by_events, told_by_locks
 from operations.locks.versions import lock_history
@@ -24,6 +25,7 @@ def history(
     environments: Annotated[
         list[str] | None, typer.Option("--env", help="An environment; several times for several.")
     ] = None,
+    name: NameOption = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="Ask no environment: tell what git knows alone.")
     ] = False,
@@ -33,12 +35,17 @@ def history(
     From the locks as git knows them, and from the events that each environment keeps in its artifact bucket.
     Environments that cannot be reached are named; what git knows of them is told all the same.
 
+    With --name, the environment is a template: what happened in that instance is told beside what happened
+    in the environment whose lock it runs, as long as the instance stands; its events go with its bucket.
+
     Example: tritonstack history minilm-embedding --env dev --env prod
+
+    Example: tritonstack history minilm-embedding --env preview --name pr-123
     """
     state: Context = context.obj
-    names = _environments(state, environments or [])
-    told, gaps = _from_git(state, names, model)
-    unreached = [] if offline else _ask(state, names, model, told)
+    subjects = _subjects(state, environments or [], name)
+    told, gaps = _from_git(state, [environment for environment, one in subjects if one is None], model)
+    unreached = [] if offline else _ask(state, subjects, model, told)
     for text in (*gaps, *unreached):
         state.output.note(text)
     artifacts = history_of(told)
@@ -47,7 +54,7 @@ def history(
     state.output.result(
         {
             "model": model,
-            "environments": names,
+            "environments": [one or environment for environment, one in subjects],
             "incomplete": [*gaps, *unreached],
             "artifacts": [artifact.facts() for artifact in artifacts],
         },
@@ -55,9 +62,29 @@ def history(
     )
 
 
+_Subject = tuple[str, str | None]
+"""An environment; or a template and the name of an instance."""
+
+
+def _subjects(state: Context, wanted: Sequence[str], name: str | None) -> list[_Subject]:
+    """Whom to ask; of an instance, the environment whose lock it runs as well."""
+    if name is None:
+        return [(environment, None) for environment in _environments(state, wanted)]
+    if len(wanted) != 1:
+        raise UsageError("--name is of one template", remedy="write --env <template> --name <name>")
+    require_free(state.project, name)
+    template = find_template(state.project, wanted[0])
+    return [(template.head.locks, None), (template.name, name)]
+
+
 def _environments(state: Context, wanted: Sequence[str]) -> list[str]:
     known = environment_names(state.project)
     for name in wanted:
+        if name in template_names(state.project):
+            raise UsageError(
+                f"{name!r} is a template: what happens, happens in its instances",
+                remedy="add --name <name>, for example --name pr-123",
+            )
         if name not in known:
             suggestion = closest(name, known)
             raise UsageError(
@@ -88,18 +115,19 @@ def _from_git(state: Context, names: Sequence[str], model: str) -> tuple[list[Ha
     return told, list(gaps)
 
 
-def _ask(state: Context, names: Sequence[str], model: str, told: list[Happening]) -> list[str]:
+def _ask(state: Context, subjects: Sequence[_Subject], model: str, told: list[Happening]) -> list[str]:
     """Add what events tell; gives the environments that could not be asked, and why."""
     unreached = []
-    for name in names:
+    for environment, name in subjects:
+        words = name or environment
         try:
-            spec = load_workspace(state.project, name).spec
-            with state.output.step(f"asking {name}"):
+            spec = state.workspace(environment, name).spec
+            with state.output.step(f"asking {words}"):
                 told += told_by_events(model, read_events(state.cloud(spec), spec.artifact_bucket))
         except (BotoCoreError, ClientError) as error:
-            unreached.append(f"{name} was not asked: AWS answered: {error}")
+            unreached.append(f"{words} was not asked: AWS answered: {error}")
         except TritonstackError as error:
-            unreached.append(f"{name} was not asked: {error.message}")
+            unreached.append(f"{words} was not asked: {error.message}")
     return unreached
 
 

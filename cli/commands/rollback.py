@@ -10,11 +10,12 @@ import typer
 from catalog.documents import closest
 from catalog.errors import InvalidFilesError, UsageError, shown_path
 from catalog.fitness import unbuilt
-from catalog.loading import load_workspace
+from catalog.loading import find_template, load_workspace, template_names
 from catalog.locks import RolledBack, replace_entries
 from catalog.workspace import Workspace
 from cli.context import Context
 from cli.deploying import deploy_workspace
+from cli.selection import NameOption
 from cli.verifying import verdict_lines, verify_workspace
 from operations.aws import Cloud
 from operations.checkout import Checkout
@@ -39,6 +40,7 @@ def rollback(
         str | None,
         typer.Option("--to", help="A commit or a digest; by default what it served before."),
     ] = None,
+    name: NameOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would go back to what; change nothing.")
     ] = False,
@@ -52,8 +54,9 @@ def rollback(
     Example: tritonstack rollback prod search --to 3f2c9d1
     """
     state: Context = context.obj
+    _require_own_lock(state, environment, name)
     workspace = load_workspace(state.project, environment)
-    _require_own_endpoint(workspace, endpoint)
+    _require_endpoint(workspace, endpoint)
     history = lock_history(state.project, environment)
     plan = plan_rollback(workspace, endpoint, history, to=to)
     if dry_run:
@@ -107,13 +110,25 @@ def _who(workspace: Workspace) -> RolledBack:
     return RolledBack(instead_of="", as_of="", by=checkout.actor(), at=now(), commit=checkout.state())
 
 
-def _require_own_endpoint(workspace: Workspace, endpoint: str) -> None:
+def _require_own_lock(state: Context, environment: str, name: str | None) -> None:
+    """Refuse instances of templates: they run another environment's lock, which others run as well.
+
+    A rollback of one would either take that lock back for all who run it, or be undone by the instance's next
+    deploy.
+    """
+    if name is None and environment not in template_names(state.project):
+        return
+    lender = find_template(state.project, environment).head.locks
+    raise UsageError(
+        f"instances of {environment} have no lock of their own to go back in: they run that of {lender}",
+        remedy=f"go back in {lender} (`tritonstack rollback {lender}`), or check out the lock that it had "
+        f"(`git checkout <commit> -- {shown_path(state.project.lock_file(lender))}`); then run "
+        f"`tritonstack deploy {environment} --name {name or '<name>'}`",
+    )
+
+
+def _require_endpoint(workspace: Workspace, endpoint: str) -> None:
     spec = workspace.spec
-    if workspace.lock.file != workspace.project.lock_file(spec.name):
-        raise UsageError(
-            f"{spec.name!r} runs {workspace.lock.file.name}, which is not its own",
-            remedy="go back in the environment whose lock that is, and deploy this one again",
-        )
     if endpoint not in spec.endpoints:
         suggestion = closest(endpoint, spec.endpoints)
         raise UsageError(

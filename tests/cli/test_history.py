@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import boto3
 import pytest
 
 from catalog.events import Event, TouchedArtifact
-from catalog.loading import load_workspace
+from catalog.loading import load_instance, load_workspace
 from catalog.locks import add_to_lock
 from catalog.project import Project
+from catalog.templates import Instance
 from operations.aws import cloud_of
 from operations.events import record_event
 from tests.catalog.test_locks import BUILT, manifest, measured
@@ -52,6 +54,65 @@ def test_the_table_tells_of_builds_and_of_what_followed(
         "deployed dev 2026-11-22 09:00 ci",
         "verified dev 2026-11-22 09:30 ci",
     ]
+
+
+@pytest.fixture
+def templated(deployed: Project, account: str) -> Project:
+    text = deployed.environment_file("dev").read_text().replace("name: dev", "name: ${name}")
+    head = "template: {locks: dev, purpose: preview}\nremoval: destroy\n"
+    deployed.template_file("preview").write_text(head + text)
+    return deployed
+
+
+def deploy_instance(project: Project) -> None:
+    """As `deploy preview --name pr-1` leaves it: what it was asked for with, a bucket, an event."""
+    asked = Instance("preview", "pr-1", "ann", "2030-01-02T03:04:05Z", {})
+    spec = load_instance(project, asked).spec
+    boto3.client("ssm", region_name=spec.region).put_parameter(
+        Name=f"/{spec.base}/instance", Value=json.dumps(asdict(asked)), Type="String"
+    )
+    boto3.client("s3", region_name="us-east-1").create_bucket(Bucket=spec.artifact_bucket)
+    artifact = TouchedArtifact(model="minilm", target="cpu", digest=DIGEST)
+    event = Event(
+        kind="deployed", environment="pr-1", at="2026-11-22T10:00:00Z", by="ci", artifacts=(artifact,)
+    )
+    record_event(cloud_of(spec, variables={}), spec.artifact_bucket, event)
+
+
+def test_an_instance_is_told_of_beside_the_environment_whose_lock_it_runs(
+    templated: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--json", "history", "minilm", "--env", "preview", "--name", "pr-1")
+    code, out, _ = outcome(capsys, templated, *asked)
+    assert code == 0
+    assert json.loads(out)["incomplete"] == ["pr-1 was not asked: no instance 'pr-1' of preview is deployed"]
+    deploy_instance(templated)
+    code, out, _ = outcome(capsys, templated, *asked)
+    told = json.loads(out)
+    assert (code, told["environments"], told["incomplete"]) == (0, ["dev", "pr-1"], [])
+    (artifact,) = told["artifacts"]
+    assert [(item["kind"], item["environment"]) for item in artifact["happenings"]] == [
+        ("built", "dev"),
+        ("deployed", "dev"),
+        ("verified", "dev"),
+        ("deployed", "pr-1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--name", "pr-1"], "write --env <template> --name <name>"),
+        (["--env", "dev", "--name", "pr-1"], "'dev' is an environment of its own, not a template"),
+        (["--env", "preview"], "add --name <name>"),
+    ],
+)
+def test_an_instance_is_named_by_its_template_and_its_name(
+    templated: Project, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    code, _, err = outcome(capsys, templated, "history", "minilm", *arguments)
+    assert code == 2
+    assert words in err
 
 
 def test_for_machines(deployed: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -215,6 +215,21 @@ def test_an_endpoint_that_is_not_there(dev: Dev, capsys: pytest.CaptureFixture[s
     assert "did you mean 'search'?" in err
 
 
+@pytest.mark.parametrize("named", [("--name", "pr-1"), ()])
+def test_an_instance_goes_back_with_the_lock_that_it_runs(
+    dev: Dev, capsys: pytest.CaptureFixture[str], named: tuple[str, ...]
+) -> None:
+    text = dev.project.environment_file("dev").read_text().replace("name: dev", "name: ${name}")
+    head = "template: {locks: dev, purpose: preview}\nremoval: destroy\n"
+    dev.project.template_file("preview").write_text(head + text)
+    code, _, err = outcome(capsys, dev.project, "rollback", "preview", "search", *named)
+    assert code == 2
+    assert "instances of preview have no lock of their own to go back in: they run that of dev" in err
+    assert "`tritonstack rollback dev`" in err
+    assert f"`tritonstack deploy preview --name {named[-1] if named else '<name>'}`" in err
+    assert (dev.locked(), dev.deployed) == ("22", [])
+
+
 def test_another_promotion_meanwhile_is_not_overwritten(
     dev: Dev, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
