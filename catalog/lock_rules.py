@@ -19,7 +19,7 @@ from catalog.locks import Figures, Lock, LockedArtifact, LockedEntry, figures_of
 from catalog.manifests import MANIFEST_NAME, Manifest, parse_manifest
 from catalog.naming import artifact_prefix
 from catalog.project import Project
-from catalog.targets import acceptable_targets
+from catalog.targets import acceptable_targets, parse_target
 from catalog.workspace import Workspace
 
 _DECIDED_BY_DIGEST = ("archive_bytes", "unpacked_bytes", "tensorrt", "item_bytes")
@@ -136,6 +136,13 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                 placed.problem(
                     f"no endpoint of {workspace.spec.name} takes {name} for {key}",
                     remedy="nothing is wrong with that; the entry may be taken out as a whole",
+                )
+            )
+        elif hiding := _hiding(workspace, placed):
+            found.notes.append(
+                placed.problem(
+                    f"it is never taken: that for {hiding} goes before it, whichever of the two is newer",
+                    remedy=f"whatever is built or promoted next of {name} takes the place of both",
                 )
             )
         elif _behind(workspace, placed):
@@ -262,6 +269,14 @@ def _asked_for(workspace: Workspace) -> Iterator[FieldPath]:
         if endpoint.image is not None:
             for variant in endpoint.variants:
                 yield ("images", endpoint.image, "gpu" if variant.instance.gpus else "cpu")
+
+
+def _hiding(workspace: Workspace, placed: PlacedEntry) -> str | None:
+    """The target that every machine which could take an entry finds first; no lock of today has both."""
+    _, name, key = map(str, placed.path)
+    rivals = workspace.lock.record.rivals(name, key) if isinstance(placed.entry, LockedArtifact) else {}
+    wanted = {path[2] for path in _asked_for(workspace) if path[:2] == ("models", name)}
+    return next((target for target in rivals if target in wanted and parse_target(target).python), None)
 
 
 def _behind(workspace: Workspace, placed: PlacedEntry) -> bool:

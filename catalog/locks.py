@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Generic, Literal, Self, TypeVar
@@ -26,7 +26,7 @@ from catalog.errors import TritonstackError, shown_path
 from catalog.events import Moment
 from catalog.manifests import Digest, Manifest
 from catalog.naming import Name
-from catalog.targets import TargetText
+from catalog.targets import TargetText, are_rivals
 
 _HEADER = "# Which artifact runs where. Written by `tritonstack`; review it, do not edit it.\n"
 
@@ -183,9 +183,19 @@ class Lock(Record):
         """This lock with one artifact put in its place, and the parts of its hash where they are known."""
         return self.with_entry(manifest.model, manifest.target, entry_of(manifest, parts))
 
+    def rivals(self, model: str, target: str) -> dict[str, LockedArtifact]:
+        """The artifacts of a model that the machines which take one for `target` might run in its stead."""
+        held = self.models.get(model, {})
+        return {other: entry for other, entry in held.items() if are_rivals(other, target)}
+
     def with_entry(self, model: str, target: str, entry: LockedArtifact) -> Lock:
-        """This lock with one artifact's entry put in its place."""
-        targets = {**self.models.get(model, {}), target: entry}
+        """This lock with one artifact's entry put in its place; what it takes the place of is taken out.
+
+        A model that is no longer bound to a Python, or is from now on, is built for another target than
+        before. Left there, the entry of before would be chosen over the new one for ever.
+        """
+        others, rivals = self.models.get(model, {}), self.rivals(model, target)
+        targets = {key: held for key, held in others.items() if key not in rivals} | {target: entry}
         return Lock(models={**self.models, model: targets}, images=self.images)
 
     def with_image(self, folder: str, kind: ImageKind, image: LockedImage) -> Lock:
@@ -204,6 +214,8 @@ class Replacement(Generic[EntryT]):
     """The target, or the kind of machine."""
     entry: EntryT
     seen: EntryT | None
+    rivals: Mapping[str, EntryT] = field(default_factory=dict)
+    """What else it takes the place of, by target: artifacts that the same machines look for."""
 
 
 def load_lock(file: Path) -> Document[Lock]:
@@ -255,20 +267,20 @@ def add_to_lock(
     parts: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     *,
     built: Built | None = None,
-    known: Collection[str] = (),
+    begun: Lock | None = None,
 ) -> bool:
     """Put artifacts into a lock as it is now: another build may have written it meanwhile.
 
     `parts` are those of each model's hash; `built` says who builds. An artifact that the lock names already
-    keeps its provenance: to build it again changes nothing. Where another one has taken the place of one
-    that it named when the build began (`known`), that stays: nothing newer has been built for it.
+    keeps its provenance: to build it again changes nothing. Where something has become of one that the lock
+    named in its place when the build began (`begun`), that stays: nothing newer has been built for it.
     """
     with files.only_writer(file.parent):
         lock, environment = load_lock(file).record, locked_environment(file)
         for manifest in manifests:
             place = (environment, manifest.model, manifest.target)
             before = lock.models.get(manifest.model, {}).get(manifest.target)
-            if manifest.digest in known and before is not None and before.digest != manifest.digest:
+            if begun is not None and _is_overtaken(begun, lock, manifest):
                 continue
             entry = _with_provenance(entry_of(manifest, parts.get(manifest.model)), before, built, place)
             lock = lock.with_entry(manifest.model, manifest.target, entry)
@@ -296,6 +308,10 @@ def replace_entries(
         lock, environment = load_lock(file).record, locked_environment(file)
         for artifact in artifacts:
             _require_unchanged(file, artifact, lock.models.get(artifact.name, {}).get(artifact.key))
+            rivals = lock.rivals(artifact.name, artifact.key)
+            for key in sorted({*rivals, *artifact.rivals}):
+                rival = replace(artifact, key=key, seen=artifact.rivals.get(key))
+                _require_unchanged(file, rival, rivals.get(key))
             entry = artifact.entry.sealed((environment, artifact.name, artifact.key))
             lock = lock.with_entry(artifact.name, artifact.key, entry)
         for image in images:
@@ -316,6 +332,15 @@ def lock_text(lock: Lock) -> str:
     if not lock.images:
         del held["images"]
     return _HEADER + yaml.safe_dump(held, sort_keys=True, default_flow_style=False)
+
+
+def _is_overtaken(begun: Lock, now: Lock, manifest: Manifest) -> bool:
+    """Whether something else stands in the place that an artifact had in an earlier lock."""
+    was = begun.models.get(manifest.model, {}).get(manifest.target)
+    if was is None or was.digest != manifest.digest:
+        return False
+    found = now.models.get(manifest.model, {}).get(manifest.target)
+    return bool(now.rivals(manifest.model, manifest.target)) if found is None else found.digest != was.digest
 
 
 def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None, place: Place) -> EntryT:

@@ -49,6 +49,12 @@ def release_of(text: str) -> str | None:
     return parse_target(text).hardware.partition("-")[2] or None
 
 
+def are_rivals(one: str, other: str) -> bool:
+    """Whether the same machines look for both, and take the one for their Python whatever its age."""
+    first, second = parse_target(one), parse_target(other)
+    return first.hardware == second.hardware and (first.python is None) != (second.python is None)
+
+
 def _check_target(text: str) -> str:
     parse_target(text)
     return text

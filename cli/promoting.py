@@ -275,7 +275,8 @@ def _write_lock(target: Workspace, items: Sequence[tuple[Entry, Promoted]]) -> N
             images.append(Replacement(item.name, item.key, entry, seen))
         else:
             before = item.seen if isinstance(item.seen, LockedArtifact) else None
-            artifacts.append(Replacement(item.name, item.key, entry, before))
+            rivals = target.lock.record.rivals(item.name, item.key)
+            artifacts.append(Replacement(item.name, item.key, entry, before, rivals))
     try:
         replace_entries(target.lock.file, artifacts=artifacts, images=images)
     except LockChangedError:

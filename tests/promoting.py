@@ -20,7 +20,7 @@ def add_promoted(
     return replace_entries(
         file,
         artifacts=[
-            Replacement(item.name, item.key, item.entry.model_copy(update=came), item.seen)
+            Replacement(item.name, item.key, item.entry.model_copy(update=came), item.seen, item.rivals)
             for item in artifacts
         ],
         images=[

@@ -123,11 +123,21 @@ class _Run:
             made = self._publish(self.cloud)
             self._fill_shelves(self.cloud, made)
         lock = self.workspace.lock.file
-        known = {outcome.needed.locked.digest for outcome in self.outcomes if outcome.needed.locked}
-        changed = add_to_lock(lock, made, self._parts(made), built=self.built, known=known) if made else False
+        begun = self.workspace.lock.record
+        changed = add_to_lock(lock, made, self._parts(made), built=self.built, begun=begun) if made else False
         if made:
+            self._tell_of_rivals(made)
             self.state.output.note(f"{shown_path(lock)} {'written' if changed else 'is up to date'}")
         return changed
+
+    def _tell_of_rivals(self, made: Sequence[Manifest]) -> None:
+        for manifest in made:
+            rivals = self.workspace.lock.record.rivals(manifest.model, manifest.target)
+            for target, rival in sorted(rivals.items()):
+                self.state.output.note(
+                    f"{manifest.model} for {manifest.target} takes the place of that for {target} "
+                    f"({rival.digest[:12]}): the same machines would have taken that first"
+                )
 
     def _publish(self, cloud: Cloud) -> list[Manifest]:
         """Upload what lies here, and write down what is new in the bucket; the manifests as they lie there.

@@ -33,7 +33,16 @@ from operations.events import now, read_events
 from operations.promotion.claims import Claim
 from operations.promotion.fetching import read_source_manifest
 from operations.promotion.gates import Candidate, Gate, Shut, override_note, parse_overrides, shut_gates
-from operations.promotion.plans import Artifact, Decision, Entry, decide, lock_after, require_source, words_of
+from operations.promotion.plans import (
+    Artifact,
+    Decision,
+    Entry,
+    decide,
+    lock_after,
+    require_source,
+    words_of,
+    words_of_rivals,
+)
 from operations.promotion.records import unrecorded
 
 
@@ -110,6 +119,7 @@ class _Run:
         lines = [
             *(f"would copy {words_of(item)}: {size / 1e6:.1f} MB" for item, size in sizes),
             *(f"would promote {words_of(item)}" for item in self.decision.entries),
+            *words_of_rivals(self.decision.entries),
             *(f"up to date: {words_of(item)}" for item in self.decision.same),
             *self._own_words(),
             *([] if has_bucket(self.target) else [f"would deploy the foundation of {self._name} first"]),
@@ -218,6 +228,7 @@ class _Run:
                     f"{(claim.event.commit or 'unknown')[:12]}; this lock says the same"
                 )
             lines.append(words)
+        lines += words_of_rivals(self.decision.entries)
         lines += [f"overridden: {gate}" for gate in shut]
         if not claims:
             return [*lines, f"{self._lock_file} is up to date"]

@@ -142,7 +142,8 @@ def entries_to_write(
         seen = Slot(step.slot.name, (step.then.key,), step.slot.image).find(workspace.lock.record)
         if isinstance(entry, LockedArtifact):
             before = seen.entry if seen and isinstance(seen.entry, LockedArtifact) else None
-            artifacts.append(Replacement(step.slot.name, step.then.key, entry, before))
+            rivals = workspace.lock.record.rivals(step.slot.name, step.then.key)
+            artifacts.append(Replacement(step.slot.name, step.then.key, entry, before, rivals))
         elif isinstance(entry, LockedImage):
             held = seen.entry if seen and isinstance(seen.entry, LockedImage) else None
             images.append(Replacement(step.slot.name, step.then.key, entry, held))
@@ -202,12 +203,6 @@ def _plan(
         for slot, found in _state(after.lock.record, after, name).items()
         if found and (slot.name, slot.image, found.key) in places
     ]
-    if endpoint not in concerned:
-        raise RollbackError(
-            f"the artifact of then was built for {plan.steps[0].then.key}, and {endpoint!r} finds one for "
-            f"{plan.steps[0].now.key} first",
-            remedy=f"build that version again: `tritonstack build {workspace.spec.name}` from its commit",
-        )
     return replace(plan, concerned=tuple(dict.fromkeys(concerned)))
 
 

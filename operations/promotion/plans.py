@@ -74,6 +74,15 @@ def words_of(entry: Entry) -> str:
     return f"{'image ' if image else ''}{entry.name} for {entry.key} ({digest})"
 
 
+def words_of_rivals(entries: Iterable[Entry]) -> list[str]:
+    """What goes out of a lock with entries that come in: the same machines would take it in their stead."""
+    return [
+        f"{item.name} for {item.key} takes the place of that for {key} ({rival.digest[:12]})"
+        for item in entries
+        for key, rival in sorted(item.rivals.items())
+    ]
+
+
 def require_source(source: Workspace, target: Workspace) -> PromotionSpec:
     """Refuse to take from anywhere else than the target's file says."""
     spec, file = target.spec, shown_path(target.environment.file)
@@ -178,7 +187,9 @@ def _artifact(
     entry = source.lock.record.models[served.model][key]
     if not entry.is_sealed((locked_environment(source.lock.file), served.model, key)):
         return _unsealed(source, f"{served.model} for {key}", ("models", served.model, key))
-    return Replacement(served.model, key, entry, target.lock.record.models.get(served.model, {}).get(key))
+    held = target.lock.record
+    seen = held.models.get(served.model, {}).get(key)
+    return Replacement(served.model, key, entry, seen, held.rivals(served.model, key))
 
 
 def _unsealed(source: Workspace, subject: str, path: FieldPath) -> Obstacle:
@@ -265,7 +276,7 @@ def _refused_by_deploy(source: Workspace, target: Workspace, decision: Decision)
 
 def _is_same(target: Workspace, item: Entry) -> bool:
     """Whether it has been promoted already; a digest that was written by hand has passed no gate."""
-    if item.seen is None or item.seen.digest != item.entry.digest:
+    if item.seen is None or item.seen.digest != item.entry.digest or item.rivals:
         return False
     if not item.seen.is_sealed((locked_environment(target.lock.file), *_place(item))):
         return False

@@ -28,6 +28,7 @@ from catalog.locks import (
     entry_of,
     load_lock,
     replace_entries,
+    write_lock,
 )
 from catalog.manifests import MANIFEST_NAME
 from catalog.naming import artifact_prefix
@@ -110,6 +111,17 @@ def test_an_entry_that_no_endpoint_asks_for_is_no_fault(project: Project) -> Non
     assert found.faults == []
     assert told(found.notes) == [
         "dev.lock.yaml:18: models.minilm.sm86-25.04: no endpoint of dev takes minilm for sm86-25.04"
+    ]
+
+
+def test_an_entry_that_another_one_hides_is_told_of(project: Project) -> None:
+    python = load_workspace(project, "dev").spec.release.python_tag
+    old = entry_of(manifest("minilm", target=f"cpu-{python}", digest="99" * 32))
+    held = lock(project).record.models["minilm"]
+    write_lock(project.lock_file("dev"), Lock(models={"minilm": {**held, f"cpu-{python}": old}}))
+    found = check_catalog(load_workspace(project, "dev"), model_names(project))
+    assert [note.message for note in found.notes] == [
+        f"it is never taken: that for cpu-{python} goes before it, whichever of the two is newer"
     ]
 
 

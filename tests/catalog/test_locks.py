@@ -141,10 +141,52 @@ def test_an_entry_without_provenance_gains_it(file: Path) -> None:
 def test_what_has_taken_the_place_of_something_found_there_meanwhile_stays(file: Path) -> None:
     add_to_lock(file, [manifest("m", digest="99" * 32)], built=BUILT)
     found, made = manifest("m"), manifest("n")
-    assert add_to_lock(file, [found, made], built=LATER, known={found.digest, made.digest})
+    begun = Lock().with_artifact(found).with_artifact(made)
+    assert add_to_lock(file, [found, made], built=LATER, begun=begun)
     models = load_lock(file).record.models
     assert (models["m"]["cpu"].digest, models["m"]["cpu"].built) == ("99" * 32, BUILT)
     assert models["n"]["cpu"].digest == made.digest
+
+
+@pytest.mark.parametrize(("before", "after"), [("cpu-py312", "cpu"), ("cpu", "cpu-py312")])
+def test_what_is_built_for_another_target_takes_the_place_of_what_the_machine_took_before(
+    file: Path, before: str, after: str
+) -> None:
+    old = [manifest("m", target=target, digest="99" * 32) for target in (before, "sm86-25.04-py312")]
+    add_to_lock(file, old, built=BUILT)
+    add_to_lock(file, [manifest("m", target=after)], built=LATER)
+    lock = load_lock(file).record
+    assert set(lock.models["m"]) == {after, "sm86-25.04-py312"}
+    assert lock.find_target("m", ("cpu-py312", "cpu")) == after
+
+
+def test_an_old_lock_of_two_targets_is_mended_by_the_next_build(file: Path) -> None:
+    """Earlier versions left both there, and every build found the older one first."""
+    old, new = manifest("m", target="cpu-py312", digest="99" * 32), manifest("m")
+    both = {found.target: Lock().with_artifact(found).models["m"][found.target] for found in (old, new)}
+    lock = Lock(models={"m": both})
+    write_lock(file, lock)
+    assert add_to_lock(file, [new], built=LATER, begun=lock)
+    assert set(load_lock(file).record.models["m"]) == {"cpu"}
+
+
+def test_what_another_target_has_taken_the_place_of_meanwhile_does_not_come_back(file: Path) -> None:
+    old, new = manifest("m", target="cpu-py312", digest="99" * 32), manifest("m")
+    add_to_lock(file, [new], built=BUILT)
+    assert not add_to_lock(file, [old], built=LATER, begun=Lock().with_artifact(old))
+    assert set(load_lock(file).record.models["m"]) == {"cpu"}
+
+
+def test_a_promotion_takes_the_place_of_nothing_that_it_has_not_seen(file: Path) -> None:
+    add_to_lock(file, [manifest("m")], built=BUILT)
+    target = file.with_name("prod.lock.yaml")
+    add_to_lock(target, [manifest("m", target="cpu-py312", digest="99" * 32)], built=LATER)
+    unseen = Replacement("m", "cpu", entry(file), None)
+    with pytest.raises(LockChangedError, match="another m for cpu-py312 has come into"):
+        add_promoted(target, PROMOTED, artifacts=[unseen])
+    seen = Replacement("m", "cpu", entry(file), None, load_lock(target).record.rivals("m", "cpu"))
+    assert add_promoted(target, PROMOTED, artifacts=[seen])
+    assert set(load_lock(target).record.models["m"]) == {"cpu"}
 
 
 def test_provenance_under_a_broken_seal_is_not_believed(file: Path) -> None:

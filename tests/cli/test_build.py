@@ -16,12 +16,13 @@ import pytest
 
 from catalog.build_plans import NeededArtifact
 from catalog.loading import load_workspace
-from catalog.locks import Promoted, Replacement, load_lock, replace_entries, write_lock
+from catalog.locks import Promoted, Replacement, add_to_lock, load_lock, replace_entries, write_lock
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
 from catalog.project import Project
 from cli import build_here
 from cli.context import Context
 from operations.aws import Cloud
+from tests.catalog.test_locks import BUILT, manifest
 from tests.cli.test_messages import outcome
 from tests.played_aws import played_aws
 from tests.projects import MODEL, edit
@@ -73,6 +74,21 @@ def test_a_lock_that_is_current_means_that_nothing_is_built(
     assert "dev.lock.yaml is up to date" in err
     assert out.startswith("minilm ")
     assert project.lock_file("dev").read_bytes() == before
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_model_that_is_no_longer_bound_to_a_python_leaves_no_older_artifact_before_the_new_one(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = load_workspace(project, "dev").spec.release.python_tag
+    old = manifest("minilm", target=f"cpu-{python}", spec_hash="77" * 32)
+    add_to_lock(project.lock_file("dev"), [old], built=BUILT)
+    code, _, err = build(capsys, project, "--no-publish")
+    assert code == 0
+    assert f"minilm for cpu takes the place of that for cpu-{python} ({old.digest[:12]})" in err
+    assert set(load_lock(project.lock_file("dev")).record.models["minilm"]) == {"cpu"}
+    assert build(capsys, project, "--no-publish")[0] == 0
+    assert started(project) == ["minilm"]
 
 
 @pytest.mark.usefixtures("stand_in")

@@ -21,7 +21,15 @@ from catalog.locks import (
     write_lock,
 )
 from catalog.project import Project
-from operations.promotion.plans import Decision, PromotionRefusedError, as_promoted, decide, require_source
+from operations.promotion.plans import (
+    Decision,
+    PromotionRefusedError,
+    as_promoted,
+    decide,
+    lock_after,
+    require_source,
+    words_of_rivals,
+)
 from tests.operations.two_accounts import add_model, add_prod, make_manifest
 from tests.projects import add_image, edit
 
@@ -69,6 +77,18 @@ def test_the_same_digest_need_not_change(files: Project) -> None:
     decision = decided(files)
     assert decision.entries == ()
     assert [item.entry.digest for item in decision.same] == [entry.digest]
+
+
+def test_what_the_target_takes_first_gives_way_to_what_is_promoted_for_another_target(files: Project) -> None:
+    build(files)
+    old = build(files, "prod", digest="99" * 32, target="cpu-py312")
+    decision = decided(files)
+    assert words_of_rivals(decision.entries) == [
+        f"minilm for cpu takes the place of that for cpu-py312 ({old.digest[:12]})"
+    ]
+    promoted = Promoted(source="dev", by="ann", at=MOMENT)
+    after = lock_after(load_workspace(files, "prod"), [(item, promoted) for item in decision.entries])
+    assert set(after.models["minilm"]) == {"cpu"}
 
 
 def test_what_the_target_was_taken_back_from_is_left_out_unless_it_is_named(files: Project) -> None:
