@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from catalog import naming
 from operations.aws import Cloud
 from operations.buckets import empty_bucket
-from operations.destruction.deletion import Clock, Retained, delete_stacks
+from operations.destruction.deletion import Clock, Retained, contents_of, delete_stacks
+from operations.destruction.running_builds import RunningBuild, running_builds, stop_builds
 from operations.stacks import BOOTSTRAP_STACK, describe_stack, list_stacks
 
 Tell = Callable[[str], None]
@@ -27,6 +28,41 @@ class Destroyed:
     retained: tuple[Retained, ...] = ()
     log_groups: tuple[str, ...] = ()
     """Those that services had made by themselves."""
+    builds: tuple[RunningBuild, ...] = ()
+    """Those that were under way, and were ended."""
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What a destruction would do away with, as things stand."""
+
+    layers: tuple[tuple[str, ...], ...] = ()
+    """Stacks, in the order in which they would go."""
+    builds: tuple[RunningBuild, ...] = ()
+    """Those that are under way."""
+    buckets: tuple[str, ...] = ()
+    """Those that would be emptied, and go."""
+    retained: tuple[Retained, ...] = ()
+    log_groups: tuple[str, ...] = ()
+    """Those that services have made by themselves."""
+
+    @property
+    def stacks(self) -> list[str]:
+        """All of them."""
+        return list(itertools.chain(*self.layers))
+
+
+def foresee(cloud: Cloud, base: str) -> Foreseen:
+    """What `destroy_environment` would begin with; changes nothing."""
+    present, others = _stacks(cloud, base)
+    contents = [contents_of(cloud, stack) for stack in present]
+    return Foreseen(
+        tuple(tuple(layer) for layer in layers(base, present) if layer),
+        tuple(running_builds(cloud, base, stacks=present)),
+        tuple(sorted(bucket for held in contents for bucket in held.buckets)),
+        tuple(item for held in contents for item in held.retained),
+        tuple(_service_logs(cloud, base, others=others)),
+    )
 
 
 def destroy_environment(
@@ -41,18 +77,26 @@ def destroy_environment(
 
     `base` is what all its names begin with. Safe to stop at any moment, to run again and to run side by side.
     `before_layer` is called before stacks are deleted that others stood on, and may raise to keep them.
+    Builds end before anything goes.
     """
-    stacks = list_stacks(cloud, prefix=f"{base}-")
-    bases = {naming.base_of_stack(stack.name) for stack in stacks}
-    others = [f"{other}-" for other in bases if other not in (None, base)]
-    present = [stack.name for stack in stacks if naming.base_of_stack(stack.name) == base]
+    present, others = _stacks(cloud, base)
     order = [layer for layer in layers(base, present) if layer]
     retained: list[Retained] = []
+    before_layer()
+    builds = stop_builds(cloud, base, stacks=present, tell=tell, clock=clock or Clock())
     for layer in order:
         before_layer()
         retained += delete_stacks(cloud, layer, tell=tell, clock=clock)
     groups = _delete_service_logs(cloud, base, others=others, tell=tell)
-    return Destroyed(tuple(itertools.chain(*order)), tuple(retained), tuple(groups))
+    return Destroyed(tuple(itertools.chain(*order)), tuple(retained), tuple(groups), tuple(builds))
+
+
+def _stacks(cloud: Cloud, base: str) -> tuple[list[str], list[str]]:
+    """The stacks of an environment, and what the names of others begin with whose stacks stand."""
+    stacks = list_stacks(cloud, prefix=f"{base}-")
+    bases = {naming.base_of_stack(stack.name) for stack in stacks}
+    present = [stack.name for stack in stacks if naming.base_of_stack(stack.name) == base]
+    return present, [f"{other}-" for other in bases if other not in (None, base)]
 
 
 def layers(base: str, stacks: Collection[str]) -> Iterator[list[str]]:
@@ -89,12 +133,25 @@ def service_log_prefixes(base: str) -> Sequence[str]:
 
 
 def _delete_service_logs(cloud: Cloud, base: str, *, others: Collection[str], tell: Tell) -> list[str]:
-    """Delete the log groups that services have made anew while the stacks' own went.
-
-    Those bear no tags. One with tags was a stack's, and whoever deployed that has said what is to become of
-    it. `others` are what the names of other environments begin with whose stacks stand.
-    """
+    """Delete the log groups that services have made anew while the stacks' own went."""
     logs, deleted = cloud.client("logs"), []
+    for name in _service_logs(cloud, base, others=others):
+        try:
+            logs.delete_log_group(logGroupName=name)
+        except logs.exceptions.ResourceNotFoundException:
+            continue  # another run was faster
+        tell(f"{name}: log group deleted; a service had made it by itself")
+        deleted.append(name)
+    return deleted
+
+
+def _service_logs(cloud: Cloud, base: str, *, others: Collection[str]) -> Iterator[str]:
+    """Log groups that bear no tags.
+
+    One with tags was a stack's, and whoever deployed that has said what is to become of it. `others` are what
+    the names of other environments begin with whose stacks stand.
+    """
+    logs = cloud.client("logs")
     for prefix in service_log_prefixes(base):
         foreign = tuple(prefix.removesuffix(f"{base}-") + other for other in others)
         pages = logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix)
@@ -102,10 +159,4 @@ def _delete_service_logs(cloud: Cloud, base: str, *, others: Collection[str], te
             name, arn = group["logGroupName"], group["arn"].removesuffix(":*")
             if name.startswith(foreign) or logs.list_tags_for_resource(resourceArn=arn)["tags"]:
                 continue
-            try:
-                logs.delete_log_group(logGroupName=name)
-            except logs.exceptions.ResourceNotFoundException:
-                continue  # another run was faster
-            tell(f"{name}: log group deleted; a service had made it by itself")
-            deleted.append(name)
-    return deleted
+            yield name

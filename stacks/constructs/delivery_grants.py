@@ -322,7 +322,7 @@ def fill_buckets(home: Home, named: Named) -> list[Grant]:
 
 
 def delete_all(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
-    """Take environments down to nothing: stacks, what their buckets hold, and what AWS made beside them."""
+    """Take environments down to nothing: builds, stacks, what buckets hold, and what AWS made beside them."""
     bucket = home.bucket(named.buckets)
     return [
         Grant(
@@ -359,6 +359,7 @@ def delete_all(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
                 for group in (
                     naming.endpoint_log_group(named.base),
                     naming.component_log_group(named.base),
+                    naming.codebuild_log_group(named.base),
                     f"/{named.base}",
                 )
             ],
@@ -367,6 +368,16 @@ def delete_all(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
         Grant(
             ["ecr:BatchDeleteImage"],
             named.arns(home, "ecr", "repository/", after="/*"),
+            because=named.because,
+        ),
+        Grant(
+            ["codebuild:BatchGetBuilds", "codebuild:ListBuildsForProject", "codebuild:StopBuild"],
+            named.arns(home, "codebuild", "project/", after="-build-*"),
+            because=named.because,
+        ),
+        Grant(
+            ["sagemaker:StopProcessingJob"],
+            named.arns(home, "sagemaker", "processing-job/", after="-build-*"),
             because=named.because,
         ),
     ]

@@ -119,6 +119,33 @@ def test_an_instance_goes_with_a_yes_and_by_its_name_alone(
     assert standing(account) == ["tritonstack-pr-10-foundation"]
 
 
+def test_a_dry_run_says_what_would_go_and_changes_nothing(
+    here: Project, account: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand(account, "tritonstack-pr-1-endpoint-search")
+    stand(
+        account,
+        "tritonstack-pr-1-foundation",
+        {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "filled"}},
+    )
+    instance = ("preview", "--name", "pr-1", "--dry-run")
+    assert tell(here, "destroy", *instance) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "pr-1: would go, in this order",
+        "  would be deleted   tritonstack-pr-1-endpoint-search",
+        "  would be deleted   tritonstack-pr-1-foundation",
+        "  with all it holds  bucket filled",
+    ]
+    assert run(["--project", str(here.root), "--json", "destroy", *instance]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["dry_run"], told["running_builds"], told["wants_its_name"]) == (True, [], False)
+    assert len(standing(account)) == 2
+    assert tell(here, "destroy", "preview", "--name", "pr-1", "--yes") == 0
+    capsys.readouterr()
+    assert tell(here, "destroy", *instance) == 0
+    assert capsys.readouterr().out == "pr-1: nothing of it is left to destroy\n"
+
+
 def test_what_has_no_file_is_looked_for_where_environments_live(
     here: Project, account: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -125,6 +125,16 @@ PREVIEW_EXECUTION = iam_role("tritonstack-delivery-dev-preview-execution")
             False,
         ),
         ("clean-up", "s3:GetObject", f"{DEV_BUCKET}/models/x", False),
+        # It ends builds first, and starts none.
+        ("clean-up", "codebuild:StopBuild", arn("codebuild", "project/tritonstack-pr-7-build-cpu"), True),
+        ("clean-up", "codebuild:StartBuild", arn("codebuild", "project/tritonstack-pr-7-build-cpu"), False),
+        ("clean-up", "codebuild:StopBuild", arn("codebuild", "project/tritonstack-dev-build-cpu"), False),
+        (
+            "clean-up",
+            "sagemaker:StopProcessingJob",
+            arn("sagemaker", "processing-job/tritonstack-pr-7-build-a1-1"),
+            True,
+        ),
     ],
 )
 def test_in_dev(carriers, duty, action, resource, allowed):

@@ -7,7 +7,7 @@ token of a build, and no Processing job ever ends there.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import botocore.session
@@ -23,6 +23,16 @@ def checked(service: str, operation: str, parameters: Mapping[str, Any]) -> None
     report = ParamValidator().validate(dict(parameters), shape)
     if report.has_errors():
         raise ValueError(f"{operation}: {report.generate_report()}")
+
+
+class OnePage:
+    """A paginator of what fits on a page."""
+
+    def __init__(self, list_them: Callable[..., dict[str, Any]]) -> None:
+        self._list_them = list_them
+
+    def paginate(self, **parameters: Any) -> Iterator[dict[str, Any]]:
+        yield self._list_them(**parameters)
 
 
 def refused(operation: str, code: str, message: str) -> ClientError:
@@ -74,7 +84,10 @@ class StrictCodeBuild:
         checked("codebuild", "ListBuildsForProject", parameters)
         self._require(parameters["projectName"])
         ids = [key for key, build in self.builds.items() if build["projectName"] == parameters["projectName"]]
-        return {"ids": ids[::-1] if parameters["sortOrder"] == "DESCENDING" else ids}
+        return {"ids": ids if parameters.get("sortOrder") == "ASCENDING" else ids[::-1]}
+
+    def get_paginator(self, operation: str) -> OnePage:
+        return OnePage(getattr(self, operation))
 
     def batch_get_builds(self, **parameters: Any) -> dict[str, Any]:
         checked("codebuild", "BatchGetBuilds", parameters)
@@ -130,13 +143,22 @@ class StrictProcessing:
         checked("sagemaker", "ListProcessingJobs", parameters)
         return {
             "ProcessingJobSummaries": [
-                job for name, job in reversed(self.jobs.items()) if parameters["NameContains"] in name
+                job
+                for name, job in reversed(self.jobs.items())
+                if parameters["NameContains"] in name
+                and parameters.get("StatusEquals") in (None, job["ProcessingJobStatus"])
             ]
         }
 
+    def get_paginator(self, operation: str) -> OnePage:
+        return OnePage(getattr(self, operation))
+
     def stop_processing_job(self, **parameters: Any) -> None:
         checked("sagemaker", "StopProcessingJob", parameters)
-        self.jobs[parameters["ProcessingJobName"]]["ProcessingJobStatus"] = "Stopping"
+        job = self.jobs[parameters["ProcessingJobName"]]
+        if job["ProcessingJobStatus"] != "InProgress":
+            raise refused("StopProcessingJob", "ValidationException", "The job is in a status that ends.")
+        job["ProcessingJobStatus"] = "Stopping"
 
 
 class StrictLogs:

@@ -1,0 +1,206 @@
+"""Builds that are under way when their environment goes: which are its own, and that they end first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from operations.aws import Cloud
+from operations.destruction.destroy import destroy_environment, foresee
+from operations.destruction.running_builds import BuildRunsOnError, RunningBuild, running_builds
+from tests.operations.strict_aws import OnePage, StrictCodeBuild, StrictProcessing, refused
+from tests.operations.test_deletion import FastClock
+
+BASE = "tritonstack-dev"
+PROJECT, IMAGES = f"{BASE}-build-cpu", f"{BASE}-build-images"
+JOB = f"{BASE}-build-0123456789abcdef-1"
+ANOTHERS = f"{BASE}-build-build-0123456789abcdef-1"
+"""Of an environment that is called dev-build."""
+
+
+class Slow(StrictCodeBuild):
+    """CodeBuild that takes a while to end a build."""
+
+    def __init__(self, *projects: str, looks: float = 3) -> None:
+        super().__init__(*projects)
+        self.looks = looks
+
+    def stop_build(self, **parameters: Any) -> None:
+        self.stopped.append(parameters["id"])
+
+    def batch_get_builds(self, **parameters: Any) -> dict[str, Any]:
+        self.looks -= bool(self.stopped)
+        if self.looks <= 0:
+            for build_id in self.stopped:
+                self.end(build_id, "STOPPED")
+        return super().batch_get_builds(**parameters)
+
+
+class Jobs(StrictProcessing):
+    """Processing whose jobs end when somebody looks again."""
+
+    def list_processing_jobs(self, **parameters: Any) -> dict[str, Any]:
+        found = super().list_processing_jobs(**parameters)
+        if parameters["StatusEquals"] == "Stopping":
+            for job in found["ProcessingJobSummaries"]:
+                self.jobs[job["ProcessingJobName"]] = {**job, "ProcessingJobStatus": "Stopped"}
+        return found
+
+
+class Projects:
+    """moto's CloudFormation, whose build stacks hold projects: it makes none itself."""
+
+    def __init__(self, moto: Any) -> None:
+        self._moto = moto
+
+    def get_paginator(self, operation: str) -> Any:
+        if operation == "list_stack_resources":
+            return OnePage(self._resources)
+        return self._moto.get_paginator(operation)
+
+    def _resources(self, **stack: str) -> dict[str, Any]:
+        held: dict[str, Any] = self._moto.list_stack_resources(**stack)
+        for name, status in (
+            (PROJECT, "UPDATE_COMPLETE"),
+            (IMAGES, "CREATE_COMPLETE"),
+            ("old", "DELETE_COMPLETE"),
+        ):
+            held["StackResourceSummaries"].append(
+                {
+                    "ResourceType": "AWS::CodeBuild::Project",
+                    "LogicalResourceId": name,
+                    "PhysicalResourceId": name,
+                    "ResourceStatus": status,
+                }
+            )
+        return held
+
+    def __getattr__(self, operation: str) -> Any:
+        return getattr(self._moto, operation)
+
+
+Played = Callable[..., None]
+
+
+@pytest.fixture
+def play(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Played:
+    """A build stack with two projects, and these services in the place of moto's."""
+    cloud.client("cloudformation").create_stack(
+        StackName=f"{BASE}-build", TemplateBody=json.dumps({"Resources": {"T": {"Type": "AWS::SNS::Topic"}}})
+    )
+    real = Cloud.client
+
+    def put(codebuild: StrictCodeBuild, processing: StrictProcessing) -> None:
+        played = {
+            "codebuild": codebuild,
+            "sagemaker": processing,
+            "cloudformation": Projects(cloud.client("cloudformation")),
+        }
+        monkeypatch.setattr(Cloud, "client", lambda self, service: played.get(service) or real(self, service))
+
+    return put
+
+
+def build(codebuild: StrictCodeBuild, project: str, **variables: str) -> str:
+    given = [{"name": name, "value": value, "type": "PLAINTEXT"} for name, value in variables.items()]
+    started = codebuild.start_build(
+        projectName=project, idempotencyToken=f"{project}{variables}", environmentVariablesOverride=given
+    )
+    return str(started["build"]["id"])
+
+
+def run_job(processing: StrictProcessing, name: str, status: str = "InProgress") -> None:
+    processing.jobs[name] = {"ProcessingJobName": name, "ProcessingJobStatus": status}
+
+
+def stacks(cloud: Cloud) -> list[str]:
+    return [stack["StackName"] for stack in cloud.client("cloudformation").describe_stacks()["Stacks"]]
+
+
+def test_builds_end_before_anything_is_deleted(cloud: Cloud, play: Played) -> None:
+    codebuild, processing = Slow(PROJECT, IMAGES), Jobs()
+    ended = build(codebuild, PROJECT, MODEL="old")
+    codebuild.end(ended, "SUCCEEDED")
+    model, images = build(codebuild, PROJECT, MODEL="minilm"), build(codebuild, IMAGES)
+    run_job(processing, JOB)
+    run_job(processing, ANOTHERS)
+    play(codebuild, processing)
+    told: list[str] = []
+    destroyed = destroy_environment(cloud, BASE, tell=told.append, clock=FastClock())
+    assert codebuild.stopped == [model, images]
+    assert [item.id for item in destroyed.builds] == [model, images, JOB]
+    assert told[0] == f"{model} (CodeBuild, builds minilm): under way; stopping it"
+    assert told.index(f"{JOB}: ended") < told.index(f"{BASE}-build: DELETE_COMPLETE")
+    assert processing.jobs[JOB]["ProcessingJobStatus"] == "Stopped"
+    assert processing.jobs[ANOTHERS]["ProcessingJobStatus"] == "InProgress"
+
+
+def test_what_would_be_stopped_is_foreseen_and_nothing_is(cloud: Cloud, play: Played) -> None:
+    codebuild, processing = StrictCodeBuild(PROJECT, IMAGES), StrictProcessing()
+    model = build(codebuild, PROJECT, MODEL="minilm")
+    run_job(processing, JOB, "Stopping")
+    play(codebuild, processing)
+    foreseen = foresee(cloud, BASE)
+    assert foreseen.builds == (
+        RunningBuild("CodeBuild", model, "minilm"),
+        RunningBuild("SageMaker Processing", JOB),
+    )
+    assert foreseen.stacks == [f"{BASE}-build"] == stacks(cloud)
+    assert codebuild.stopped == []
+
+
+def test_killed_while_builds_end_the_next_run_goes_on(cloud: Cloud, play: Played) -> None:
+    codebuild, processing = Slow(PROJECT, IMAGES), Jobs()
+    build(codebuild, PROJECT, MODEL="minilm")
+    run_job(processing, JOB, "Stopping")
+    play(codebuild, processing)
+
+    class Killed(BaseException):
+        pass
+
+    def kill(_: float) -> None:
+        raise Killed
+
+    clock = FastClock()
+    object.__setattr__(clock, "sleep", kill)
+    with pytest.raises(Killed):
+        destroy_environment(cloud, BASE, tell=lambda _: None, clock=clock)
+    assert stacks(cloud) == [f"{BASE}-build"]
+    destroyed = destroy_environment(cloud, BASE, tell=lambda _: None, clock=FastClock())
+    assert [item.builds for item in destroyed.builds] == ["minilm", ""]
+    assert stacks(cloud) == []
+
+
+def test_a_build_that_does_not_end_keeps_everything(cloud: Cloud, play: Played) -> None:
+    codebuild = Slow(PROJECT, IMAGES, looks=float("inf"))
+    model = build(codebuild, PROJECT, MODEL="minilm")
+    play(codebuild, StrictProcessing())
+    with pytest.raises(BuildRunsOnError, match=f"still under way: {model}") as raised:
+        destroy_environment(cloud, BASE, tell=lambda _: None, clock=FastClock())
+    assert "nothing was deleted" in str(raised.value.remedy)
+    assert stacks(cloud) == [f"{BASE}-build"]
+
+
+def test_a_project_that_has_gone_meanwhile_has_no_builds(cloud: Cloud, play: Played) -> None:
+    play(StrictCodeBuild(), StrictProcessing())
+    assert running_builds(cloud, BASE, stacks=[f"{BASE}-build"]) == []
+
+
+def test_a_job_that_may_not_be_stopped_ends_the_command(
+    cloud: Cloud, play: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processing = StrictProcessing()
+    run_job(processing, JOB)
+    play(StrictCodeBuild(), processing)
+
+    def refuse(**_: str) -> None:
+        raise refused("StopProcessingJob", "AccessDeniedException", "not yours")
+
+    monkeypatch.setattr(processing, "stop_processing_job", refuse)
+    with pytest.raises(ClientError, match="not yours"):
+        destroy_environment(cloud, BASE, tell=lambda _: None, clock=FastClock())
+    assert stacks(cloud) == [f"{BASE}-build"]
