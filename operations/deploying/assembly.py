@@ -49,7 +49,7 @@ class Assembly:
         return changed
 
     def without_roles(self, folder: Path) -> Assembly:
-        """A copy of this assembly in a new folder: the CDK looks at its stacks with the rights of the caller."""
+        """A copy of this assembly in a new folder, whose stacks the CDK looks at with the caller's rights."""
         shutil.copytree(self.folder, folder)
         looked_at = Assembly(folder)
         manifest = looked_at._manifest
