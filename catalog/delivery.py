@@ -270,6 +270,7 @@ def _previews_have_a_place(
     if sample is None or beside is None:
         return
     yield from _previews_are_bounded(document, sample, beside)
+    yield from _previews_publish_apart(document, sample, beside)
     for field in ("account", "region", "name_prefix"):
         theirs, ours = getattr(beside, field), getattr(sample, field)
         if theirs != ours:
@@ -290,6 +291,19 @@ def _previews_are_bounded(
             "its template has no permissions_boundary: a pull request could make itself any role",
             remedy=f"add permissions_boundary: {naming.preview_boundary_name(beside.delivery_base)} to the "
             f"template; the stack that delivers {beside.name} makes that policy",
+        )
+
+
+def _previews_publish_apart(
+    document: Document[DeliverySpec], sample: EnvironmentSpec, beside: EnvironmentSpec
+) -> Iterator[FileProblem]:
+    """What a pull request publishes could lie in the place of what the next deploy takes up."""
+    if sample.bootstrap == beside.bootstrap:
+        yield document.problem(
+            ("previews", "template"),
+            f"previews would publish to {sample.bootstrap.bucket}, which deploys of {beside.name} take from",
+            remedy="add a bootstrap_qualifier of their own to the template, such as `preview`, and bootstrap "
+            "the account under it",
         )
 
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from catalog import naming
 from catalog.accounts import is_embedded
+from catalog.bootstrap import CDK_QUALIFIER, Bootstrap, Qualifier
 from catalog.build_options import BuildOptions
 from catalog.documents import Fault, Record, check_distinct, closest, refuse
 from catalog.endpoints import EndpointSpec, InstanceTypeName
@@ -103,6 +104,8 @@ class EnvironmentSpec(Record):
     """Tags on every resource."""
     permissions_boundary: PolicyName | None = None
     """Name of the IAM policy in the account that bounds every role."""
+    bootstrap_qualifier: Qualifier = CDK_QUALIFIER
+    """Under which `cdk bootstrap` prepares the account for it; it takes nothing published under another."""
     network: NetworkSpec | None = None
     """The network that endpoints stand in; SageMaker's own if not given."""
     prices: Mapping[InstanceTypeName, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
@@ -126,6 +129,11 @@ class EnvironmentSpec(Record):
     def release(self) -> TritonRelease:
         """What the environment's Triton image carries."""
         return RELEASES[self.triton_release]
+
+    @property
+    def bootstrap(self) -> Bootstrap:
+        """What the CDK deploys it with."""
+        return Bootstrap(self.bootstrap_qualifier, self.account, self.region)
 
     @property
     def artifact_bucket(self) -> str:

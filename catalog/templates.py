@@ -29,8 +29,8 @@ Value = bool | int | float | str
 HEAD = "template"
 RESERVED = ("env", "name", OWNER, EXPIRES)
 """What the context of `cdk synth` says beside the parameters."""
-_FOUND_BY = ("account", "region", "name_prefix")
-"""What has to be known of an instance before anything of it can be looked up."""
+_FOUND_BY = ("account", "region", "name_prefix", "bootstrap_qualifier")
+"""What has to be known of an instance before anything of it can be looked up, or made."""
 _PLACE = re.compile(r"\$\{([^}]*)\}")
 _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,39}")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+
+from catalog.bootstrap import CDK_QUALIFIER, Bootstrap
 from catalog.errors import TritonstackError
 from cli.context import Context
 from operations.aws import Cloud
@@ -9,19 +12,22 @@ from operations.deploying.cdk import CdkCli
 from operations.stacks import is_bootstrapped
 
 
-def require_bootstrap(state: Context, cloud: Cloud, cdk: CdkCli, *, allowed: bool | None) -> None:
+def require_bootstrap(
+    state: Context, cloud: Cloud, cdk: CdkCli, bootstrap: Bootstrap, *, allowed: bool | None
+) -> None:
     """Prepare the account if that is allowed, and say what to do if it is not.
 
     `allowed` is None where the command has no option for it.
     """
-    if is_bootstrapped(cloud):
+    if is_bootstrapped(cloud, bootstrap):
         return
-    target = f"aws://{cloud.account}/{cloud.region}"
     if not allowed:
+        own = bootstrap.qualifier == CDK_QUALIFIER
+        under = "" if own else f" under the qualifier {bootstrap.qualifier!r}"
         raise TritonstackError(
-            f"the CDK has not prepared account {cloud.account} in {cloud.region}",
-            remedy=f"run `npx cdk bootstrap {target}` once"
+            f"the CDK has not prepared account {bootstrap.account} in {bootstrap.region}{under}",
+            remedy=f"run `npx cdk bootstrap {shlex.join(bootstrap.arguments)}` once"
             + (", or add --bootstrap" if allowed is not None else ""),
         )
-    with state.output.step(f"bootstrapping {target}") as step:
-        cdk.run("bootstrap", target, on_line=step.log)
+    with state.output.step(f"bootstrapping {' '.join(bootstrap.arguments)}") as step:
+        cdk.run("bootstrap", *bootstrap.arguments, on_line=step.log)

@@ -13,6 +13,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from catalog import naming
+from catalog.bootstrap import Bootstrap
 from catalog.build_images import endpoint_images
 from catalog.build_plans import NeededArtifact
 from catalog.builds import ByHand, CodeBuildMachine
@@ -56,7 +57,7 @@ def prepare_ground(state: Context, workspace: Workspace, cloud: Cloud) -> BuildG
     name = naming.build_stack_name(spec.base)
     cdk = find_cdk(state.project.root, environment_name=spec.name, variables=cloud.process_environment())
     try:
-        _deploy_if_other(state, cloud, cdk, name)
+        _deploy_if_other(state, cloud, cdk, name, workspace.spec.bootstrap)
     except KeyboardInterrupt:
         raise BuildInterruptedError(
             f"stopped by you; CloudFormation finishes what it has begun of {name}, and nothing is built yet",
@@ -71,13 +72,13 @@ def prepare_ground(state: Context, workspace: Workspace, cloud: Cloud) -> BuildG
     return ground_of(workspace, outputs)
 
 
-def _deploy_if_other(state: Context, cloud: Cloud, cdk: CdkCli, name: str) -> None:
+def _deploy_if_other(state: Context, cloud: Cloud, cdk: CdkCli, name: str, bootstrap: Bootstrap) -> None:
     """Deploy the stack, with the foundation that it stands on, if it is not what the files ask for."""
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
         with state.output.step("synthesising the build stack") as step:
             cdk.run("synth", name, "--quiet", "--output", folder, on_line=step.update)
         assembly = Assembly(Path(folder))
-        require_bootstrap(state, cloud, cdk, allowed=None)
+        require_bootstrap(state, cloud, cdk, bootstrap, allowed=None)
         standing = _settled(state, cloud, name)
         deployed = deployed_templates(cloud, [standing] if standing else [])
         if deployed.get(name) != assembly.template(name):

@@ -150,7 +150,7 @@ def ask(demo: Demo) -> None:
 def destroy(demo: Demo) -> None:
     """Step 6."""
     run("tritonstack", "destroy", ENVIRONMENT, "--yes")
-    remove_bootstrap(demo.cloud())
+    remove_bootstrap(demo.cloud(), demo.spec.bootstrap)
     console.print("the CDK's own bootstrap stack is gone, too")
 
 

@@ -64,7 +64,7 @@ def _deploy(
     loan = find_loan(state, workspace, cloud) if workspace.instance else None
     lent = loan.digests if loan else ()
     missing = missing_artifacts(state, workspace, cloud, endpoints=endpoints, lent=lent)
-    require_bootstrap(state, cloud, cdk, allowed=bootstrap)
+    require_bootstrap(state, cloud, cdk, spec.bootstrap, allowed=bootstrap)
     with synthesised(state, cdk) as assembly:
         changes = look_ahead(cloud, spec.base, assembly)
         if only:

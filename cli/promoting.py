@@ -124,7 +124,7 @@ def lay_ground(state: Context, target: Side, *, bootstrap: bool) -> None:
     spec = target.workspace.spec
     stack = naming.foundation_stack_name(spec.base)
     cdk = cdk_of(target.workspace, target.cloud)
-    require_bootstrap(state, target.cloud, cdk, allowed=bootstrap)
+    require_bootstrap(state, target.cloud, cdk, spec.bootstrap, allowed=bootstrap)
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
         with state.output.step(f"synthesising {stack}") as step:
             cdk.run("synth", stack, "--quiet", "--output", folder, on_line=step.update)

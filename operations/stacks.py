@@ -12,12 +12,11 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from catalog import naming
+from catalog.bootstrap import Bootstrap
 from catalog.errors import TritonstackError
 from operations.aws import Cloud
 from operations.deploying.assembly import Template
 
-BOOTSTRAP_STACK = "CDKToolkit"
-BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 _POLL_S = 0.5
 _SLOW_POLL_S = 5.0
 _TEMPLATES_AT_ONCE = 4
@@ -112,11 +111,11 @@ def describe_stack(cloud: Cloud, name: str) -> StackState | None:
     return _state(stack)
 
 
-def is_bootstrapped(cloud: Cloud) -> bool:
-    """Whether `cdk bootstrap` has prepared the account and region."""
+def is_bootstrapped(cloud: Cloud, bootstrap: Bootstrap) -> bool:
+    """Whether `cdk bootstrap` has prepared the account and region under a qualifier."""
     ssm = cloud.client("ssm")
     try:
-        ssm.get_parameter(Name=BOOTSTRAP_PARAMETER)
+        ssm.get_parameter(Name=bootstrap.version_parameter)
     except ssm.exceptions.ParameterNotFound:
         return False
     return True

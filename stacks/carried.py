@@ -55,6 +55,11 @@ def carried_to(project: Project, environment: str) -> Carried:
             "previews are not bounded: a pull request could make itself any role",
             remedy=f"add permissions_boundary: {edge} to their template",
         )
+    if preview is not None and preview.bootstrap == spec.bootstrap:
+        raise UsageError(
+            f"previews would publish to the bucket that deploys of {environment} take from",
+            remedy="add a bootstrap_qualifier of their own to their template",
+        )
     return Carried(
         spec=spec,
         delivery=delivery,

@@ -13,6 +13,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from catalog import naming
+from catalog.bootstrap import BootstrapRole
 from catalog.environments import EnvironmentSpec
 from catalog.naming import Duty
 from stacks.carried import Carried
@@ -29,6 +30,8 @@ from stacks.constructs.skipped_checks import skip_check
 
 _SESSION_HOURS: Mapping[Duty, int] = {"plan": 1, "deploy": 6, "promote": 3, "preview": 3, "clean-up": 2}
 """A rollout with its waits takes hours, and so does a build on a GPU."""
+_PUBLISHING: Sequence[BootstrapRole] = ("file-publishing", "image-publishing")
+_DEPLOYING: Sequence[BootstrapRole] = ("deploy", *_PUBLISHING, "lookup")
 
 
 class DeliveryStack(cdk.Stack):
@@ -90,7 +93,7 @@ class DeliveryStack(cdk.Stack):
         preview = self._carried.preview
         if preview is None:
             return []
-        named = self._named_previews()
+        named = self._named_previews(preview)
         boundary = str(preview.permissions_boundary)
         if boundary == naming.preview_boundary_name(self._carried.base):
             PreviewBounds(self, "PreviewBounds", name=boundary, named=named)
@@ -164,9 +167,7 @@ class DeliveryStack(cdk.Stack):
             *grants.ask_endpoints(home, named),
             *(grants.ask_queues(home, spec) if _has_queues(spec) else []),
             *grants.run_builds(home, spec),
-            *grants.take_on(
-                grants.bootstrap_role_arns(home, "deploy", "file-publishing", "image-publishing", "lookup")
-            ),
+            *grants.take_on(grants.bootstrap_role_arns(home, spec.bootstrap, *_DEPLOYING)),
         ]
 
     def _promote(self, source: EnvironmentSpec) -> list[Grant]:
@@ -200,7 +201,7 @@ class DeliveryStack(cdk.Stack):
         home, spec = self._home, self._carried.spec
         granted = [*grants.see_stacks(home, grants.Named.like(spec)), *grants.find_everything()]
         if self._carried.preview is not None:
-            named = self._named_previews()
+            named = self._named_previews(self._carried.preview)
             granted += [
                 *grants.see_stacks(home, named),
                 *grants.delete_all(home, named, execution_role=self._execution_arn()),
@@ -218,13 +219,12 @@ class DeliveryStack(cdk.Stack):
             *grants.ask_endpoints(home, named),
             *grants.find_everything(),
             *grants.read_artifacts(home, spec),
-            *grants.take_on(grants.bootstrap_role_arns(home, "file-publishing", "image-publishing")),
+            *grants.take_on(grants.bootstrap_role_arns(home, named.bootstrap, *_PUBLISHING)),
         ]
 
-    def _named_previews(self) -> grants.Named:
-        previews, spec = self._carried.delivery.previews, self._carried.spec
-        prefix = previews.name_prefix if previews else ""
-        return grants.Named.previews_of(prefix=spec.name_prefix, name_prefix=prefix)
+    def _named_previews(self, sample: EnvironmentSpec) -> grants.Named:
+        previews = self._carried.delivery.previews
+        return grants.Named.previews_like(sample, name_prefix=previews.name_prefix if previews else "")
 
     def _execution_arn(self) -> str:
         return grants.global_arn(self._home, f"role/{naming.preview_execution_role_name(self._carried.base)}")
@@ -272,7 +272,12 @@ class DeliveryStack(cdk.Stack):
 
     def _edge(self) -> Bounds:
         home, source = self._home, self._carried.source
-        roles = grants.bootstrap_role_arns(home, "deploy", "file-publishing", "image-publishing", "lookup")
+        roles = grants.bootstrap_role_arns(home, self._carried.spec.bootstrap, *_DEPLOYING)
+        may_make: list[str] = []
+        if self._carried.preview is not None:
+            previews = self._named_previews(self._carried.preview)
+            roles += grants.bootstrap_role_arns(home, previews.bootstrap, *_PUBLISHING)
+            may_make.append(previews.roles(home))
         regions = [home.region]
         if source is not None:
             roles.append(self._reader_arn(source))
@@ -280,7 +285,7 @@ class DeliveryStack(cdk.Stack):
         return Bounds(
             regions=regions,
             may_take_on=roles,
-            may_make=[self._named_previews().roles(home)] if self._carried.preview else [],
+            may_make=may_make,
         )
 
 

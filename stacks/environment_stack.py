@@ -26,6 +26,7 @@ class EnvironmentStack(cdk.Stack):
             env=cdk.Environment(account=environment.account, region=environment.region),
             termination_protection=environment.is_protected,
             tags=tags,
+            synthesizer=cdk.DefaultStackSynthesizer(qualifier=environment.bootstrap_qualifier),
             permissions_boundary=cdk.PermissionsBoundary.from_name(boundary) if boundary else None,
         )
         self._base = environment.base

@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from catalog import naming
+from catalog.bootstrap import Bootstrap
 from operations.aws import Cloud
 from operations.buckets import empty_bucket
 from operations.destruction.deletion import Clock, Retained, contents_of, delete_stacks
 from operations.destruction.running_builds import RunningBuild, running_builds, stop_builds
-from operations.stacks import BOOTSTRAP_STACK, describe_stack, list_stacks
+from operations.stacks import describe_stack, list_stacks
 
 Tell = Callable[[str], None]
 
@@ -107,17 +108,17 @@ def layers(base: str, stacks: Collection[str]) -> Iterator[list[str]]:
         yield [name] if name in stacks else []
 
 
-def remove_bootstrap(cloud: Cloud) -> None:
+def remove_bootstrap(cloud: Cloud, bootstrap: Bootstrap) -> None:
     """Undo `cdk bootstrap`, for accounts that are to be left as they were found."""
-    if describe_stack(cloud, BOOTSTRAP_STACK) is None:
+    if describe_stack(cloud, bootstrap.stack) is None:
         return
-    resources = cloud.client("cloudformation").describe_stack_resources(StackName=BOOTSTRAP_STACK)
+    resources = cloud.client("cloudformation").describe_stack_resources(StackName=bootstrap.stack)
     buckets = [
         resource["PhysicalResourceId"]
         for resource in resources["StackResources"]
         if resource["ResourceType"] == "AWS::S3::Bucket"
     ]
-    delete_stacks(cloud, [BOOTSTRAP_STACK], tell=lambda _: None, empty=False)
+    delete_stacks(cloud, [bootstrap.stack], tell=lambda _: None, empty=False)
     for bucket in buckets:  # the bootstrap template keeps its bucket when the stack goes
         empty_bucket(cloud, bucket)
         cloud.client("s3").delete_bucket(Bucket=bucket)

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from catalog import naming
+from catalog.bootstrap import Bootstrap, BootstrapRole
 from catalog.environments import EnvironmentSpec
 from stacks.constructs.grants import Grant, Home, read_objects, use_key_through_s3, write_objects
 
 _LISTED = "what AWS lists belongs to no resource: IAM knows only *"
 _KEY = "the key of these buckets, whose id only the foundation knows; the condition names the buckets"
-BOOTSTRAP_QUALIFIER = "hnb659fds"
-"""The CDK's own: the names of the roles that `cdk bootstrap` makes hold it."""
 
 
 @dataclass(frozen=True)
@@ -27,18 +26,21 @@ class Named:
     """What the names begin with, before a hyphen or a slash: tritonstack-dev, tritonstack-pr-*."""
     buckets: str
     """Its buckets, as a pattern."""
+    bootstrap: Bootstrap
+    """What the CDK deploys it with."""
     because: str
 
     @classmethod
     def like(cls, spec: EnvironmentSpec) -> Named:
         """All of one environment."""
-        return cls(spec.base, f"{spec.base}-*", f"what is named like {spec.name}, and nothing else")
+        because = f"what is named like {spec.name}, and nothing else"
+        return cls(spec.base, f"{spec.base}-*", spec.bootstrap, because)
 
     @classmethod
-    def previews_of(cls, *, prefix: str, name_prefix: str) -> Named:
-        """All of every preview."""
-        base = naming.environment_prefix(prefix=prefix, environment=f"{name_prefix}-*")
-        return cls(base, base, "what is named like a preview: no other environment may be")
+    def previews_like(cls, sample: EnvironmentSpec, *, name_prefix: str) -> Named:
+        """All of every preview, `sample` being one of them."""
+        base = naming.environment_prefix(prefix=sample.name_prefix, environment=f"{name_prefix}-*")
+        return cls(base, base, sample.bootstrap, "what is named like a preview: no other environment may be")
 
     def arns(self, home: Home, service: str, kind: str, *, after: str = "-*") -> list[str]:
         """Resources of a kind."""
@@ -55,12 +57,9 @@ def global_arn(home: Home, resource: str) -> str:
     return f"arn:{home.partition}:iam::{home.account}:{resource}"
 
 
-def bootstrap_role_arns(home: Home, *kinds: str) -> list[str]:
-    """Roles that `cdk bootstrap` makes: deploy, file-publishing, image-publishing, lookup."""
-    return [
-        global_arn(home, f"role/cdk-{BOOTSTRAP_QUALIFIER}-{kind}-role-{home.account}-{home.region}")
-        for kind in kinds
-    ]
+def bootstrap_role_arns(home: Home, bootstrap: Bootstrap, *kinds: BootstrapRole) -> list[str]:
+    """Roles that `cdk bootstrap` makes."""
+    return [global_arn(home, f"role/{bootstrap.role(kind)}") for kind in kinds]
 
 
 def take_on(arns: Sequence[str]) -> list[Grant]:
@@ -85,7 +84,7 @@ def see_stacks(home: Home, named: Named) -> list[Grant]:
         Grant(
             ["ssm:GetParameter"],
             [
-                home.arn("ssm", f"parameter/cdk-bootstrap/{BOOTSTRAP_QUALIFIER}/version"),
+                home.arn("ssm", f"parameter{named.bootstrap.version_parameter}"),
                 *named.arns(home, "ssm", "parameter/", after="/*"),
             ],
             because=named.because,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from catalog import naming
-from stacks.constructs.delivery_grants import BOOTSTRAP_QUALIFIER, Named, global_arn, some_key
+from stacks.constructs.delivery_grants import Named, global_arn, some_key
 from stacks.constructs.grants import Grant, Home
 
 _NAMELESS = "CloudFormation names these after what they are in the template, not after their stack"
@@ -74,7 +74,7 @@ def execution_grants(home: Home, named: Named, *, boundary_arn: str | None, netw
     made without it.
     """
     yield Grant(SERVICE_ACTIONS, _named_resources(home, named), because=named.because)
-    yield from _nameless(home)
+    yield from _nameless(home, named)
     yield from _keys(home, named)
     yield from _roles(home, named, boundary_arn)
     if network:
@@ -103,7 +103,7 @@ def _named_resources(home: Home, named: Named) -> list[str]:
     ]
 
 
-def _nameless(home: Home) -> Iterator[Grant]:
+def _nameless(home: Home, named: Named) -> Iterator[Grant]:
     """What has no name of the environment's, or no name at all."""
     yield Grant(
         [
@@ -134,12 +134,12 @@ def _nameless(home: Home) -> Iterator[Grant]:
     # CloudFormation fetches what the CDK has staged: templates, and the source of builds.
     yield Grant(
         ["s3:GetObject", "s3:GetObjectVersion"],
-        [home.bucket(f"cdk-{BOOTSTRAP_QUALIFIER}-assets-{home.account}-{home.region}") + "/*"],
+        [home.bucket(named.bootstrap.bucket) + "/*"],
         because="what the CDK has staged is named by its content",
     )
     yield Grant(
         ["ssm:GetParameters"],
-        [home.arn("ssm", f"parameter/cdk-bootstrap/{BOOTSTRAP_QUALIFIER}/version")],
+        [home.arn("ssm", f"parameter{named.bootstrap.version_parameter}")],
     )
 
 

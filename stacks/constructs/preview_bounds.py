@@ -13,7 +13,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from catalog import naming
-from stacks.constructs.delivery_grants import BOOTSTRAP_QUALIFIER, Named, some_key
+from stacks.constructs.delivery_grants import Named, some_key
 from stacks.constructs.granted_role import explain_pattern, policy_document
 from stacks.constructs.grants import Grant, Home, use_key_through_s3
 from stacks.constructs.skipped_checks import skip_check
@@ -71,7 +71,7 @@ def _own_things(home: Home, named: Named) -> Iterator[Grant]:
 
 def _shared_things(home: Home, named: Named) -> Iterator[Grant]:
     """What has no name of the preview's; none of it opens what is somebody else's."""
-    staged = home.bucket(f"cdk-{BOOTSTRAP_QUALIFIER}-assets-{home.account}-{home.region}")
+    staged = home.bucket(named.bootstrap.bucket)
     yield Grant(
         [
             "s3:GetBucketAcl",

@@ -60,7 +60,7 @@ def write_roads(folder: Path) -> Project:
         name="${name}",
         account=DEV,
         more="template: {locks: dev, purpose: a preview}\n"
-        "permissions_boundary: tritonstack-delivery-dev-preview-boundary",
+        "permissions_boundary: tritonstack-delivery-dev-preview-boundary\nbootstrap_qualifier: preview",
     )
     project.template_file("preview").write_text(preview)
     project.delivery_file.write_text(_DELIVERY)

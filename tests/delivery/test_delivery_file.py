@@ -29,7 +29,7 @@ def delivered(project: Project) -> Project:
     project.template_file("preview").write_text(
         ENVIRONMENT.replace("name: dev", "name: ${name}")
         + "template: {locks: dev, purpose: a preview}\nremoval: destroy\n"
-        + "permissions_boundary: tritonstack-delivery-dev-preview-boundary\n"
+        + "permissions_boundary: tritonstack-delivery-dev-preview-boundary\nbootstrap_qualifier: preview\n"
     )
     project.delivery_file.write_text(DELIVERY)
     return project
@@ -139,6 +139,17 @@ def test_previews_that_nothing_bounds_are_a_fault(delivered):
     assert faults(delivered) == [
         "delivery.yaml:6: previews.template: its template has no permissions_boundary: a pull request could "
         "make itself any role"
+    ]
+
+
+def test_previews_that_publish_where_deploys_take_from_are_a_fault(delivered):
+    file = delivered.template_file("preview")
+    file.write_text(file.read_text().replace("bootstrap_qualifier: preview\n", ""))
+    text = delivered.delivery_file.read_text() + "previews: {template: preview, environment: dev}\n"
+    delivered.delivery_file.write_text(text)
+    assert faults(delivered) == [
+        "delivery.yaml:6: previews.template: previews would publish to "
+        "cdk-hnb659fds-assets-111111111111-eu-west-1, which deploys of dev take from"
     ]
 
 

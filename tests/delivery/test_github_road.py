@@ -146,7 +146,8 @@ def write_files(project: Project) -> None:
     project.environment_file("prod").write_text(environment_of("prod", "000000000001", promotion=gates))
     head = {"locks": "dev", "purpose": "preview of a pull request"}
     edge = "tritonstack-delivery-dev-preview-boundary"
-    preview = environment_of("${name}", "000000000000", template=head, permissions_boundary=edge)
+    own = {"permissions_boundary": edge, "bootstrap_qualifier": "preview"}
+    preview = environment_of("${name}", "000000000000", template=head, **own)
     project.template_file("preview").write_text(preview)
     project.delivery_file.write_text(DELIVERY)
 
@@ -160,6 +161,10 @@ def deploy_carriers(site: Site, environment: str) -> dict[str, Any]:
     never = ("--require-approval", "never", "--output", str(out))
     carriers = ("-c", f"delivery={environment}", *never[2:])
     cdk.run("cdk", "bootstrap", f"aws://{spec.account}/{spec.region}", *carriers)
+    if environment == "dev":
+        nothing = ("--cloudformation-execution-policies", "arn:aws:iam::aws:policy/AWSDenyAll")
+        previews = ("--qualifier", "preview", "--toolkit-stack-name", "CDKToolkit-preview", *nothing)
+        cdk.run("cdk", "bootstrap", f"aws://{spec.account}/{spec.region}", *previews, *carriers)
     cdk.run("cdk", "deploy", *carriers, *never[:2])
     cdk.run("cdk", "deploy", f"{spec.base}-foundation", "-c", f"env={environment}", *never)
     template: dict[str, Any] = json.loads((out / f"{spec.delivery_base}.template.json").read_text())
@@ -237,6 +242,9 @@ def test_a_pull_request_is_compared_and_gets_an_environment_of_its_own(road: Roa
     assert stack is not None
     found = road.cloud("dev").client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"][0]
     assert found["RoleARN"].endswith("role/tritonstack-delivery-dev-preview-execution")
+    published = f"cdk-preview-assets-{road.site.spec_of('dev').account}-{road.site.spec_of('dev').region}"
+    listed = road.cloud("dev").client("s3").list_objects_v2(Bucket=published)
+    assert any(item["Key"].endswith(".json") for item in listed["Contents"])
 
 
 def test_closed_its_environment_goes(road: Road) -> None:

@@ -33,6 +33,8 @@ STAGING_BUCKET = f"arn:aws:s3:::tritonstack-staging-artifacts-{DEV}-{REGION}"
 PREVIEW_BUCKET = f"arn:aws:s3:::tritonstack-pr-7-artifacts-{DEV}-{REGION}"
 CDK = iam_role(f"cdk-hnb659fds-deploy-role-{DEV}-{REGION}")
 FILES = iam_role(f"cdk-hnb659fds-file-publishing-role-{DEV}-{REGION}")
+PREVIEW_ASSETS = f"arn:aws:s3:::cdk-preview-assets-{DEV}-{REGION}"
+PREVIEW_FILES = FILES.replace("hnb659fds", "preview")
 LOOKUP = iam_role(f"cdk-hnb659fds-lookup-role-{DEV}-{REGION}")
 EXECUTION = iam_role(f"cdk-hnb659fds-cfn-exec-role-{DEV}-{REGION}")
 PREVIEW_EXECUTION = iam_role("tritonstack-delivery-dev-preview-execution")
@@ -98,7 +100,16 @@ PREVIEW_EXECUTION = iam_role("tritonstack-delivery-dev-preview-execution")
         ("preview", "s3:DeleteObject", f"{DEV_BUCKET}/models/x", False),
         ("preview", "s3:PutObject", f"{DEV_BUCKET}/models/x", False),
         ("preview", "sts:AssumeRole", CDK, False),
-        ("preview", "sts:AssumeRole", FILES, True),
+        # What a pull request publishes, no deploy of dev takes up.
+        ("preview", "sts:AssumeRole", PREVIEW_FILES, True),
+        ("preview", "sts:AssumeRole", FILES, False),
+        (
+            "preview-execution",
+            "s3:GetObject",
+            f"{PREVIEW_ASSETS}/0a.json",
+            True,
+        ),
+        ("deploy", "sts:AssumeRole", PREVIEW_FILES, False),
         # What CloudFormation makes previews with.
         (
             "preview-execution",
@@ -252,7 +263,8 @@ def test_no_preview_has_a_role_without_its_edge(carriers, action, role, boundary
         ("cloudformation:CreateStack", arn("cloudformation", "stack/tritonstack-pr-7-a/1")),
         ("s3:GetObject", f"{DEV_BUCKET}/models/encoder/ab/model.tar.gz"),
         ("s3:PutObject", f"{DEV_BUCKET}/events/1.json"),
-        ("s3:PutObject", f"arn:aws:s3:::cdk-hnb659fds-assets-{DEV}-{REGION}/0a1b.json"),
+        ("s3:PutObject", f"{PREVIEW_ASSETS}/0a1b.json"),
+        ("s3:GetObject", f"arn:aws:s3:::cdk-hnb659fds-assets-{DEV}-{REGION}/0a1b.json"),
         ("ecr:PutImage", arn("ecr", "repository/tritonstack-dev/serving")),
         ("kms:Decrypt", KEY),
         ("kms:CreateGrant", KEY),
@@ -448,6 +460,16 @@ def test_previews_that_nothing_bounds_are_not_delivered(roads, tmp_path):
     lines = [line for line in file.read_text().splitlines() if "permissions_boundary" not in line]
     file.write_text("\n".join(lines))
     with pytest.raises(UsageError, match="not bounded"):
+        carried_to(project, "dev")
+    carried_to(project, "staging")
+
+
+def test_previews_that_publish_where_deploys_take_from_are_not_delivered(roads, tmp_path):
+    shutil.copytree(roads.root, tmp_path, symlinks=True, dirs_exist_ok=True)
+    project = Project(tmp_path)
+    file = project.template_file("preview")
+    file.write_text(file.read_text().replace("bootstrap_qualifier: preview", ""))
+    with pytest.raises(UsageError, match="publish to the bucket"):
         carried_to(project, "dev")
     carried_to(project, "staging")
 

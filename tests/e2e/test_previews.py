@@ -53,6 +53,7 @@ account: "000000000000"
 region: us-east-1
 triton_release: "25.04"
 removal: destroy
+bootstrap_qualifier: runs
 alarm_emails: [somebody@example.com]
 network: {create: {}}
 builds: {enabled: true}
@@ -102,8 +103,12 @@ def test_an_instance_stands_beside_the_environment_whose_lock_it_runs(site: Site
     site.tritonstack("up", "--detach")
     site.tritonstack("deploy", "local", "--bootstrap")
     BEFORE.extend(site.inventory())
+    instance = ("test", "--name", "run-1", "--ttl", "1h", "--owner", "ann[bot]")
+    refused = site.tritonstack("deploy", *instance, exit_code=1)
+    assert "--qualifier runs --toolkit-stack-name CDKToolkit-runs" in refused
     shutil.rmtree(site.project.artifacts_dir)  # what it runs can come from the other's bucket alone
-    output = site.tritonstack("deploy", "test", "--name", "run-1", "--ttl", "1h", "--owner", "ann[bot]")
+    output = site.tritonstack("deploy", *instance, "--bootstrap")
+    BEFORE.extend(item for item in site.inventory() if "-runs" in json.dumps(item) and item not in BEFORE)
     assert "endpoint tritonstack-run-1-search is in service" in output
     assert "run-1 belongs to ann-bot-" in output
     answer = site.tritonstack("invoke", "test", "search", "--name", "run-1", "A man is eating food.")

@@ -159,7 +159,7 @@ def lay_ground(cloud: Cloud, workspace: Workspace, archive: bytes) -> None:
     ssm = cloud.client("ssm")
     key_arn = cloud.client("kms").create_key()["KeyMetadata"]["Arn"]
     parameters = {naming.parameter_name(spec.base, naming.KEY_PARAMETER): key_arn}
-    for name, value in {**parameters, "/cdk-bootstrap/hnb659fds/version": "33"}.items():
+    for name, value in {**parameters, spec.bootstrap.version_parameter: "33"}.items():
         ssm.put_parameter(Name=name, Value=value, Type="String")
 
 

@@ -1,0 +1,57 @@
+"""What `cdk bootstrap` makes in an account and region, by name.
+
+The qualifier in the names tells it from what else was bootstrapped there. Whoever deploys with another one
+publishes to another bucket, with other roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+CDK_QUALIFIER = "hnb659fds"
+"""The CDK's own."""
+_CDK_STACK = "CDKToolkit"
+
+Qualifier = Annotated[str, Field(pattern=r"^[a-z0-9]{1,10}$")]
+"""What the CDK takes as one, and S3 in the name of a bucket."""
+BootstrapRole = Literal["deploy", "file-publishing", "image-publishing", "lookup"]
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """The names of what was bootstrapped under one qualifier."""
+
+    qualifier: str
+    account: str
+    region: str
+
+    @property
+    def stack(self) -> str:
+        """The stack that holds all of it."""
+        return _CDK_STACK if self.qualifier == CDK_QUALIFIER else f"{_CDK_STACK}-{self.qualifier}"
+
+    @property
+    def bucket(self) -> str:
+        """Where templates and files are published."""
+        return f"cdk-{self.qualifier}-assets-{self.account}-{self.region}"
+
+    @property
+    def version_parameter(self) -> str:
+        """The parameter that says which version of it stands."""
+        return f"/cdk-bootstrap/{self.qualifier}/version"
+
+    def role(self, kind: BootstrapRole) -> str:
+        """A role that the CDK takes on."""
+        return f"cdk-{self.qualifier}-{kind}-role-{self.account}-{self.region}"
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        """What `cdk bootstrap` is told to make it."""
+        place = f"aws://{self.account}/{self.region}"
+        if self.qualifier == CDK_QUALIFIER:
+            return (place,)
+        return (place, "--qualifier", self.qualifier, "--toolkit-stack-name", self.stack)
