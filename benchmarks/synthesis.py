@@ -99,7 +99,7 @@ def _write_project(folder: Path, models: Iterable[str], endpoints: dict[str, dic
                 spec_hash=spec_hash,
                 archive_bytes=90_000_000,
                 unpacked_bytes=180_000_000,
-            )
+            ).sealed((ENVIRONMENT, name, TARGET))
         }
         for name, spec_hash in hashes.items()
     }

@@ -17,6 +17,7 @@ from catalog.endpoint_rules import RuledEndpoint
 from catalog.endpoints import EndpointSpec, MultiModelEndpoint, SingleEndpoint, Variant
 from catalog.errors import FileProblem, shown_path
 from catalog.hardware import FAMILIES, InstanceType
+from catalog.lock_seals import PlacedEntry, broken_seal
 from catalog.locks import LockedArtifact
 from catalog.precision_rules import precision_problems
 from catalog.regions import OFFERED, may_offer
@@ -62,9 +63,10 @@ def environment_problems(workspace: Workspace, name: str) -> Iterator[FileProble
 
 
 def unbuilt(workspace: Workspace, *names: str) -> list[FileProblem]:
-    """What keeps endpoints, all if none is named, from being deployed: what is missing or old in the lock.
+    """What keeps endpoints, all if none is named, from being deployed.
 
-    A model that several of them serve is told of once.
+    That is what is missing or old in the lock, and what somebody wrote into it by hand. A model that several
+    of them serve is told of once.
     """
     endpoints = names or tuple(workspace.spec.endpoints)
     return list(
@@ -84,6 +86,11 @@ def _artifact_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]
         if artifact is None:
             yield _missing(workspace, served)
             continue
+        target = workspace.target_for(served.model, served.instance)
+        placed = PlacedEntry(workspace.lock, ("models", served.model, str(target)), artifact)
+        if unsealed := broken_seal(placed):
+            yield unsealed  # what else it says may not be so
+            continue
         yield from _stale(workspace, served.model, artifact)
         yield from _foreign_engine(workspace, served, artifact)
 
@@ -102,9 +109,12 @@ def _image_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
                 f"{workspace.lock.file.name} has no image {endpoint.image!r} for {image.kind}",
                 remedy=_build_again(workspace),
             )
+            continue
+        placed = PlacedEntry(workspace.lock, ("images", endpoint.image, image.kind), locked)
+        if unsealed := broken_seal(placed):
+            yield unsealed
         elif not locked.serves_for(image.tag):
-            yield workspace.lock.problem(
-                ("images", endpoint.image, image.kind),
+            yield placed.problem(
                 f"the locked image {locked.tag} was built from another version of "
                 f"containers/{endpoint.image}, or on another image of SageMaker's",
                 remedy=_build_again(workspace),

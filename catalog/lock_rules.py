@@ -1,7 +1,7 @@
-"""Whether locks say what is true: their seals, the catalog, the manifests on this machine, and one another.
+"""Whether locks say what is true: the catalog, the manifests on this machine, and one another.
 
 Nothing here calls anybody. What git knows of earlier locks is given by the caller (`Held`); what buckets and
-registries hold is compared in operations.locks.online_checks, with the same words.
+registries hold is compared in operations.locks.online_checks, with the same words. Seals: catalog.lock_seals.
 
 A fault is something untrue. A note is something that a person may want to know: an entry that nobody asks
 for, or what cannot be told from here.
@@ -15,7 +15,8 @@ from pathlib import Path
 
 from catalog.documents import Document, FieldPath, closest
 from catalog.errors import FileProblem, TritonstackError, shown_path
-from catalog.locks import Figures, Lock, LockedArtifact, LockedEntry, figures_of, locked_environment
+from catalog.lock_seals import PlacedEntry, entries_of
+from catalog.locks import Figures, Lock, LockedArtifact, figures_of
 from catalog.manifests import MANIFEST_NAME, Manifest, parse_manifest
 from catalog.naming import artifact_prefix
 from catalog.project import Project
@@ -60,60 +61,6 @@ class Unlike:
     def words(self) -> str:
         """Both sides."""
         return f"the lock says {self.locked}, and its manifest {self.found}"
-
-
-@dataclass(frozen=True)
-class PlacedEntry:
-    """An entry of a lock and where it stands."""
-
-    document: Document[Lock]
-    path: FieldPath
-    entry: LockedEntry
-
-    @property
-    def environment(self) -> str:
-        """The environment whose lock it is."""
-        return locked_environment(self.document.file)
-
-    @property
-    def is_sealed(self) -> bool:
-        """Whether it was put there as it is."""
-        _, name, key = self.path
-        return self.entry.is_sealed((self.environment, str(name), str(key)))
-
-    def problem(self, message: str, *, at: str | None = None, remedy: str | None = None) -> FileProblem:
-        """Something to say about it, or about one of its fields."""
-        return self.document.problem((*self.path, at) if at else self.path, message, remedy=remedy)
-
-
-def entries_of(document: Document[Lock]) -> Iterator[PlacedEntry]:
-    """Every entry of a lock."""
-    for model, targets in document.record.models.items():
-        for target, artifact in targets.items():
-            yield PlacedEntry(document, ("models", model, target), artifact)
-    for folder, kinds in document.record.images.items():
-        for kind, image in kinds.items():
-            yield PlacedEntry(document, ("images", folder, kind), image)
-
-
-def check_seals(document: Document[Lock]) -> Iterator[FileProblem]:
-    """Entries that are not as `tritonstack` wrote them."""
-    for placed in entries_of(document):
-        if placed.is_sealed:
-            continue
-        environment, file = placed.environment, shown_path(document.file)
-        promoted = placed.entry.promoted
-        command = f"promote {promoted.source} {environment}" if promoted else f"build {environment}"
-        anew = f"`tritonstack {command}` writes it anew"
-        if placed.entry.seal is None:
-            yield placed.problem("this entry has no seal: it was written by hand, or long ago", remedy=anew)
-        else:
-            yield placed.problem(
-                "this entry is not as it was sealed: it was edited by hand, or copied from another place",
-                at="seal",
-                remedy=f"`git checkout -- {file}` takes back what is not committed, `git log -p -- {file}` "
-                f"shows what it was; {anew}",
-            )
 
 
 def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:

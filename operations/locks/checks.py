@@ -15,8 +15,8 @@ from catalog.lock_rules import (
     check_locks,
     check_manifests,
     check_promotions,
-    check_seals,
 )
+from catalog.lock_seals import check_seals
 from catalog.locks import Lock, load_lock
 from catalog.project import Project
 from operations.locks.versions import lock_history

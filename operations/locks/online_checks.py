@@ -12,7 +12,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from catalog.accounts import is_embedded
 from catalog.build_images import locked_uri
 from catalog.errors import FileProblem, TritonstackError
-from catalog.lock_rules import Findings, PlacedEntry, compare_manifest, entries_of
+from catalog.lock_rules import Findings, compare_manifest
+from catalog.lock_seals import PlacedEntry, entries_of
 from catalog.locks import LockedArtifact, LockedImage
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manifest
 from catalog.naming import artifact_prefix

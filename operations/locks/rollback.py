@@ -154,10 +154,13 @@ def as_planned(workspace: Workspace, plan: RollbackPlan, who: RolledBack) -> Wor
     """The workspace as it will be, for checks before anything is written."""
     lock = workspace.lock.record
     artifacts, images = entries_to_write(workspace, plan, who)
+    environment = locked_environment(workspace.lock.file)
     for artifact in artifacts:
-        lock = lock.with_entry(artifact.name, artifact.key, artifact.entry)
+        entry = artifact.entry.sealed((environment, artifact.name, artifact.key))
+        lock = lock.with_entry(artifact.name, artifact.key, entry)
     for image in images:
-        lock = lock.with_image(image.name, _kind(image.key), image.entry)
+        held = image.entry.sealed((environment, image.name, image.key))
+        lock = lock.with_image(image.name, _kind(image.key), held)
     return replace(workspace, lock=replace(workspace.lock, record=lock))
 
 

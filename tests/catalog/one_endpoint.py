@@ -10,10 +10,11 @@ import yaml
 
 from catalog.errors import FileProblem, InvalidFilesError
 from catalog.loading import load_models, load_workspace
-from catalog.locks import Lock, LockedArtifact, write_lock
+from catalog.locks import Lock, LockedArtifact
 from catalog.model_hashes import model_hash
 from catalog.workspace import Workspace
 from tests.environments import NAME, Data, write_environment
+from tests.sealing import write_sealed
 
 DIGEST = "ab" * 32
 
@@ -53,7 +54,7 @@ def locked(
         unpacked_bytes=1,
     )
     artifacts = {target: entry.model_copy(update=dict(facts)) for target, facts in built.items()}
-    write_lock(project.lock_file(NAME), Lock(models={"encoder": artifacts}))
+    write_sealed(project.lock_file(NAME), Lock(models={"encoder": artifacts}))
     return load_workspace(project, NAME)
 
 

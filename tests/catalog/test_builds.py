@@ -17,13 +17,14 @@ from catalog.errors import UsageError
 from catalog.fitness import unbuilt
 from catalog.hardware import INSTANCE_TYPES
 from catalog.loading import load_workspace
-from catalog.locks import Lock, LockedArtifact, Promoted, RolledBack, write_lock
+from catalog.locks import Lock, LockedArtifact, Promoted, RolledBack
 from catalog.model_hashes import hash_parts
 from catalog.project import Project
 from catalog.quotas import needed_quotas
 from tests.catalog.one_endpoint import complaints, environment
 from tests.environments import NAME, write_environment
 from tests.projects import edit
+from tests.sealing import write_sealed
 
 FLEET = "arn:aws:codebuild:eu-west-1:111111111111:fleet/gpus:0a1b2c3d-0000-4000-8000-0a1b2c3d4e5f"
 PROJECT = "tritonstack-dev-build"
@@ -164,7 +165,7 @@ def lock_current(project: Project, **changes: object) -> None:
         unpacked_bytes=1,
         built_from=hash_parts("minilm", workspace.models),
     )
-    write_lock(project.lock_file("dev"), Lock(models={"minilm": {"cpu": entry.model_copy(update=changes)}}))
+    write_sealed(project.lock_file("dev"), Lock(models={"minilm": {"cpu": entry.model_copy(update=changes)}}))
 
 
 def reason(project: Project) -> str:

@@ -16,9 +16,9 @@ from catalog.lock_rules import (
     check_locks,
     check_manifests,
     check_promotions,
-    check_seals,
     unlikes,
 )
+from catalog.lock_seals import check_seals
 from catalog.locks import (
     Lock,
     Promoted,

@@ -11,6 +11,7 @@ from catalog.locks import Lock, LockedArtifact, load_lock, write_lock
 from catalog.model_hashes import model_hash
 from catalog.project import Project, find_project
 from tests.projects import edit
+from tests.sealing import write_sealed
 
 DIGEST = "ab" * 32
 
@@ -22,7 +23,7 @@ def lock_artifact(project: Project, *, target: str = "cpu", spec_hash: str | Non
         archive_bytes=10,
         unpacked_bytes=20,
     )
-    write_lock(project.lock_file("dev"), Lock(models={"minilm": {target: artifact}}))
+    write_sealed(project.lock_file("dev"), Lock(models={"minilm": {target: artifact}}))
 
 
 def test_a_valid_project_has_no_problems(project: Project) -> None:

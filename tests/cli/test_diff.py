@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from catalog.loading import load_workspace, sample_instance
-from catalog.locks import Lock, LockedArtifact, write_lock
+from catalog.locks import Lock, LockedArtifact
 from catalog.project import Project
 from cli.main import run
 from operations.aws import Cloud
 from operations.stacks import StackState
 from tests.projects import edit
+from tests.sealing import write_sealed
 
 STACK = "tritonstack-dev-endpoint-search"
 
@@ -47,7 +48,7 @@ def built(project: Project, account: str) -> Project:
     edit(project.environment_file("dev"), "1" * 12, account)
     spec_hash = load_workspace(project, "dev").hashes["minilm"]
     artifact = LockedArtifact(digest="ab" * 32, spec_hash=spec_hash, archive_bytes=1, unpacked_bytes=1)
-    write_lock(project.lock_file("dev"), Lock(models={"minilm": {"cpu": artifact}}))
+    write_sealed(project.lock_file("dev"), Lock(models={"minilm": {"cpu": artifact}}))
     write_assembly(project.root / "assembly", endpoint_template())
     cdk = project.root / "node_modules" / ".bin" / "cdk"
     cdk.parent.mkdir(parents=True)

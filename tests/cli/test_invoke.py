@@ -8,12 +8,13 @@ import pytest
 
 from catalog.errors import InvalidFilesError, UsageError
 from catalog.loading import load_workspace
-from catalog.locks import Lock, LockedArtifact, write_lock
+from catalog.locks import Lock, LockedArtifact
 from catalog.project import Project
 from catalog.workspace import Workspace
 from cli.commands.invoke import find_addressee
 from cli.main import run
 from tests.projects import MODEL, edit
+from tests.sealing import write_sealed
 
 DIGEST = "ab" * 32
 
@@ -36,7 +37,7 @@ def project_with(project: Project, endpoint: str) -> Workspace:
         }
         for name, spec_hash in workspace.hashes.items()
     }
-    write_lock(project.lock_file("dev"), Lock(models=models))
+    write_sealed(project.lock_file("dev"), Lock(models=models))
     return load_workspace(project, "dev")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from catalog.loading import load_model, load_workspace
+from catalog.locks import Replacement, replace_entries
 from endpoint_client import EndpointClient
 from local_cloud.process import read_address
 from model_build.sources import fetch_source
@@ -157,7 +158,12 @@ def test_an_artifact_that_is_damaged_in_the_bucket_fails_in_the_containers_words
     bad = "ab" * 32
     s3.put_object(Bucket=bucket, Key=f"models/minilm-embedding/{bad}/model.tar.gz", Body=b"not a tarball")
     s3.put_object(Bucket=bucket, Key=f"models/minilm-embedding/{bad}/manifest.json", Body=b"{}")
-    edit(site.project.lock_file("local"), artifact.digest, bad)
+    target = str(workspace.target_for("minilm-embedding", endpoint.instance))
+    damaged = artifact.model_copy(update={"digest": bad})
+    replace_entries(
+        site.project.lock_file("local"),
+        artifacts=[Replacement("minilm-embedding", target, damaged, artifact)],
+    )
     output = site.run(
         "cdk",
         "deploy",

@@ -23,7 +23,7 @@ from onnx import numpy_helper
 from catalog.documents import Document, load_document
 from catalog.examples import EXAMPLES_NAME, Examples, parse_examples
 from catalog.loading import load_workspace
-from catalog.locks import Lock, write_lock
+from catalog.locks import Lock
 from catalog.manifests import ARCHIVE_NAME
 from catalog.models import ModelSpec
 from catalog.project import Project
@@ -43,6 +43,7 @@ from tests.operations.smoked import PlayedTime, model_error, with_endpoints
 from tests.operations.strict_aws import checked
 from tests.played_aws import played_aws
 from tests.projects import add_builder, edit
+from tests.sealing import write_sealed
 from triton_runtime import TritonServer, find_installation
 
 ENVIRONMENT = """\
@@ -168,7 +169,7 @@ def built(make: Make, root: Path, tiny: Path, folders: BuildFolders) -> Iterator
     project.environments_dir.mkdir()
     kind = model.record.layout
     project.environment_file("local").write_text(ENVIRONMENT.format(kind=kind))
-    write_lock(project.lock_file("local"), Lock().with_artifact(result.manifest))
+    write_sealed(project.lock_file("local"), Lock().with_artifact(result.manifest))
     workspace = load_workspace(project, "local")
     with played_aws():
         keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}

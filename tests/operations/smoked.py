@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from catalog.accepting import Tolerance
 from catalog.examples import EXAMPLES_NAME, Example, Examples, PlaceInSequence, RightAnswer
 from catalog.loading import load_workspace
-from catalog.locks import Lock, LockedArtifact, write_lock
+from catalog.locks import Lock, LockedArtifact
 from catalog.manifests import MANIFEST_NAME, Manifest, ServedBy
 from catalog.naming import artifact_prefix
 from catalog.workspace import Workspace
@@ -25,6 +25,7 @@ from operations.aws import Cloud
 from operations.smoke.requests import Patience
 from tests.operations.strict_aws import checked, refused
 from tests.projects import MODEL, write_project
+from tests.sealing import write_sealed
 
 Arrays = Mapping[str, Any]
 Answer = Callable[[Mapping[str, Any], Arrays], Arrays]
@@ -66,7 +67,7 @@ def workspace_of(root: Path, endpoints: str, *, locked: Sequence[str] = ("minilm
         }
         for name in locked
     }
-    write_lock(project.lock_file("dev"), Lock(models=artifacts))
+    write_sealed(project.lock_file("dev"), Lock(models=artifacts))
     return load_workspace(project, "dev")
 
 

@@ -17,7 +17,6 @@ import pytest
 
 from catalog import naming
 from catalog.events import Event
-from catalog.locks import write_lock
 from catalog.project import Project
 from catalog.workspace import Workspace
 from cli.status_words import WIDTH, status_lines
@@ -34,6 +33,7 @@ from stacks.environment import add_environment
 from tests.local_cloud.conftest import REGION, SHARED
 from tests.local_cloud.sagemaker.cloud import tarball
 from tests.projects import MODEL, add_builder
+from tests.sealing import write_sealed
 from tests.stacks.assemblies import lock_everything, new_app
 
 ACCOUNT = "300000000001"
@@ -137,10 +137,8 @@ def locked(tmp_path_factory: pytest.TempPathFactory, *, size: int) -> Workspace:
     workspace = lock_everything(project, "dev")
     lock = workspace.lock.record
     entry = lock.models["minilm"]["cpu"].model_copy(update={"archive_bytes": size})
-    write_lock(workspace.lock.file, lock.model_copy(update={"models": {"minilm": {"cpu": entry}}}))
-    record = dataclasses.replace(
-        workspace.lock, record=lock.model_copy(update={"models": {"minilm": {"cpu": entry}}})
-    )
+    held = write_sealed(workspace.lock.file, lock.model_copy(update={"models": {"minilm": {"cpu": entry}}}))
+    record = dataclasses.replace(workspace.lock, record=held)
     return dataclasses.replace(workspace, lock=record)
 
 

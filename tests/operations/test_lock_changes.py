@@ -9,7 +9,7 @@ import pytest
 
 from catalog.events import Event, TouchedArtifact
 from catalog.loading import load_workspace
-from catalog.locks import Built, Figures, Lock, LockedArtifact, LockedImage, Promoted, write_lock
+from catalog.locks import Built, Figures, Lock, LockedArtifact, LockedImage, Promoted
 from catalog.project import Project
 from catalog.workspace import Workspace
 from operations.deploying.lock_changes import (
@@ -21,6 +21,7 @@ from operations.deploying.lock_changes import (
     image_changes,
 )
 from tests.projects import add_image, edit
+from tests.sealing import write_sealed
 
 OLD, NEW = "a" * 64, "b" * 64
 
@@ -32,7 +33,7 @@ def artifact(digest: str, **facts: Any) -> LockedArtifact:
 def locked(project: Project, digest: str, **facts: Any) -> Workspace:
     spec_hash = load_workspace(project, "dev").hashes["minilm"]
     entry = artifact(digest, **facts).model_copy(update={"spec_hash": spec_hash})
-    write_lock(project.lock_file("dev"), Lock(models={"minilm": {"cpu": entry}}))
+    write_sealed(project.lock_file("dev"), Lock(models={"minilm": {"cpu": entry}}))
     return load_workspace(project, "dev")
 
 
@@ -135,7 +136,7 @@ def test_images_of_ones_own(project: Project) -> None:
         image = LockedImage(digest=f"sha256:{digest}", tag="t")
         return Lock(models={"minilm": {"cpu": entry}}, images={"serving": {"cpu": image}})
 
-    write_lock(project.lock_file("dev"), lock(NEW))
+    write_sealed(project.lock_file("dev"), lock(NEW))
     workspace = load_workspace(project, "dev")
     assert image_changes(workspace, lock(NEW)) == []
     assert image_changes(workspace, None) == []

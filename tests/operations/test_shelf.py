@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from catalog.loading import load_workspace
-from catalog.locks import Lock, LockedArtifact, write_lock
+from catalog.locks import Lock, LockedArtifact
 from catalog.workspace import Workspace
 from operations import shelf
 from operations.artifacts import DamagedArtifactError
 from operations.aws import Cloud
 from operations.shelf import ShelfCopy, Shelved, fill_shelves, missing_copies, shelf_copies
 from tests.projects import MODEL, edit, write_project
+from tests.sealing import write_sealed
 
 BUCKET = "artifacts"
 DIGEST = "ab" * 32
@@ -161,7 +162,7 @@ def workspace(tmp_path: Path) -> Workspace:
     edit(project.environment_file("dev"), "kind: ensemble", "kind: multi-model")
     edit(project.environment_file("dev"), "model: minilm", "models: [zzz, minilm, aaa]")
     artifact = LockedArtifact(digest=DIGEST, spec_hash=DIGEST, archive_bytes=1, unpacked_bytes=1)
-    write_lock(project.lock_file("dev"), Lock(models={"zzz": {"cpu": artifact}, "aaa": {"cpu": artifact}}))
+    write_sealed(project.lock_file("dev"), Lock(models={"zzz": {"cpu": artifact}, "aaa": {"cpu": artifact}}))
     return load_workspace(project, "dev")
 
 

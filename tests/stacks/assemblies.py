@@ -14,11 +14,12 @@ from aws_cdk.assertions import Template
 
 from catalog import naming
 from catalog.loading import load_workspace
-from catalog.locks import Lock, LockedArtifact, write_lock
+from catalog.locks import Lock, LockedArtifact
 from catalog.project import Project
 from catalog.targets import acceptable_targets
 from catalog.workspace import Workspace
 from tests.projects import add_builder
+from tests.sealing import write_sealed
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGEST = "ab" * 32
@@ -184,7 +185,7 @@ def lock_everything(project: Project, environment: str) -> Workspace:
                 archive_bytes=90_000_000,
                 unpacked_bytes=180_000_000,
             )
-    write_lock(project.lock_file(environment), Lock(models=models))
+    write_sealed(project.lock_file(environment), Lock(models=models))
     return load_workspace(project, environment)
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from catalog.errors import FileProblem
 from catalog.loading import load_workspace
-from catalog.locks import Lock, write_lock
+from catalog.locks import Lock
 from catalog.project import Project
 from stacks.deployment import EndpointDeployment, plan_deployment
 from stacks.served import ModelArchive, ModelShelf
+from tests.sealing import write_sealed
 from tests.stacks.assemblies import lock_everything
 
 GB = 1024**3
@@ -26,7 +27,7 @@ def locked(
     models["encoder"] = {
         target: artifact.model_copy(update=changes) for target, artifact in models["encoder"].items()
     }
-    write_lock(project.lock_file(environment), Lock(models=models))
+    write_sealed(project.lock_file(environment), Lock(models=models))
     return plan_deployment(load_workspace(project, environment), endpoint)
 
 

@@ -1,0 +1,73 @@
+"""Whether the entries of a lock are as `tritonstack` wrote them, each in its own place.
+
+Whoever merges or rebases takes an entry from one side or from the other, whole: its seal holds then. What was
+edited, moved or copied by hand is refused by whatever would run it (catalog.fitness) or vouch for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from catalog.documents import Document, FieldPath
+from catalog.errors import FileProblem, shown_path
+from catalog.locks import Lock, LockedEntry, locked_environment
+
+
+@dataclass(frozen=True)
+class PlacedEntry:
+    """An entry of a lock and where it stands."""
+
+    document: Document[Lock]
+    path: FieldPath
+    entry: LockedEntry
+
+    @property
+    def environment(self) -> str:
+        """The environment whose lock it is."""
+        return locked_environment(self.document.file)
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether it was put there as it is."""
+        _, name, key = self.path
+        return self.entry.is_sealed((self.environment, str(name), str(key)))
+
+    def problem(self, message: str, *, at: str | None = None, remedy: str | None = None) -> FileProblem:
+        """Something to say about it, or about one of its fields."""
+        return self.document.problem((*self.path, at) if at else self.path, message, remedy=remedy)
+
+
+def entries_of(document: Document[Lock]) -> Iterator[PlacedEntry]:
+    """Every entry of a lock."""
+    for model, targets in document.record.models.items():
+        for target, artifact in targets.items():
+            yield PlacedEntry(document, ("models", model, target), artifact)
+    for folder, kinds in document.record.images.items():
+        for kind, image in kinds.items():
+            yield PlacedEntry(document, ("images", folder, kind), image)
+
+
+def check_seals(document: Document[Lock]) -> Iterator[FileProblem]:
+    """Entries that are not as `tritonstack` wrote them."""
+    for placed in entries_of(document):
+        if problem := broken_seal(placed):
+            yield problem
+
+
+def broken_seal(placed: PlacedEntry) -> FileProblem | None:
+    """What is wrong with the seal of an entry, if anything is."""
+    if placed.is_sealed:
+        return None
+    environment, file = placed.environment, shown_path(placed.document.file)
+    promoted = placed.entry.promoted
+    command = f"promote {promoted.source} {environment}" if promoted else f"build {environment}"
+    anew = f"`tritonstack {command}` writes it anew"
+    if placed.entry.seal is None:
+        return placed.problem("this entry has no seal: it was written by hand, or long ago", remedy=anew)
+    return placed.problem(
+        "this entry is not as it was sealed: it was edited by hand, or copied from another place",
+        at="seal",
+        remedy=f"`git checkout -- {file}` takes back what is not committed, `git log -p -- {file}` "
+        f"shows what it was; {anew}",
+    )

@@ -1,0 +1,46 @@
+"""A lock that was edited by hand, in front of the commands that would run what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.loading import load_workspace
+from catalog.locks import add_to_lock
+from catalog.project import Project
+from stacks.deployment import plan_deployment
+from tests.catalog.test_locks import BUILT, manifest
+from tests.cli.test_messages import outcome
+from tests.projects import edit
+
+
+@pytest.fixture
+def edited(project: Project) -> Project:
+    """Without an account: whoever asked AWS would say that there is none."""
+    made = manifest("minilm", spec_hash=load_workspace(project, "dev").hashes["minilm"])
+    add_to_lock(project.lock_file("dev"), [made], built=BUILT)
+    edit(project.lock_file("dev"), "archive_bytes: 1", "archive_bytes: 2")
+    return project
+
+
+@pytest.mark.parametrize("command", ["deploy", "diff", "verify", "validate"])
+def test_it_is_refused_before_anybody_is_asked(
+    edited: Project, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    code, _, err = outcome(capsys, edited, command, "dev")
+    assert code != 0
+    assert "environments/dev.lock.yaml:11: models.minilm.cpu.seal: this entry is not as it was sealed" in err
+    assert "`git checkout -- environments/dev.lock.yaml` takes back what is not committed" in err
+
+
+def test_a_synth_refuses_it_as_well(edited: Project) -> None:
+    problems = plan_deployment(load_workspace(edited, "dev"), "search")
+    assert isinstance(problems, list)
+    assert [problem.field for problem in problems] == ["models.minilm.cpu.seal"]
+
+
+def test_a_build_takes_it_and_writes_the_entry_anew(
+    edited: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = outcome(capsys, edited, "build", "dev", "--explain")
+    assert code == 0
+    assert "minilm for cpu" in out

@@ -1,0 +1,20 @@
+"""Locks for tests as `tritonstack` would have written them: every entry with the seal of its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from catalog.locks import Lock, locked_environment, write_lock
+
+
+def write_sealed(file: Path, lock: Lock) -> Lock:
+    """Write a lock; as it stands in the file now."""
+    environment, sealed = locked_environment(file), lock
+    for model, targets in lock.models.items():
+        for target, artifact in targets.items():
+            sealed = sealed.with_entry(model, target, artifact.sealed((environment, model, target)))
+    for folder, kinds in lock.images.items():
+        for kind, image in kinds.items():
+            sealed = sealed.with_image(folder, kind, image.sealed((environment, folder, kind)))
+    write_lock(file, sealed)
+    return sealed
