@@ -55,7 +55,8 @@ class Event(Record):
     artifacts: tuple[TouchedArtifact, ...] = ()
     """Of a deploy and of a verdict: all that those endpoints serve; of all else, what has changed."""
     images: tuple[TouchedImage, ...] = ()
-    """Of a promotion or a rollback: an image that came in by it."""
+    """Of a deploy and of a verdict: those of the project's own that those endpoints run; of a promotion or a
+    rollback: one that came in by it."""
     note: str = ""
     """What there is to know beside that: where it was promoted from, what was wrong."""
 

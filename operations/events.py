@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
 from catalog.errors import TritonstackError
-from catalog.events import Event, EventKind, TouchedArtifact
-from catalog.locks import Built
+from catalog.events import Event, EventKind, TouchedArtifact, TouchedImage
+from catalog.locks import Built, ImageKind
 from catalog.manifests import Manifest
 from catalog.naming import EVENTS
 from catalog.project import LOCK_SUFFIX
@@ -46,6 +46,7 @@ def new_event(kind: EventKind, workspace: Workspace, *, endpoints: Sequence[str]
         commit=checkout.state(),
         endpoints=tuple(endpoints),
         artifacts=served_artifacts(workspace, endpoints),
+        images=run_images(workspace, endpoints),
         note=note,
     )
 
@@ -84,6 +85,19 @@ def served_artifacts(workspace: Workspace, endpoints: Sequence[str]) -> tuple[To
         if (artifact := workspace.artifact_for(served.model, served.instance))
     }
     return tuple(sorted(found, key=lambda item: (item.model, item.target)))
+
+
+def run_images(workspace: Workspace, endpoints: Sequence[str]) -> tuple[TouchedImage, ...]:
+    """The images of the project's own that endpoints run by the environment's lock, each once."""
+    found = set[TouchedImage]()
+    for name in endpoints:
+        endpoint = workspace.spec.endpoints[name]
+        for variant in endpoint.variants:
+            locked = workspace.image_for(name, variant.instance)
+            if endpoint.image is not None and locked is not None:
+                kind: ImageKind = "gpu" if variant.instance.gpus else "cpu"
+                found.add(TouchedImage(folder=endpoint.image, kind=kind, digest=locked.digest))
+    return tuple(sorted(found, key=lambda item: (item.folder, item.kind)))
 
 
 def record_event(cloud: Cloud, bucket: str, event: Event) -> None:

@@ -168,8 +168,11 @@ class _Run:
             return []
         events = read_events(self.source.cloud, self.source.bucket)
         candidates = [
-            _candidate(item, read_source_manifest(self.source.artifact(item)))
-            for item in self.decision.artifacts
+            *(
+                _candidate(item, read_source_manifest(self.source.artifact(item)))
+                for item in self.decision.artifacts
+            ),
+            *(Candidate(item.name, item.key, item.entry.digest, image=True) for item in self.decision.images),
         ]
         return shut_gates(self.gates, candidates, events, datetime.now(UTC))
 

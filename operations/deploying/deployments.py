@@ -30,6 +30,9 @@ def is_told(event: Event, earlier: Iterable[Event]) -> bool:
     """Whether the latest of `earlier`, which come the latest first, says the same of the same endpoints."""
     latest = latest_of_each(earlier, event.endpoints)
     return len(latest) == len(event.endpoints) and all(
-        (told.endpoints, told.artifacts, told.commit) == (event.endpoints, event.artifacts, event.commit)
-        for told in latest.values()
+        _said(told) == _said(event) for told in latest.values()
     )
+
+
+def _said(event: Event) -> tuple[object, ...]:
+    return event.endpoints, event.artifacts, event.images, event.commit

@@ -5,7 +5,7 @@ Pure: over the events of the source, what was measured of the artifact, and `now
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
@@ -23,19 +23,31 @@ GATES: tuple[Gate, ...] = get_args(Gate)
 
 @dataclass(frozen=True)
 class Candidate:
-    """An artifact at the gates."""
+    """An artifact at the gates, or an image of the project's own."""
 
-    model: str
-    target: str
+    name: str
+    """The model, or the folder of containers/."""
+    key: str
+    """The target, or the kind of machine."""
     digest: str
-    figures: Figures | None
+    figures: Figures | None = None
     compared: bool = True
     """Whether there is a framework that its answers can be compared with at all."""
+    image: bool = False
 
     @property
     def words(self) -> str:
         """It by its name and digest."""
-        return f"{self.model} for {self.target} ({self.digest[:12]})"
+        return f"{'image ' if self.image else ''}{self.name} for {self.key} ({_short(self.digest)})"
+
+    def touched_by(self, event: Event) -> set[str]:
+        """The digests that an event tells of in its place."""
+        held: Iterable[tuple[str, str, str]]
+        if self.image:
+            held = ((item.folder, item.kind, item.digest) for item in event.images)
+        else:
+            held = ((item.model, item.target, item.digest) for item in event.artifacts)
+        return {digest for name, key, digest in held if (name, key) == (self.name, self.key)}
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,7 @@ class Shut:
 
 @dataclass(frozen=True)
 class Standing:
-    """Since when an environment has run an artifact without a break, and what verify said of it last."""
+    """Since when an environment has run something without a break, and what verify said of it last."""
 
     since: str | None = None
     """None where it does not run it."""
@@ -96,7 +108,7 @@ def standing(candidate: Candidate, events: Sequence[Event]) -> Standing:
     """What the events of an environment say of an artifact in it."""
     state = Standing()
     for event in events:
-        touched = {item.digest for item in event.artifacts if _is_place(item, candidate)}
+        touched = candidate.touched_by(event)
         if event.kind in ("deployed", "rolled-back"):
             state = _after_deploy(state, candidate, event, touched)
         elif event.kind in ("verified", "refuted") and state.since:
@@ -160,7 +172,7 @@ def _deployed(spec: PromotionSpec, candidate: Candidate, seen: Standing, now: da
     if not spec.soaked_hours and not spec.verified:
         return
     if seen.since is None:
-        runs = f"; it runs {seen.instead[:12]} there" if seen.instead else ""
+        runs = f"; it runs {_short(seen.instead)} there" if seen.instead else ""
         gate: Gate = "soaked_hours" if spec.soaked_hours else "verified"
         then = [
             *([f"`tritonstack verify {source}`"] if spec.verified else []),
@@ -196,6 +208,9 @@ def _deployed(spec: PromotionSpec, candidate: Candidate, seen: Standing, now: da
 
 
 def _measured(spec: PromotionSpec, candidate: Candidate) -> Iterator[Shut]:
+    """Of an image nothing is measured by itself: what was, was measured of artifacts."""
+    if candidate.image:
+        return
     figures = candidate.figures or Figures()
     again = f"another build that {spec.source} has proved opens it"
     if spec.min_cosine is not None and candidate.compared:
@@ -254,11 +269,8 @@ def _openings(window: ChangeWindow, now: datetime) -> Iterator[datetime]:
                 yield opening
 
 
-def _is_place(item: object, candidate: Candidate) -> bool:
-    return (getattr(item, "model", None), getattr(item, "target", None)) == (
-        candidate.model,
-        candidate.target,
-    )
+def _short(digest: str) -> str:
+    return digest.removeprefix("sha256:")[:12]
 
 
 def _moment(text: str) -> datetime:

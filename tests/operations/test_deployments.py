@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from catalog.events import Event, TouchedArtifact
+from catalog.events import Event, TouchedArtifact, TouchedImage
 from catalog.loading import load_workspace
+from catalog.locks import LockedImage, add_image_to_lock
 from catalog.project import Project
 from operations.aws import Cloud
 from operations.deploying.deployments import is_told, record_deployment
-from operations.events import latest_events, latest_of_each, read_events, record_event
-from tests.projects import edit
+from operations.events import latest_events, latest_of_each, new_event, read_events, record_event
+from tests.projects import add_image, edit
 from tests.stacks.assemblies import lock_everything
 
 FIRST = TouchedArtifact(model="minilm", target="cpu", digest="a" * 64)
 SECOND = TouchedArtifact(model="minilm", target="cpu", digest="b" * 64)
+IMAGE = TouchedImage(folder="serving", kind="cpu", digest=f"sha256:{'a' * 64}")
 
 
 def deployed(at: int = 0, **changes: Any) -> Event:
@@ -40,6 +42,7 @@ def deployed(at: int = 0, **changes: Any) -> Event:
         ([deployed(by="Bob")], True),
         ([deployed(commit="d" * 40)], False),
         ([deployed(artifacts=(SECOND,))], False),
+        ([deployed(images=(IMAGE,))], False),
         ([deployed(endpoints=("one",))], False),
         ([deployed(endpoints=("one",)), deployed()], False),
         ([deployed(artifacts=(SECOND,)), deployed()], False),
@@ -76,6 +79,20 @@ def test_a_deploy_that_changes_nothing_writes_nothing(cloud: Cloud, project: Pro
     assert read_events(cloud, bucket) == [written]
     assert written is not None
     assert [artifact.model for artifact in written.artifacts] == ["minilm"]
+
+
+def test_deploys_and_verdicts_tell_of_the_images_that_endpoints_run(cloud: Cloud, project: Project) -> None:
+    add_image(project.root, "serving")
+    edit(project.environment_file("dev"), "    model: minilm\n", "    model: minilm\n    image: serving\n")
+    workspace = held(cloud, project)
+    locked = LockedImage(digest=IMAGE.digest, tag="1")
+    add_image_to_lock(project.lock_file("dev"), "serving", "cpu", locked)
+    add_image_to_lock(project.lock_file("dev"), "serving", "gpu", locked)
+    workspace = load_workspace(project, "dev")
+    written = record_deployment(cloud, workspace, ["search"])
+    assert written is not None
+    assert written.images == (IMAGE,)
+    assert new_event("verified", workspace, endpoints=["search"]).images == (IMAGE,)
 
 
 def test_an_environment_without_endpoints_deploys_none(cloud: Cloud, project: Project) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from catalog.errors import UsageError
-from catalog.events import Event, EventKind, TouchedArtifact
+from catalog.events import Event, EventKind, TouchedArtifact, TouchedImage
 from catalog.locks import Figures
 from catalog.promotion import ChangeWindow, PromotionSpec
 from operations.promotion.gates import (
@@ -97,6 +97,32 @@ def shut(spec: PromotionSpec, *events: Event, candidate: Candidate = CANDIDATE) 
 def test_since_when_an_artifact_is_deployed(events: list[Event], since: str | None) -> None:
     expected = f"2026-11-{since}:00Z" if since else None
     assert standing(CANDIDATE, events).since == expected
+
+
+IMAGE = Candidate("serving", "cpu", f"sha256:{OURS}", image=True)
+
+
+def runs(kind: EventKind, at: str, digest: str | None = OURS, **changes: Any) -> Event:
+    """An event of an endpoint whose image is this one."""
+    image = [TouchedImage(folder="serving", kind="cpu", digest=f"sha256:{digest}")] if digest else []
+    return event(kind, at, **{"images": tuple(image), **changes})
+
+
+def test_an_image_soaks_and_is_verified_as_an_artifact_is() -> None:
+    spec = PromotionSpec(source="dev", soaked_hours=48, min_cosine=0.9, max_latency_p99_ms=1.0)
+    assert shut(spec, event("deployed", "10T08:00"), candidate=IMAGE) == [
+        "gate soaked_hours is shut: image serving for cpu (abababababab) is not deployed in dev; "
+        "`tritonstack deploy dev` and then `tritonstack verify dev` and 48 hours open it"
+    ]
+    changed = [runs("deployed", "10T08:00", OTHER), runs("verified", "10T09:00", OTHER)]
+    (said,) = shut(spec, *changed, candidate=IMAGE)
+    assert "is not deployed in dev; it runs cdcdcdcdcdcd there" in said
+    said, also = shut(spec, *changed, runs("deployed", "18T08:00"), candidate=IMAGE)
+    assert "image serving for cpu (abababababab) has been deployed in dev for 4.0 hours" in said
+    assert "has not been verified in dev since it was deployed there at 2026-11-18T08:00Z" in also
+    deployed = [*changed, runs("deployed", "16T08:00")]
+    assert len(shut(spec, *deployed, runs("refuted", "16T09:00"), candidate=IMAGE)) == 1
+    assert shut(spec, *deployed, runs("verified", "16T09:00"), candidate=IMAGE) == []
 
 
 SOAKED = PromotionSpec(source="dev", soaked_hours=48, verified=False)
