@@ -42,7 +42,7 @@ from operations.deploying.assembly import Assembly
 from operations.deploying.changes import DEPLOY_OPTIONS
 from operations.events import read_events, record_event
 from operations.locks.retention import keep_again
-from operations.promotion.claims import Claim, claim
+from operations.promotion.claims import CHANGES, Claim, claim
 from operations.promotion.fetching import SourceArtifact, fetch_artifact, read_source_manifest
 from operations.promotion.image_copying import Registry, copy_image, image_bytes, tagged_digest
 from operations.promotion.plans import Artifact, Entry, Image, as_promoted, lock_after, words_of
@@ -160,7 +160,7 @@ def lock_all(
     """
     artifacts = [item for item in items if isinstance(item.entry, LockedArtifact)]
     keep_again(target.cloud, target.bucket, [(item.name, item.entry.digest) for item in artifacts])
-    history = read_events(target.cloud, target.bucket)
+    history = read_events(target.cloud, target.bucket, kinds=CHANGES)
     claims = [
         claim(
             target.cloud,

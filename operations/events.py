@@ -107,15 +107,19 @@ def record_event(cloud: Cloud, bucket: str, event: Event) -> None:
     )
 
 
-def read_events(cloud: Cloud, bucket: str) -> list[Event]:
-    """All events of an environment, the earliest first; none where there is no bucket."""
-    return _read(cloud, bucket, _keys(cloud, bucket))
+def read_events(
+    cloud: Cloud, bucket: str, *, kinds: Collection[EventKind] = (), since: str | None = None
+) -> list[Event]:
+    """The events of an environment, the earliest first; none where there is no bucket.
+
+    Of some kinds, or from a moment on: an environment that lives for years has thousands, each to be fetched.
+    """
+    return _read(cloud, bucket, _keys(cloud, bucket, kinds=kinds, since=since))
 
 
 def latest_events(cloud: Cloud, bucket: str, *kinds: EventKind) -> Iterator[Event]:
     """The events of some kinds, the latest first, fetched as far as they are asked for."""
-    wanted = tuple(f"Z-{kind}-" for kind in kinds)
-    keys = [key for key in _keys(cloud, bucket) if any(mark in key for mark in wanted)][::-1]
+    keys = _keys(cloud, bucket, kinds=kinds)[::-1]
     for begin in range(0, len(keys), _READS_AT_ONCE):
         yield from _read(cloud, bucket, keys[begin : begin + _READS_AT_ONCE])
 
@@ -134,15 +138,21 @@ def latest_of_each(events: Iterable[Event], endpoints: Collection[str]) -> dict[
     return found
 
 
-def _keys(cloud: Cloud, bucket: str) -> list[str]:
-    s3 = cloud.client("s3")
+def _keys(
+    cloud: Cloud, bucket: str, *, kinds: Collection[EventKind] = (), since: str | None = None
+) -> list[str]:
+    """Where events lie, sorted by time; a key tells when its event was and of what kind."""
+    s3, marks = cloud.client("s3"), tuple(f"Z-{kind}-" for kind in kinds)
+    # A second sorts before its fractions only without the Z that ends it.
+    first = {"StartAfter": f"{EVENTS}{since.removesuffix('Z')}"} if since else {}
     try:
-        pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=EVENTS))
+        pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=EVENTS, **first))
     except ClientError as error:
         if error_code(error) == "NoSuchBucket":
             return []
         raise
-    return sorted(item["Key"] for page in pages for item in page.get("Contents", ()))
+    keys = sorted(item["Key"] for page in pages for item in page.get("Contents", ()))
+    return [key for key in keys if not marks or any(mark in key for mark in marks)]
 
 
 def _read(cloud: Cloud, bucket: str, keys: Sequence[str]) -> list[Event]:
@@ -151,8 +161,11 @@ def _read(cloud: Cloud, bucket: str, keys: Sequence[str]) -> list[Event]:
     def read(key: str) -> Event:
         return _parsed(s3.get_object(Bucket=bucket, Key=key)["Body"].read(), f"s3://{bucket}/{key}")
 
-    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
+    pool = ThreadPoolExecutor(_READS_AT_ONCE)
+    try:
         return list(pool.map(read, keys))
+    finally:
+        pool.shutdown(cancel_futures=True)  # after one that cannot be read, the rest is not fetched
 
 
 def _parsed(body: bytes, origin: str) -> Event:

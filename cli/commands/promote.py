@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from catalog.errors import TritonstackError, shown_path
+from catalog.events import Event
 from catalog.locks import LockedArtifact, Promoted, figures_of, lock_text
 from catalog.manifests import Manifest
 from catalog.project import LOCK_SUFFIX
@@ -30,9 +31,19 @@ from cli.promoting import (
 )
 from operations.checkout import Checkout
 from operations.events import now, read_events
-from operations.promotion.claims import Claim
+from operations.promotion.claims import CHANGES, Claim
 from operations.promotion.fetching import read_source_manifest
-from operations.promotion.gates import Candidate, Gate, Shut, override_note, parse_overrides, shut_gates
+from operations.promotion.gates import (
+    DEPLOYMENTS,
+    VERDICTS,
+    Candidate,
+    Gate,
+    Shut,
+    override_note,
+    parse_overrides,
+    shut_gates,
+    standing,
+)
 from operations.promotion.plans import (
     Artifact,
     Decision,
@@ -166,7 +177,6 @@ class _Run:
         """The gates as they are now; what the lock names already has passed them."""
         if not self.decision.entries or self.source is None:
             return []
-        events = read_events(self.source.cloud, self.source.bucket)
         candidates = [
             *(
                 _candidate(item, read_source_manifest(self.source.artifact(item)))
@@ -174,7 +184,7 @@ class _Run:
             ),
             *(Candidate(item.name, item.key, item.entry.digest, image=True) for item in self.decision.images),
         ]
-        return shut_gates(self.gates, candidates, events, datetime.now(UTC))
+        return shut_gates(self.gates, candidates, _proofs(self.source, candidates), datetime.now(UTC))
 
     def _require_open(self, shut: Sequence[Shut]) -> None:
         closed = [gate for gate in shut if gate.gate not in self.overrides]
@@ -200,7 +210,7 @@ class _Run:
         """Events that promotions did not get to write which were killed after the lock."""
         target = self.target
         if self.decision.same and has_bucket(target):
-            history = read_events(target.cloud, target.bucket)
+            history = read_events(target.cloud, target.bucket, kinds=CHANGES)
             record_missing(target, list(unrecorded(target.workspace, self.decision.same, history)), history)
 
     def _lock_diff(self, promoted: Promoted) -> list[str]:
@@ -261,6 +271,14 @@ class _Run:
             "to_copy": [_entry_facts(item) for item in self.missing],
             "gates": [{**asdict(gate), "overridden": self.overrides.get(gate.gate)} for gate in shut],
         }
+
+
+def _proofs(source: Side, candidates: Sequence[Candidate]) -> list[Event]:
+    """What the gates look at. Each run of `verify` leaves a verdict: only those that count are read."""
+    deployed = read_events(source.cloud, source.bucket, kinds=DEPLOYMENTS)
+    since = min(filter(None, (standing(one, deployed).since for one in candidates)), default=None)
+    verdicts = read_events(source.cloud, source.bucket, kinds=VERDICTS, since=since) if since else []
+    return sorted([*deployed, *verdicts], key=lambda event: event.key)
 
 
 def _candidate(item: Artifact, manifest: Manifest) -> Candidate:

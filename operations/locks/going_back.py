@@ -46,8 +46,9 @@ def fetch_back(cloud: Cloud, workspace: Workspace, step: Step, artifacts_dir: Pa
 
 def is_recorded(cloud: Cloud, workspace: Workspace, back: RolledBack) -> bool:
     """Whether a rollback that the lock tells of was finished."""
-    events = read_events(cloud, workspace.spec.artifact_bucket)
-    return any((event.kind, event.at, event.by) == ("rolled-back", back.at, back.by) for event in events)
+    bucket = workspace.spec.artifact_bucket
+    events = read_events(cloud, bucket, kinds=["rolled-back"], since=back.at)
+    return any((event.at, event.by) == (back.at, back.by) for event in events)
 
 
 def record_rollback(cloud: Cloud, workspace: Workspace, plan: RollbackPlan, back: RolledBack) -> Event:

@@ -20,14 +20,14 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from catalog.errors import TritonstackError
-from catalog.events import Event
+from catalog.events import Event, EventKind
 from catalog.naming import PROMOTIONS
 from operations.aws import Cloud, error_code
 
 _BETWEEN_CLAIM_AND_EVENT = timedelta(minutes=10)
 """Nothing but a small file is written between the two."""
 _TAKEN = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
-_CHANGES = ("built", "promoted", "rolled-back")
+CHANGES: tuple[EventKind, ...] = ("built", "promoted", "rolled-back")
 """What changes a lock."""
 
 Place = tuple[str, str]
@@ -48,7 +48,10 @@ class Claim:
 
 
 def claim(cloud: Cloud, bucket: str, event: Event, *, history: Sequence[Event], now: datetime) -> Claim:
-    """Claim the place that an event is about; `history` are the environment's events, the earliest first."""
+    """Claim the place that an event is about.
+
+    `history` are the environment's events of CHANGES, the earliest first.
+    """
     latest = latest_change(history, event)
     if latest and latest.kind == "promoted" and _is_same(latest, event) and latest.note == event.note:
         return Claim(latest, won=False)
@@ -66,9 +69,7 @@ def claim(cloud: Cloud, bucket: str, event: Event, *, history: Sequence[Event], 
 def latest_change(history: Sequence[Event], event: Event) -> Event | None:
     """The last event that put something into the same place."""
     place = place_of(event)
-    return next(
-        (past for past in reversed(history) if past.kind in _CHANGES and place in _places(past)), None
-    )
+    return next((past for past in reversed(history) if past.kind in CHANGES and place in _places(past)), None)
 
 
 def place_of(event: Event) -> Place:

@@ -12,13 +12,16 @@ from typing import Literal, get_args
 from zoneinfo import ZoneInfo
 
 from catalog.errors import UsageError
-from catalog.events import Event
+from catalog.events import Event, EventKind
 from catalog.locks import Figures
 from catalog.promotion import DAYS, ChangeWindow, PromotionSpec
 
 Gate = Literal["soaked_hours", "verified", "min_cosine", "max_latency_p99_ms", "windows"]
 """Gates by their names in the environment's file."""
 GATES: tuple[Gate, ...] = get_args(Gate)
+DEPLOYMENTS: tuple[EventKind, ...] = ("deployed", "rolled-back")
+VERDICTS: tuple[EventKind, ...] = ("verified", "refuted")
+"""They count for what has been deployed by then and has not gone since."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,10 @@ class Standing:
 def shut_gates(
     spec: PromotionSpec, candidates: Sequence[Candidate], events: Sequence[Event], now: datetime
 ) -> list[Shut]:
-    """Every gate that is shut to any of the candidates; `events` are the source's, the earliest first."""
+    """Every gate that is shut to any of the candidates.
+
+    `events` are the source's of DEPLOYMENTS and VERDICTS, the earliest first.
+    """
     shut = [
         gate
         for candidate in candidates

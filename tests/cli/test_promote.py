@@ -408,10 +408,10 @@ def test_a_lock_that_another_process_changes_meanwhile_is_left_alone(
     real = promoting.read_events
     lock = site.project.lock_file("prod")
 
-    def meanwhile(*arguments: Any) -> Any:
+    def meanwhile(*arguments: Any, **kinds: Any) -> Any:
         edit(lock, "by: ann", "by: eve")
         monkeypatch.setattr(promoting, "read_events", real)
-        return real(*arguments)
+        return real(*arguments, **kinds)
 
     monkeypatch.setattr(promoting, "read_events", meanwhile)
     promote(expected=1)

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from catalog.errors import TritonstackError
 from catalog.events import Event, TouchedArtifact, TouchedImage
 from catalog.loading import load_workspace
 from catalog.locks import LockedImage, add_image_to_lock
+from catalog.naming import EVENTS
 from catalog.project import Project
+from operations import events
 from operations.aws import Cloud
 from operations.deploying.deployments import is_told, record_deployment
 from operations.events import latest_events, latest_of_each, new_event, read_events, record_event
@@ -98,6 +101,44 @@ def test_deploys_and_verdicts_tell_of_the_images_that_endpoints_run(cloud: Cloud
 def test_an_environment_without_endpoints_deploys_none(cloud: Cloud, project: Project) -> None:
     workspace = load_workspace(project, "dev")
     assert record_deployment(cloud, workspace, []) is None
+
+
+def test_no_more_events_are_fetched_than_are_asked_for(
+    cloud: Cloud, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = held(cloud, project).spec.artifact_bucket
+    for at in range(8):
+        record_event(cloud, bucket, deployed(at, kind="verified" if at % 2 else "deployed"))
+    record_event(cloud, bucket, deployed().model_copy(update={"at": "2026-11-22T08:06:00.500000Z"}))
+    fetched, real = list[str](), events._parsed
+
+    def counted(body: bytes, origin: str) -> Event:
+        fetched.append(origin)
+        return real(body, origin)
+
+    monkeypatch.setattr(events, "_parsed", counted)
+
+    def minutes(**asked: Any) -> list[str]:
+        fetched.clear()
+        found = [event.at[14:] for event in read_events(cloud, bucket, **asked)]
+        assert len(fetched) == len(found)
+        return found
+
+    since = "2026-11-22T08:06:00Z"
+    assert minutes(kinds=["verified"]) == ["01:00Z", "03:00Z", "05:00Z", "07:00Z"]
+    assert sorted(minutes(since=since)) == ["06:00.500000Z", "06:00Z", "07:00Z"]
+    assert minutes(kinds=["verified"], since=since) == ["07:00Z"]
+    assert len(minutes()) == 9
+
+
+def test_what_is_no_event_is_named_and_nothing_is_passed_over(cloud: Cloud, project: Project) -> None:
+    bucket = held(cloud, project).spec.artifact_bucket
+    for at in range(4):
+        record_event(cloud, bucket, deployed(at))
+    key = f"{EVENTS}2026-11-22T08:01:30Z-deployed-00000000.json"
+    cloud.client("s3").put_object(Bucket=bucket, Key=key, Body=b"{}")
+    with pytest.raises(TritonstackError, match=f"{key} is no event of this version"):
+        read_events(cloud, bucket)
 
 
 def test_the_latest_events_of_a_kind_come_first(cloud: Cloud, project: Project) -> None:
