@@ -98,9 +98,17 @@ def _words(what: str, report: Report) -> list[str]:
             else f"{len(report.pending)} keys wait for their"
         )
         summary += f"; {keys} deletion"
+    if report.unseen:
+        summary += f"; {_unseen_words(len(report.unseen))}"
     if report.refusals:
         summary += "; some services refused, so there may be more"
     return [*lines, summary, *_remedies(report.orphans)]
+
+
+def _unseen_words(count: int) -> str:
+    whose = "1 key of the account" if count == 1 else f"{count} keys of the account"
+    own = "its own policy keeps" if count == 1 else "their own policies keep"
+    return f"{whose} could not be looked at: {own} this caller out, as no stack here has it"
 
 
 def _line(item: Item) -> str:

@@ -12,6 +12,9 @@ from operations.aws import Cloud
 STACK_TAG = "aws:cloudformation:stack-name"
 """CloudFormation's own tag on what it makes, where the service lets it."""
 
+STACK_ID_TAG = "aws:cloudformation:stack-id"
+"""Another one: the ARN of that stack, and so its region."""
+
 Key = tuple[str, str]
 """A type and an id."""
 
@@ -60,7 +63,15 @@ class Scope:
         return ours or any(self.names(tags.get(key, "")) for key in ("Name", STACK_TAG))
 
 
-Find = Callable[[Cloud, Scope], Iterator[Found]]
+@dataclass(frozen=True)
+class Unseen:
+    """What a service lists, and does not let be looked at, so that nobody knows whose it is."""
+
+    type: str
+    id: str
+
+
+Find = Callable[[Cloud, Scope], Iterator[Found | Unseen]]
 
 
 @dataclass(frozen=True)
@@ -83,6 +94,12 @@ def pages(client: Any, operation: str, key: str, **parameters: Any) -> Iterator[
 def tags_of(item: Iterable[Mapping[str, str]], key: str = "Key", value: str = "Value") -> dict[str, str]:
     """AWS's list of tags as a mapping."""
     return {tag[key]: tag[value] for tag in item}
+
+
+def made_elsewhere(tags: Mapping[str, str], region: str) -> bool:
+    """Whether a stack of another region made something that belongs to the whole account."""
+    arn = tags.get(STACK_ID_TAG, "")
+    return arn.startswith("arn:") and arn.split(":")[3] != region
 
 
 def snake_case(name: str) -> str:

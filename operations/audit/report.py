@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from catalog import naming
-from operations.audit.found import STACK_TAG, Found, Key, Listing, Scope, pages
+from operations.audit.found import STACK_TAG, Found, Key, Listing, Scope, Unseen, pages
 from operations.audit.listings import LISTINGS
 from operations.audit.tagged import TAGGED, still_there, tagged
 from operations.aws import Cloud
@@ -45,6 +45,8 @@ class Report:
     items: tuple[Item, ...]
     refusals: tuple[Refusal, ...]
     """While there are any, nobody knows whether that is all."""
+    unseen: tuple[Unseen, ...] = ()
+    """What could not be looked at, because whoever owns it keeps everybody else out."""
 
     @property
     def there(self) -> list[Item]:
@@ -68,6 +70,7 @@ class Report:
             "orphans": [asdict(item) for item in self.orphans],
             "pending_deletion": [asdict(item) for item in self.pending],
             "refused": [asdict(item) for item in self.refusals],
+            "not_looked_at": [asdict(item) for item in self.unseen],
         }
 
 
@@ -107,18 +110,35 @@ def audit(cloud: Cloud, scope: Scope, *, others: Iterable[str] = ()) -> Report:
         by_tag = pool.submit(_ask, cloud, scope, _BY_TAG)
         answers = list(pool.map(lambda listing: _ask(cloud, scope, listing), LISTINGS))
         owned = ownership.result()
-    named = [item for items, _ in answers for item in items]
-    found = _confirmed(cloud, named, by_tag.result()[0])
-    answers.append(by_tag.result())
-    refusals = sorted({refusal for _, refusal in answers if refusal})
-    return Report(tuple(decide(found, owned, scope, others=others)), tuple(refusals))
+    named = [item for answer in answers for item in answer.found]
+    answers.append(_confirmed(cloud, {item.key for item in named}, by_tag.result()))
+    found = merge(item for answer in answers for item in answer.found)
+    refusals = sorted({refusal for answer in answers for refusal in answer.refusals})
+    unseen = tuple(item for answer in answers for item in answer.unseen)
+    return Report(tuple(decide(found, owned, scope, others=others)), tuple(refusals), unseen)
 
 
-def _confirmed(cloud: Cloud, named: Sequence[Found], by_tag: Sequence[Found]) -> list[Found]:
-    """All that was found, without what its tags alone tell of though it has gone."""
-    known = {item.key for item in named}
-    confirmed = [item if item.key in known else still_there(cloud, item) for item in by_tag]
-    return merge([*named, *(item for item in confirmed if item)])
+@dataclass(frozen=True)
+class _Answer:
+    """What a listing found, as far as it got."""
+
+    found: Sequence[Found]
+    unseen: Sequence[Unseen] = ()
+    refusals: Sequence[Refusal] = ()
+
+
+def _confirmed(cloud: Cloud, known: Collection[Key], by_tag: _Answer) -> _Answer:
+    """What is there by its tags, without what they alone tell of though it has gone."""
+    found, refusals = [], list(by_tag.refusals)
+    for item in by_tag.found:
+        try:
+            there = item if item.key in known else still_there(cloud, item)
+        except (ClientError, BotoCoreError) as error:
+            there = item
+            refusals.append(Refusal(item.type, str(error)))
+        if there:
+            found.append(there)
+    return _Answer(found, by_tag.unseen, refusals)
 
 
 def decide(
@@ -186,14 +206,18 @@ def _owned(stack: str, resources: Sequence[Mapping[str, Any]]) -> dict[Key, str]
     return owned
 
 
-def _ask(cloud: Cloud, scope: Scope, listing: Listing) -> tuple[list[Found], Refusal | None]:
-    """What a listing finds, as far as it gets."""
+def _ask(cloud: Cloud, scope: Scope, listing: Listing) -> _Answer:
     found: list[Found] = []
+    unseen: list[Unseen] = []
     try:
-        found.extend(listing.find(cloud, scope))
+        for item in listing.find(cloud, scope):
+            if isinstance(item, Unseen):
+                unseen.append(item)
+            else:
+                found.append(item)
     except (ClientError, BotoCoreError) as error:
-        return found, Refusal(listing.service, str(error))
-    return found, None
+        return _Answer(found, unseen, [Refusal(listing.service, str(error))])
+    return _Answer(found, unseen)
 
 
 def _is_anothers(found: Found, owner: str | None, scope: Scope, others: Sequence[str]) -> bool:

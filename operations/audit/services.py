@@ -5,12 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
+
+from botocore.exceptions import ClientError
 
 from catalog import naming
 from catalog.images import ACCOUNTS
-from operations.audit.found import Find, Found, Scope, pages, snake_case, tags_of
-from operations.aws import Cloud
+from operations.audit.found import (
+    Find,
+    Found,
+    Scope,
+    Unseen,
+    made_elsewhere,
+    pages,
+    snake_case,
+    tags_of,
+)
+from operations.audit.tagged import is_kept_out
+from operations.aws import Cloud, error_code
 
 _KEYS_AT_ONCE = 8
 _SAGEMAKER_TARGETS = ("endpoint/", "inference-component/")
@@ -37,13 +50,24 @@ def aliases(cloud: Cloud, scope: Scope) -> Iterator[Found]:
             yield Found("AWS::KMS::Alias", alias["AliasName"])
 
 
-def keys(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Keys have no names of their own: what they are for says whose they are."""
+def keys(cloud: Cloud, scope: Scope) -> Iterator[Found | Unseen]:
+    """Keys have no names of their own: what they are for says whose they are.
+
+    A key whose own policy keeps this caller out is none that a stack here has made: those leave it to the
+    account's policies who may look.
+    """
     kms = cloud.client("kms")
     described = re.compile(rf" of {re.escape(scope.base)}(?:-[a-z0-9-]*)?$")
 
-    def look(key_id: str) -> Found | None:
-        key = kms.describe_key(KeyId=key_id)["KeyMetadata"]
+    def look(key_id: str) -> Found | Unseen | None:
+        try:
+            key = kms.describe_key(KeyId=key_id)["KeyMetadata"]
+        except ClientError as error:
+            if is_kept_out(error):
+                return Unseen("AWS::KMS::Key", key_id)
+            if error_code(error) == "NotFoundException":
+                return None  # it went while others were read
+            raise
         if key["KeyManager"] != "CUSTOMER" or not described.search(key.get("Description", "")):
             return None
         return Found("AWS::KMS::Key", key_id, pending=key["KeyState"] == "PendingDeletion")
@@ -169,14 +193,28 @@ def rules(cloud: Cloud, scope: Scope) -> Iterator[Found]:
 
 
 def roles(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Of all regions; CloudFormation names them after their stack. Their inline policies are part of them."""
+    """CloudFormation names them after their stack. Their inline policies are part of them.
+
+    They belong to the account: an environment of the same name in another region has made some of them.
+    """
     client = cloud.client("iam")
-    for role in pages(client, "list_roles", "Roles"):
-        if scope.names(role["RoleName"]):
-            yield Found("AWS::IAM::Role", role["RoleName"])
-    for policy in pages(client, "list_policies", "Policies", Scope="Local"):
-        if scope.names(policy["PolicyName"]):
-            yield Found("AWS::IAM::ManagedPolicy", policy["Arn"])
+    named = [
+        (Found("AWS::IAM::Role", role["RoleName"]), "list_role_tags", {"RoleName": role["RoleName"]})
+        for role in pages(client, "list_roles", "Roles")
+        if scope.names(role["RoleName"])
+    ]
+    named += [
+        (Found("AWS::IAM::ManagedPolicy", policy["Arn"]), "list_policy_tags", {"PolicyArn": policy["Arn"]})
+        for policy in pages(client, "list_policies", "Policies", Scope="Local")
+        if scope.names(policy["PolicyName"])
+    ]
+    for found, operation, which in named:
+        try:
+            tags = tags_of(pages(client, operation, "Tags", **which))
+        except client.exceptions.NoSuchEntityException:
+            continue  # it went while others were read
+        if not made_elsewhere(tags, cloud.region):
+            yield replace(found, tags=tags)
 
 
 def parameters(cloud: Cloud, scope: Scope) -> Iterator[Found]:
@@ -212,7 +250,7 @@ def identity_providers(cloud: Cloud, scope: Scope) -> Iterator[Found]:
         arn = provider["Arn"]
         listed = client.list_open_id_connect_provider_tags(OpenIDConnectProviderArn=arn)
         tags = tags_of(listed["Tags"])
-        if scope.tagged(tags):
+        if scope.tagged(tags) and not made_elsewhere(tags, cloud.region):
             yield Found("AWS::IAM::OIDCProvider", arn, tags)
 
 

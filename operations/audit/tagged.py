@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from botocore.exceptions import ClientError
 
-from operations.audit.found import Found, Scope, pages, snake_case, tags_of
+from operations.audit.found import Found, Scope, made_elsewhere, pages, snake_case, tags_of
 from operations.audit.network import IMAGE_TYPES, PART_TYPES
 from operations.aws import Cloud, error_code
 
@@ -39,10 +39,15 @@ _SHAPES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     (r"kms:key/", "AWS::KMS::Key", _after_slash),
     (r"ecr:repository/", "AWS::ECR::Repository", _after_slash),
     (r"logs:log-group:", "AWS::Logs::LogGroup", lambda arn: _resource(arn).split(":")[1]),
-    (r"sagemaker:endpoint/", "AWS::SageMaker::Endpoint", _whole),
-    (r"sagemaker:endpoint-config/", "AWS::SageMaker::EndpointConfig", _whole),
-    (r"sagemaker:model/", "AWS::SageMaker::Model", _whole),
-    (r"sagemaker:inference-component/", "AWS::SageMaker::InferenceComponent", _whole),
+    *(
+        (rf"sagemaker:{sort}/", f"AWS::SageMaker::{kind}", _whole)
+        for sort, kind in (
+            ("endpoint", "Endpoint"),
+            ("endpoint-config", "EndpointConfig"),
+            ("model", "Model"),
+            ("inference-component", "InferenceComponent"),
+        )
+    ),
     (r"cloudwatch:alarm:", "AWS::CloudWatch::Alarm", lambda arn: _resource(arn).partition(":")[2]),
     (r"cloudwatch:dashboard/", "AWS::CloudWatch::Dashboard", _after_slash),
     (r"sns:", "AWS::SNS::Topic", _whole),
@@ -54,16 +59,21 @@ _SHAPES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     (r"codepipeline:", "AWS::CodePipeline::Pipeline", _last),
     (r"iam:oidc-provider/", "AWS::IAM::OIDCProvider", _whole),
     (r"cloudformation:stack/", "AWS::CloudFormation::Stack", lambda arn: _resource(arn).split("/")[1]),
-    (r"ec2:vpc/", "AWS::EC2::VPC", _last),
-    (r"ec2:subnet/", "AWS::EC2::Subnet", _last),
-    (r"ec2:route-table/", "AWS::EC2::RouteTable", _last),
-    (r"ec2:security-group/", "AWS::EC2::SecurityGroup", _last),
-    (r"ec2:vpc-endpoint/", "AWS::EC2::VPCEndpoint", _last),
-    (r"ec2:vpc-flow-log/", "AWS::EC2::FlowLog", _last),
-    (r"ec2:network-interface/", "AWS::EC2::NetworkInterface", _last),
-    (r"ec2:network-acl/", "AWS::EC2::NetworkAcl", _last),
-    (r"ec2:image/", "AWS::EC2::Image", _last),
-    (r"ec2:snapshot/", "AWS::EC2::Snapshot", _last),
+    *(
+        (rf"ec2:{sort}/", f"AWS::EC2::{kind}", _last)
+        for sort, kind in (
+            ("vpc", "VPC"),
+            ("subnet", "Subnet"),
+            ("route-table", "RouteTable"),
+            ("security-group", "SecurityGroup"),
+            ("vpc-endpoint", "VPCEndpoint"),
+            ("vpc-flow-log", "FlowLog"),
+            ("network-interface", "NetworkInterface"),
+            ("network-acl", "NetworkAcl"),
+            ("image", "Image"),
+            ("snapshot", "Snapshot"),
+        )
+    ),
 )
 """How ARNs of a sort begin after account and region, CloudFormation's name for it, and its id there."""
 
@@ -88,9 +98,14 @@ def tagged(cloud: Cloud, scope: Scope) -> Iterator[Found]:
     filters = [{"Key": key, "Values": [value]} for key, value in sorted(scope.tags.items())]
     client = cloud.client("resourcegroupstaggingapi")
     for item in pages(client, "get_resources", "ResourceTagMappingList", TagFilters=filters):
-        kind, name = type_and_id(item["ResourceARN"])
-        if kind not in (*PART_TYPES, *IMAGE_TYPES):
-            yield Found(kind, name, tags_of(item["Tags"]))
+        (kind, name), tags = type_and_id(item["ResourceARN"]), tags_of(item["Tags"])
+        if kind not in (*PART_TYPES, *IMAGE_TYPES) and not made_elsewhere(tags, cloud.region):
+            yield Found(kind, name, tags)
+
+
+def is_kept_out(error: ClientError) -> bool:
+    """Whether it is the policy of a key itself that keeps a caller out, and not what the caller may do."""
+    return error_code(error).startswith("AccessDenied") and "resource-based policy" in str(error)
 
 
 def still_there(cloud: Cloud, found: Found) -> Found | None:
@@ -130,6 +145,8 @@ def _key(cloud: Cloud, found: Found) -> Found | None:
     except ClientError as error:
         if error_code(error) == "NotFoundException":
             return None
+        if is_kept_out(error):
+            return found
         raise
     return replace(found, pending=state == "PendingDeletion")
 

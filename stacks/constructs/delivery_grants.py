@@ -412,6 +412,8 @@ def find_everything() -> list[Grant]:
                 "iam:ListOpenIDConnectProviderTags",
                 "iam:ListOpenIDConnectProviders",
                 "iam:ListPolicies",
+                "iam:ListPolicyTags",
+                "iam:ListRoleTags",
                 "iam:ListRoles",
                 "kms:DescribeKey",
                 "kms:ListAliases",

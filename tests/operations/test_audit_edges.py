@@ -1,0 +1,96 @@
+"""Where an audit ends: what lets nobody look, what refuses, what an account shares between regions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from operations.audit import report as reports
+from operations.audit.found import Found, Listing
+from operations.audit.listings import LISTINGS
+from operations.audit.report import audit
+from operations.aws import Cloud
+from tests.operations.test_audit import ALLOWED, BASE, MINE, SCOPE, TRUST, listing_of
+
+
+def kept_out(by: str) -> ClientError:
+    message = (
+        f"not authorized to perform: kms:DescribeKey on resource: k because {by} policy allows the action"
+    )
+    return ClientError({"Error": {"Code": "AccessDeniedException", "Message": message}}, "DescribeKey")
+
+
+def guard_key(monkeypatch: pytest.MonkeyPatch, guarded: str, error: ClientError) -> None:
+    """moto's KMS, but this key lets nobody look."""
+    real = Cloud.client
+
+    def client(self: Cloud, service: str) -> Any:
+        made = real(self, service)
+        if service == "kms":
+            describe = made.describe_key
+
+            def look(KeyId: str) -> Any:  # noqa: N803
+                if guarded == KeyId:
+                    raise error
+                return describe(KeyId=KeyId)
+
+            made.describe_key = look
+        return made
+
+    monkeypatch.setattr(Cloud, "client", client)
+    monkeypatch.setattr(reports, "LISTINGS", [one for one in LISTINGS if one.types == ("AWS::KMS::Key",)])
+
+
+def test_a_key_that_lets_nobody_look_keeps_no_other_back(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = cloud.client("kms").create_key(Description="somebody's")["KeyMetadata"]["KeyId"]
+    mine = [
+        cloud.client("kms").create_key(Description=f"Encrypts all of {BASE}")["KeyMetadata"]["KeyId"]
+        for _ in range(2)
+    ]
+    guard_key(monkeypatch, foreign, kept_out("no resource-based"))
+    found = audit(cloud, SCOPE)
+    assert sorted(item.id for item in found.there) == sorted(mine)
+    assert ([item.id for item in found.unseen], found.refusals) == ([foreign], ())
+    assert found.facts()["not_looked_at"] == [{"type": "AWS::KMS::Key", "id": foreign}]
+
+
+def test_whoever_may_look_at_no_key_is_refused(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = cloud.client("kms").create_key()["KeyMetadata"]["KeyId"]
+    guard_key(monkeypatch, key, kept_out("no identity-based"))
+    found = audit(cloud, SCOPE)
+    assert ([item.service for item in found.refusals], found.unseen) == (["kms"], ())
+
+
+def test_what_only_tags_tell_of_is_believed_where_its_service_refuses(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tell(*_: Any) -> Iterator[Found]:
+        yield Found("AWS::SNS::Topic", "by-tag", SCOPE.tags)
+
+    def refuse(*_: Any) -> None:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "ListTopics")
+
+    monkeypatch.setattr(reports, "LISTINGS", ())
+    monkeypatch.setattr(reports, "_BY_TAG", Listing("by tag", (), tell))
+    monkeypatch.setattr(reports, "still_there", refuse)
+    found = audit(cloud, SCOPE)
+    assert [item.id for item in found.orphans] == ["by-tag"]
+    assert [item.service for item in found.refusals] == ["AWS::SNS::Topic"]
+
+
+@pytest.mark.parametrize(("region", "counts"), [("us-east-1", True), ("eu-west-1", False), (None, True)])
+def test_a_role_of_the_same_environment_in_another_region_is_its_own(
+    cloud: Cloud, region: str | None, *, counts: bool
+) -> None:
+    stack = f"arn:aws:cloudformation:{region}:123456789012:stack/{MINE}/1"
+    tags = [{"Key": "aws:cloudformation:stack-id", "Value": stack}] if region else []
+    iam = cloud.client("iam")
+    iam.create_role(RoleName=f"{BASE}-role", AssumeRolePolicyDocument=TRUST, Tags=tags)
+    iam.create_policy(PolicyName=f"{BASE}-bounds", PolicyDocument=ALLOWED, Tags=tags)
+    found = sorted(item.type for item in listing_of("AWS::IAM::Role").find(cloud, SCOPE))
+    assert found == (["AWS::IAM::ManagedPolicy", "AWS::IAM::Role"] if counts else [])
