@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from catalog.workspace import Workspace
 from cli.context import Context
@@ -73,6 +73,8 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
     for endpoint in verdict.endpoints:
         yield f"{endpoint.name}: {endpoint.full_name}"
         yield from _check_lines(endpoint.checks)
+        if endpoint.not_compared:
+            yield f"  by its template alone: {_counted(endpoint.not_compared)}"
         yield ""
     yield verdict.words
 
@@ -85,6 +87,11 @@ def _check_lines(checks: Iterable[Check]) -> Iterator[str]:
         yield f"  {mark} {check.aspect:<{width}}  {check.detail}".rstrip()
         yield from (f"      {fault}" for fault in check.faults)
         yield from (f"      (note: {note})" for note in check.notes)
+
+
+def _counted(kinds: Mapping[str, int]) -> str:
+    """How many of each type, as CloudFormation calls it."""
+    return ", ".join(f"{count} {kind.removeprefix('AWS::')}" for kind, count in sorted(kinds.items()))
 
 
 def _asked(state: Context, workspace: Workspace, cloud: Cloud, verdict: EndpointVerdict) -> EndpointVerdict:

@@ -6,7 +6,7 @@ the model's source, however long ago the build was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -15,7 +15,8 @@ from catalog.errors import TritonstackError
 from catalog.workspace import Workspace
 from operations.aws import Cloud
 from operations.smoke.examples import load_examples
-from operations.smoke.requests import USUAL_PATIENCE, Asked, Patience, ask_all
+from operations.smoke.patience import USUAL_PATIENCE, Deadline, Patience
+from operations.smoke.requests import Asked, ask_all
 from operations.smoke.targets import SmokeTarget, smoke_targets
 
 _TARGETS_AT_ONCE = 4
@@ -24,6 +25,15 @@ _TARGETS_AT_ONCE = 4
 SmokeOutcome = Literal["ok", "wrong", "failed", "not-checked", "cannot-be-asked"]
 """wrong: it answered otherwise. failed: it did not answer, or with an error. not-checked: there is nothing to
 ask it. cannot-be-asked: no caller can, as with a shadow variant."""
+
+
+@dataclass(frozen=True)
+class NotAsked:
+    """A variant that nothing was asked of, so that nobody knows how it answers."""
+
+    variant: str
+    model: str
+    why: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,17 +75,25 @@ def smoke_endpoint(
 ) -> list[SmokeResult]:
     """Ask every model that an endpoint serves by the environment's lock, on each of its variants.
 
-    Whatever an endpoint does is a result, no error, and so is an artifact without examples, or with damaged
-    ones. Only a bucket that cannot be read raises.
+    Its patience is with the endpoint as a whole, for what has slept wakes up once. Whatever an endpoint does
+    is a result, no error, and so is an artifact without examples, or with damaged ones. Only a bucket that
+    cannot be read raises.
     """
-    targets = smoke_targets(workspace, name)
+    targets, deadline = smoke_targets(workspace, name), patience.begin()
     with ThreadPoolExecutor(_TARGETS_AT_ONCE) as pool:
-        answered = pool.map(lambda target: list(_smoke(cloud, workspace, target, patience)), targets)
+        answered = pool.map(lambda target: list(_smoke(cloud, workspace, target, deadline)), targets)
         return [result for results in answered for result in results]
 
 
+def not_asked(results: Sequence[SmokeResult]) -> list[NotAsked]:
+    """The variants that no request could be sent to, each with the reason. Pure."""
+    asked = {(one.variant, one.model) for one in results if one.outcome != "cannot-be-asked"}
+    left = {(one.variant, one.model): one.detail for one in results}
+    return [NotAsked(*whom, why) for whom, why in left.items() if whom not in asked]
+
+
 def _smoke(
-    cloud: Cloud, workspace: Workspace, target: SmokeTarget, patience: Patience
+    cloud: Cloud, workspace: Workspace, target: SmokeTarget, deadline: Deadline
 ) -> Iterator[SmokeResult]:
     if target.why_not:
         yield _result(target, Asked("", "cannot-be-asked", target.why_not))
@@ -88,7 +106,7 @@ def _smoke(
         examples = load_examples(
             cloud, bucket=workspace.spec.artifact_bucket, model=target.model, digest=target.artifact.digest
         )
-        for asked in ask_all(cloud, workspace.spec, target, examples, patience):
+        for asked in ask_all(cloud, workspace.spec, target, examples, deadline):
             yield _result(target, asked)
     except TritonstackError as error:  # there are no examples, or they are damaged
         yield _result(target, Asked("", "not-checked", _words(error)))

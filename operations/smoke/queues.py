@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from endpoint_client.codec import BINARY_CONTENT_TYPE, content_type_for, decode_
 from endpoint_client.errors import EndpointClientError, MalformedReplyError, RequestFacts
 from endpoint_client.failures import invocation_error
 from operations.aws import error_code
+from operations.smoke.patience import Deadline
 
 Array = NDArray[Any]
 LONGEST_SHOWN = 500
@@ -37,10 +38,7 @@ class QueuedEndpoint:
     s3: Any
     bucket: str
     """The environment's data bucket."""
-    within_s: float
-    pause_s: float
-    sleep: Callable[[float], None]
-    clock: Callable[[], float]
+    deadline: Deadline
 
     def infer(
         self, inputs: Mapping[str, Array], *, parameters: Mapping[str, int | str | bool]
@@ -63,7 +61,7 @@ class QueuedEndpoint:
         return decode_reply(body, content_type=_content_type(body, content_type)).outputs
 
     def _wait(self, output: str, failure: str | None) -> tuple[bytes, str]:
-        deadline = self.clock() + self.within_s
+        begun, until = self.deadline.now, self.deadline.for_an_answer
         while True:
             answer = self._find(output)
             if answer is not None:
@@ -74,12 +72,12 @@ class QueuedEndpoint:
                     f"endpoint {self.endpoint_name}: {failed[0].decode(errors='replace')[:LONGEST_SHOWN]}",
                     remedy="read the endpoint's log group; it holds the container's own words",
                 )
-            if self.clock() >= deadline:
+            if self.deadline.now >= until:
                 raise QueuedRequestError(
-                    f"endpoint {self.endpoint_name}: no answer at {output} within {self.within_s:.0f} s",
+                    f"endpoint {self.endpoint_name}: no answer at {output} within {until - begun:.0f} s",
                     remedy="look at the endpoint's queue and its machines: it may have none yet",
                 )
-            self.sleep(self.pause_s)
+            self.deadline.pause()
 
     def _find(self, url: str) -> tuple[bytes, str] | None:
         bucket, _, key = url.removeprefix("s3://").partition("/")

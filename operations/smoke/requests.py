@@ -6,9 +6,8 @@ An endpoint that is just waking up gets time: what may pass by itself is tried a
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from endpoint_client.comparing import MEASURES, IncomparableError, compare, firs
 from endpoint_client.errors import EndpointClientError, InvocationError, ModelTimeoutError
 from endpoint_client.example_tensors import array_of
 from operations.aws import Cloud
+from operations.smoke.patience import Deadline
 from operations.smoke.queues import QueuedEndpoint
 from operations.smoke.targets import SmokeTarget
 
@@ -30,20 +30,6 @@ MAX_TOKENS = 16
 _SEQUENCES = 2**31 - 1
 _NO_CAPACITY = "no capacity"
 """What SageMaker says of an inference component that has no copy yet, as a fault of the request."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Patience:
-    """How long to wait for what may come."""
-
-    seconds: float = 300.0
-    """For each model: a machine that was asleep wakes up within minutes."""
-    pause_s: float = 2.0
-    sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
-    clock: Callable[[], float] = field(default=time.monotonic, repr=False)
-
-
-USUAL_PATIENCE = Patience()
 
 
 @dataclass(frozen=True)
@@ -57,10 +43,10 @@ class Asked:
 
 
 def ask_all(
-    cloud: Cloud, spec: EnvironmentSpec, target: SmokeTarget, examples: Examples, patience: Patience
+    cloud: Cloud, spec: EnvironmentSpec, target: SmokeTarget, examples: Examples, deadline: Deadline
 ) -> Iterator[Asked]:
     """Send every example, one after the other."""
-    asker = _Asker(cloud, spec, target, patience)
+    asker = _Asker(cloud, spec, target, deadline)
     for number, text in enumerate(examples.texts, start=1):
         yield asker.generate(f"text {number}", text)
     parameters = _sequence_parameters(examples)
@@ -78,9 +64,9 @@ def ask_all(
 class _Asker:
     """Asks one model."""
 
-    def __init__(self, cloud: Cloud, spec: EnvironmentSpec, target: SmokeTarget, patience: Patience) -> None:
+    def __init__(self, cloud: Cloud, spec: EnvironmentSpec, target: SmokeTarget, deadline: Deadline) -> None:
         self._target = target
-        self._patience = patience
+        self._deadline = deadline
         runtime = cloud.client("sagemaker-runtime")
         self._client = EndpointClient(
             endpoint_name=target.full_name,
@@ -94,10 +80,7 @@ class _Asker:
             runtime=runtime,
             s3=cloud.client("s3"),
             bucket=spec.data_bucket,
-            within_s=patience.seconds,
-            pause_s=patience.pause_s,
-            sleep=patience.sleep,
-            clock=patience.clock,
+            deadline=deadline,
         )
 
     def ask(self, example: Example, parameters: Parameters) -> Asked:
@@ -121,18 +104,17 @@ class _Asker:
         return Asked(name, "wrong", "it answers without a word", asked.milliseconds)
 
     def _timed(self, name: str, ask: Callable[[], Result]) -> tuple[Result | None, Asked]:
-        deadline = self._patience.clock() + self._patience.seconds
         while True:
-            begin = self._patience.clock()
+            begin = self._deadline.now
             try:
                 answer = ask()
             except EndpointClientError as error:
-                took = (self._patience.clock() - begin) * 1000
-                if not self._may_pass(error) or self._patience.clock() >= deadline:
+                took = (self._deadline.now - begin) * 1000
+                if not self._may_pass(error) or self._deadline.has_passed:
                     return None, Asked(name, "failed", error.message, took)
-                self._patience.sleep(self._patience.pause_s)
+                self._deadline.pause()
                 continue
-            return answer, Asked(name, "ok", "", (self._patience.clock() - begin) * 1000)
+            return answer, Asked(name, "ok", "", (self._deadline.now - begin) * 1000)
 
     def _may_pass(self, error: EndpointClientError) -> bool:
         if not isinstance(error, InvocationError):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -16,7 +16,7 @@ from operations.aws import Cloud, error_code
 from operations.deploying.assembly import Assembly, Template
 from operations.deploying.plans import plan_stack
 from operations.events import new_event, record_event
-from operations.smoke.asking import SmokeResult
+from operations.smoke.asking import NotAsked, SmokeResult, not_asked
 from operations.verification.artifact_checks import artifact_check
 from operations.verification.checks import Check, shortened
 from operations.verification.endpoint_checks import endpoint_checks
@@ -39,6 +39,8 @@ class EndpointVerdict:
     full_name: str
     checks: tuple[Check, ...]
     smoke: tuple[SmokeResult, ...] = ()
+    not_compared: Mapping[str, int] = field(default_factory=dict)
+    """Resources of its stack that are held to the template alone: how many of each type."""
 
     @property
     def passed(self) -> bool:
@@ -50,6 +52,11 @@ class EndpointVerdict:
         """All that is wrong, each with the side that it was found on."""
         return [f"{check.aspect}: {fault}" for check in self.checks for fault in check.faults]
 
+    @property
+    def not_asked(self) -> list[NotAsked]:
+        """Its variants that no request could be sent to."""
+        return not_asked(self.smoke)
+
     def facts(self) -> dict[str, Any]:
         """For machines."""
         return {
@@ -58,6 +65,8 @@ class EndpointVerdict:
             "passed": self.passed,
             "checks": [check.facts() for check in self.checks],
             "smoke": [result.facts() for result in self.smoke],
+            "not_asked": [asdict(one) for one in self.not_asked],
+            "not_compared": dict(self.not_compared),
         }
 
 
@@ -95,8 +104,18 @@ class Verdict:
         compared = sum(check.compared for check in self._checks)
         skipped = sum(check.skipped for check in self._checks)
         unknown = f", {skipped} known to CloudFormation alone" if skipped else ""
-        answers = "" if self.asked else "; nothing was asked of its endpoints"
-        return f"verified: {self.environment} runs what {asks} ({compared} values compared{unknown}){answers}"
+        return (
+            f"verified: {self.environment} runs what {asks} ({compared} values compared{unknown})"
+            f"{self._unanswered}"
+        )
+
+    @property
+    def _unanswered(self) -> str:
+        """Whose answers nobody knows."""
+        if not self.asked:
+            return "; nothing was asked of its endpoints"
+        left = [f"{one.name}/{which.variant}" for one in self.endpoints for which in one.not_asked]
+        return f"; not asked, so nobody knows how they answer: {', '.join(left)}" if left else ""
 
     def facts(self) -> dict[str, Any]:
         """For machines."""
@@ -157,21 +176,27 @@ def stack_check(
 
 def with_smoke(verdict: EndpointVerdict, results: Sequence[SmokeResult]) -> EndpointVerdict:
     """A verdict with what an endpoint answered."""
-    return EndpointVerdict(
-        verdict.name, verdict.full_name, (*verdict.checks, smoke_check(results)), tuple(results)
-    )
+    return replace(verdict, checks=(*verdict.checks, smoke_check(results)), smoke=tuple(results))
 
 
 def smoke_check(results: Sequence[SmokeResult]) -> Check:
     """What smoke requests came to. Pure."""
     said = {result: shortened(str(result).partition("/")[2]) for result in results}
+    left = not_asked(results)
+    unasked = [f"{one.variant}: {one.model} was not asked: {one.why}" for one in left]
+    whole = {(one.variant, one.model) for one in left}
+    partly = [
+        said[one]
+        for one in results
+        if one.outcome == "cannot-be-asked" and (one.variant, one.model) not in whole
+    ]
     asked = [result for result in results if result.outcome != "cannot-be-asked"]
     right = [result for result in asked if not result.is_fault]
     slowest = max((result.milliseconds or 0.0 for result in asked), default=0.0)
     return Check(
         "answers",
         tuple(said[result] for result in asked if result.is_fault),
-        tuple(said[result] for result in results if result.outcome == "cannot-be-asked"),
+        (*unasked, *partly),
         f"{len(right)} of {len(asked)} right, the slowest after {slowest:.0f} ms" if asked else "none asked",
         compared=len(asked),
     )
@@ -218,13 +243,14 @@ def _look_at(cloud: Cloud, workspace: Workspace, assembly: Assembly, name: str) 
     stack = naming.endpoint_stack_name(spec.base, name)
     wanted = assembly.template(stack)
     standing = standing_stack(cloud, stack)
-    checks = [stack_check(stack, standing, wanted)]
+    checks, not_compared = [stack_check(stack, standing, wanted)], dict[str, int]()
     if standing is not None and standing.template is not None:
         expected = expected_endpoint(wanted, standing.facts)
         if expected is not None:
             checks += endpoint_checks(expected, observe_endpoint(cloud, expected))
+            not_compared |= expected.not_compared
         checks.append(artifact_check(cloud, workspace, name))
-    return EndpointVerdict(name, spec.endpoint_name(name), tuple(checks))
+    return EndpointVerdict(name, spec.endpoint_name(name), tuple(checks), not_compared=not_compared)
 
 
 def _commit_words(commit: str | None) -> str:

@@ -92,6 +92,7 @@ def test_a_verdict_for_people() -> None:
             Check("stack", detail="UPDATE_COMPLETE", compared=2, notes=("its last update was taken back",)),
             Check("scaling", ("main is not registered",), detail="main 1 to 2", skipped=1),
         ),
+        not_compared={"AWS::SNS::Topic": 2, "AWS::IAM::Role": 1},
     )
     verdict = Verdict("dev", f"{'c' * 40}+", (good,), stacks=(Check("t-dev-foundation", detail="x"),))
     assert list(verdict_lines(verdict)) == [
@@ -103,6 +104,7 @@ def test_a_verdict_for_people() -> None:
         "      (note: its last update was taken back)",
         "  ✗ scaling  main 1 to 2",
         "      main is not registered",
+        "  by its template alone: 1 IAM::Role, 2 SNS::Topic",
         "",
         "refuted: 1 thing is not what commit cccccccc, with files changed since, asks for",
     ]

@@ -22,7 +22,7 @@ from catalog.workspace import Workspace
 from endpoint_client.codec import JSON_CONTENT_TYPE
 from endpoint_client.example_tensors import tensor_of
 from operations.aws import Cloud
-from operations.smoke.requests import Patience
+from operations.smoke.patience import Patience
 from tests.operations.strict_aws import checked, refused
 from tests.projects import MODEL, write_project
 from tests.sealing import write_sealed

@@ -210,6 +210,13 @@ def test_patience_ends(cloud: Cloud, tmp_path: Path) -> None:
     assert "the model is not ready yet" in result.detail
 
 
+def test_patience_is_with_the_endpoint_whatever_is_asked_of_it(cloud: Cloud, tmp_path: Path) -> None:
+    here = ground(cloud, tmp_path)
+    here.stock("minilm", *(example(f"test input {number}") for number in range(5)))
+    results = here.smoke(failing(*[NOT_READY] * 100), patience_s=10)
+    assert ([result.outcome for result in results], here.time.now) == (["failed"] * 5, 10)
+
+
 @pytest.mark.parametrize("endpoints", [PLAIN, MANY])
 def test_a_fault_of_the_request_is_none_of_capacity(cloud: Cloud, tmp_path: Path, endpoints: str) -> None:
     here = ground(cloud, tmp_path, endpoints)
@@ -477,6 +484,17 @@ def test_a_queue_that_nobody_works_at_is_waited_for_and_told(cloud: Cloud, tmp_p
     (result,) = here.smoke(PlayedQueue(cloud.client("s3"), lambda *_: {}, silent=True), patience_s=7)
     assert (result.outcome, here.time.now) == ("failed", 7)
     assert "no answer at s3://tritonstack-dev-data-" in result.detail
+
+
+def test_each_request_in_a_queue_gets_its_time_though_patience_has_ended(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    """The endpoint may have woken up for the one before."""
+    here = ground(cloud, tmp_path, ASYNCHRONOUS)
+    here.stock("minilm", example("test input 1"), example("test input 2"))
+    silent = PlayedQueue(cloud.client("s3"), lambda *_: {}, silent=True)
+    assert [result.outcome for result in here.smoke(silent, patience_s=100)] == ["failed"] * 2
+    assert here.time.now == 100 + 30
 
 
 def test_an_answer_in_the_bucket_that_is_none(cloud: Cloud, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from operations.verification.verdicts import (
     smoke_check,
     stack_check,
     verdict_events,
+    with_smoke,
 )
 from tests.projects import edit
 from tests.stacks.assemblies import lock_everything
@@ -168,8 +169,21 @@ def test_answers_are_counted_and_wrong_ones_told() -> None:
     )
     check = smoke_check([answer(), answer(outcome="wrong", detail="off by 2", milliseconds=30.0), shadow])
     assert check.faults == ("main: minilm, first: wrong (30 ms): off by 2",)
-    assert check.notes == ("shadow: minilm: cannot-be-asked: nobody can",)
+    assert check.notes == ("shadow: minilm was not asked: nobody can",)
     assert check.detail == "1 of 2 right, the slowest after 30 ms"
+
+
+def test_whose_answers_nobody_knows_is_said_beside_the_verdict() -> None:
+    shadow = answer(outcome="cannot-be-asked", variant="shadow", detail="nobody can", milliseconds=None)
+    cut_short = answer(outcome="cannot-be-asked", example="step 2", detail="it keeps a state")
+    found = verdict(with_smoke(GOOD, [answer(), cut_short, shadow]))
+    assert found.words.endswith("; not asked, so nobody knows how they answer: search/shadow")
+    (endpoint,) = found.facts()["endpoints"]
+    assert endpoint["not_asked"] == [{"variant": "shadow", "model": "minilm", "why": "nobody can"}]
+    assert found.endpoints[0].checks[-1].notes == (
+        "shadow: minilm was not asked: nobody can",
+        "main: minilm, step 2: cannot-be-asked (12 ms): it keeps a state",
+    )
 
 
 def verdict(*endpoints: EndpointVerdict, asked: bool = True, **facts: Any) -> Verdict:
