@@ -1,30 +1,27 @@
-"""Builds one model: the steps in their order, and the artifact that was already there."""
+"""Builds one model: the steps in their order."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from catalog.documents import Document
-from catalog.errors import TritonstackError, UsageError
 from catalog.examples import Examples
 from catalog.manifests import ARCHIVE_NAME, Manifest
 from catalog.model_hashes import model_hash
 from catalog.models import ModelSpec
 from catalog.project import Project
 from catalog.targets import Target, parse_target
-from catalog.tensorrt import VERSION_COMPATIBLE
 from model_build.archive import PackedArchive, pack
-from model_build.artifacts import ArtifactStore, BuildKey, read_manifest, verify_artifact
+from model_build.artifacts import ArtifactStore, BuildKey
 from model_build.engines import machine
 from model_build.entrance import ServedCheck
-from model_build.errors import CorruptArtifactError, LayoutError
+from model_build.errors import LayoutError
 from model_build.examples import examples_of, examples_of_texts
 from model_build.generate_check import GenerateCheck
+from model_build.made_of import server_arguments_of, tools_of
 from model_build.needed_backends import require_backends
 from model_build.parity import describe_parity
 from model_build.progress import OnProgress, Steps, ignore_progress
@@ -34,12 +31,12 @@ from model_build.recipes.vllm import require_generate
 from model_build.repository.facts import read_facts
 from model_build.repository.layout import check_layout
 from model_build.resources import require_memory, require_space, shortages_explained
+from model_build.reuse import find_artifact, fits, has_artifact_of
 from model_build.serving_check import ServingCheck
 from model_build.sources import FetchedSource, fetch_source, wanted_files
 from model_build.sources.base import hash_files
 from triton_runtime import TritonInstallation, find_installation
 
-COMMON_TOOLS = ("isal", "protobuf")
 COPIES_IN_MEMORY = 3
 """How often an export holds the weights at its height: in the framework, in the graph, and in its runtime."""
 SERVED_AS_GIVEN = frozenset({"python", "vllm", "ensemble"})
@@ -109,16 +106,18 @@ class _Build:
         self._targets = targets
         self._steps = steps
         self._recipe: Recipe = recipe_for(self._model)
-        _check_hardware(self._spec, targets)
+        machine.require_hardware(self._spec, targets)
         self._store = ArtifactStore(artifacts_dir=folders.artifacts, model=self._spec.name)
 
     def run(self) -> BuildResult:
         """Reuse or build."""
         spec_hash = model_hash(self._spec.name, self._models)
-        if all(manifest.spec_hash != spec_hash for _, manifest in self._stored()):
+        if not has_artifact_of(self._store, spec_hash):
             self._find_server()  # that it is missing is better known before the source is fetched
         source = self._steps.run("source", self._fetch, lambda found: f"revision {found.revision}")
-        key = BuildKey(spec_hash, source.revision, source.weights_sha256, _versions(self._tools()))
+        key = BuildKey(
+            spec_hash, source.revision, source.weights_sha256, tools_of(self._spec.name, self._models)
+        )
         waiting = f"waiting for another build of {self._spec.name}"
         with (
             self._store.exclusive(on_wait=lambda: self._steps.announce(waiting)) as work,
@@ -146,29 +145,8 @@ class _Build:
         )
 
     def _find(self, key: BuildKey) -> BuildResult | None:
-        for folder, manifest in self._stored():
-            wanted = self._fits(parse_target(manifest.target)) and key.made(manifest)
-            # An earlier version wrote no examples: made again, they lie beside an archive of the same bytes.
-            wanted = wanted and manifest.examples_sha256 is not None
-            if wanted and self._is_sound(folder):
-                return BuildResult(manifest, folder, reused=True)
-        return None
-
-    def _stored(self) -> Iterator[tuple[Path, Manifest]]:
-        for folder in self._store.folders():
-            try:
-                yield folder, read_manifest(folder)
-            except TritonstackError:
-                continue  # of another version, or not in its place: it is not what is looked for
-
-    def _is_sound(self, folder: Path) -> bool:
-        """Whether an artifact is whole; a damaged one is told of, and taken out of the store."""
-        try:
-            self._steps.run("existing", lambda: verify_artifact(folder), lambda found: found.digest[:12])
-        except CorruptArtifactError:
-            self._store.discard(folder)
-            return False
-        return True
+        found = find_artifact(self._store, key, self._targets, self._steps)
+        return BuildResult(artifact_dir=found[0], manifest=found[1], reused=True) if found else None
 
     def _make(self, source: FetchedSource, key: BuildKey, work: Path) -> BuildResult:
         installation = self._find_server()
@@ -214,7 +192,8 @@ class _Build:
             precision=laid.precision,
             max_batch=self._max_batch(laid),
             work=work,
-            arguments=self._server_arguments(),
+            arguments=server_arguments_of(self._spec.name, self._models),
+            tell=lambda what: self._steps.note("serve", what),
         )
 
     def _examples(self, packed: PackedArchive, laid: LaidRepository) -> Examples:
@@ -243,12 +222,8 @@ class _Build:
         member = _Build(name, self._models, self._folders, self._targets, self._steps)
         return member.run().artifact_dir
 
-    def _fits(self, target: Target) -> bool:
-        """Whether what runs on `target` runs where it was asked for; not bound to a Python means any."""
-        return any(target in (asked, Target(asked.hardware)) for asked in self._targets)
-
     def _check_target(self, laid: LaidRepository) -> None:
-        if not self._fits(laid.target):
+        if not fits(laid.target, self._targets):
             asked = " or ".join(str(target) for target in self._targets)
             raise LayoutError(f"the repository runs on {laid.target} and was to be built for {asked}")
 
@@ -298,44 +273,6 @@ class _Build:
 
     def _max_batch(self, laid: LaidRepository) -> int:
         return self._spec.batching.max_batch if laid.max_batch is None else laid.max_batch
-
-    def _tools(self) -> set[str]:
-        """What decides the bytes of the artifact, and of those that it is made of."""
-        members = (recipe_for(self._models[name]).tools for name in self._members(self._spec.name))
-        return {*self._recipe.tools, *itertools.chain.from_iterable(members)}
-
-    def _server_arguments(self) -> tuple[str, ...]:
-        """What an endpoint has to tell Triton for this model, or for one that it is made of."""
-        models = (self._models[name].record for name in (self._spec.name, *self._members(self._spec.name)))
-        trusting = any(model.tensorrt and model.tensorrt.version_compatible for model in models)
-        return (VERSION_COMPATIBLE,) if trusting else ()
-
-    def _members(self, name: str) -> Iterator[str]:
-        """The models that one is made of, however deep."""
-        for member in self._models[name].record.members:
-            yield member
-            yield from self._members(member)
-
-
-def _check_hardware(spec: ModelSpec, targets: Sequence[Target]) -> None:
-    for target in targets:
-        kind = "cpu" if target.hardware == "cpu" else "gpu"
-        if kind not in spec.builds_for:
-            raise UsageError(
-                f"{spec.name!r} is built for {' and '.join(spec.builds_for)}, not for {target}",
-                remedy="choose another instance type for its endpoint, or another precision or format",
-            )
-        if kind == "gpu" and not machine.has_gpu():
-            raise UsageError(
-                f"this machine has no GPU, and {target} is built and checked on one",
-                remedy="build it where there is one: without --local, `tritonstack build` does",
-            )
-    if spec.format == "tensorrt":
-        machine.require_trtexec()
-
-
-def _versions(tools: Collection[str]) -> dict[str, str]:
-    return {name: importlib.metadata.version(name) for name in sorted({*tools, *COMMON_TOOLS})}
 
 
 def _describe_archive(packed: PackedArchive) -> str:

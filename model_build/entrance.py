@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -16,14 +17,16 @@ from catalog.manifests import GenerationReport, LatencyReport, ParityReport, Ser
 from endpoint_client import decode_reply, encode_request
 from endpoint_client.comparing import Comparison
 from model_build.cases import Case
-from model_build.errors import ServingError
+from model_build.errors import ServingError, SilentModelError
 from model_build.parity import compare
-from triton_runtime import TritonInstallation, TritonServer
+from triton_runtime import TritonInstallation, TritonResponse, TritonServer
 
 Array = NDArray[Any]
 Parameters = Mapping[str, int | str | bool]
 REQUEST_WITHIN_S = 120.0
 NO_PARAMETERS: Parameters = MappingProxyType({})
+SILENT = re.compile(rb"Stub process( '[^']*')? is not healthy")
+"""What the Python backend says when a model's process gave no sign of life for a second."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,7 @@ class Entrance:
             headers={"Content-Type": content_type, **self.headers},
             timeout_s=REQUEST_WITHIN_S,
         )
-        if reply.status != 200:
-            raise ServingError(
-                f"the served artifact answers {reply.status}: {reply.body.decode(errors='replace')[:500]}\n"
-                f"{self.server.log_tail()}"
-            )
+        require_success(reply, self.server, "the served artifact answers")
         return reply.body, reply.headers["content-type"]
 
     def ask(self, inputs: Mapping[str, Array], parameters: Parameters = NO_PARAMETERS) -> Mapping[str, Array]:
@@ -82,6 +81,14 @@ class Entrance:
             compare(f"{label}: {case.name}", name, actual=outputs[name], expected=expected)
             for name, expected in case.expected.items()
         ]
+
+
+def require_success(reply: TritonResponse, server: TritonServer, what: str) -> None:
+    """Raise ServingError, beginning with `what`, unless the status of a reply is 200."""
+    if reply.status != 200:
+        kind = SilentModelError if SILENT.search(reply.body) else ServingError
+        body = reply.body.decode(errors="replace")[:500]
+        raise kind(f"{what} {reply.status}: {body}\n{server.log_tail()}")
 
 
 def measure(ask: Callable[[], object], *, batch: int, requests: int) -> LatencyReport:

@@ -69,6 +69,10 @@ class ServingError(ModelBuildError):
     """The packed artifact does not serve."""
 
 
+class SilentModelError(ServingError):
+    """Triton heard nothing of a model's process for as long as it waits, which no setting changes."""
+
+
 class CorruptArtifactError(ModelBuildError):
     """An artifact's bytes are not those that its manifest names."""
 

@@ -7,6 +7,10 @@ their own; in multi-model hosting the archive is loaded and asked through the AP
 A model that wants a response cache has one there, and is asked twice; in single-model hosting it has none,
 so that what is measured is the model.
 
+A model's process of which Triton hears nothing for a second is given up by it: a machine that is too busy
+looks like a model that has crashed. Then the check is done once more, with a server of its own, because the
+old one may hand out the late answer as that to the next request. What crashes does so again.
+
 To a model that keeps a state the cases are one sequence, in their order: it is sent again and again, and two
 at the same time must not meet.
 """
@@ -15,9 +19,10 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from catalog.accepting import Accept, Precision
 from catalog.manifests import LatencyReport
@@ -26,14 +31,16 @@ from endpoint_client.comparing import Comparison
 from model_build.archive import PackedArchive, unpack_own
 from model_build.asking import Asking, ask_in_order
 from model_build.cases import Case
-from model_build.entrance import Entrance, ServedCheck, served_by
-from model_build.errors import ServingError
+from model_build.entrance import Entrance, ServedCheck, require_success, served_by
+from model_build.errors import ServingError, SilentModelError
 from model_build.parity import judge
 from model_build.repository.facts import read_facts
 from triton_runtime import TritonInstallation, TritonServer
 
 READY_WITHIN_S = 120.0
 HOSTED_AS = "tritonstack-check"
+AGAIN = "Triton heard nothing of a model's process, as on a machine that is too busy: serving once more"
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +59,8 @@ class ServingCheck:
     """A folder of the check's own, for what it unpacks and for the server's logs."""
     arguments: tuple[str, ...] = ()
     """What Triton has to be told, there as on an endpoint."""
+    tell: Callable[[str], None]
+    """Hears of what is done twice."""
 
     def run(self) -> ServedCheck:
         """Serve in both hosting modes; raises ParityError, ServingError or the server's own failure."""
@@ -63,14 +72,21 @@ class ServingCheck:
         unpacked = self.work / "single"
         unpack_own(self.packed, unpacked)
         asking = Asking(self.cases, self.max_batch, read_facts(unpacked))
-        comparisons, latency, shared_memory = self._single_model(unpacked, asking)
+        comparisons, latency, shared_memory = self._patiently(lambda: self._single_model(unpacked, asking))
         # Multi-model hosting keeps each model's files in a folder of their own.
         hosted = self.work / "multi" / HOSTED_AS / "model"
         hosted.parent.mkdir(parents=True)
         unpacked.rename(hosted)
-        comparisons += self._multi_model(self.work / "multi", asking)
+        comparisons += self._patiently(lambda: self._multi_model(self.work / "multi", asking))
         report = judge("served", comparisons, self.accept, precision=self.precision)
         return ServedCheck(report, latency, served_by(self.installation), shared_memory)
+
+    def _patiently(self, serve: Callable[[], Result]) -> Result:
+        try:
+            return serve()
+        except SilentModelError:
+            self.tell(AGAIN)
+            return serve()
 
     def _single_model(
         self, root: Path, asking: Asking
@@ -95,11 +111,7 @@ class ServingCheck:
                 headers={"Content-Type": "application/json", **target},
                 timeout_s=READY_WITHIN_S,
             )
-            if reply.status != 200:
-                raise ServingError(
-                    f"multi-model hosting does not load the artifact: {reply.status} "
-                    f"{reply.body.decode(errors='replace')[:500]}\n{server.log_tail()}"
-                )
+            require_success(reply, server, "multi-model hosting does not load the artifact:")
             entrance = Entrance(server, f"/models/{HOSTED_AS}/invoke", target)
             times = 2 if asking.facts.keeps_answers else 1
             rounds = itertools.chain.from_iterable(asking.series() for _ in range(times))

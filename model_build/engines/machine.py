@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from catalog.errors import UsageError
+from catalog.models import ModelSpec
+from catalog.targets import Target
 
 DEVICE = Path("/dev/nvidiactl")
 TRTEXEC = Path("/usr/src/tensorrt/bin/trtexec")
@@ -32,6 +35,24 @@ def require_trtexec() -> Path:
             remedy="build it there: without --local, `tritonstack build` does",
         )
     return trtexec
+
+
+def require_hardware(spec: ModelSpec, targets: Sequence[Target]) -> None:
+    """Raise UsageError for a target that the model is not built for, or that cannot be built for here."""
+    for target in targets:
+        kind = "cpu" if target.hardware == "cpu" else "gpu"
+        if kind not in spec.builds_for:
+            raise UsageError(
+                f"{spec.name!r} is built for {' and '.join(spec.builds_for)}, not for {target}",
+                remedy="choose another instance type for its endpoint, or another precision or format",
+            )
+        if kind == "gpu" and not has_gpu():
+            raise UsageError(
+                f"this machine has no GPU, and {target} is built and checked on one",
+                remedy="build it where there is one: without --local, `tritonstack build` does",
+            )
+    if spec.format == "tensorrt":
+        require_trtexec()
 
 
 def gpu_name() -> str:

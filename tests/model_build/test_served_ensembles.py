@@ -67,6 +67,7 @@ def serve(laid: LaidRepository, work: Path, folders: BuildFolders) -> ServedChec
         precision=laid.precision,
         max_batch=laid.max_batch or 0,
         work=work / "serving",
+        tell=print,
     ).run()
 
 

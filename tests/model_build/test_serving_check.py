@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ from model_build.archive import pack
 from model_build.asking import batches, rows_of
 from model_build.cases import Case
 from model_build.entrance import ServedCheck
-from model_build.errors import ParityError, ServingError
+from model_build.errors import ParityError, ServingError, SilentModelError
 from model_build.repository.facts import RepositoryFacts, read_facts
-from model_build.serving_check import ServingCheck
-from triton_runtime import find_installation
+from model_build.serving_check import AGAIN, ServingCheck
+from triton_runtime import TritonResponse, TritonServer, find_installation
 
 CODE = """
 import numpy as np
@@ -80,7 +80,12 @@ def with_batch(case: Case, rows: int) -> Case:
 
 
 def serve(
-    repository: Path, folder: Path, *, cases: Sequence[Case] = CASES, max_batch: int = 0
+    repository: Path,
+    folder: Path,
+    *,
+    cases: Sequence[Case] = CASES,
+    max_batch: int = 0,
+    tell: Callable[[str], None] = print,
 ) -> ServedCheck:
     check = ServingCheck(
         installation=find_installation(home=find_project(Path(__file__)).server_dir),
@@ -91,6 +96,7 @@ def serve(
         precision="fp32",
         max_batch=max_batch,
         work=folder / "work",
+        tell=tell,
     )
     return check.run()
 
@@ -138,6 +144,34 @@ def test_an_output_that_does_not_come_is_named_with_the_servers_log(tmp_path: Pa
 def test_a_model_that_nothing_is_asked_is_not_let_through(tmp_path: Path) -> None:
     with pytest.raises(ServingError, match="nothing to ask 'shouter'"):
         serve(write_repository(tmp_path / "repository"), tmp_path, cases=[])
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("lasting", [False, True])
+def test_a_model_of_which_nothing_is_heard_is_served_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasting: bool
+) -> None:
+    """What Triton says of a process without a sign of life is gone with the server, if it was busy only."""
+    body = b"""{"error":"in ensemble 'moods', Stub process 'shouter_0_0' is not healthy."}"""
+    asked: list[TritonServer] = []
+    really = TritonServer.request
+
+    def request(server: TritonServer, method: str, path: str, **rest: Any) -> TritonResponse:
+        if path == "/invocations" and (lasting or not asked):
+            asked.append(server)
+            return TritonResponse(status=500, headers={}, body=body)
+        return really(server, method, path, **rest)
+
+    monkeypatch.setattr(TritonServer, "request", request)
+    told: list[str] = []
+    repository = write_repository(tmp_path / "repository")
+    if lasting:
+        with pytest.raises(SilentModelError, match="'shouter_0_0' is not healthy"):
+            serve(repository, tmp_path, tell=told.append)
+        assert len(set(asked)) == 2, "it is asked on a server of its own"
+    else:
+        assert serve(repository, tmp_path, tell=told.append).parity is not None
+    assert told == [AGAIN]
 
 
 @pytest.mark.e2e
