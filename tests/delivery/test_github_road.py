@@ -226,9 +226,8 @@ def test_merged_it_is_deployed_to_prod_and_verified(road: Road) -> None:
 
 def test_a_pull_request_is_compared_and_gets_an_environment_of_its_own(road: Road) -> None:
     event = pull_request(road, "opened")
-    assert road.run("pull-request.yml", event) == dict.fromkeys(("checks", "road", "diff"), "success"), (
-        road.told()
-    )
+    done = {**dict.fromkeys(("checks", "road", "diff"), "success"), "left-out": "skipped"}
+    assert road.run("pull-request.yml", event) == done, road.told()
     assert road.run("preview.yml", event) == {
         "road": "success",
         "deploy": "success",
@@ -257,14 +256,17 @@ def test_closed_its_environment_goes(road: Road) -> None:
     assert list_stacks(road.cloud("dev"), prefix="tritonstack-pr-7-") == []
 
 
-def test_a_fork_gets_checks_and_nothing_else(road: Road) -> None:
-    event = pull_request(road, "opened", fork="somebody/tritonstack")
+@pytest.mark.parametrize("whose", [{"fork": "somebody/tritonstack"}, {"actor": "dependabot[bot]"}])
+def test_who_gets_no_credentials_gets_checks_and_a_word_about_it(road: Road, whose: dict[str, str]) -> None:
+    event = pull_request(road, "opened", **whose)
     before = len(road.runner.taken)
     assert road.run("pull-request.yml", event) == {
         "checks": "success",
         "road": "skipped",
+        "left-out": "success",
         "diff": "skipped",
     }, road.told()
+    assert "::notice::GitHub gives a fork and Dependabot no credentials" in road.runner.ran[-1].output
     assert set(road.run("preview.yml", event).values()) == {"skipped"}
     assert len(road.runner.taken) == before
 
@@ -316,7 +318,7 @@ def events(road: Road, environment: str) -> list[Any]:
     return read_events(road.cloud(environment), spec.artifact_bucket)
 
 
-def pull_request(road: Road, action: str, *, fork: str = SLUG) -> Event:
+def pull_request(road: Road, action: str, *, fork: str = SLUG, actor: str = "ann") -> Event:
     """Number 7, whose merge with the branch lies where GitHub keeps it."""
     road._git("update-ref", "refs/pull/7/merge", road.head())
     return Event(
@@ -326,4 +328,5 @@ def pull_request(road: Road, action: str, *, fork: str = SLUG) -> Event:
             "action": action,
             "pull_request": {"number": 7, "head": {"repo": {"full_name": fork}}, "base": {"ref": "main"}},
         },
+        actor=actor,
     )

@@ -117,7 +117,8 @@ def test_a_fork_gets_no_credentials(file, name, job):
     if "pull_request" not in content["on"] or "id-token" not in job["permissions"]:
         return
     guards = [job.get("if", ""), *(content["jobs"][one].get("if", "") for one in [job["needs"]])]
-    assert any("head.repo.full_name == github.repository" in str(guard) for guard in guards)
+    for guard in ("head.repo.full_name == github.repository", "github.actor != 'dependabot[bot]'"):
+        assert any(guard in str(one) for one in guards)
 
 
 @pytest.mark.parametrize("step", steps())
@@ -170,16 +171,27 @@ def test_the_command_line_takes_what_a_step_says(command):
     assert context.info_name == name
 
 
-def test_a_build_that_waits_is_not_put_aside_by_a_deploy():
-    """Of those that wait in a group GitHub keeps the latest alone: the build would be lost."""
+@pytest.mark.parametrize("waiting", ["build", "rollback"])
+def test_what_waits_is_not_put_aside_by_a_deploy(waiting):
+    """Of those that wait in a group GitHub keeps the latest alone: the others would be lost."""
     groups = {
         file.stem: job["concurrency"]["group"]
         for file in FILES
         for job in read_workflow(file)["jobs"].values()
         if "concurrency" in job
     }
-    assert groups["build"] not in {group for stem, group in groups.items() if stem != "build"}
-    assert groups["build"] != f"environment-{DELIVERY.names[0]}"
+    others = {group.partition("$")[0] for stem, group in groups.items() if stem != waiting}
+    assert not groups[waiting].startswith(tuple(others))
+    assert len(others) == len(groups) - 1
+
+
+def test_rollbacks_of_two_endpoints_do_not_put_each_other_aside():
+    (group,) = [
+        job["concurrency"]["group"]
+        for job in read_workflow(WORKFLOWS / "rollback.yml")["jobs"].values()
+        if "concurrency" in job
+    ]
+    assert {"${{ inputs.environment }}", "${{ inputs.endpoint }}"} <= set(re.findall(r"\$\{\{.*?\}\}", group))
 
 
 def test_each_rollback_is_a_proposal_of_its_own():

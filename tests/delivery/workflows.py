@@ -41,6 +41,7 @@ class Event:
     ref: str
     payload: Mapping[str, Any]
     inputs: Mapping[str, str] = field(default_factory=dict)
+    actor: str = "ann"
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ class Runner:
 
     def _github(self, event: Event) -> dict[str, Any]:
         return {
+            "actor": event.actor,
             "event": Payload(event.payload),
             "event_name": event.name,
             "ref": event.ref,
@@ -198,6 +200,7 @@ class _JobRun:
 
     def steps(self, scope: Scope) -> tuple[str, dict[str, Any]]:
         """Run every step that is to be run; the job's result, and the outputs of steps with an id."""
+        self.work.mkdir()
         self.variables = {key: filled(str(value), scope) for key, value in self.job.get("env", {}).items()}
         outputs: dict[str, Any] = {}
         succeeded = True
