@@ -126,6 +126,12 @@ class EnvironmentSpec(Record):
         return naming.delivery_prefix(prefix=self.name_prefix, environment=self.name)
 
     @property
+    def marks(self) -> Mapping[str, str]:
+        """The tags by which a resource shows that it is this environment's."""
+        own = {"project": self.name_prefix, "environment": self.name}
+        return {key: self.tags.get(key, value) for key, value in own.items()}
+
+    @property
     def release(self) -> TritonRelease:
         """What the environment's Triton image carries."""
         return RELEASES[self.triton_release]

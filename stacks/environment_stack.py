@@ -16,7 +16,7 @@ class EnvironmentStack(cdk.Stack):
     def __init__(
         self, scope: Construct, *, stack_name: str, description: str, environment: EnvironmentSpec
     ) -> None:
-        tags = {"project": environment.name_prefix, "environment": environment.name, **environment.tags}
+        tags = {**environment.marks, **environment.tags}
         boundary = environment.permissions_boundary
         super().__init__(
             scope,

@@ -6,7 +6,7 @@ ask of AWS themselves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from catalog import naming
@@ -26,6 +26,8 @@ class Named:
     """What the names begin with, before a hyphen or a slash: tritonstack-dev, tritonstack-pr-*."""
     buckets: str
     """Its buckets, as a pattern."""
+    marks: Mapping[str, str]
+    """The tags of all that is the environment's, as patterns."""
     bootstrap: Bootstrap
     """What the CDK deploys it with."""
     because: str
@@ -34,13 +36,15 @@ class Named:
     def like(cls, spec: EnvironmentSpec) -> Named:
         """All of one environment."""
         because = f"what is named like {spec.name}, and nothing else"
-        return cls(spec.base, f"{spec.base}-*", spec.bootstrap, because)
+        return cls(spec.base, f"{spec.base}-*", spec.marks, spec.bootstrap, because)
 
     @classmethod
     def previews_like(cls, sample: EnvironmentSpec, *, name_prefix: str) -> Named:
         """All of every preview, `sample` being one of them."""
         base = naming.environment_prefix(prefix=sample.name_prefix, environment=f"{name_prefix}-*")
-        return cls(base, base, sample.bootstrap, "what is named like a preview: no other environment may be")
+        marks = {key: text.replace(sample.name, f"{name_prefix}-*") for key, text in sample.marks.items()}
+        because = "what is named like a preview: no other environment may be"
+        return cls(base, base, marks, sample.bootstrap, because)
 
     def arns(self, home: Home, service: str, kind: str, *, after: str = "-*") -> list[str]:
         """Resources of a kind."""

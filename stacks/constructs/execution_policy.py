@@ -15,6 +15,7 @@ from stacks.constructs.grants import Grant, Home
 
 _NAMELESS = "CloudFormation names these after what they are in the template, not after their stack"
 _KEYS = "a key has no name, and is made before anything names it"
+_ENCRYPTING = ("codebuild", "ecr", "logs", "s3", "sagemaker", "sns")
 _SCALING = "IAM knows no resource of this service by its name"
 
 EC2_ACTIONS = (
@@ -144,31 +145,56 @@ def _nameless(home: Home, named: Named) -> Iterator[Grant]:
 
 
 def _keys(home: Home, named: Named) -> Iterator[Grant]:
+    """What could take a key from somebody is bound to the tags that the environment's own bears.
+
+    KMS may take minutes to mind a tag. So what follows at once when a key is made is bound by other means, or
+    harms nobody's key.
+    """
+    keys = [some_key(home)]
+    own = {f"aws:ResourceTag/{tag}": text for tag, text in named.marks.items()}
+    asked = {f"aws:RequestTag/{tag}": text for tag, text in named.marks.items()}
+    nobodys = {**dict.fromkeys(own, "true"), "kms:ResourceAliases": "true"}
     yield Grant(["kms:CreateKey", "kms:ListAliases"], ["*"], because=_KEYS)
+    # Tags come with the key as it is made. None that has an owner or a name gets others' tags.
+    yield Grant(["kms:TagResource"], keys, {"StringLike": asked, "Null": nobodys}, because=_KEYS)
     yield Grant(
         [
-            "kms:CreateAlias",
-            "kms:CreateGrant",
-            "kms:Decrypt",
-            "kms:DeleteAlias",
             "kms:DescribeKey",
-            "kms:DisableKey",
-            "kms:DisableKeyRotation",
-            "kms:EnableKey",
             "kms:EnableKeyRotation",
-            "kms:GenerateDataKey",
             "kms:GetKeyPolicy",
             "kms:GetKeyRotationStatus",
             "kms:ListResourceTags",
+        ],
+        keys,
+        because=_KEYS,
+    )
+    yield Grant(
+        [
+            "kms:DisableKey",
+            "kms:DisableKeyRotation",
+            "kms:EnableKey",
             "kms:PutKeyPolicy",
             "kms:ScheduleKeyDeletion",
             "kms:TagResource",
             "kms:UntagResource",
-            "kms:UpdateAlias",
             "kms:UpdateKeyDescription",
         ],
-        [some_key(home), home.arn("kms", f"alias/{named.base}")],
+        keys,
+        {"StringLike": own},
         because=_KEYS,
+    )
+    # Both have to be allowed, the name and the key: the name is the environment's.
+    yield Grant(
+        ["kms:CreateAlias", "kms:DeleteAlias", "kms:UpdateAlias"],
+        [*keys, home.arn("kms", f"alias/{named.base}")],
+        because=_KEYS,
+    )
+    services = [f"{service}.{home.region}.amazonaws.com" for service in _ENCRYPTING]
+    yield Grant(
+        ["kms:CreateGrant", "kms:Decrypt", "kms:GenerateDataKey", "kms:RetireGrant"],
+        keys,
+        {"StringEquals": {"kms:ViaService": services}},
+        because="a service asks, for what is made in it; the condition says which services",
     )
 
 

@@ -444,6 +444,50 @@ def test_cloudformation_can_be_held_to_the_environment(carriers):
     assert any("ec2:CreateVpc" in statement["Action"] for statement in statements)
 
 
+PREVIEWS_KEY = {"aws:ResourceTag/project": "tritonstack", "aws:ResourceTag/environment": "pr-7"}
+DEVS_KEY = {**PREVIEWS_KEY, "aws:ResourceTag/environment": "dev"}
+NEW_KEY = {key.replace("Resource", "Request"): text for key, text in PREVIEWS_KEY.items()}
+
+
+@pytest.mark.parametrize(
+    ("action", "context", "allowed"),
+    [
+        ("CreateKey", {}, True),
+        ("EnableKeyRotation", {}, True),  # at once after it was made
+        ("TagResource", NEW_KEY, True),  # while it is made
+        ("TagResource", {**NEW_KEY, "aws:RequestTag/environment": "dev"}, False),
+        ("TagResource", {**NEW_KEY, **DEVS_KEY}, False),  # so that dev's would be a preview's
+        ("TagResource", {**NEW_KEY, "kms:ResourceAliases": "alias/somebodys"}, False),
+        ("TagResource", PREVIEWS_KEY, True),
+        *((action, PREVIEWS_KEY, True) for action in ("DisableKey", "PutKeyPolicy", "ScheduleKeyDeletion")),
+        *((action, DEVS_KEY, False) for action in ("DisableKey", "PutKeyPolicy", "ScheduleKeyDeletion")),
+        *((action, {}, False) for action in ("PutKeyPolicy", "ScheduleKeyDeletion", "UntagResource")),
+        ("Decrypt", DEVS_KEY, False),
+        ("CreateGrant", PREVIEWS_KEY, False),
+        ("CreateGrant", {"kms:ViaService": f"ecr.{REGION}.amazonaws.com"}, True),
+        ("CreateGrant", {"kms:ViaService": f"ec2.{REGION}.amazonaws.com"}, False),
+        ("ReEncryptFrom", PREVIEWS_KEY, False),
+    ],
+)
+def test_keys_that_are_not_a_previews_are_left_alone(carriers, action, context, allowed):
+    role = "tritonstack-delivery-dev-preview-execution"
+    resource = "*" if action == "CreateKey" else KEY
+    assert may(carriers["dev"], role, f"kms:{action}", resource, **context) is allowed
+
+
+def test_an_environment_is_known_by_its_tags_even_where_its_file_says_them(carriers):
+    policy = [
+        item["Properties"]["PolicyDocument"]["Statement"]
+        for item in carriers["staging"]["Resources"].values()
+        if item["Properties"].get("ManagedPolicyName") == "tritonstack-delivery-staging-execution"
+    ]
+    staging = {"aws:ResourceTag/project": "tritonstack", "aws:ResourceTag/environment": "staging"}
+    region = {"aws:RequestedRegion": REGION}
+    assert within(policy[0], "kms:ScheduleKeyDeletion", KEY, {**region, **staging})
+    assert not within(policy[0], "kms:ScheduleKeyDeletion", KEY, {**region, **DEVS_KEY})
+    assert not within(policy[0], "kms:CreateAlias", arn("kms", "alias/tritonstack-dev"), region)
+
+
 def test_policies_fit_what_iam_takes(carriers):
     """6,144 characters a managed policy, 10,240 for all that stands in a role itself, blanks not counted."""
     for template in carriers.values():
