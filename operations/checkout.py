@@ -44,17 +44,19 @@ class Checkout:
         """Whether the project is in git, and has a commit."""
         return self._ask("rev-parse", "--verify", "HEAD") is not None
 
-    def state(self, *, apart_from: str = "") -> str | None:
+    def state(self, *, apart_from: str = "", new_below: Sequence[str] = ()) -> str | None:
         """The commit that is checked out, with `+` at its end if files that git follows differ from it.
 
-        Those whose paths match `apart_from` may differ.
+        Those whose paths match `apart_from` may differ. Below the folders `new_below` a file that git has not
+        been told of counts as well, unless it ignores it.
         """
         head = self._ask("rev-parse", "HEAD")
         if head is None:
             return None
         exceptions = [f":(exclude){apart_from}"] if apart_from else []
         changed = self._ask("status", "--porcelain", "--untracked-files=no", "--", ".", *exceptions)
-        return head.strip() + ("+" if changed and changed.strip() else "")
+        new = self._ask("ls-files", "--others", "--exclude-standard", "--", *new_below) if new_below else None
+        return head.strip() + ("+" if changed or new else "")
 
     def actor(self) -> str:
         """Who works here: as the CI says, as git has it, or as the machine knows them."""

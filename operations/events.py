@@ -30,8 +30,10 @@ def now() -> str:
 def built_now(workspace: Workspace) -> Built:
     """Who builds now, and from which commit."""
     checkout = Checkout(workspace.project.root)
-    # Nothing is built from a lock: one that another build has just written is no difference.
-    commit = checkout.state(apart_from=f"environments/*{LOCK_SUFFIX}")
+    # Nothing is built from a lock: one that another build has just written is no difference. From a new file
+    # beside a model or a Dockerfile something is, whether or not git knows of it.
+    sources = [folder.name for folder in (workspace.project.models_dir, workspace.project.containers_dir)]
+    commit = checkout.state(apart_from=f"environments/*{LOCK_SUFFIX}", new_below=sources)
     return Built(by=checkout.actor(), at=now(), commit=commit)
 
 

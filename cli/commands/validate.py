@@ -10,11 +10,11 @@ import typer
 
 from catalog.errors import FileProblem, InvalidFilesError, UsageError
 from catalog.fitness import unbuilt
-from catalog.loading import environment_names, load_workspace, model_names, validate_project
+from catalog.loading import environment_names, load_workspace, model_names, template_names, validate_project
 from catalog.workspace import Workspace
 from cli.context import Context
 from cli.selection import NameOption
-from operations.locks.checks import check_offline
+from operations.locks.checks import check_offline, lock_names
 from operations.locks.online_checks import NotCheckedError, Unchecked, UntrueLockError, check_online
 
 
@@ -37,7 +37,9 @@ def validate(
     """
     state: Context = context.obj
     workspaces = _workspaces(state, environment, name)
-    locks = check_offline(state.project, {workspace.lock_owner for workspace in workspaces})
+    templates = template_names(state.project) if environment is None else []
+    owners = {workspace.lock_owner for workspace in workspaces}
+    locks = check_offline(state.project, lock_names(state.project) if environment is None else owners)
     if locks.faults:
         raise InvalidFilesError(locks.faults)
     to_build = [str(problem) for workspace in workspaces for problem in unbuilt(workspace)]
@@ -50,12 +52,15 @@ def validate(
         {
             "valid": True,
             "environments": names,
+            "templates": templates,
             "models": models,
             "unbuilt": to_build,
             "notes": [str(note) for note in locks.notes],
             "checked_online": checked,
         },
-        text=f"valid: environments {', '.join(names)}; models {', '.join(models)}"
+        text=f"valid: environments {', '.join(names)}; "
+        + (f"templates {', '.join(templates)}; " if templates else "")
+        + f"models {', '.join(models)}"
         + (f"; locks are true in {', '.join(checked)}" if checked else ""),
     )
 
@@ -67,9 +72,10 @@ def _workspaces(state: Context, environment: str | None, name: str | None) -> li
             raise UsageError("--name needs a template", remedy="write it first: validate preview --name pr-1")
         return [state.workspace(environment, name)]
     names = environment_names(state.project) if environment is None else [environment]
+    owners = lock_names(state.project) if environment is None else names
     problems = validate_project(state.project) if environment is None else _problems(state, environment)
     if problems:
-        raise InvalidFilesError({*problems, *check_offline(state.project, names).faults})
+        raise InvalidFilesError({*problems, *check_offline(state.project, owners).faults})
     return [load_workspace(state.project, known) for known in names]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import cache
 
 from catalog.documents import Document
-from catalog.errors import FileProblem, InvalidFilesError
+from catalog.errors import FileProblem, InvalidFilesError, shown_path
 from catalog.loading import environment_names, load_workspace, model_names
 from catalog.lock_rules import (
     Findings,
@@ -17,13 +17,15 @@ from catalog.lock_rules import (
     check_promotions,
 )
 from catalog.lock_seals import check_seals
-from catalog.locks import Lock, load_lock
-from catalog.project import Project
+from catalog.locks import Lock, load_lock, locked_environment
+from catalog.project import LOCK_SUFFIX, Project
 from operations.locks.versions import lock_history
 
 
 def check_offline(project: Project, names: Collection[str]) -> Findings:
-    """What is wrong with the locks of some environments. Files that cannot be read are reported elsewhere."""
+    """What is wrong with the locks of some environments. Files that cannot be read are reported elsewhere,
+    but for locks that no environment is left of.
+    """
     environments = environment_names(project)
     locks = readable_locks(project)
 
@@ -32,6 +34,9 @@ def check_offline(project: Project, names: Collection[str]) -> Findings:
         return lock_history(project, environment).held()
 
     found = Findings()
+    for name in names:
+        if name not in environments:
+            _check_left(project, name, found)
     for name, lock in locks.items():
         if name not in names:
             continue
@@ -44,15 +49,38 @@ def check_offline(project: Project, names: Collection[str]) -> Findings:
     return found
 
 
+def lock_names(project: Project) -> list[str]:
+    """The environments whose locks lie in a project, sorted, and those that may yet have one."""
+    files = project.environments_dir.glob(f"*{LOCK_SUFFIX}")
+    return sorted({*environment_names(project), *map(locked_environment, files)})
+
+
 def readable_locks(project: Project) -> dict[str, Document[Lock]]:
     """The locks of a project that can be read, by environment."""
     locks = {}
-    for name in environment_names(project):
+    for name in lock_names(project):
         try:
             locks[name] = load_lock(project.lock_file(name))
         except InvalidFilesError:
-            continue  # validate_project names its faults
+            continue  # whoever checks them names their faults
     return locks
+
+
+def _check_left(project: Project, name: str, found: Findings) -> None:
+    """Say of a lock that it is left over; its entries are checked as any other's."""
+    file = project.lock_file(name)
+    try:
+        lock = load_lock(file)
+    except InvalidFilesError as error:
+        found.faults += error.problems
+        return
+    found.notes.append(
+        lock.problem(
+            (),
+            f"there is no environment {name!r} that runs it",
+            remedy=f"`git rm {shown_path(file)}` if the environment is gone for good",
+        )
+    )
 
 
 def _disagreements(locks: dict[str, Document[Lock]]) -> list[FileProblem]:
@@ -62,6 +90,8 @@ def _disagreements(locks: dict[str, Document[Lock]]) -> list[FileProblem]:
 
 
 def _check_catalog(project: Project, name: str) -> Findings:
+    if name not in environment_names(project):
+        return Findings()
     try:
         workspace = load_workspace(project, name)
     except InvalidFilesError:

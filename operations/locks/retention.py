@@ -34,14 +34,13 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from catalog.loading import environment_names
 from catalog.locks import Lock
 from catalog.manifests import MANIFEST_NAME
 from catalog.naming import MODELS, SUPERSEDED_TAG
 from catalog.workspace import Workspace
 from operations.aws import Cloud, error_code
 from operations.checkout import Checkout
-from operations.locks.checks import readable_locks
+from operations.locks.checks import lock_names, readable_locks
 from operations.locks.versions import LockHistory, LockVersion
 
 _AT_ONCE = 16
@@ -74,7 +73,7 @@ def mark_superseded(cloud: Cloud, workspace: Workspace) -> Marked:
     project, bucket = workspace.project, workspace.spec.artifact_bucket
     history = LockHistory(Checkout(project.root), workspace.lock.file)
     locks = readable_locks(project)
-    unreadable = sorted(set(environment_names(project)) - set(locks))
+    unreadable = sorted(set(lock_names(project)) - set(locks))
     keeping = decide(
         history.versions,
         keep=workspace.spec.keep_locks,

@@ -44,6 +44,36 @@ def test_a_lock_as_it_was_written_is_valid(project: Project, capsys: pytest.Capt
 
 
 @pytest.mark.usefixtures("built")
+def test_templates_are_named_that_were_checked(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    text = project.environment_file("dev").read_text().replace("name: dev", "name: ${name}")
+    head = "template: {locks: dev, purpose: preview}\nremoval: destroy\n"
+    project.template_file("preview").write_text(head + text)
+    _, out, _ = outcome(capsys, project, "validate")
+    assert out == "valid: environments dev; templates preview; models minilm\n"
+    assert outcome(capsys, project, "validate", "dev")[1] == "valid: environments dev; models minilm\n"
+
+
+@pytest.mark.usefixtures("built")
+def test_a_lock_that_no_environment_is_left_of_is_named_and_checked(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_to_lock(project.lock_file("gone"), [manifest("minilm", **measured())], built=BUILT)
+    code, _, err = outcome(capsys, project, "validate")
+    assert code == 0
+    assert "gone.lock.yaml" in err
+    assert "there is no environment 'gone' that runs it" in err
+    assert outcome(capsys, project, "validate", "dev")[2] == ""
+    edit(project.lock_file("gone"), "p99_ms: 4.5", "p99_ms: 0.5")
+    code, _, err = outcome(capsys, project, "validate")
+    assert code == 2
+    assert "gone.lock.yaml:15: models.minilm.cpu.seal: this entry is not as it was sealed" in err
+    project.lock_file("gone").write_text("models: 3\n")
+    code, _, err = outcome(capsys, project, "validate")
+    assert code == 2
+    assert "gone.lock.yaml" in err
+
+
+@pytest.mark.usefixtures("built")
 @pytest.mark.parametrize("names", [[], ["dev"]])
 def test_a_lock_that_was_edited_is_refused_with_file_line_and_remedy(
     project: Project, capsys: pytest.CaptureFixture[str], names: list[str]

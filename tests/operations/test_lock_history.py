@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from catalog.loading import load_workspace
 from catalog.locks import add_to_lock
 from catalog.project import Project
 from operations.checkout import Checkout
+from operations.events import built_now
 from operations.locks.versions import LockVersion, digests_of, lock_history
 from tests.catalog.test_locks import BUILT, manifest
 from tests.git import Repository
@@ -145,3 +147,17 @@ def test_a_lock_that_another_build_has_written_makes_no_commit_unclean(repositor
     assert checkout.state(apart_from="environments/*.lock.yaml") == head
     edit(Project(repository.root).model_file("minilm"), "Sentence", "Other")
     assert checkout.state(apart_from="environments/*.lock.yaml") == f"{head}+"
+
+
+def test_what_is_built_from_a_file_that_git_does_not_follow_is_not_from_a_clean_commit(
+    repository: Repository,
+) -> None:
+    project, checkout = Project(repository.root), Checkout(repository.root)
+    (repository.root / ".gitignore").write_text("*.onnx\n")
+    head = repository.commit("ignored")
+    (repository.root / "notes.txt").write_text("beside all models")
+    project.model_file("minilm").with_name("weights.onnx").write_text("ignored")
+    assert built_now(load_workspace(project, "dev")).commit == head
+    project.model_file("minilm").with_name("labels.txt").write_text("new")
+    assert built_now(load_workspace(project, "dev")).commit == f"{head}+"
+    assert checkout.state() == head
