@@ -11,11 +11,11 @@ import hashlib
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from catalog.accepting import Tolerance
 from catalog.documents import Record
-from catalog.errors import TritonstackError
+from catalog.machine_records import parse_record
 from catalog.manifests import DatatypeName, Digest
 from catalog.naming import Name
 
@@ -104,12 +104,10 @@ class Examples(Record):
 
 def parse_examples(text: str | bytes, *, origin: str | Path) -> Examples:
     """The examples in `text`; `origin` says in errors where they came from."""
-    try:
-        return Examples.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise TritonstackError(
-            f"{origin} holds no examples of this version: {field}: {first['msg']}",
-            remedy="build the model again with `tritonstack build`",
-        ) from None
+    return parse_record(
+        Examples,
+        text,
+        origin=origin,
+        fault="holds no examples",
+        remedy="build the model again with `tritonstack build`",
+    )

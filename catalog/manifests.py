@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 
 from catalog.accepting import Precision
 from catalog.documents import Record
-from catalog.errors import TritonstackError
+from catalog.machine_records import parse_record
 from catalog.naming import Name
 from catalog.targets import TargetText
 
@@ -197,12 +197,10 @@ class Manifest(Record):
 
 def parse_manifest(text: str | bytes, *, origin: str | Path) -> Manifest:
     """The manifest in `text`; `origin` says in errors where it came from."""
-    try:
-        return Manifest.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise TritonstackError(
-            f"{origin} is not a manifest of this version: {field}: {first['msg']}",
-            remedy="build the model again with `tritonstack build`",
-        ) from None
+    return parse_record(
+        Manifest,
+        text,
+        origin=origin,
+        fault="is not a manifest",
+        remedy="build the model again with `tritonstack build`",
+    )

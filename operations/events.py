@@ -7,11 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from botocore.exceptions import ClientError
-from pydantic import ValidationError
 
-from catalog.errors import TritonstackError
 from catalog.events import Event, EventKind, TouchedArtifact, TouchedImage
 from catalog.locks import Built, ImageKind
+from catalog.machine_records import parse_record
 from catalog.manifests import Manifest
 from catalog.naming import EVENTS
 from catalog.project import LOCK_SUFFIX
@@ -171,12 +170,10 @@ def _read(cloud: Cloud, bucket: str, keys: Sequence[str]) -> list[Event]:
 
 
 def _parsed(body: bytes, origin: str) -> Event:
-    try:
-        return Event.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise TritonstackError(
-            f"{origin} is no event of this version: {field}: {first['msg']}",
-            remedy="events are written by `tritonstack` alone: delete this one if it was written by hand",
-        ) from None
+    return parse_record(
+        Event,
+        body,
+        origin=origin,
+        fault="is no event",
+        remedy="events are written by `tritonstack` alone: delete this one if it was written by hand",
+    )

@@ -33,7 +33,8 @@ from catalog.locks import (
 from catalog.manifests import MANIFEST_NAME
 from catalog.naming import artifact_prefix
 from catalog.project import Project
-from tests.catalog.test_locks import BUILT, manifest, measured
+from tests.catalog.test_locks import BUILT
+from tests.manifests import manifest, measured
 from tests.projects import edit, write_project
 from tests.promoting import add_promoted
 

@@ -13,8 +13,8 @@ from catalog.loading import load_workspace
 from catalog.locks import LockedImage, add_image_to_lock, add_to_lock
 from catalog.workspace import Workspace
 from tests.catalog.one_endpoint import complaints, environment, locked, only
-from tests.catalog.test_locks import manifest
 from tests.environments import NAME
+from tests.manifests import manifest
 from tests.projects import add_image, edit
 
 DIGEST = f"sha256:{'cd' * 32}"

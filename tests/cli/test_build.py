@@ -22,8 +22,9 @@ from catalog.project import Project
 from cli import build_here
 from cli.context import Context
 from operations.aws import Cloud
-from tests.catalog.test_locks import BUILT, manifest
+from tests.catalog.test_locks import BUILT
 from tests.cli.test_messages import outcome
+from tests.manifests import manifest
 from tests.played_aws import played_aws
 from tests.projects import MODEL, edit
 

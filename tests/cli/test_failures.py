@@ -11,13 +11,14 @@ import pytest
 
 from catalog.loading import load_models
 from catalog.locks import Lock, add_to_lock, load_lock, write_lock
-from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, ServedBy
+from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
 from catalog.model_hashes import model_hash
 from catalog.naming import artifact_prefix
 from catalog.project import Project
 from cli.commands import invoke
 from cli.main import run
 from local_cloud.process import CloudAddress
+from tests.manifests import manifest
 from tests.projects import edit
 
 DIGEST = "ab" * 32
@@ -127,26 +128,8 @@ def test_a_cloud_of_another_account_is_refused(
 
 
 def manifest_of(project: Project, *, model: str = "minilm", digest: str = DIGEST) -> Manifest:
-    return Manifest(
-        model=model,
-        entry_model=model,
-        digest=digest,
-        target="cpu",
-        spec_hash=model_hash("minilm", load_models(project, "minilm")),
-        source="file://x",
-        source_revision="1",
-        weights_sha256="1" * 64,
-        precision="fp32",
-        inputs=(),
-        outputs=(),
-        archive_bytes=1,
-        unpacked_bytes=1,
-        files=(),
-        parity=(),
-        latency=(),
-        served_by=ServedBy(kind="embedded", triton="2.51.0", python="3.11.7"),
-        tools={},
-    )
+    spec_hash = model_hash("minilm", load_models(project, "minilm"))
+    return manifest(model, digest=digest, spec_hash=spec_hash, source="file://x", weights_sha256="1" * 64)
 
 
 def test_a_lock_keeps_what_another_build_wrote_meanwhile(project: Project) -> None:

@@ -15,9 +15,10 @@ from catalog.project import Project
 from catalog.templates import Instance
 from operations.aws import cloud_of
 from operations.events import record_event
-from tests.catalog.test_locks import BUILT, manifest, measured
+from tests.catalog.test_locks import BUILT
 from tests.cli.test_messages import outcome
 from tests.git import Repository
+from tests.manifests import manifest, measured
 from tests.projects import edit
 
 DIGEST = "ab" * 32

@@ -20,9 +20,10 @@ from operations.aws import cloud_of
 from operations.events import read_events
 from operations.verification.checks import Check
 from operations.verification.verdicts import EndpointVerdict, Verdict
-from tests.catalog.test_locks import BUILT, manifest
+from tests.catalog.test_locks import BUILT
 from tests.cli.test_messages import outcome
 from tests.git import Repository
+from tests.manifests import manifest
 from tests.projects import edit
 
 

@@ -8,8 +8,9 @@ from catalog.loading import load_workspace
 from catalog.locks import add_to_lock
 from catalog.project import Project
 from stacks.deployment import plan_deployment
-from tests.catalog.test_locks import BUILT, manifest
+from tests.catalog.test_locks import BUILT
 from tests.cli.test_messages import outcome
+from tests.manifests import manifest
 from tests.projects import edit
 
 

@@ -21,9 +21,10 @@ from catalog.locks import (
 from catalog.manifests import Manifest
 from catalog.naming import artifact_prefix
 from catalog.project import Project
-from tests.catalog.test_locks import BUILT, manifest, measured
+from tests.catalog.test_locks import BUILT
 from tests.cli.test_messages import outcome
 from tests.git import Repository
+from tests.manifests import manifest, measured
 from tests.projects import add_image, edit
 from tests.promoting import add_promoted
 

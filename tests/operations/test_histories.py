@@ -9,7 +9,7 @@ from catalog.locks import Built, Figures, Lock, LockedArtifact, Promoted, Rolled
 from operations.checkout import Commit
 from operations.locks.histories import Happening, history_of, told_by_events, told_by_locks
 from operations.locks.versions import LockVersion
-from tests.catalog.test_locks import manifest, measured
+from tests.manifests import manifest, measured
 
 BUILT = Built(by="ann", at="2026-11-20T08:00:00Z", commit="12" * 20)
 PROMOTED = Promoted(source="dev", by="bob", at="2026-11-21T08:00:00Z", note="window overridden")

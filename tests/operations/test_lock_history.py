@@ -13,8 +13,9 @@ from catalog.project import Project
 from operations.checkout import Checkout
 from operations.events import built_now
 from operations.locks.versions import LockVersion, digests_of, lock_history
-from tests.catalog.test_locks import BUILT, manifest
+from tests.catalog.test_locks import BUILT
 from tests.git import Repository
+from tests.manifests import manifest
 from tests.projects import edit, write_project
 
 

@@ -17,8 +17,9 @@ from operations.locks import artifact_versions
 from operations.locks.artifact_versions import BucketGoneError, bring_back
 from operations.locks.retention import Marked, decide, mark_superseded
 from operations.locks.versions import LockVersion
-from tests.catalog.test_locks import BUILT, manifest
+from tests.catalog.test_locks import BUILT
 from tests.git import Repository
+from tests.manifests import manifest
 from tests.projects import edit, write_project
 
 MIB = 1024**2

@@ -21,8 +21,9 @@ from operations.locks.rollback import (
     plan_rollback,
 )
 from operations.locks.versions import lock_history
-from tests.catalog.test_locks import BUILT, manifest
+from tests.catalog.test_locks import BUILT
 from tests.git import Repository
+from tests.manifests import manifest
 from tests.projects import MODEL, edit, write_project
 
 WHO = RolledBack(instead_of="", as_of="", by="ann", at="2026-11-25T08:30:00Z")

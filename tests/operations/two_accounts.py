@@ -14,12 +14,13 @@ from moto.iam.models import iam_backends
 from catalog.events import Event, TouchedArtifact
 from catalog.loading import load_workspace
 from catalog.locks import Lock, LockedArtifact, add_to_lock, load_lock
-from catalog.manifests import LatencyReport, Manifest, ParityReport, ServedBy
+from catalog.manifests import LatencyReport, Manifest, ParityReport
 from catalog.naming import artifact_prefix
 from catalog.project import Project
 from catalog.workspace import Workspace
 from operations.aws import Cloud
 from operations.events import read_events, record_event
+from tests.manifests import manifest
 from tests.played_aws import played_aws
 from tests.projects import ENVIRONMENT, MODEL, edit
 
@@ -28,27 +29,16 @@ PROMOTION = "promotion: {source: dev, verified: false}\n"
 
 
 def make_manifest(model: str, content: bytes, *, spec_hash: str, **changes: Any) -> Manifest:
-    usual = Manifest(
-        model=model,
-        entry_model=model,
-        digest=hashlib.sha256(content).hexdigest(),
-        target="cpu",
-        spec_hash=spec_hash,
-        source="file://weights",
-        source_revision="1",
-        weights_sha256="ef" * 32,
-        precision="fp32",
-        inputs=(),
-        outputs=(),
-        archive_bytes=len(content),
-        unpacked_bytes=len(content),
-        files=(),
-        parity=(ParityReport(stage="served", cases=3, min_cosine=0.9999, max_absolute_error=1e-4),),
-        latency=(LatencyReport(batch=1, requests=100, p50_ms=4.0, p99_ms=9.0),),
-        served_by=ServedBy(kind="embedded", triton="2.51.0", python="3.11.7"),
-        tools={},
-    )
-    return usual.model_copy(update=changes)
+    report = ParityReport(stage="served", cases=3, min_cosine=0.9999, max_absolute_error=1e-4)
+    usual: dict[str, Any] = {
+        "digest": hashlib.sha256(content).hexdigest(),
+        "spec_hash": spec_hash,
+        "archive_bytes": len(content),
+        "unpacked_bytes": len(content),
+        "parity": (report,),
+        "latency": (LatencyReport(batch=1, requests=100, p50_ms=4.0, p99_ms=9.0),),
+    }
+    return manifest(model, **{**usual, **changes})
 
 
 def add_prod(project: Project, promotion: str = PROMOTION, account: str = PROD_ACCOUNT) -> None:
