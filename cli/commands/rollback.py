@@ -21,15 +21,9 @@ from operations.aws import Cloud
 from operations.checkout import Checkout
 from operations.events import now
 from operations.locks.going_back import fetch_back, is_recorded, record_rollback
-from operations.locks.rollback import (
-    RollbackError,
-    RollbackPlan,
-    as_planned,
-    entries_to_write,
-    further_back,
-    plan_rollback,
-)
+from operations.locks.rollback import RollbackPlan, as_planned, entries_to_write, further_back, plan_rollback
 from operations.locks.versions import LockHistory, lock_history
+from operations.locks.ways_back import RollbackError
 
 
 def rollback(

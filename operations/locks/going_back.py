@@ -17,7 +17,8 @@ from operations.aws import Cloud
 from operations.builds.images import is_image_there
 from operations.events import new_event, read_events, record_event
 from operations.locks.artifact_versions import bring_back
-from operations.locks.rollback import RollbackError, RollbackPlan, Step, shown
+from operations.locks.rollback import RollbackPlan
+from operations.locks.ways_back import RollbackError, Step, shown
 
 
 def fetch_back(cloud: Cloud, workspace: Workspace, step: Step, artifacts_dir: Path) -> bool:

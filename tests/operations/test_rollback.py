@@ -12,15 +12,9 @@ from catalog.locks import RolledBack, add_to_lock, replace_entries
 from operations.aws import Cloud
 from operations.events import read_events
 from operations.locks.going_back import record_rollback
-from operations.locks.rollback import (
-    RollbackError,
-    RollbackPlan,
-    as_planned,
-    entries_to_write,
-    further_back,
-    plan_rollback,
-)
+from operations.locks.rollback import RollbackPlan, as_planned, entries_to_write, further_back, plan_rollback
 from operations.locks.versions import lock_history
+from operations.locks.ways_back import RollbackError
 from tests.catalog.test_locks import BUILT
 from tests.git import Repository
 from tests.manifests import manifest
