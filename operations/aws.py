@@ -51,12 +51,18 @@ class Cloud:
             aws_session_token=self.variables.get("AWS_SESSION_TOKEN"),
         )
 
+    @cached_property
+    def _clients(self) -> dict[str, Any]:
+        return {}
+
     def client(self, service: str) -> Any:
-        """A boto3 client of this cloud."""
+        """A boto3 client of this cloud: one a service, because making one takes longer than many a call."""
         with _MAKING:
-            return self._session.client(
-                service, config=_CONFIG, endpoint_url=self.variables.get("AWS_ENDPOINT_URL")
-            )
+            if service not in self._clients:
+                self._clients[service] = self._session.client(
+                    service, config=_CONFIG, endpoint_url=self.variables.get("AWS_ENDPOINT_URL")
+                )
+            return self._clients[service]
 
     def process_environment(self) -> dict[str, str]:
         """The environment for a child process that is to work on this cloud."""

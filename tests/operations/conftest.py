@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
+from moto.core.models import DEFAULT_ACCOUNT_ID
 
 from catalog import naming
 from catalog.project import Project
@@ -34,13 +34,16 @@ STACK = naming.endpoint_stack_name("tritonstack-dev", "search")
 Synthesised = Callable[..., Assembly]
 
 
+PLAYED = Cloud(
+    DEFAULT_ACCOUNT_ID, "us-east-1", {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+)
+"""One for all tests: its clients keep nothing of what moto plays, and are slow to make."""
+
+
 @pytest.fixture
 def cloud() -> Iterator[Cloud]:
     with played_aws():
-        variables = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-        anywhere = Cloud("000000000000", "us-east-1", variables)
-        account = anywhere.client("sts").get_caller_identity()["Account"]
-        yield replace(anywhere, account=account)
+        yield PLAYED
 
 
 @pytest.fixture(scope="session")
