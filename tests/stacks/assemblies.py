@@ -172,7 +172,7 @@ class Assembly:
 Synthesise = Callable[..., Assembly]
 
 
-def lock_everything(project: Project, environment: str) -> Workspace:
+def lock_everything(project: Project, environment: str, *, digest: str = DIGEST) -> Workspace:
     """Write a lock with an artifact for every endpoint, as a build would have left it."""
     workspace = load_workspace(project, environment)
     models: dict[str, dict[str, LockedArtifact]] = {}
@@ -180,7 +180,7 @@ def lock_everything(project: Project, environment: str) -> Workspace:
         for served in workspace.serves(name):
             target = acceptable_targets(served.instance, workspace.spec.release)[-1]
             models.setdefault(served.model, {})[target] = LockedArtifact(
-                digest=DIGEST,
+                digest=digest,
                 spec_hash=workspace.hashes[served.model],
                 archive_bytes=90_000_000,
                 unpacked_bytes=180_000_000,
