@@ -20,7 +20,8 @@ from rich.table import Table
 
 from benchmarks.measuring import command, stopwatch
 from catalog.loading import load_workspace
-from catalog.locks import Lock, LockedArtifact, write_lock
+from catalog.lock_writing import write_lock
+from catalog.locks import Lock, LockedArtifact
 from catalog.project import Project, find_project
 
 ENVIRONMENT = "bench"

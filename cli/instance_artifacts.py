@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from catalog.build_images import endpoint_images
-from catalog.locks import LockedArtifact, Replacement
+from catalog.lock_writing import Replacement
+from catalog.locks import LockedArtifact
 from catalog.workspace import Workspace
 from cli.artifacts import local_manifest
 from cli.context import Context

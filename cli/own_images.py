@@ -15,7 +15,8 @@ from docker.errors import BuildError, DockerException, ImageNotFound
 from catalog.accounts import is_embedded
 from catalog.build_images import OwnImage, endpoint_images
 from catalog.errors import TritonstackError, shown_path
-from catalog.locks import Built, LockedImage, add_image_to_lock
+from catalog.lock_writing import add_image_to_lock
+from catalog.locks import Built, LockedImage
 from catalog.workspace import Workspace
 from cli.build_there import build_images_there, prepare_ground
 from cli.context import Context

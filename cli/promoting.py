@@ -20,15 +20,8 @@ from catalog import naming
 from catalog.accounts import is_embedded
 from catalog.errors import TritonstackError
 from catalog.events import Event
-from catalog.locks import (
-    LockChangedError,
-    LockedArtifact,
-    LockedImage,
-    Promoted,
-    Replacement,
-    load_lock,
-    replace_entries,
-)
+from catalog.lock_writing import LockChangedError, Replacement, replace_entries
+from catalog.locks import LockedArtifact, LockedImage, Promoted, load_lock
 from catalog.manifests import ARCHIVE_NAME
 from catalog.workspace import Workspace
 from cli.bootstrap import require_bootstrap

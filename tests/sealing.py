@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from catalog.locks import Lock, locked_environment, write_lock
+from catalog.lock_writing import write_lock
+from catalog.locks import Lock, locked_environment
 
 
 def write_sealed(file: Path, lock: Lock) -> Lock:

@@ -13,7 +13,8 @@ from catalog.build_plans import NeededArtifact, needed_artifacts
 from catalog.builds import ByHand
 from catalog.errors import shown_path
 from catalog.loading import load_workspace
-from catalog.locks import Built, add_to_lock
+from catalog.lock_writing import add_to_lock
+from catalog.locks import Built
 from catalog.manifests import Manifest
 from catalog.model_hashes import hash_parts
 from catalog.workspace import Workspace

@@ -12,7 +12,8 @@ import typer
 
 from catalog.errors import TritonstackError, shown_path
 from catalog.events import Event
-from catalog.locks import LockedArtifact, Promoted, figures_of, lock_text
+from catalog.lock_writing import lock_text
+from catalog.locks import LockedArtifact, Promoted, figures_of
 from catalog.manifests import Manifest
 from catalog.project import LOCK_SUFFIX
 from catalog.promotion import PromotionSpec

@@ -11,7 +11,8 @@ from catalog.documents import closest
 from catalog.errors import InvalidFilesError, UsageError, shown_path
 from catalog.fitness import unbuilt
 from catalog.loading import find_template, load_workspace, template_names
-from catalog.locks import RolledBack, replace_entries
+from catalog.lock_writing import replace_entries
+from catalog.locks import RolledBack
 from catalog.workspace import Workspace
 from cli.context import Context
 from cli.deploying import deploy_workspace

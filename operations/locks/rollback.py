@@ -11,14 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from catalog.build_images import endpoint_image
-from catalog.locks import (
-    ImageKind,
-    LockedArtifact,
-    LockedImage,
-    Replacement,
-    RolledBack,
-    locked_environment,
-)
+from catalog.lock_writing import Replacement
+from catalog.locks import ImageKind, LockedArtifact, LockedImage, RolledBack, locked_environment
 from catalog.workspace import Workspace
 from operations.locks.versions import LockHistory
 from operations.locks.ways_back import (

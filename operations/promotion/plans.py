@@ -14,7 +14,8 @@ from catalog.build_images import OwnImage, endpoint_image, endpoint_images
 from catalog.documents import FieldPath, closest
 from catalog.errors import TritonstackError, UsageError, shown_path
 from catalog.fitness import described_gpu, described_target, environment_problems, unbuilt
-from catalog.locks import Lock, LockedArtifact, LockedImage, Promoted, Replacement, locked_environment
+from catalog.lock_writing import Replacement
+from catalog.locks import Lock, LockedArtifact, LockedImage, Promoted, locked_environment
 from catalog.promotion import PromotionSpec
 from catalog.targets import acceptable_targets
 from catalog.workspace import ServedModel, Workspace

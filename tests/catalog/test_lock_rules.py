@@ -19,17 +19,8 @@ from catalog.lock_rules import (
     unlikes,
 )
 from catalog.lock_seals import check_seals
-from catalog.locks import (
-    Lock,
-    Promoted,
-    Replacement,
-    RolledBack,
-    add_to_lock,
-    entry_of,
-    load_lock,
-    replace_entries,
-    write_lock,
-)
+from catalog.lock_writing import Replacement, add_to_lock, replace_entries, write_lock
+from catalog.locks import Lock, Promoted, RolledBack, entry_of, load_lock
 from catalog.manifests import MANIFEST_NAME
 from catalog.naming import artifact_prefix
 from catalog.project import Project

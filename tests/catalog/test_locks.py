@@ -8,21 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from catalog.locks import (
-    Built,
-    Figures,
-    Lock,
-    LockChangedError,
-    LockedArtifact,
-    LockedImage,
-    Promoted,
-    Replacement,
-    add_image_to_lock,
-    add_to_lock,
-    figures_of,
-    load_lock,
-    write_lock,
-)
+from catalog.lock_writing import LockChangedError, Replacement, add_image_to_lock, add_to_lock, write_lock
+from catalog.locks import Built, Figures, Lock, LockedArtifact, LockedImage, Promoted, figures_of, load_lock
 from tests.manifests import manifest, measured
 from tests.projects import edit
 from tests.promoting import add_promoted

@@ -10,7 +10,8 @@ from catalog.build_images import endpoint_image, endpoint_images, locked_uri
 from catalog.errors import FileProblem
 from catalog.fitness import unbuilt
 from catalog.loading import load_workspace
-from catalog.locks import LockedImage, add_image_to_lock, add_to_lock
+from catalog.lock_writing import add_image_to_lock, add_to_lock
+from catalog.locks import LockedImage
 from catalog.workspace import Workspace
 from tests.catalog.one_endpoint import complaints, environment, locked, only
 from tests.environments import NAME

@@ -7,7 +7,8 @@ import pytest
 from catalog.errors import InvalidFilesError, UsageError
 from catalog.fitness import unbuilt
 from catalog.loading import load_models, load_workspace, validate_project
-from catalog.locks import Lock, LockedArtifact, load_lock, write_lock
+from catalog.lock_writing import write_lock
+from catalog.locks import Lock, LockedArtifact, load_lock
 from catalog.model_hashes import model_hash
 from catalog.project import Project, find_project
 from tests.projects import edit

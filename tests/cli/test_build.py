@@ -16,7 +16,8 @@ import pytest
 
 from catalog.build_plans import NeededArtifact
 from catalog.loading import load_workspace
-from catalog.locks import Promoted, Replacement, add_to_lock, load_lock, replace_entries, write_lock
+from catalog.lock_writing import Replacement, add_to_lock, replace_entries, write_lock
+from catalog.locks import Promoted, load_lock
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
 from catalog.project import Project
 from cli import build_here

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from catalog.loading import load_models
-from catalog.locks import Lock, add_to_lock, load_lock, write_lock
+from catalog.lock_writing import add_to_lock, write_lock
+from catalog.locks import Lock, load_lock
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
 from catalog.model_hashes import model_hash
 from catalog.naming import artifact_prefix

@@ -10,7 +10,7 @@ import pytest
 
 from catalog.events import Event, TouchedArtifact
 from catalog.loading import load_instance, load_workspace
-from catalog.locks import add_to_lock
+from catalog.lock_writing import add_to_lock
 from catalog.project import Project
 from catalog.templates import Instance
 from operations.aws import cloud_of

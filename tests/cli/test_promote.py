@@ -10,7 +10,7 @@ from typing import Any
 import botocore.client
 import pytest
 
-from catalog.locks import lock_text
+from catalog.lock_writing import lock_text
 from catalog.naming import artifact_prefix
 from catalog.project import Project
 from cli import promoting

@@ -11,7 +11,8 @@ import pytest
 
 from catalog.events import Event
 from catalog.loading import load_workspace
-from catalog.locks import add_to_lock, load_lock
+from catalog.lock_writing import add_to_lock
+from catalog.locks import load_lock
 from catalog.manifests import DIGEST_NOTE
 from catalog.naming import artifact_prefix
 from catalog.project import Project

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalog.loading import load_workspace
-from catalog.locks import add_to_lock
+from catalog.lock_writing import add_to_lock
 from catalog.project import Project
 from stacks.deployment import plan_deployment
 from tests.catalog.test_locks import BUILT

@@ -10,14 +10,8 @@ import pytest
 
 from catalog.build_images import endpoint_image
 from catalog.loading import load_workspace
-from catalog.locks import (
-    LockedImage,
-    Promoted,
-    Replacement,
-    add_image_to_lock,
-    add_to_lock,
-    entry_of,
-)
+from catalog.lock_writing import Replacement, add_image_to_lock, add_to_lock
+from catalog.locks import LockedImage, Promoted, entry_of
 from catalog.manifests import Manifest
 from catalog.naming import artifact_prefix
 from catalog.project import Project

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from catalog.loading import load_model, load_workspace
-from catalog.locks import Replacement, replace_entries
+from catalog.lock_writing import Replacement, replace_entries
 from endpoint_client import EndpointClient
 from local_cloud.process import read_address
 from model_build.sources import fetch_source

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from catalog.loading import load_workspace
-from catalog.locks import add_to_lock, load_lock
+from catalog.lock_writing import add_to_lock
+from catalog.locks import load_lock
 from catalog.naming import artifact_prefix
 from catalog.project import Project
 from operations.events import read_events

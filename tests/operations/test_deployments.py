@@ -9,7 +9,8 @@ import pytest
 from catalog.errors import TritonstackError
 from catalog.events import Event, TouchedArtifact, TouchedImage
 from catalog.loading import load_workspace
-from catalog.locks import LockedImage, add_image_to_lock
+from catalog.lock_writing import add_image_to_lock
+from catalog.locks import LockedImage
 from catalog.naming import EVENTS
 from catalog.project import Project
 from operations import events

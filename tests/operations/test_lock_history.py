@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from catalog.loading import load_workspace
-from catalog.locks import add_to_lock
+from catalog.lock_writing import add_to_lock
 from catalog.project import Project
 from operations.checkout import Checkout
 from operations.events import built_now

@@ -9,17 +9,8 @@ import pytest
 from catalog.build_images import endpoint_images
 from catalog.errors import UsageError
 from catalog.loading import load_workspace
-from catalog.locks import (
-    Built,
-    Lock,
-    LockedArtifact,
-    LockedImage,
-    Promoted,
-    RolledBack,
-    add_to_lock,
-    load_lock,
-    write_lock,
-)
+from catalog.lock_writing import add_to_lock, write_lock
+from catalog.locks import Built, Lock, LockedArtifact, LockedImage, Promoted, RolledBack, load_lock
 from catalog.project import Project
 from operations.promotion.plans import (
     Decision,

@@ -10,7 +10,8 @@ from boto3.s3.transfer import TransferConfig
 
 import operations.artifacts
 from catalog.loading import load_workspace
-from catalog.locks import Lock, add_to_lock
+from catalog.lock_writing import add_to_lock
+from catalog.locks import Lock
 from catalog.naming import artifact_prefix
 from operations.aws import Cloud
 from operations.locks import artifact_versions

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from catalog.loading import load_workspace
-from catalog.locks import RolledBack, add_to_lock, replace_entries
+from catalog.lock_writing import add_to_lock, replace_entries
+from catalog.locks import RolledBack
 from operations.aws import Cloud
 from operations.events import read_events
 from operations.locks.going_back import record_rollback

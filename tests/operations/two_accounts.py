@@ -13,7 +13,8 @@ from moto.iam.models import iam_backends
 
 from catalog.events import Event, TouchedArtifact
 from catalog.loading import load_workspace
-from catalog.locks import Lock, LockedArtifact, add_to_lock, load_lock
+from catalog.lock_writing import add_to_lock
+from catalog.locks import Lock, LockedArtifact, load_lock
 from catalog.manifests import LatencyReport, Manifest, ParityReport
 from catalog.naming import artifact_prefix
 from catalog.project import Project

@@ -8,7 +8,8 @@ import pytest
 
 from catalog.build_images import endpoint_image
 from catalog.loading import load_workspace
-from catalog.locks import LockedImage, add_image_to_lock
+from catalog.lock_writing import add_image_to_lock
+from catalog.locks import LockedImage
 from tests.projects import add_image, edit
 from tests.stacks.assemblies import lock_everything
 from tests.stacks.templates import granted, properties
