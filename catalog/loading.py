@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from catalog.composition import composition_problems
-from catalog.delivery import delivery_problems, load_delivery
+from catalog.delivery import load_delivery
+from catalog.delivery_rules import delivery_problems
 from catalog.documents import Document, RecordT, closest, load_document
 from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem, InvalidFilesError, UsageError, shown_path

@@ -17,6 +17,7 @@ from catalog.bootstrap import BootstrapRole
 from catalog.environments import EnvironmentSpec
 from catalog.naming import Duty
 from stacks.carried import Carried
+from stacks.constructs import artifact_grants, preview_grants
 from stacks.constructs import delivery_grants as grants
 from stacks.constructs.delivery_bounds import Bounds, DeliveryBounds
 from stacks.constructs.execution_policy import SERVICE_ACTIONS, execution_grants
@@ -151,7 +152,7 @@ class DeliveryStack(cdk.Stack):
         return [
             *grants.see_stacks(home, named),
             *grants.see_endpoints(home, named),
-            *grants.read_artifacts(home, spec),
+            *artifact_grants.read_artifacts(home, spec),
         ]
 
     def _deploy(self) -> list[Grant]:
@@ -160,10 +161,10 @@ class DeliveryStack(cdk.Stack):
         return [
             *grants.see_stacks(home, named),
             *grants.see_endpoints(home, named),
-            *grants.read_artifacts(home, spec),
-            *grants.write_artifacts(home, spec, [naming.MODELS, naming.EVENTS, naming.SHELVES]),
-            *grants.mark_artifacts(home, spec),
-            *grants.bring_artifacts_back(home, spec),
+            *artifact_grants.read_artifacts(home, spec),
+            *artifact_grants.write_artifacts(home, spec, [naming.MODELS, naming.EVENTS, naming.SHELVES]),
+            *artifact_grants.mark_artifacts(home, spec),
+            *artifact_grants.bring_artifacts_back(home, spec),
             *grants.ask_endpoints(home, named),
             *(grants.ask_queues(home, spec) if _has_queues(spec) else []),
             *grants.run_builds(home, spec),
@@ -174,11 +175,11 @@ class DeliveryStack(cdk.Stack):
         home, spec = self._home, self._carried.spec
         return [
             *grants.see_stacks(home, grants.Named.like(spec)),
-            *grants.read_artifacts(home, spec),
-            *grants.write_artifacts(home, spec, [naming.MODELS, naming.EVENTS, naming.PROMOTIONS]),
-            *grants.mark_artifacts(home, spec),
+            *artifact_grants.read_artifacts(home, spec),
+            *artifact_grants.write_artifacts(home, spec, [naming.MODELS, naming.EVENTS, naming.PROMOTIONS]),
+            *artifact_grants.mark_artifacts(home, spec),
             *grants.explained(resuming_grants(home, spec), "uploads that were interrupted"),
-            *grants.write_images(home, naming.image_repository_name(spec.base, "serving")),
+            *artifact_grants.write_images(home, naming.image_repository_name(spec.base, "serving")),
             *self._read_source(source),
         ]
 
@@ -199,12 +200,12 @@ class DeliveryStack(cdk.Stack):
 
     def _clean_up(self) -> list[Grant]:
         home, spec = self._home, self._carried.spec
-        granted = [*grants.see_stacks(home, grants.Named.like(spec)), *grants.find_everything()]
+        granted = [*grants.see_stacks(home, grants.Named.like(spec)), *preview_grants.find_everything()]
         if self._carried.preview is not None:
             named = self._named_previews(self._carried.preview)
             granted += [
                 *grants.see_stacks(home, named),
-                *grants.delete_all(home, named, execution_role=self._execution_arn()),
+                *preview_grants.delete_all(home, named, execution_role=self._execution_arn()),
             ]
         return granted
 
@@ -213,12 +214,12 @@ class DeliveryStack(cdk.Stack):
         return [
             *grants.see_stacks(home, named),
             *grants.see_endpoints(home, named),
-            *grants.change_stacks(home, named, execution_role=self._execution_arn()),
-            *grants.delete_all(home, named, execution_role=self._execution_arn()),
-            *grants.fill_buckets(home, named),
+            *preview_grants.change_stacks(home, named, execution_role=self._execution_arn()),
+            *preview_grants.delete_all(home, named, execution_role=self._execution_arn()),
+            *preview_grants.fill_buckets(home, named),
             *grants.ask_endpoints(home, named),
-            *grants.find_everything(),
-            *grants.read_artifacts(home, spec),
+            *preview_grants.find_everything(),
+            *artifact_grants.read_artifacts(home, spec),
             *grants.take_on(grants.bootstrap_role_arns(home, named.bootstrap, *_PUBLISHING)),
         ]
 

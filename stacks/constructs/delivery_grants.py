@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from catalog import naming
 from catalog.bootstrap import Bootstrap, BootstrapRole
 from catalog.environments import EnvironmentSpec
-from stacks.constructs.grants import Grant, Home, read_objects, use_key_through_s3, write_objects
+from stacks.constructs.grants import Grant, Home, read_objects, write_objects
 
 _LISTED = "what AWS lists belongs to no resource: IAM knows only *"
 _KEY = "the key of these buckets, whose id only the foundation knows; the condition names the buckets"
@@ -133,22 +133,6 @@ def see_endpoints(home: Home, named: Named) -> list[Grant]:
     ]
 
 
-def read_artifacts(home: Home, spec: EnvironmentSpec) -> list[Grant]:
-    """See which artifacts an environment's bucket has, and what happened to them."""
-    because = f"all that the artifact bucket of {spec.name} holds"
-    return explained(
-        read_objects(home, spec.artifact_bucket, "", key_arn=some_key(home), because=because), because
-    )
-
-
-def write_artifacts(home: Home, spec: EnvironmentSpec, prefixes: Sequence[str]) -> list[Grant]:
-    """Write into an environment's artifact bucket; nothing is deleted."""
-    because = f"artifacts and events of {spec.name}, which are named when they are written"
-    return explained(
-        write_objects(home, spec.artifact_bucket, prefixes, key_arn=some_key(home), because=because), because
-    )
-
-
 def some_key(home: Home) -> str:
     """Any key of the account: the condition beside it says for which buckets' objects."""
     return home.arn("kms", "key/*")
@@ -159,35 +143,6 @@ def explained(grants: Sequence[Grant], because: str) -> list[Grant]:
     return [
         replace(grant, because=grant.because or (_KEY if "kms:" in grant.actions[0] else because))
         for grant in grants
-    ]
-
-
-def mark_artifacts(home: Home, spec: EnvironmentSpec) -> list[Grant]:
-    """Mark artifacts that no late lock names, and take the mark off those that one names again."""
-    return [
-        Grant(
-            ["s3:DeleteObjectTagging", "s3:GetObjectTagging", "s3:PutObjectTagging"],
-            [f"{home.bucket(spec.artifact_bucket)}/{naming.MODELS}*"],
-            because="artifacts of every model, which are named by their digests",
-        )
-    ]
-
-
-def bring_artifacts_back(home: Home, spec: EnvironmentSpec) -> list[Grant]:
-    """Find artifacts that were deleted, and copy the version under the mark of deletion over itself.
-
-    A version is read and tagged under names of rights of its own. To take the mark of deletion away instead
-    would need the right to delete versions, which can destroy for good.
-    """
-    bucket, models = home.bucket(spec.artifact_bucket), f"{naming.MODELS}*"
-    because = "artifacts of every model, which are named by their digests"
-    return [
-        Grant(["s3:ListBucketVersions"], [bucket], {"StringLike": {"s3:prefix": models}}),
-        Grant(
-            ["s3:GetObjectVersion", "s3:GetObjectVersionTagging", "s3:PutObjectVersionTagging"],
-            [f"{bucket}/{models}"],
-            because=because,
-        ),
     ]
 
 
@@ -253,191 +208,4 @@ def run_builds(home: Home, spec: EnvironmentSpec) -> list[Grant]:
             ],
             because="the streams of the log groups of builds",
         ),
-    ]
-
-
-def write_images(home: Home, repository: str) -> list[Grant]:
-    """Bring an image into a repository, layer by layer."""
-    return [
-        Grant(
-            [
-                "ecr:BatchCheckLayerAvailability",
-                "ecr:BatchGetImage",
-                "ecr:CompleteLayerUpload",
-                "ecr:DescribeImages",
-                "ecr:InitiateLayerUpload",
-                "ecr:PutImage",
-                "ecr:UploadLayerPart",
-            ],
-            [home.arn("ecr", f"repository/{repository}")],
-        )
-    ]
-
-
-def change_stacks(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
-    """Make, change and delete stacks of these names, whose resources one role makes.
-
-    They take in nothing that stands already: what lies in a stack may be deleted with it.
-    """
-    stacks = named.arns(home, "cloudformation", "stack/")
-    return [
-        Grant(
-            ["cloudformation:CreateChangeSet"],
-            stacks,
-            {"Null": {"cloudformation:ImportResourceTypes": "true"}},
-            because=named.because,
-        ),
-        Grant(
-            [
-                "cloudformation:ContinueUpdateRollback",
-                "cloudformation:CreateStack",
-                "cloudformation:DeleteChangeSet",
-                "cloudformation:DescribeChangeSet",
-                "cloudformation:ExecuteChangeSet",
-                "cloudformation:RollbackStack",
-                "cloudformation:TagResource",
-                "cloudformation:UpdateStack",
-                "cloudformation:UpdateTerminationProtection",
-            ],
-            stacks,
-            because=named.because,
-        ),
-        Grant(
-            ["iam:PassRole"],
-            [execution_role],
-            {"StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}},
-        ),
-    ]
-
-
-def fill_buckets(home: Home, named: Named) -> list[Grant]:
-    """Read and write what lies in the buckets of environments that come and go."""
-    bucket = home.bucket(named.buckets)
-    actions = ["s3:GetObject", "s3:PutObject"]
-    contexts = [bucket, f"{bucket}/*"]
-    return [
-        Grant(actions, [f"{bucket}/*"], because=named.because),
-        *explained(
-            use_key_through_s3(home, ["kms:Decrypt", "kms:GenerateDataKey"], some_key(home), contexts),
-            named.because,
-        ),
-    ]
-
-
-def delete_all(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
-    """Take environments down to nothing: builds, stacks, what buckets hold, and what AWS made beside them."""
-    bucket = home.bucket(named.buckets)
-    return [
-        Grant(
-            ["cloudformation:DeleteStack"],
-            named.arns(home, "cloudformation", "stack/"),
-            because=named.because,
-        ),
-        Grant(
-            ["iam:PassRole"],
-            [execution_role],
-            {"StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}},
-        ),
-        Grant(
-            [
-                "s3:DeleteBucket",
-                "s3:GetBucketLocation",
-                "s3:ListBucket",
-                "s3:ListBucketMultipartUploads",
-                "s3:ListBucketVersions",
-                "s3:PutBucketLogging",
-            ],
-            [bucket],
-            because=named.because,
-        ),
-        Grant(
-            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:DeleteObjectVersion"],
-            [f"{bucket}/*"],
-            because=named.because,
-        ),
-        Grant(
-            ["logs:DeleteLogGroup"],
-            [
-                home.arn("logs", f"log-group:{group}*")
-                for group in (
-                    naming.endpoint_log_group(named.base),
-                    naming.component_log_group(named.base),
-                    naming.codebuild_log_group(named.base),
-                    f"/{named.base}",
-                )
-            ],
-            because=named.because,
-        ),
-        Grant(
-            ["ecr:BatchDeleteImage"],
-            named.arns(home, "ecr", "repository/", after="/*"),
-            because=named.because,
-        ),
-        Grant(
-            ["codebuild:BatchGetBuilds", "codebuild:ListBuildsForProject", "codebuild:StopBuild"],
-            named.arns(home, "codebuild", "project/", after="-build-*"),
-            because=named.because,
-        ),
-        Grant(
-            ["sagemaker:StopProcessingJob"],
-            named.arns(home, "sagemaker", "processing-job/", after="-build-*"),
-            because=named.because,
-        ),
-    ]
-
-
-def find_everything() -> list[Grant]:
-    """Look, in every service that an environment uses, for what is left."""
-    return [
-        Grant(
-            [
-                "application-autoscaling:DescribeScalableTargets",
-                "application-autoscaling:DescribeScalingPolicies",
-                "application-autoscaling:DescribeScheduledActions",
-                "cloudformation:DescribeStacks",
-                "cloudformation:ListStacks",
-                "cloudwatch:DescribeAlarms",
-                "cloudwatch:ListDashboards",
-                "codebuild:ListProjects",
-                "codepipeline:ListPipelines",
-                "ec2:DescribeFlowLogs",
-                "ec2:DescribeImages",
-                "ec2:DescribeNetworkAcls",
-                "ec2:DescribeNetworkInterfaces",
-                "ec2:DescribeRouteTables",
-                "ec2:DescribeSecurityGroups",
-                "ec2:DescribeSnapshots",
-                "ec2:DescribeSubnets",
-                "ec2:DescribeVpcEndpoints",
-                "ec2:DescribeVpcs",
-                "ecr:DescribeRepositories",
-                "ecr:ListImages",
-                "events:ListRules",
-                "iam:ListOpenIDConnectProviderTags",
-                "iam:ListOpenIDConnectProviders",
-                "iam:ListPolicies",
-                "iam:ListPolicyTags",
-                "iam:ListRoleTags",
-                "iam:ListRoles",
-                "kms:DescribeKey",
-                "kms:ListAliases",
-                "kms:ListKeys",
-                "kms:ListResourceTags",
-                "logs:DescribeLogGroups",
-                "logs:ListTagsForResource",
-                "s3:ListAllMyBuckets",
-                "sagemaker:ListEndpointConfigs",
-                "sagemaker:ListEndpoints",
-                "sagemaker:ListInferenceComponents",
-                "sagemaker:ListModels",
-                "sagemaker:ListProcessingJobs",
-                "sagemaker:ListTags",
-                "sns:ListSubscriptions",
-                "sns:ListTopics",
-                "ssm:DescribeParameters",
-                "tag:GetResources",
-            ],
-            ["*"],
-            because="an audit looks for what nobody knows of, so no name can be given",
-        )
     ]

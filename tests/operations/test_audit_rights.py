@@ -10,7 +10,7 @@ import pytest
 from operations.audit.found import Scope
 from operations.audit.report import audit
 from operations.aws import Cloud
-from stacks.constructs.delivery_grants import find_everything
+from stacks.constructs.preview_grants import find_everything
 
 ARN = "arn:aws:{service}:us-east-1:1:{resource}"
 TAGGED = [
