@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
-from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from catalog import naming
@@ -20,9 +19,10 @@ from stacks.carried import Carried
 from stacks.constructs import artifact_grants, preview_grants
 from stacks.constructs import delivery_grants as grants
 from stacks.constructs.delivery_bounds import Bounds, DeliveryBounds
-from stacks.constructs.execution_policy import SERVICE_ACTIONS, execution_grants
+from stacks.constructs.execution_grants import execution_grants
+from stacks.constructs.execution_policy import execution_policy, explain_services
 from stacks.constructs.github_trust import GithubProvider, github_trust, provider_arn, role_trust
-from stacks.constructs.granted_role import GrantedRole, explain_pattern, policy_document
+from stacks.constructs.granted_role import GrantedRole, explain_pattern
 from stacks.constructs.grants import Grant, Home
 from stacks.constructs.preview_bounds import PreviewBounds
 from stacks.constructs.promotion_reader import PromotionReader, reading_grants, resuming_grants
@@ -63,7 +63,8 @@ class DeliveryStack(cdk.Stack):
             self._first.append(GithubProvider(self, "Github"))
         roles = [*self._duties(), *self._previews()]
         self._reader()
-        self._execution_policy()
+        policy = execution_policy(self, environment=spec)
+        cdk.CfnOutput(self, "ExecutionPolicy", value=policy.ref)
         bounds = DeliveryBounds(
             self,
             "Bounds",
@@ -114,7 +115,7 @@ class DeliveryStack(cdk.Stack):
                 network=bool(preview.network and preview.network.create),
             )
         )
-        _explain_services(execution, execution.policy)
+        explain_services(execution, execution.policy)
         subjects = [self._carried.delivery.pull_request_subject]
         role = self._role("preview", subjects, self._preview(named))
         return [execution, role]
@@ -246,31 +247,6 @@ class DeliveryStack(cdk.Stack):
         )
         cdk.CfnOutput(self, "ReaderRole", value=reader.arn)
 
-    def _execution_policy(self) -> None:
-        """For `cdk bootstrap --cloudformation-execution-policies`, in place of an administrator's rights."""
-        spec = self._carried.spec
-        boundary = spec.permissions_boundary
-        granted = list(
-            execution_grants(
-                self._home,
-                grants.Named.like(spec),
-                boundary_arn=grants.global_arn(self._home, f"policy/{boundary}") if boundary else None,
-                network=bool(spec.network and spec.network.create),
-            )
-        )
-        policy = iam.CfnManagedPolicy(
-            self,
-            "Execution",
-            managed_policy_name=naming.execution_policy_name(self._carried.base),
-            description=f"All that CloudFormation needs to make {spec.name}",
-            policy_document=policy_document([grant.statement() for grant in granted]),
-        )
-        for grant in granted:
-            for pattern in (resource for resource in grant.resources if "*" in resource):
-                explain_pattern(policy, pattern, because=str(grant.because))
-        _explain_services(policy, policy)
-        cdk.CfnOutput(self, "ExecutionPolicy", value=policy.ref)
-
     def _edge(self) -> Bounds:
         home, source = self._home, self._carried.source
         roles = grants.bootstrap_role_arns(home, self._carried.spec.bootstrap, *_DEPLOYING)
@@ -301,15 +277,3 @@ _DOES: Mapping[Duty, str] = {
 
 def _has_queues(spec: EnvironmentSpec) -> bool:
     return any(endpoint.asynchronous for endpoint in spec.endpoints.values())
-
-
-def _explain_services(construct: Construct, policy: Construct) -> None:
-    reason = "CloudFormation makes, changes and deletes what is named like this, and nothing else"
-    skip_check(policy, "CKV_AWS_111", because=reason)
-    for action in (*SERVICE_ACTIONS, "application-autoscaling:*"):
-        cdk.Validations.of(construct).acknowledge(
-            cdk.Acknowledgment(
-                id=f"AwsSolutions::AwsSolutions-IAM5[Action::{action}]",
-                reason=reason,
-            )
-        )

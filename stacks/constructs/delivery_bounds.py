@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from stacks.constructs.delivery_grants import global_arn
-from stacks.constructs.execution_policy import EC2_ACTIONS, SERVICE_ACTIONS
+from stacks.constructs.execution_grants import EC2_ACTIONS, SERVICE_ACTIONS
 from stacks.constructs.granted_role import policy_document
 from stacks.constructs.grants import Home
 from stacks.constructs.skipped_checks import skip_check

@@ -1,258 +1,53 @@
-"""What CloudFormation may do for an environment, or for every preview: make what is named like it.
-
-`cdk bootstrap` gives CloudFormation the rights of an administrator unless it is told otherwise. Whoever may
-deploy could then give himself any right, by deploying it. With these in their place, a deploy can make
-nothing but an environment, and cannot touch those who carry changes.
-"""
+"""The policy for `cdk bootstrap --cloudformation-execution-policies`: no administrator's rights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from constructs import Construct
 
 from catalog import naming
-from stacks.constructs.delivery_grants import Named, global_arn, some_key
-from stacks.constructs.grants import Grant, Home
-
-_NAMELESS = "CloudFormation names these after what they are in the template, not after their stack"
-_KEYS = "a key has no name, and is made before anything names it"
-_ENCRYPTING = ("codebuild", "ecr", "logs", "s3", "sagemaker", "sns")
-_SCALING = "IAM knows no resource of this service by its name"
-
-EC2_ACTIONS = (
-    "ec2:AssociateRouteTable",
-    "ec2:AuthorizeSecurityGroupEgress",
-    "ec2:AuthorizeSecurityGroupIngress",
-    "ec2:CreateFlowLogs",
-    "ec2:CreateRouteTable",
-    "ec2:CreateSecurityGroup",
-    "ec2:CreateSubnet",
-    "ec2:CreateTags",
-    "ec2:CreateVpc",
-    "ec2:CreateVpcEndpoint",
-    "ec2:DeleteFlowLogs",
-    "ec2:DeleteRouteTable",
-    "ec2:DeleteSecurityGroup",
-    "ec2:DeleteSubnet",
-    "ec2:DeleteTags",
-    "ec2:DeleteVpc",
-    "ec2:DeleteVpcEndpoints",
-    "ec2:DescribeAvailabilityZones",
-    "ec2:DescribeFlowLogs",
-    "ec2:DescribeNetworkInterfaces",
-    "ec2:DescribeRouteTables",
-    "ec2:DescribeSecurityGroupRules",
-    "ec2:DescribeSecurityGroups",
-    "ec2:DescribeSubnets",
-    "ec2:DescribeVpcAttribute",
-    "ec2:DescribeVpcEndpoints",
-    "ec2:DescribeVpcs",
-    "ec2:DisassociateRouteTable",
-    "ec2:ModifySubnetAttribute",
-    "ec2:ModifyVpcAttribute",
-    "ec2:ModifyVpcEndpoint",
-    "ec2:RevokeSecurityGroupEgress",
-    "ec2:RevokeSecurityGroupIngress",
-)
-
-SERVICE_ACTIONS = (
-    "cloudwatch:*",
-    "codebuild:*",
-    "ecr:*",
-    "events:*",
-    "logs:*",
-    "s3:*",
-    "sagemaker:*",
-    "sns:*",
-    "ssm:*",
-)
-"""Of these services CloudFormation may do anything to what is named like the environment."""
+from catalog.environments import EnvironmentSpec
+from stacks.constructs.delivery_grants import Named, global_arn
+from stacks.constructs.execution_grants import SERVICE_ACTIONS, execution_grants
+from stacks.constructs.granted_role import explain_pattern, policy_document
+from stacks.constructs.grants import Home
+from stacks.constructs.skipped_checks import skip_check
 
 
-def execution_grants(home: Home, named: Named, *, boundary_arn: str | None, network: bool) -> Iterator[Grant]:
-    """Make, change and delete everything that an environment consists of.
-
-    `boundary_arn` is the policy that bounds the environment's own roles: where there is one, no role can be
-    made without it.
-    """
-    yield Grant(SERVICE_ACTIONS, _named_resources(home, named), because=named.because)
-    yield from _nameless(home, named)
-    yield from _keys(home, named)
-    yield from _roles(home, named, boundary_arn)
-    if network:
-        yield Grant(
-            EC2_ACTIONS, ["*"], {"StringEquals": {"aws:RequestedRegion": home.region}}, because=_NAMELESS
+def execution_policy(scope: Construct, *, environment: EnvironmentSpec) -> iam.CfnManagedPolicy:
+    """What CloudFormation may do for one environment."""
+    home, boundary = Home.of(scope), environment.permissions_boundary
+    granted = list(
+        execution_grants(
+            home,
+            Named.like(environment),
+            boundary_arn=global_arn(home, f"policy/{boundary}") if boundary else None,
+            network=bool(environment.network and environment.network.create),
         )
+    )
+    policy = iam.CfnManagedPolicy(
+        scope,
+        "Execution",
+        managed_policy_name=naming.execution_policy_name(environment.delivery_base),
+        description=f"All that CloudFormation needs to make {environment.name}",
+        policy_document=policy_document([grant.statement() for grant in granted]),
+    )
+    for grant in granted:
+        for pattern in (resource for resource in grant.resources if "*" in resource):
+            explain_pattern(policy, pattern, because=str(grant.because))
+    explain_services(policy, policy)
+    return policy
 
 
-def _named_resources(home: Home, named: Named) -> list[str]:
-    like = named.base if named.base.endswith("*") else f"{named.base}-*"
-    return [
-        home.bucket(named.buckets),
-        f"{home.bucket(named.buckets)}/*",
-        home.arn("sagemaker", f"endpoint/{like}"),
-        home.arn("sagemaker", f"inference-component/{like}"),
-        home.arn("codebuild", f"project/{like}"),
-        home.arn("ecr", f"repository/{named.base}/*"),
-        home.arn("events", f"rule/{like}"),
-        home.arn("cloudwatch", f"alarm:{like}"),
-        f"arn:{home.partition}:cloudwatch::{home.account}:dashboard/{named.base}*",
-        home.arn("logs", f"log-group:/{named.base}/*"),
-        home.arn("logs", f"log-group:{naming.endpoint_log_group(like)}"),
-        home.arn("logs", f"log-group:{naming.component_log_group(like)}"),
-        home.arn("sns", like),
-        home.arn("ssm", f"parameter/{named.base}/*"),
-    ]
-
-
-def _nameless(home: Home, named: Named) -> Iterator[Grant]:
-    """What has no name of the environment's, or no name at all."""
-    yield Grant(
-        [
-            "sagemaker:AddTags",
-            "sagemaker:CreateEndpointConfig",
-            "sagemaker:CreateModel",
-            "sagemaker:DeleteEndpointConfig",
-            "sagemaker:DeleteModel",
-            "sagemaker:DescribeEndpointConfig",
-            "sagemaker:DescribeModel",
-            "sagemaker:ListTags",
-        ],
-        [home.arn("sagemaker", "endpoint-config/*"), home.arn("sagemaker", "model/*")],
-        because=_NAMELESS,
-    )
-    yield Grant(
-        [
-            "application-autoscaling:*",
-            "cloudwatch:DescribeAlarms",
-            "ecr:DescribeRepositories",
-            "logs:DescribeLogGroups",
-            "logs:DescribeMetricFilters",
-            "ssm:DescribeParameters",
-        ],
-        ["*"],
-        because=_SCALING,
-    )
-    # CloudFormation fetches what the CDK has staged: templates, and the source of builds.
-    yield Grant(
-        ["s3:GetObject", "s3:GetObjectVersion"],
-        [home.bucket(named.bootstrap.bucket) + "/*"],
-        because="what the CDK has staged is named by its content",
-    )
-    yield Grant(
-        ["ssm:GetParameters"],
-        [home.arn("ssm", f"parameter{named.bootstrap.version_parameter}")],
-    )
-
-
-def _keys(home: Home, named: Named) -> Iterator[Grant]:
-    """What could take a key from somebody is bound to the tags that the environment's own bears.
-
-    KMS may take minutes to mind a tag. So what follows at once when a key is made is bound by other means, or
-    harms nobody's key.
-    """
-    keys = [some_key(home)]
-    own = {f"aws:ResourceTag/{tag}": text for tag, text in named.marks.items()}
-    asked = {f"aws:RequestTag/{tag}": text for tag, text in named.marks.items()}
-    nobodys = {**dict.fromkeys(own, "true"), "kms:ResourceAliases": "true"}
-    yield Grant(["kms:CreateKey", "kms:ListAliases"], ["*"], because=_KEYS)
-    # Tags come with the key as it is made. None that has an owner or a name gets others' tags.
-    yield Grant(["kms:TagResource"], keys, {"StringLike": asked, "Null": nobodys}, because=_KEYS)
-    yield Grant(
-        [
-            "kms:DescribeKey",
-            "kms:EnableKeyRotation",
-            "kms:GetKeyPolicy",
-            "kms:GetKeyRotationStatus",
-            "kms:ListResourceTags",
-        ],
-        keys,
-        because=_KEYS,
-    )
-    yield Grant(
-        [
-            "kms:DisableKey",
-            "kms:DisableKeyRotation",
-            "kms:EnableKey",
-            "kms:PutKeyPolicy",
-            "kms:ScheduleKeyDeletion",
-            "kms:TagResource",
-            "kms:UntagResource",
-            "kms:UpdateKeyDescription",
-        ],
-        keys,
-        {"StringLike": own},
-        because=_KEYS,
-    )
-    # Both have to be allowed, the name and the key: the name is the environment's.
-    yield Grant(
-        ["kms:CreateAlias", "kms:DeleteAlias", "kms:UpdateAlias"],
-        [*keys, home.arn("kms", f"alias/{named.base}")],
-        because=_KEYS,
-    )
-    services = [f"{service}.{home.region}.amazonaws.com" for service in _ENCRYPTING]
-    yield Grant(
-        ["kms:CreateGrant", "kms:Decrypt", "kms:GenerateDataKey", "kms:RetireGrant"],
-        keys,
-        {"StringEquals": {"kms:ViaService": services}},
-        because="a service asks, for what is made in it; the condition says which services",
-    )
-
-
-def _roles(home: Home, named: Named, boundary_arn: str | None) -> Iterator[Grant]:
-    """A role that CloudFormation could make without a boundary could do what it itself may not."""
-    roles = [named.roles(home)]
-    bounded = {"StringEquals": {"iam:PermissionsBoundary": boundary_arn}} if boundary_arn else None
-    yield Grant(
-        [
-            "iam:AttachRolePolicy",
-            "iam:CreateRole",
-            "iam:DetachRolePolicy",
-            "iam:PutRolePermissionsBoundary",
-            "iam:PutRolePolicy",
-        ],
-        roles,
-        bounded,
-        because=named.because,
-    )
-    yield Grant(
-        [
-            "iam:DeleteRole",
-            "iam:DeleteRolePolicy",
-            "iam:GetRole",
-            "iam:GetRolePolicy",
-            "iam:ListAttachedRolePolicies",
-            "iam:ListRolePolicies",
-            "iam:ListRoleTags",
-            "iam:TagRole",
-            "iam:UntagRole",
-            "iam:UpdateAssumeRolePolicy",
-            "iam:UpdateRole",
-            "iam:UpdateRoleDescription",
-        ],
-        roles,
-        because=named.because,
-    )
-    yield Grant(
-        ["iam:PassRole"],
-        roles,
-        {
-            "StringEquals": {
-                "iam:PassedToService": [
-                    "codebuild.amazonaws.com",
-                    "sagemaker.amazonaws.com",
-                    "vpc-flow-logs.amazonaws.com",
-                ]
-            }
-        },
-        because=named.because,
-    )
-    yield Grant(
-        ["iam:CreateServiceLinkedRole"],
-        [
-            global_arn(
-                home,
-                "role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
-                "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint",
+def explain_services(construct: Construct, policy: Construct) -> None:
+    """Say to whoever checks templates why whole services are allowed."""
+    reason = "CloudFormation makes, changes and deletes what is named like this, and nothing else"
+    skip_check(policy, "CKV_AWS_111", because=reason)
+    for action in (*SERVICE_ACTIONS, "application-autoscaling:*"):
+        cdk.Validations.of(construct).acknowledge(
+            cdk.Acknowledgment(
+                id=f"AwsSolutions::AwsSolutions-IAM5[Action::{action}]",
+                reason=reason,
             )
-        ],
-    )
+        )
