@@ -21,6 +21,7 @@ from operations.deploying.changes import (
     left_without_scaling,
     leftover_words,
     look_ahead,
+    refused_fates,
     take_scaling_off,
 )
 from operations.deploying.deployments import record_deployment
@@ -69,7 +70,7 @@ def _deploy(
         changes = look_ahead(cloud, spec.base, assembly)
         if only:
             changes = changes.of(stacks)
-        changes.require_possible()
+        changes.require_possible(refused_fates(cdk, changes))
         if missing or loan:
             foundation = naming.foundation_stack_name(spec.base)
             _cdk_deploy(state, cdk, changes.assembly, [foundation], title=f"deploying {foundation}")

@@ -11,6 +11,7 @@ from operations.deploying.cdk_words import ResourceFate
 from operations.deploying.changes import Changes, leftover_words
 from operations.deploying.lock_changes import ArtifactChange, ImageChange
 from operations.deploying.plans import StackPlan
+from operations.deploying.taken_names import TakenName
 
 _LISTED = 5
 _LONGEST_LINE = 240
@@ -35,7 +36,8 @@ class DeployOutlook:
     @property
     def refused(self) -> bool:
         """Whether SageMaker or CloudFormation would refuse some of it."""
-        return bool(self.changes.refused) or any(fate.refused for fate in self._fates)
+        taken = bool(self.changes.refused or self.changes.taken)
+        return taken or any(fate.refused for fate in self._fates)
 
     @property
     def changes_nothing(self) -> bool:
@@ -48,6 +50,18 @@ class DeployOutlook:
         """What changes about models and images, in words."""
         return [*(change.words for change in self.artifacts), *(change.words for change in self.images)]
 
+    def taken_by(self, stack: str) -> list[TakenName]:
+        """What a stack would have to make under names that are taken."""
+        return [one for one in self.changes.taken if one.stack == stack]
+
+    def details(self, plan: StackPlan) -> Iterator[str]:
+        """What there is to know of a stack beside its plan, a line each; what is refused comes first."""
+        taken = self.taken_by(plan.stack)
+        yield from (one.words for one in taken)
+        yield from dict.fromkeys(f"help: {one.remedy}" for one in taken)
+        yield from plan.details
+        yield from _fate_words(self.fates.get(plan.stack, ()))
+
     @property
     def _fates(self) -> list[ResourceFate]:
         return [fate for fates in self.fates.values() for fate in fates]
@@ -57,7 +71,11 @@ class DeployOutlook:
         return {
             "environment": self.workspace.spec.name,
             "stacks": [
-                plan.facts() | {"resources": [fate.facts() for fate in self.fates.get(plan.stack, ())]}
+                plan.facts()
+                | {
+                    "resources": [fate.facts() for fate in self.fates.get(plan.stack, ())],
+                    "taken_names": [one.facts() for one in self.taken_by(plan.stack)],
+                }
                 for plan in self.changes.plans
             ],
             "models": [change.facts() for change in self.artifacts],
@@ -86,7 +104,7 @@ def outlook_comment(outlook: DeployOutlook) -> str:
     ]
     if outlook.models:
         head += ["Models:", "", *(f"- {_marked(words)}" for words in outlook.models), ""]
-    told = [line for plan in outlook.changes.plans for line in _plan_items(plan, outlook.fates)]
+    told = [line for plan in outlook.changes.plans for line in _plan_items(plan, outlook)]
     told += [f"- {_marked(words)}" for words in _other_words(outlook)]
     head += ["Stacks:", "", *(told or ["- nothing changes"]), ""]
     words = "\n".join(map(_clipped, outlook.cdk_lines)).strip()
@@ -129,23 +147,22 @@ def _plan_lines(outlook: DeployOutlook) -> Iterator[str]:
     yield f"What `tritonstack deploy {name}` does:"
     for plan in outlook.changes.plans:
         yield f"  {plan.words}"
-        yield from (f"    {line}" for line in plan.details)
-        yield from (f"    {line}" for line in _fate_words(outlook.fates.get(plan.stack, ())))
+        yield from (f"    {line}" for line in outlook.details(plan))
     yield from (f"  {words}" for words in _other_words(outlook))
     if outlook.changes.two_phase:
         yield (
             "SageMaker refuses `cdk deploy` what needs two phases; "
             f"`tritonstack deploy {name}` goes through both."
         )
-    if outlook.changes.refused:
+    if outlook.refused:
         yield f"`tritonstack deploy {name}` refuses this before it changes anything."
 
 
-def _plan_items(plan: StackPlan, fates: Mapping[str, Sequence[ResourceFate]]) -> Iterator[str]:
+def _plan_items(plan: StackPlan, outlook: DeployOutlook) -> Iterator[str]:
     if plan.action == "nothing":
         return
     yield f"- {_marked(plan.words)}"
-    for line in (*plan.details, *_fate_words(fates.get(plan.stack, ()))):
+    for line in outlook.details(plan):
         yield f"  - {_marked(line)}"
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,9 +18,8 @@ from cli.selection import NameOption
 from cli.synthesis import cdk_of, synthesised
 from operations.aws import Cloud
 from operations.deploying.assembly import Assembly
-from operations.deploying.cdk import CdkCli
 from operations.deploying.cdk_words import resource_fates
-from operations.deploying.changes import look_ahead
+from operations.deploying.changes import cdk_diff, look_ahead
 from operations.deploying.lock_changes import artifact_changes, deployed_digests, deployed_lock, image_changes
 from operations.events import latest_events, latest_of_each
 from operations.shelf import missing_copies, shelf_copies
@@ -52,7 +49,7 @@ def diff(
         synthesised(state, cdk) as assembly,
         state.output.step("comparing with what is deployed"),
     ):
-        outlook = look_at_deploy(workspace, cloud, assembly, _cdk_diff(cdk, assembly))
+        outlook = look_at_deploy(workspace, cloud, assembly, cdk_diff(cdk, assembly))
         text = outlook_comment(outlook) if markdown else outlook_text(outlook)
     state.output.result(outlook.facts(), text=text)
     if outlook.refused:
@@ -82,16 +79,6 @@ def look_at_deploy(
         images=image_changes(workspace, before),
         cdk_lines=cdk_lines,
     )
-
-
-def _cdk_diff(cdk: CdkCli, assembly: Assembly) -> list[str]:
-    lines: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
-        # The role that the CDK would look with reads the whole account; this command reads the stacks anyhow.
-        looked_at = assembly.without_roles(Path(folder) / "assembly")
-        # By the templates alone: a change set is something that is made in the account.
-        cdk.run("diff", "--method=template", assembly=looked_at.folder, on_line=lines.append)
-    return lines
 
 
 def _missing_models(workspace: Workspace, cloud: Cloud) -> Mapping[str, list[str]]:

@@ -39,6 +39,10 @@ _NAMES = {
     "AWS::SageMaker::InferenceComponent": "InferenceComponentName",
 }
 """The property that names a resource, for the types that are named here."""
+_CHANGED_IN_PLACE = frozenset(
+    {"AWS::CloudWatch::Alarm", "AWS::CloudWatch::Dashboard", "AWS::SageMaker::Endpoint"}
+)
+"""What nothing but another name replaces."""
 _MADE_ANEW_BY_ROLLOUTS = frozenset({MODEL, CONFIG})
 """What nothing can change: every rollout makes it anew, and nobody misses the old one."""
 
@@ -80,6 +84,11 @@ class ResourceFate:
             "left behind": f"leaves {subject} behind, which no stack holds any more",
         }[self.fate]
 
+    @property
+    def remedy(self) -> str | None:
+        """What to do where it is refused."""
+        return "give it another name, or undo what replaces it" if self.refused else None
+
     def facts(self) -> dict[str, Any]:
         """For machines."""
         return asdict(self) | {"refused": self.refused}
@@ -98,6 +107,17 @@ def resource_fates(
             name = _kept_name(match["type"], match["id"], deployed.get(stack, {}), wanted.get(stack, {}))
             found[stack].append(ResourceFate(stack, match["id"], match["type"], _FATES[match["fate"]], name))
     return found
+
+
+def may_be_refused(deployed: Template | None, wanted: Template) -> bool:
+    """Whether anything changes that bears a name and could have to be replaced: the CDK knows what has to."""
+    before = (deployed or {}).get("Resources", {})
+    return any(
+        resource["Type"] in _NAMES.keys() - _CHANGED_IN_PLACE
+        and logical_id in before
+        and before[logical_id].get("Properties") != resource.get("Properties")
+        for logical_id, resource in wanted.get("Resources", {}).items()
+    )
 
 
 def _kept_name(kind: str, logical_id: str, deployed: Template, wanted: Template) -> str | None:

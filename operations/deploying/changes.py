@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,15 +11,20 @@ from catalog.errors import TritonstackError
 from operations.aws import Cloud
 from operations.deploying.assembly import Assembly, Template
 from operations.deploying.cdk import CdkCli
+from operations.deploying.cdk_words import ResourceFate, may_be_refused, resource_fates
 from operations.deploying.plans import StackPlan, plan_stack
+from operations.deploying.taken_names import TakenName, names_to_make, taken_names
 from operations.deploying.updates import unregistered
 from operations.stacks import deployed_templates, environment_stacks
 
 DEPLOY_OPTIONS = ("--require-approval", "never", "--concurrency", "4", "--progress", "events")
 
+_HOLD_MORE_THAN_THEY_TELL = ("ROLLBACK_FAILED", "DELETE_FAILED")
+"""Stacks that do not stand, and have not let go of everything."""
+
 
 class RefusedChangeError(TritonstackError):
-    """SageMaker would refuse the change, whatever the order of updates."""
+    """SageMaker or CloudFormation would refuse the change, whatever the order of updates."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class Changes:
     plans: Sequence[StackPlan]
     leftovers: Sequence[str] = ()
     """Stacks that stand, and that the environment's file no longer asks for."""
+    taken: Sequence[TakenName] = ()
+    """What is to be made under names that are taken."""
 
     @property
     def refused(self) -> list[StackPlan]:
@@ -45,16 +52,19 @@ class Changes:
     def of(self, stacks: Collection[str]) -> Changes:
         """Those of some stacks alone."""
         plans = [plan for plan in self.plans if plan.stack in stacks]
-        return replace(self, plans=plans, leftovers=())
+        taken = [one for one in self.taken if one.stack in stacks]
+        return replace(self, plans=plans, leftovers=(), taken=taken)
 
-    def require_possible(self) -> None:
-        """Raise RefusedChangeError with all that cannot be done."""
+    def require_possible(self, fates: Iterable[ResourceFate] = ()) -> None:
+        """Raise RefusedChangeError with all that cannot be done, `fates` of single resources among it."""
         hazards = [hazard for plan in self.refused for hazard in plan.hazards if hazard.refused]
-        if hazards:
-            remedies = dict.fromkeys(hazard.remedy for hazard in hazards if hazard.remedy)
-            raise RefusedChangeError(
-                "\n".join(plan.words for plan in self.refused), remedy="; ".join(remedies)
-            )
+        single: list[TakenName | ResourceFate] = [*self.taken, *(fate for fate in fates if fate.refused)]
+        words = [plan.words for plan in self.refused]
+        words += [f"{one.stack}: {one.words}" for one in single]
+        if words:
+            remedies = [hazard.remedy for hazard in hazards] + [one.remedy for one in single]
+            told = dict.fromkeys(remedy for remedy in remedies if remedy)
+            raise RefusedChangeError("\n".join(words), remedy="; ".join(told))
 
 
 def look_ahead(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
@@ -66,7 +76,34 @@ def look_ahead(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
         for stack in assembly.stacks
     ]
     leftovers = [stack.name for stack in standing if stack.name not in assembly.stacks]
-    return Changes(assembly, deployed, plans, leftovers)
+    # What these hold themselves is no other's.
+    unfinished = {stack.name for stack in standing if stack.status in _HOLD_MORE_THAN_THEY_TELL}
+    wished = [
+        name
+        for stack in assembly.stacks
+        if stack not in unfinished
+        for name in names_to_make(stack, deployed.get(stack), assembly.template(stack))
+    ]
+    return Changes(assembly, deployed, plans, leftovers, taken_names(cloud, wished))
+
+
+def cdk_diff(cdk: CdkCli, assembly: Assembly, *stacks: str) -> list[str]:
+    """The CDK's own words of what a deploy would change; of all stacks if none is named."""
+    lines: list[str] = []
+    # By the templates alone: a change set is something that is made in the account.
+    cdk.run("diff", *stacks, "--method=template", assembly=assembly.folder, on_line=lines.append)
+    return lines
+
+
+def refused_fates(cdk: CdkCli, changes: Changes) -> list[ResourceFate]:
+    """What would have to be replaced under its own name; the CDK is asked where that could be so."""
+    wanted = {plan.stack: changes.assembly.template(plan.stack) for plan in changes.plans}
+    changed = [name for name in wanted if may_be_refused(changes.deployed.get(name), wanted[name])]
+    if not changed:
+        return []
+    lines = cdk_diff(cdk, changes.assembly, *changed, "--exclusively")
+    fates = resource_fates(lines, changes.deployed, wanted)
+    return [fate for of_stack in fates.values() for fate in of_stack if fate.refused]
 
 
 def leftover_words(stack: str) -> str:

@@ -75,6 +75,12 @@ def see_stacks(home: Home, named: Named) -> list[Grant]:
     """What CloudFormation and the CDK say of an environment's stacks."""
     return [
         Grant(["cloudformation:DescribeStacks"], ["*"], because=_LISTED),
+        # Whether what is to be made is there already.
+        Grant(
+            ["ecr:DescribeRepositories", "kms:ListAliases", "logs:DescribeLogGroups", "s3:ListAllMyBuckets"],
+            ["*"],
+            because=_LISTED,
+        ),
         Grant(
             [
                 "cloudformation:DescribeStackEvents",

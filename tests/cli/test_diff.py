@@ -177,6 +177,67 @@ def test_what_cloudformation_would_refuse_is_exit_1(
     assert "    refused: AWS::SageMaker::Endpoint Endpoint would have to be replaced" in out
 
 
+@pytest.fixture
+def retained(built: Project, account: str) -> Project:
+    """A log group that an earlier environment was to retain, in the way of a new one."""
+    log = {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/kept"}}
+    template = endpoint_template()
+    template["Resources"]["Log"] = log
+    (built.root / "assembly" / "x.json").write_text(json.dumps(template))
+    Cloud(account, "eu-west-1", {}).client("logs").create_log_group(logGroupName="/kept")
+    return built
+
+
+TAKEN = (
+    "refused: AWS::Logs::LogGroup Log would have to be made, and there is one named /kept already, which "
+    "this stack does not hold"
+)
+
+
+def test_what_is_to_be_made_under_a_name_that_is_taken_is_refused(
+    retained: Project, account: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out = said(capsys, retained)
+    assert code == 1
+    assert f"    {TAKEN}\n    help: an earlier environment" in out
+    assert out.endswith("`tritonstack deploy dev` refuses this before it changes anything.\n")
+    _, out = said(capsys, retained, "--json")
+    (stack,) = json.loads(out)["stacks"]
+    assert [one["name"] for one in stack["taken_names"]] == ["/kept"]
+    Cloud(account, "eu-west-1", {}).client("logs").delete_log_group(logGroupName="/kept")
+    assert said(capsys, retained)[0] == 0
+
+
+def test_a_deploy_refuses_in_the_same_words_before_it_changes_anything(
+    retained: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cli.deploying.missing_artifacts", lambda *_, **__: [])
+    monkeypatch.setattr("cli.deploying.require_bootstrap", lambda *_, **__: None)
+    monkeypatch.setattr("cli.deploying.put_on_shelves", lambda *_: pytest.fail("something was changed"))
+    assert run(["--project", str(retained.root), "deploy", "dev"]) == 1
+    assert f"{STACK}: {TAKEN}" in capsys.readouterr().err
+
+
+def test_a_deploy_refuses_what_would_be_replaced_under_its_own_name(
+    built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def template(**more: str) -> dict[str, Any]:
+        held = endpoint_template()
+        held["Resources"]["Build"] = {"Type": "AWS::CodeBuild::Project", "Properties": {"Name": "b", **more}}
+        return held
+
+    (built.root / "assembly" / "x.json").write_text(json.dumps(template(Description="new")))
+    said_by_cdk = f"echo 'Stack {STACK} (aws)'; echo '[~] AWS::CodeBuild::Project Build Build replace'"
+    edit(built.root / "node_modules" / ".bin" / "cdk", "echo 'Stack search: what the CDK says'", said_by_cdk)
+    deployed(monkeypatch, template())
+    monkeypatch.setattr("cli.deploying.missing_artifacts", lambda *_, **__: [])
+    monkeypatch.setattr("cli.deploying.require_bootstrap", lambda *_, **__: None)
+    words = "refused: AWS::CodeBuild::Project Build would have to be replaced"
+    assert words in said(capsys, built)[1]
+    assert run(["--project", str(built.root), "deploy", "dev"]) == 1
+    assert f"{STACK}: {words}" in capsys.readouterr().err
+
+
 def test_long_lines_are_cut_and_comments_have_an_end(
     built: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,7 +28,7 @@ BASE = "tritonstack-dev"
 
 def hold(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, templates: dict[str, Template]) -> None:
     """Let stacks stand: moto keeps names and states, and cannot make what these templates ask for."""
-    client = cloud.client("cloudformation")
+    client, real = cloud.client("cloudformation"), Cloud.client
     for name in templates:
         client.create_stack(StackName=name, TemplateBody=json.dumps({"Resources": {}}))
 
@@ -36,7 +36,11 @@ def hold(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, templates: dict[str, Tem
         return {"TemplateBody": templates[StackName]}
 
     monkeypatch.setattr(client, "get_template", answer)
-    monkeypatch.setattr(Cloud, "client", lambda *_: client)
+    monkeypatch.setattr(
+        Cloud,
+        "client",
+        lambda self, service: client if service == "cloudformation" else real(self, service),
+    )
 
 
 def test_templates_of_stacks_that_stand(cloud: Cloud) -> None:

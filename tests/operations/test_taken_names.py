@@ -1,0 +1,69 @@
+"""Names that are taken: of every sort of what outlives stacks, and of no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from operations.aws import Cloud
+from operations.deploying.cdk_words import may_be_refused
+from operations.deploying.taken_names import TakenName, names_to_make, taken_names
+
+NAMES = {
+    "AWS::S3::Bucket": ("BucketName", "kept"),
+    "AWS::KMS::Alias": ("AliasName", "alias/kept"),
+    "AWS::Logs::LogGroup": ("LogGroupName", "/kept"),
+    "AWS::ECR::Repository": ("RepositoryName", "kept/serving"),
+}
+MAKE: dict[str, Callable[[Cloud, str], Any]] = {
+    "AWS::S3::Bucket": lambda cloud, name: cloud.client("s3").create_bucket(Bucket=name),
+    "AWS::KMS::Alias": lambda cloud, name: cloud.client("kms").create_alias(
+        AliasName=name, TargetKeyId=cloud.client("kms").create_key()["KeyMetadata"]["KeyId"]
+    ),
+    "AWS::Logs::LogGroup": lambda cloud, name: cloud.client("logs").create_log_group(logGroupName=name),
+    "AWS::ECR::Repository": lambda cloud, name: cloud.client("ecr").create_repository(repositoryName=name),
+}
+
+
+def template(kind: str, name: Any) -> dict[str, Any]:
+    return {"Resources": {"Thing": {"Type": kind, "Properties": {NAMES[kind][0]: name}}}}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_what_is_there_is_in_the_way(cloud: Cloud, kind: str) -> None:
+    name = NAMES[kind][1]
+    wished = list(names_to_make("t-dev-foundation", None, template(kind, name)))
+    assert wished == [TakenName("t-dev-foundation", "Thing", kind, name)]
+    assert taken_names(cloud, wished) == []
+    MAKE[kind](cloud, f"{name}-and-more")
+    assert taken_names(cloud, wished) == []
+    MAKE[kind](cloud, name)
+    assert taken_names(cloud, wished) == wished
+
+
+@pytest.mark.parametrize(
+    ("before", "count"), [("kept", 0), ("other", 1), (None, 1)], ids=["held", "renamed", "new"]
+)
+def test_what_a_stack_holds_already_is_not_to_be_made(before: str | None, count: int) -> None:
+    deployed = template("AWS::S3::Bucket", before) if before else {"Resources": {}}
+    assert len(list(names_to_make("s", deployed, template("AWS::S3::Bucket", "kept")))) == count
+
+
+def test_names_that_cloudformation_makes_up_are_never_taken() -> None:
+    assert list(names_to_make("s", None, template("AWS::S3::Bucket", {"Fn::Sub": "x"}))) == []
+    assert list(names_to_make("s", None, {"Resources": {"Thing": {"Type": "AWS::S3::Bucket"}}})) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [("AWS::S3::Bucket", True), ("AWS::CloudWatch::Alarm", False), ("AWS::SageMaker::Model", False)],
+)
+def test_the_cdk_is_asked_only_of_what_could_have_to_be_replaced(kind: str, *, asked: bool) -> None:
+    def side(value: str) -> dict[str, Any]:
+        return {"Resources": {"Thing": {"Type": kind, "Properties": {"Some": value}}}}
+
+    assert may_be_refused(side("old"), side("new")) is asked
+    assert not may_be_refused(side("old"), side("old"))
+    assert not may_be_refused(None, side("new"))
