@@ -10,7 +10,7 @@ import pytest
 
 from operations.aws import Cloud
 from operations.destruction.deletion import PASSING_S, Clock, Contents, Retained, delete_stacks, next_try
-from operations.stacks import StackFailedError
+from operations.stacks import StackFailedError, wait_until_settled
 from tests.operations.strict_aws import refused
 
 ENI = "resource sg-1 has a dependent object (Service: Ec2, Status Code: 400)"
@@ -149,6 +149,22 @@ def test_what_is_under_way_is_waited_for(
     going = PlayedStack(["DELETE_IN_PROGRESS", "GONE"])
     delete(monkeypatch, clock, told, updating=updating, going=going)
     assert (updating.asked, going.asked) == (1, 0)
+
+
+def test_a_deploy_waits_for_what_somebody_else_is_changing(monkeypatch: pytest.MonkeyPatch) -> None:
+    updating = PlayedStack(["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"])
+    going = PlayedStack(["DELETE_IN_PROGRESS", "GONE"])
+    monkeypatch.setattr(Cloud, "client", lambda *_: PlayedCloudFormation(one=updating, two=going))
+    monkeypatch.setattr("operations.stacks._POLL_S", 0)
+    seen: list[tuple[str, str]] = []
+    wait_until_settled(
+        Cloud("1", "x", {}), ["one", "two"], on_change=lambda stack: seen.append((stack.name, stack.status))
+    )
+    assert seen == [
+        ("one", "UPDATE_IN_PROGRESS"),
+        ("one", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"),
+        ("two", "DELETE_IN_PROGRESS"),
+    ]
 
 
 def test_what_fails_for_a_passing_reason_is_tried_until_it_passes(
