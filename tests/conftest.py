@@ -32,6 +32,12 @@ def pytest_configure() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: many tests wait for a process or a server, and a core is not to."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_finish() -> None:
     """Let no search for garbage look through what has been imported and collected, which stays to the end."""
     gc.freeze()
