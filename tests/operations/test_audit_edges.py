@@ -23,24 +23,17 @@ def kept_out(by: str) -> ClientError:
     return ClientError({"Error": {"Code": "AccessDeniedException", "Message": message}}, "DescribeKey")
 
 
-def guard_key(monkeypatch: pytest.MonkeyPatch, guarded: str, error: ClientError) -> None:
+def guard_key(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, guarded: str, error: ClientError) -> None:
     """moto's KMS, but this key lets nobody look."""
-    real = Cloud.client
+    kms = cloud.client("kms")
+    describe = kms.describe_key
 
-    def client(self: Cloud, service: str) -> Any:
-        made = real(self, service)
-        if service == "kms":
-            describe = made.describe_key
+    def look(KeyId: str) -> Any:  # noqa: N803  boto3's spelling
+        if guarded == KeyId:
+            raise error
+        return describe(KeyId=KeyId)
 
-            def look(KeyId: str) -> Any:  # noqa: N803
-                if guarded == KeyId:
-                    raise error
-                return describe(KeyId=KeyId)
-
-            made.describe_key = look
-        return made
-
-    monkeypatch.setattr(Cloud, "client", client)
+    monkeypatch.setattr(kms, "describe_key", look)
     monkeypatch.setattr(reports, "LISTINGS", [one for one in LISTINGS if one.types == ("AWS::KMS::Key",)])
 
 
@@ -52,7 +45,7 @@ def test_a_key_that_lets_nobody_look_keeps_no_other_back(
         cloud.client("kms").create_key(Description=f"Encrypts all of {BASE}")["KeyMetadata"]["KeyId"]
         for _ in range(2)
     ]
-    guard_key(monkeypatch, foreign, kept_out("no resource-based"))
+    guard_key(cloud, monkeypatch, foreign, kept_out("no resource-based"))
     found = audit(cloud, SCOPE)
     assert sorted(item.id for item in found.there) == sorted(mine)
     assert ([item.id for item in found.unseen], found.refusals) == ([foreign], ())
@@ -61,7 +54,7 @@ def test_a_key_that_lets_nobody_look_keeps_no_other_back(
 
 def test_whoever_may_look_at_no_key_is_refused(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     key = cloud.client("kms").create_key()["KeyMetadata"]["KeyId"]
-    guard_key(monkeypatch, key, kept_out("no identity-based"))
+    guard_key(cloud, monkeypatch, key, kept_out("no identity-based"))
     found = audit(cloud, SCOPE)
     assert ([item.service for item in found.refusals], found.unseen) == (["kms"], ())
 
