@@ -90,8 +90,11 @@ def look_ahead(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
 def cdk_diff(cdk: CdkCli, assembly: Assembly, *stacks: str) -> list[str]:
     """The CDK's own words of what a deploy would change; of all stacks if none is named."""
     lines: list[str] = []
-    # By the templates alone: a change set is something that is made in the account.
-    cdk.run("diff", *stacks, "--method=template", assembly=assembly.folder, on_line=lines.append)
+    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
+        # The role that the CDK would look with reads the whole account; its callers read the stacks anyhow.
+        looked_at = assembly.without_roles(Path(folder) / "assembly")
+        # By the templates alone: a change set is something that is made in the account.
+        cdk.run("diff", *stacks, "--method=template", assembly=looked_at.folder, on_line=lines.append)
     return lines
 
 
