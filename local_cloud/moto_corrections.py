@@ -1,13 +1,11 @@
 """Where moto has to behave differently to stand for AWS here. Each correction says why it is needed.
 
-EC2's is in ec2_correction.py; those of IAM and STS that need more than a line are in files of theirs.
+EC2's is in ec2_correction.py; those of S3, IAM and STS that need more than a line are in files of theirs.
 """
 
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import flask
@@ -16,12 +14,11 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.iam.policy_validation import IAMTrustPolicyDocumentValidator
 from moto.iam.responses import IamResponse
-from moto.s3.exceptions import NoSuchUpload, S3ClientError
+from moto.s3.exceptions import S3ClientError
 from moto.s3.models import FakeBucket, S3Backend
-from moto.s3.responses import S3Response
-from moto.s3.utils import compute_checksum
 from moto.sts.models import STSBackend
 
+from local_cloud import s3_correction
 from local_cloud.accounts import account_in_key, read_credential
 from local_cloud.aws_policies import policies_of_aws
 from local_cloud.bucket_policies import (
@@ -37,8 +34,6 @@ from local_cloud.state import moto_backends
 from local_cloud.sts_correction import assume_role
 
 _put_bucket_policy = S3Backend.put_bucket_policy
-_answer_head_object = S3Response.head_object
-_copy = S3Backend.copy_object
 _default_account = DEFAULT_ACCOUNT_ID
 
 
@@ -89,42 +84,6 @@ def _put_checked_bucket_policy(backend: Any, bucket_name: str, policy: bytes) ->
     _put_bucket_policy(backend, bucket_name, policy)
 
 
-def _head_object(
-    response: Any, bucket_name: str, query: dict[str, Any], key_name: str, headers: dict[str, Any]
-) -> Any:
-    status, answered, body = _answer_head_object(response, bucket_name, query, key_name, headers)
-    version = query.get("versionId", [None])[0]
-    key = response.backend.head_object(bucket_name, key_name, version_id=version) if status == 200 else None
-    if key is not None and key.checksum_type == "COMPOSITE":
-        name = f"x-amz-checksum-{key.checksum_algorithm.lower()}"
-        if name in answered:
-            answered[name] = f"{key.checksum_value}-{key.checksum_parts}"
-            answered["x-amz-checksum-type"] = key.checksum_type
-    return status, answered, body
-
-
-def _copy_object(
-    backend: Any, src_key: Any, dest_bucket_name: str, dest_key_name: str, *arguments: Any, **named: Any
-) -> None:
-    _copy(backend, src_key, dest_bucket_name, dest_key_name, *arguments, **named)
-    if src_key.checksum_type == "COMPOSITE":
-        copied = backend.get_bucket(dest_bucket_name).keys[dest_key_name]
-        copied.checksum_value = compute_checksum(copied.value, algorithm=src_key.checksum_algorithm).decode()
-
-
-def _of_known_uploads(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of moto's that is called with an upload's id, where there is such an upload; one at a time."""
-    alone = threading.Lock()
-
-    def call(backend: Any, bucket_name: str, multipart_id: str, *arguments: Any, **named: Any) -> Any:
-        with alone:
-            if multipart_id not in backend.get_bucket(bucket_name).multiparts:
-                raise NoSuchUpload(upload_id=multipart_id)
-            return method(backend, bucket_name, multipart_id, *arguments, **named)
-
-    return call
-
-
 _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # What outlives the process needs to know what changed, and holds S3's bodies in files.
     *moto_backends.CORRECTIONS,
@@ -139,13 +98,8 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto enforces bucket policies but ignores their conditions: a TLS-only policy would deny everything.
     (FakeBucket, "get_permission", _get_permission),
     (S3Backend, "put_bucket_policy", _put_checked_bucket_policy),
-    # moto breaks where somebody goes on with an upload that another has completed, or is just completing.
-    (S3Backend, "upload_part", _of_known_uploads(S3Backend.upload_part)),
-    (S3Backend, "complete_multipart_upload", _of_known_uploads(S3Backend.complete_multipart_upload)),
-    # moto's HeadObject gives the checksum of an upload in parts as if it were that of the whole object.
-    (S3Response, "head_object", _head_object),
-    # moto gives a copy, which is one piece, the checksum that the parts of what was copied had together.
-    (S3Backend, "copy_object", _copy_object),
+    # What moto does with objects that several write and read at once, and with their checksums.
+    *s3_correction.CORRECTIONS,
     # moto asks for the log bucket's permissions when logging is set up; AWS does so when it delivers. The CDK
     # grants them in a policy that is made later.
     (FakeBucket, "_log_permissions_enabled_policy", lambda _bucket, **_: True),

@@ -99,52 +99,6 @@ def test_what_is_not_implemented_is_refused_at_once(account):
         assert refusal.value.response["Error"]["Code"] == "UnknownOperationException"
 
 
-def test_the_checksum_of_an_upload_in_parts_is_said_to_be_one(account):
-    s3 = account.client("s3")
-    s3.create_bucket(Bucket="in-parts", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-    upload = s3.create_multipart_upload(Bucket="in-parts", Key="a", ChecksumAlgorithm="SHA256")["UploadId"]
-    part = s3.upload_part(
-        Bucket="in-parts", Key="a", UploadId=upload, PartNumber=1, Body=b"1", ChecksumAlgorithm="SHA256"
-    )
-    parts = [{"PartNumber": 1, "ETag": part["ETag"], "ChecksumSHA256": part["ChecksumSHA256"]}]
-    s3.complete_multipart_upload(
-        Bucket="in-parts", Key="a", UploadId=upload, MultipartUpload={"Parts": parts}
-    )
-    head = s3.head_object(Bucket="in-parts", Key="a", ChecksumMode="ENABLED")
-    assert head["ChecksumType"] == "COMPOSITE"
-    assert head["ChecksumSHA256"].endswith("-1")
-
-
-def test_a_copy_of_an_upload_in_parts_has_the_checksum_of_its_own_bytes(account):
-    s3 = account.client("s3")
-    s3.create_bucket(Bucket="copied", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-    place = {"Bucket": "copied", "Key": "a"}
-    upload = s3.create_multipart_upload(**place, ChecksumAlgorithm="SHA256")["UploadId"]
-    part = s3.upload_part(**place, UploadId=upload, PartNumber=1, Body=b"1", ChecksumAlgorithm="SHA256")
-    parts = [{"PartNumber": 1, "ETag": part["ETag"], "ChecksumSHA256": part["ChecksumSHA256"]}]
-    s3.complete_multipart_upload(**place, UploadId=upload, MultipartUpload={"Parts": parts})
-    s3.copy_object(Bucket="copied", Key="b", CopySource=place)
-    # boto3 holds what it reads against the checksum that it was told.
-    found = s3.get_object(Bucket="copied", Key="b", ChecksumMode="ENABLED")
-    assert found["Body"].read() == b"1"
-    assert found["ChecksumSHA256"] == part["ChecksumSHA256"]
-
-
-def test_an_upload_in_parts_is_gone_with_its_completion(account):
-    s3 = account.client("s3")
-    s3.create_bucket(Bucket="completed", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-    place = {"Bucket": "completed", "Key": "a"}
-    place["UploadId"] = s3.create_multipart_upload(**place)["UploadId"]
-    part = s3.upload_part(**place, PartNumber=1, Body=b"1")
-    parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
-    s3.complete_multipart_upload(**place, MultipartUpload=parts)
-    with pytest.raises(ClientError, match="does not exist") as refusal:
-        s3.upload_part(**place, PartNumber=2, Body=b"2")
-    assert refusal.value.response["Error"]["Code"] == "NoSuchUpload"
-    # Who completes it once more is told the same as before.
-    s3.complete_multipart_upload(**place, MultipartUpload=parts)
-
-
 def test_the_inventory_lists_what_exists_and_nothing_else(account):
     assert everything_in(account) == []
     stack = StackDriver(account)

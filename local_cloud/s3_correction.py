@@ -1,0 +1,86 @@
+"""Objects of S3 where several write and read them at once, and the checksums that are told of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakValueDictionary
+
+from moto.s3.exceptions import NoSuchUpload
+from moto.s3.models import S3Backend
+from moto.s3.responses import S3Response
+from moto.s3.utils import compute_checksum
+
+_answer = S3Response._key_response
+_answer_head_object = S3Response.head_object
+_copy = S3Backend.copy_object
+
+
+class _Turns:
+    """A lock for every object that somebody asks for."""
+
+    def __init__(self) -> None:
+        self._alone = threading.Lock()
+        self._locks: WeakValueDictionary[tuple[str, str], threading.Lock] = WeakValueDictionary()
+
+    def of(self, bucket: str, key: str) -> threading.Lock:
+        """The lock of an object."""
+        with self._alone:
+            return self._locks.setdefault((bucket, key), threading.Lock())
+
+
+_TURNS = _Turns()
+
+
+def _key_response(response: Any, request: Any, full_url: str) -> Any:
+    with _TURNS.of(response.bucket_name, response.parse_key_name()):
+        return _answer(response, request, full_url)
+
+
+def _head_object(
+    response: Any, bucket_name: str, query: dict[str, Any], key_name: str, headers: dict[str, Any]
+) -> Any:
+    status, answered, body = _answer_head_object(response, bucket_name, query, key_name, headers)
+    version = query.get("versionId", [None])[0]
+    key = response.backend.head_object(bucket_name, key_name, version_id=version) if status == 200 else None
+    if key is not None and key.checksum_type == "COMPOSITE":
+        name = f"x-amz-checksum-{key.checksum_algorithm.lower()}"
+        if name in answered:
+            answered[name] = f"{key.checksum_value}-{key.checksum_parts}"
+            answered["x-amz-checksum-type"] = key.checksum_type
+    return status, answered, body
+
+
+def _copy_object(
+    backend: Any, src_key: Any, dest_bucket_name: str, dest_key_name: str, *arguments: Any, **named: Any
+) -> None:
+    _copy(backend, src_key, dest_bucket_name, dest_key_name, *arguments, **named)
+    if src_key.checksum_type == "COMPOSITE":
+        copied = backend.get_bucket(dest_bucket_name).keys[dest_key_name]
+        copied.checksum_value = compute_checksum(copied.value, algorithm=src_key.checksum_algorithm).decode()
+
+
+def _of_known_uploads(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of moto's that is called with an upload's id, where there is such an upload."""
+
+    def call(backend: Any, bucket_name: str, multipart_id: str, *arguments: Any, **named: Any) -> Any:
+        if multipart_id not in backend.get_bucket(bucket_name).multiparts:
+            raise NoSuchUpload(upload_id=multipart_id)
+        return method(backend, bucket_name, multipart_id, *arguments, **named)
+
+    return call
+
+
+CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
+    # moto shows an object before it has its metadata, looks whether there is one (If-None-Match) before it
+    # writes, and takes parts while it puts them together: on AWS each of these is one step.
+    (S3Response, "_key_response", _key_response),
+    # moto breaks where somebody goes on with an upload that another has completed.
+    (S3Backend, "upload_part", _of_known_uploads(S3Backend.upload_part)),
+    (S3Backend, "complete_multipart_upload", _of_known_uploads(S3Backend.complete_multipart_upload)),
+    # moto's HeadObject gives the checksum of an upload in parts as if it were that of the whole object.
+    (S3Response, "head_object", _head_object),
+    # moto gives a copy, which is one piece, the checksum that the parts of what was copied had together.
+    (S3Backend, "copy_object", _copy_object),
+)

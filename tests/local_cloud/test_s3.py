@@ -1,0 +1,104 @@
+"""S3 where several write and read at once, and what it tells of uploads in parts."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from moto.s3.models import S3Backend
+
+
+@pytest.fixture
+def slow_writes(monkeypatch):
+    """Whoever writes an object takes a moment before he has said all that belongs to it."""
+    put = S3Backend.put_object
+
+    def put_slowly(*arguments: Any, **named: Any) -> Any:
+        key = put(*arguments, **named)
+        time.sleep(0.1)
+        return key
+
+    monkeypatch.setattr(S3Backend, "put_object", put_slowly)
+
+
+@pytest.mark.usefixtures("slow_writes")
+def test_an_object_is_there_with_its_metadata_or_not_at_all(account):
+    s3 = account.client("s3")
+    s3.create_bucket(Bucket="at-once", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    place = {"Bucket": "at-once", "Key": "a"}
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(s3.put_object, **place, Body=b"1", Metadata={"of": "the writer"})
+        seen = []
+        while not written.done():
+            with suppress(s3.exceptions.ClientError):
+                seen.append(s3.head_object(**place)["Metadata"])
+        written.result()
+    assert seen
+    assert all(metadata == {"of": "the writer"} for metadata in seen)
+
+
+@pytest.mark.usefixtures("slow_writes")
+def test_of_many_who_write_what_is_not_there_one_wins(account):
+    s3 = account.client("s3")
+    s3.create_bucket(Bucket="claimed", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+
+    def claim(number: int) -> str:
+        try:
+            s3.put_object(Bucket="claimed", Key="a", Body=b"%d" % number, IfNoneMatch="*")
+        except ClientError as error:
+            return error.response["Error"]["Code"]
+        return "won"
+
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = sorted(pool.map(claim, range(4)))
+    assert outcomes == ["PreconditionFailed"] * 3 + ["won"]
+
+
+def test_the_checksum_of_an_upload_in_parts_is_said_to_be_one(account):
+    s3 = account.client("s3")
+    s3.create_bucket(Bucket="in-parts", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    upload = s3.create_multipart_upload(Bucket="in-parts", Key="a", ChecksumAlgorithm="SHA256")["UploadId"]
+    part = s3.upload_part(
+        Bucket="in-parts", Key="a", UploadId=upload, PartNumber=1, Body=b"1", ChecksumAlgorithm="SHA256"
+    )
+    parts = [{"PartNumber": 1, "ETag": part["ETag"], "ChecksumSHA256": part["ChecksumSHA256"]}]
+    s3.complete_multipart_upload(
+        Bucket="in-parts", Key="a", UploadId=upload, MultipartUpload={"Parts": parts}
+    )
+    head = s3.head_object(Bucket="in-parts", Key="a", ChecksumMode="ENABLED")
+    assert head["ChecksumType"] == "COMPOSITE"
+    assert head["ChecksumSHA256"].endswith("-1")
+
+
+def test_a_copy_of_an_upload_in_parts_has_the_checksum_of_its_own_bytes(account):
+    s3 = account.client("s3")
+    s3.create_bucket(Bucket="copied", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    place = {"Bucket": "copied", "Key": "a"}
+    upload = s3.create_multipart_upload(**place, ChecksumAlgorithm="SHA256")["UploadId"]
+    part = s3.upload_part(**place, UploadId=upload, PartNumber=1, Body=b"1", ChecksumAlgorithm="SHA256")
+    parts = [{"PartNumber": 1, "ETag": part["ETag"], "ChecksumSHA256": part["ChecksumSHA256"]}]
+    s3.complete_multipart_upload(**place, UploadId=upload, MultipartUpload={"Parts": parts})
+    s3.copy_object(Bucket="copied", Key="b", CopySource=place)
+    # boto3 holds what it reads against the checksum that it was told.
+    found = s3.get_object(Bucket="copied", Key="b", ChecksumMode="ENABLED")
+    assert found["Body"].read() == b"1"
+    assert found["ChecksumSHA256"] == part["ChecksumSHA256"]
+
+
+def test_an_upload_in_parts_is_gone_with_its_completion(account):
+    s3 = account.client("s3")
+    s3.create_bucket(Bucket="completed", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    place = {"Bucket": "completed", "Key": "a"}
+    place["UploadId"] = s3.create_multipart_upload(**place)["UploadId"]
+    part = s3.upload_part(**place, PartNumber=1, Body=b"1")
+    parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+    s3.complete_multipart_upload(**place, MultipartUpload=parts)
+    with pytest.raises(ClientError, match="does not exist") as refusal:
+        s3.upload_part(**place, PartNumber=2, Body=b"2")
+    assert refusal.value.response["Error"]["Code"] == "NoSuchUpload"
+    # Who completes it once more is told the same as before.
+    s3.complete_multipart_upload(**place, MultipartUpload=parts)
