@@ -16,13 +16,14 @@ from catalog.accepting import Tolerance
 from catalog.examples import EXAMPLES_NAME, Example, Examples, PlaceInSequence, RightAnswer
 from catalog.loading import load_workspace
 from catalog.locks import Lock, LockedArtifact
-from catalog.manifests import MANIFEST_NAME, Manifest, ServedBy
+from catalog.manifests import MANIFEST_NAME, Manifest
 from catalog.naming import artifact_prefix
 from catalog.workspace import Workspace
 from endpoint_client.codec import JSON_CONTENT_TYPE
 from endpoint_client.example_tensors import tensor_of
 from operations.aws import Cloud
 from operations.smoke.patience import Patience
+from tests.manifests import manifest
 from tests.operations.strict_aws import checked, refused
 from tests.projects import MODEL, write_project
 from tests.sealing import write_sealed
@@ -72,27 +73,7 @@ def workspace_of(root: Path, endpoints: str, *, locked: Sequence[str] = ("minilm
 
 
 def manifest_of(model: str, **facts: Any) -> Manifest:
-    return Manifest(
-        model=model,
-        entry_model=model,
-        digest=DIGESTS[model],
-        target="cpu",
-        spec_hash="0" * 64,
-        source="",
-        source_revision="1",
-        weights_sha256="0" * 64,
-        precision="fp32",
-        inputs=(),
-        outputs=(),
-        archive_bytes=1,
-        unpacked_bytes=1,
-        files=(),
-        parity=(),
-        latency=(),
-        served_by=ServedBy(kind="embedded", triton="2.51.0", python="3.11.0"),
-        tools={},
-        **facts,
-    )
+    return manifest(model, digest=DIGESTS[model], spec_hash="0" * 64, **facts)
 
 
 def stock(cloud: Cloud, workspace: Workspace, model: str, *requests: Example, **facts: Any) -> None:
