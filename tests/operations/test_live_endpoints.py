@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -90,7 +90,9 @@ class Deployed:
         return found
 
     def status(self, name: str = "search") -> EndpointStatus:
-        found = environment_status(self.cloud, self.workspace, now=datetime.now(UTC))
+        # CloudWatch is asked up to a whole second: what came in the present one counts in the next.
+        soon = datetime.now(UTC) + timedelta(seconds=1)
+        found = environment_status(self.cloud, self.workspace, now=soon)
         return next(one for one in found.endpoints if one.name == name)
 
     @property
