@@ -89,7 +89,7 @@ def _previews_have_a_place(
     if sample is None or beside is None:
         return
     yield from _previews_are_bounded(document, sample, beside)
-    yield from _previews_publish_apart(document, sample, beside)
+    yield from _previews_publish_apart(document, sample, environments.values())
     for field in ("account", "region", "name_prefix"):
         theirs, ours = getattr(beside, field), getattr(sample, field)
         if theirs != ours:
@@ -114,13 +114,17 @@ def _previews_are_bounded(
 
 
 def _previews_publish_apart(
-    document: Document[DeliverySpec], sample: EnvironmentSpec, beside: EnvironmentSpec
+    document: Document[DeliverySpec],
+    sample: EnvironmentSpec,
+    environments: Iterable[EnvironmentSpec | None],
 ) -> Iterator[FileProblem]:
     """What a pull request publishes could lie in the place of what the next deploy takes up."""
-    if sample.bootstrap == beside.bootstrap:
+    sharing = [spec.name for spec in environments if spec and spec.bootstrap == sample.bootstrap]
+    if sharing:
+        names = ", ".join(sharing)
         yield document.problem(
             ("previews", "template"),
-            f"previews would publish to {sample.bootstrap.bucket}, which deploys of {beside.name} take from",
+            f"previews would publish to {sample.bootstrap.bucket}, which deploys of {names} take from",
             remedy="add a bootstrap_qualifier of their own to the template, such as `preview`, and bootstrap "
             "the account under it",
         )

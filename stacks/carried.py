@@ -55,9 +55,10 @@ def carried_to(project: Project, environment: str) -> Carried:
             "previews are not bounded: a pull request could make itself any role",
             remedy=f"add permissions_boundary: {edge} to their template",
         )
-    if preview is not None and preview.bootstrap == spec.bootstrap:
+    sharing = [name for name, other in specs.items() if preview and preview.bootstrap == other.bootstrap]
+    if sharing:
         raise UsageError(
-            f"previews would publish to the bucket that deploys of {environment} take from",
+            f"previews would publish to the bucket that deploys of {', '.join(sharing)} take from",
             remedy="add a bootstrap_qualifier of their own to their template",
         )
     return Carried(

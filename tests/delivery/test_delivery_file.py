@@ -149,7 +149,22 @@ def test_previews_that_publish_where_deploys_take_from_are_a_fault(delivered):
     delivered.delivery_file.write_text(text)
     assert faults(delivered) == [
         "delivery.yaml:6: previews.template: previews would publish to "
-        "cdk-hnb659fds-assets-111111111111-eu-west-1, which deploys of dev take from"
+        "cdk-hnb659fds-assets-111111111111-eu-west-1, which deploys of dev, prod take from"
+    ]
+
+
+def test_previews_publish_apart_from_environments_that_they_do_not_stand_beside_too(delivered):
+    """prod lives in dev's account, and takes from the bucket that the CDK's own qualifier names."""
+    for file, old, new in (
+        (delivered.template_file("preview"), "bootstrap_qualifier: preview\n", ""),
+        (delivered.environment_file("dev"), "endpoints:", "bootstrap_qualifier: dev\nendpoints:"),
+    ):
+        file.write_text(file.read_text().replace(old, new))
+    text = delivered.delivery_file.read_text() + "previews: {template: preview, environment: dev}\n"
+    delivered.delivery_file.write_text(text)
+    assert faults(delivered) == [
+        "delivery.yaml:6: previews.template: previews would publish to "
+        "cdk-hnb659fds-assets-111111111111-eu-west-1, which deploys of prod take from"
     ]
 
 
