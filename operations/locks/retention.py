@@ -17,8 +17,8 @@ An artifact is marked only if a version of this environment's lock has named it,
 
 What is named again loses its mark: by a promotion at once, by a rollback or a revert with the next deploy;
 before anything is marked, so that a command which is killed in between errs on the side of keeping. The
-manifest is marked first and unmarked last: one without a mark says that nothing beside it has one, and one
-look is enough.
+manifest is marked first and unmarked last. It speaks for itself alone: one that was written anew, by a build
+or when it was brought back, has no mark, though what lies beside it still may.
 
 Two who deploy different commits of one environment at once see different histories. Each marks only what
 its own history has left behind, and unmarks what it names, so the later of the two has the last word on
@@ -149,8 +149,6 @@ def _mark(s3: Any, bucket: str, keys: list[str]) -> bool:
 
 
 def _unmark(s3: Any, bucket: str, keys: list[str]) -> bool:
-    if not _is_marked(_tags(s3, bucket, keys[0])):
-        return False
     return sum(_tag(s3, bucket, key, superseded=False) for key in reversed(keys)) > 0
 
 

@@ -16,7 +16,7 @@ from catalog.naming import artifact_prefix
 from operations.aws import Cloud
 from operations.locks import artifact_versions
 from operations.locks.artifact_versions import BucketGoneError, bring_back
-from operations.locks.retention import Marked, decide, mark_superseded
+from operations.locks.retention import Marked, decide, keep_again, mark_superseded
 from operations.locks.versions import LockVersion
 from tests.catalog.test_locks import BUILT
 from tests.git import Repository
@@ -214,6 +214,23 @@ def test_a_deleted_artifact_is_brought_back_without_its_mark(dev: Dev) -> None:
     }
     assert dev.bucket.marked() == set()
     assert not bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+
+
+@pytest.mark.parametrize("again", ["brought back", "built"])
+def test_what_lies_beside_a_new_manifest_loses_its_mark_as_well(dev: Dev, again: str) -> None:
+    """The rule takes one object after the other; the archive was still to go."""
+    for number in ("11", "22", "33"):
+        dev.lock(number)
+    dev.mark()
+    manifest = {"Bucket": dev.bucket.name, "Key": dev.bucket.key("11")}
+    dev.bucket.s3.delete_object(**manifest)
+    if again == "brought back":
+        assert bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+    else:
+        dev.bucket.s3.put_object(**manifest, Body=b"x")
+    assert dev.bucket.marked() == {dev.bucket.key("11", name) for name in ("model.tar.gz", "examples.json")}
+    assert keep_again(dev.cloud, dev.bucket.name, [("minilm", "11" * 32)]) == (("minilm", "11" * 32),)
+    assert dev.bucket.marked() == set()
 
 
 def versions_and_marks(bucket: Bucket) -> set[str]:
