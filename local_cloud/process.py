@@ -278,6 +278,8 @@ def _locked(state_dir: Path) -> Iterator[None]:
             if time.monotonic() > deadline:
                 raise _already_running(state_dir, read_address(state_dir))
             time.sleep(_POLL_S)
+        # A killed cloud has left it, and nobody must take what it says for this one's.
+        _address_path(state_dir).unlink(missing_ok=True)
         yield
 
 

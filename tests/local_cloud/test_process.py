@@ -115,6 +115,21 @@ def test_a_cloud_is_seen_from_where_its_process_is_not(folder):
     assert stop(state_dir=folder) is True
 
 
+def test_whoever_has_taken_the_lock_is_not_taken_for_the_killed_cloud_before_it(folder, monkeypatch):
+    """A cloud that starts has no address yet, and one that is forgotten has none any more."""
+    folder.mkdir()
+    (folder / "cloud.json").write_text(json.dumps(asdict(NOBODYS) | {"start_ticks": 1}))
+    seen = []
+
+    def look(_: Path) -> bool:
+        seen.append((read_address(folder), stop(state_dir=folder)))
+        return False
+
+    monkeypatch.setattr("local_cloud.process.forget_state", look)
+    forget(state_dir=folder)
+    assert seen == [(None, False)]
+
+
 def test_whoever_looks_keeps_no_cloud_from_starting(folder):
     folder.mkdir()
     (folder / "cloud.json").write_text(json.dumps(asdict(NOBODYS) | {"start_ticks": 1}))
