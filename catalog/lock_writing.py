@@ -82,12 +82,22 @@ def add_to_lock(
 
 
 def add_image_to_lock(
-    file: Path, folder: str, kind: ImageKind, image: LockedImage, *, built: Built | None = None
+    file: Path,
+    folder: str,
+    kind: ImageKind,
+    image: LockedImage,
+    *,
+    built: Built | None = None,
+    begun: Lock | None = None,
 ) -> bool:
-    """Put an image into a lock as it is now; one that it names already keeps its provenance."""
+    """Put an image into a lock as it is now, by the rules that hold of artifacts."""
     with files.only_writer(file.parent):
         lock, place = load_lock(file).record, (locked_environment(file), folder, kind)
-        entry = _with_provenance(image, lock.images.get(folder, {}).get(kind), built, place)
+        before = lock.images.get(folder, {}).get(kind)
+        was = begun.images.get(folder, {}).get(kind) if begun else None
+        if was and before and was.digest == image.digest != before.digest:
+            return False
+        entry = _with_provenance(image, before, built, place)
         return write_lock(file, lock.with_image(folder, kind, entry))
 
 

@@ -36,15 +36,17 @@ def lock_images(
 ) -> bool:
     """Build what is missing, and write the lock; tells whether it changed."""
     changed = False
-    locked = workspace.lock.record.images
+    begun = workspace.lock.record
     for image in endpoint_images(workspace.project, workspace.spec):
-        before = locked.get(image.folder, {}).get(image.kind)
+        before = begun.images.get(image.folder, {}).get(image.kind)
         if before is not None and before.is_held(image.tag):
             state.output.note(f"image {before.tag} stays: somebody went back to it")
             continue
         digest = _digest(state, workspace, cloud, image, here=here)
         entry = LockedImage(digest=digest, tag=image.tag)
-        changed |= add_image_to_lock(workspace.lock.file, image.folder, image.kind, entry, built=built)
+        changed |= add_image_to_lock(
+            workspace.lock.file, image.folder, image.kind, entry, built=built, begun=begun
+        )
         state.output.note(f"image {image.tag} {digest[:19]} is in {shown_path(workspace.lock.file)}")
     return changed
 

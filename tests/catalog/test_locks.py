@@ -234,6 +234,18 @@ def test_images_have_provenance_and_promotions_too(file: Path) -> None:
     assert found.is_sealed(("prod", "serving", "gpu"))
 
 
+def test_an_image_that_somebody_goes_back_to_while_builds_look_stays(file: Path) -> None:
+    found, old = (LockedImage(digest=f"sha256:{number * 32}", tag="serving-1") for number in ("cd", "ef"))
+    add_image_to_lock(file, "serving", "gpu", found, built=BUILT)
+    begun = load_lock(file).record
+    add_image_to_lock(file, "serving", "gpu", old, built=BUILT)
+    assert not add_image_to_lock(file, "serving", "gpu", found, built=LATER, begun=begun)
+    assert load_lock(file).record.images["serving"]["gpu"].digest == old.digest
+    newer = LockedImage(digest=f"sha256:{'12' * 32}", tag="serving-2")
+    assert add_image_to_lock(file, "serving", "gpu", newer, built=LATER, begun=begun)
+    assert load_lock(file).record.images["serving"]["gpu"].digest == newer.digest
+
+
 def test_git_merges_two_new_entries_into_a_lock_whose_seals_hold(tmp_path: Path) -> None:
     """Three models in a row, of which two branches rebuild the outer ones."""
     file = tmp_path / "dev.lock.yaml"
