@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from operations.aws import Cloud
 from operations.deploying.assembly import Template
 
@@ -59,13 +61,31 @@ def names_to_make(stack: str, deployed: Template | None, wanted: Template) -> It
 
 
 def taken_names(cloud: Cloud, wished: Iterable[TakenName]) -> list[TakenName]:
-    """Those among the names to be made that are taken in this account."""
+    """Those among the names to be made that are taken in this account, and not by their own stack.
+
+    Another deploy may be making that stack just now: since the look at its template it holds more.
+    """
     wished, taken = list(wished), set[tuple[str, str]]()
     for kind, (_, read) in _SORTS.items():
         names = {one.name for one in wished if one.type == kind}
         if names:
             taken |= {(kind, name) for name in read(cloud, names) if name in names}
-    return [one for one in wished if (one.type, one.name) in taken]
+    return [one for one in wished if (one.type, one.name) in taken and not _held_by_its_stack(cloud, one)]
+
+
+def _held_by_its_stack(cloud: Cloud, one: TakenName) -> bool:
+    """Whether CloudFormation says by now that the stack has made it."""
+    client = cloud.client("cloudformation")
+    try:
+        found = client.describe_stack_resources(StackName=one.stack, LogicalResourceId=one.logical_id)
+    except ClientError as error:
+        if "does not exist" in str(error):
+            return False  # neither the stack nor, in it, the resource
+        raise
+    return any(
+        item.get("PhysicalResourceId") == one.name and item["ResourceStatus"] != "DELETE_COMPLETE"
+        for item in found["StackResources"]
+    )
 
 
 def _buckets(cloud: Cloud, _: Collection[str]) -> Iterator[str]:

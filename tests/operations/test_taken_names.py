@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,15 @@ def test_what_is_there_is_in_the_way(cloud: Cloud, kind: str) -> None:
     assert taken_names(cloud, wished) == []
     MAKE[kind](cloud, name)
     assert taken_names(cloud, wished) == wished
+
+
+def test_what_its_own_stack_has_made_meanwhile_is_in_nobodys_way(cloud: Cloud) -> None:
+    wanted = template("AWS::S3::Bucket", "kept")
+    wished = list(names_to_make("t-dev-foundation", None, wanted))
+    cloud.client("cloudformation").create_stack(StackName="t-dev-foundation", TemplateBody=json.dumps(wanted))
+    assert taken_names(cloud, wished) == []
+    of_another = list(names_to_make("t-dev-data", None, wanted))
+    assert taken_names(cloud, of_another) == of_another
 
 
 @pytest.mark.parametrize(
