@@ -144,10 +144,12 @@ class _Deletion:
             self.failure = f"stack {self.name} was protected meanwhile: nothing of it was deleted"
             self.done = True
         elif not self._asked or self._may_try_again(state):
+            self.tell(f"{self.name}: deleting it ({state.status})")
             self._ask()
 
     def _tell(self, state: StackState) -> None:
-        if state.status != self._seen:
+        # What is at rest before anything was asked of it is no step on its way out.
+        if state.status != self._seen and (self._asked or state.in_progress):
             self._seen = state.status
             self.tell(f"{self.name}: {state.status}")
 

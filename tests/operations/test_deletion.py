@@ -138,7 +138,7 @@ def test_a_stack_at_rest_is_deleted_at_once(
     stack = PlayedStack([status])
     assert delete(monkeypatch, clock, told, one=stack).stacks == {}
     assert stack.asked == 1
-    assert told == [f"one: {status}", "one: DELETE_IN_PROGRESS", "one: DELETE_COMPLETE"]
+    assert told == [f"one: deleting it ({status})", "one: DELETE_IN_PROGRESS", "one: DELETE_COMPLETE"]
 
 
 def test_what_is_under_way_is_waited_for(
