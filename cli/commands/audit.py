@@ -11,11 +11,11 @@ from catalog import naming
 from catalog.loading import environment_names
 from cli.context import Context
 from cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
-from cli.standing import Place, Standing, find_standing, require_grounds
+from cli.standing import Ground, Place, Standing, find_standing, require_grounds
 from operations.audit.found import Scope
-from operations.audit.report import Item, Report
+from operations.audit.report import Item, Refusal, Report
 from operations.audit.report import audit as look
-from operations.aws import Cloud
+from operations.aws import Cloud, CloudAccessError
 
 
 def audit(
@@ -42,14 +42,7 @@ def audit(
     state: Context = context.obj
     place = Place(account, region, prefix)
     if environment is None:
-        reports = {
-            f"{ground.prefix} in {ground.account} {ground.region}": _look(
-                state,
-                state.cloud_at(ground.account, ground.region, what=f"what begins with {ground.prefix!r}"),
-                Scope(ground.prefix, {"project": ground.prefix}, whole=True),
-            )
-            for ground in require_grounds(state.project, place)
-        }
+        reports = _everywhere(state, require_grounds(state.project, place))
     else:
         standing = find_standing(state, environment, name, place)
         reports = {standing.name: _look(state, standing.cloud, _scope(standing), _others(state, standing))}
@@ -62,8 +55,26 @@ def audit(
         raise typer.Exit(1)
 
 
+def _everywhere(state: Context, grounds: Sequence[Ground]) -> dict[str, Report]:
+    """A report for each place; of one that cannot be reached, all services refuse to tell."""
+    reports, errors = dict[str, Report](), list[CloudAccessError]()
+    for ground in grounds:
+        where = f"{ground.prefix} in {ground.account} {ground.region}"
+        try:
+            cloud = state.cloud_at(ground.account, ground.region, what=f"what begins with {ground.prefix!r}")
+        except CloudAccessError as error:
+            errors.append(error)
+            reports[where] = Report((), (Refusal("every service", error.message),))
+        else:
+            reports[where] = _look(state, cloud, Scope(ground.prefix, {"project": ground.prefix}, whole=True))
+    if len(errors) == len(grounds):
+        raise errors[0]
+    return reports
+
+
 def _look(state: Context, cloud: Cloud, scope: Scope, others: Iterable[str] = ()) -> Report:
-    with state.output.step(f"asking each service for what begins with {scope.base}") as step:
+    where = f"{cloud.account} {cloud.region}"
+    with state.output.step(f"asking each service in {where} for what begins with {scope.base}") as step:
         report = look(cloud, scope, others=others)
         step.detail = f"{len(report.there)} resources"
     return report
@@ -90,7 +101,8 @@ def _words(what: str, report: Report) -> list[str]:
     lines = [_line(item) for item in report.there]
     lines += [f"{item.service} refused to say what it has: {item.message}" for item in report.refusals]
     stand = len(report.there) - len(report.orphans)
-    summary = f"{what}: {stand} resources belong to stacks, {len(report.orphans)} to none"
+    belong = "1 resource belongs to a stack" if stand == 1 else f"{stand} resources belong to stacks"
+    summary = f"{what}: {belong}, {len(report.orphans)} to none"
     if report.pending:
         keys = (
             "1 key waits for its"

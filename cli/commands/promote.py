@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from catalog.errors import TritonstackError, shown_path
+from catalog.errors import TritonstackError, UsageError, shown_path
 from catalog.events import Event
+from catalog.loading import environment_names, template_names
 from catalog.lock_writing import lock_text
 from catalog.locks import LockedArtifact, Promoted, figures_of
 from catalog.manifests import Manifest
@@ -91,6 +92,7 @@ def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
     """
     state: Context = context.obj
     overrides = parse_overrides(override_gate or ())
+    _require_lasting(state, source, target)
     here, there = state.workspace(source), state.workspace(target)
     gates = require_source(here, there)
     decision = decide(here, there, models or ())
@@ -104,6 +106,16 @@ def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
         run.tell()
     else:
         run.act(bootstrap=bootstrap)
+
+
+def _require_lasting(state: Context, *names: str) -> None:
+    """Refuse templates: their instances have no lock of their own to promote from or into."""
+    for name in names:
+        if name in template_names(state.project):
+            raise UsageError(
+                f"{name!r} is a template: its instances run the lock that it names, and none is promoted to",
+                remedy=f"name environments that stay: {', '.join(environment_names(state.project))}",
+            )
 
 
 @dataclass

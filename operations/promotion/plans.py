@@ -87,6 +87,11 @@ def words_of_rivals(entries: Iterable[Entry]) -> list[str]:
 def require_source(source: Workspace, target: Workspace) -> PromotionSpec:
     """Refuse to take from anywhere else than the target's file says."""
     spec, file = target.spec, shown_path(target.environment.file)
+    if spec.name == source.spec.name:
+        raise UsageError(
+            f"{spec.name!r} is not promoted to itself",
+            remedy="name where it comes from, then where it goes to",
+        )
     if spec.promotion is None:
         raise UsageError(
             f"{file} does not say where {spec.name!r} takes its artifacts from",

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from catalog.project import Project
+from cli.commands import audit as audit_command
 from cli.commands import reap as reap_command
 from cli.main import run
+from operations.audit.report import Item, Report
 from operations.aws import Cloud
 from operations.destruction.reaping import Leased
 from operations.stacks import StackFailedError
@@ -258,3 +260,34 @@ def test_where_no_place_can_be_looked_at_reap_fails(
     edit(here.template_file("preview"), account, "2" * 12)
     assert tell(here, "reap") == 1
     assert "no place can be looked at" in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_reached_stops_no_audit_of_the_others(
+    here: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(here.template_file("preview"), account, "2" * 12)
+    stack = "tritonstack-dev-foundation"
+    held = Report((Item("AWS::CloudFormation::Stack", stack, stack),), ())
+    monkeypatch.setattr(audit_command, "look", lambda *_, **__: held)
+    assert tell(here, "audit") == 1
+    said = capsys.readouterr().out
+    assert f"{stack}  of {stack}" in said
+    assert f"tritonstack in {account} eu-west-1: 1 resource belongs to a stack, 0 to none\n" in said
+    assert "every service refused to say what it has: these credentials belong to account" in said
+    assert f"tritonstack in {'2' * 12} eu-west-1: 0 resources belong to stacks, 0 to none; some" in said
+
+
+def test_where_no_place_can_be_reached_an_audit_fails(
+    here: Project, account: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(here.environment_file("dev"), account, "1" * 12)
+    edit(here.template_file("preview"), account, "2" * 12)
+    assert tell(here, "audit") == 1
+    assert "these credentials belong to account" in capsys.readouterr().err
+
+
+def test_nothing_is_promoted_into_a_template(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(here, "promote", "dev", "preview") == 2
+    said = capsys.readouterr().err
+    assert "'preview' is a template" in said
+    assert "name environments that stay: dev" in said

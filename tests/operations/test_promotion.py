@@ -204,6 +204,8 @@ def test_only_the_named_source_is_taken_from(files: Project) -> None:
     assert require_source(dev, prod).source == "dev"
     with pytest.raises(UsageError, match="does not say where 'dev' takes its artifacts from"):
         require_source(prod, dev)
+    with pytest.raises(UsageError, match="'dev' is not promoted to itself"):
+        require_source(dev, dev)
 
 
 class Images:
