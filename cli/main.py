@@ -98,7 +98,7 @@ def run(arguments: list[str]) -> int:
     """Run one command; what it raises becomes words on standard error and an exit code."""
     try:
         # Outside standalone mode click gives back what typer.Exit carries, and raises the rest.
-        status = app(args=arguments or ["--help"], standalone_mode=False)
+        status = app(args=arguments or ["--help"], prog_name="tritonstack", standalone_mode=False)
         if status == _INTERRUPTED:
             raise KeyboardInterrupt
     except (Exception, KeyboardInterrupt) as error:
@@ -122,7 +122,9 @@ def _in_words(error: BaseException) -> TritonstackError:
     if isinstance(error, TritonstackError):
         return error
     if isinstance(error, typer.TyperException):
-        return UsageError(error.format_message(), remedy="`tritonstack COMMAND --help` shows what it takes")
+        asked = getattr(error, "ctx", None)  # what is wrong before any command was known has none
+        command = asked.command_path if asked is not None else "tritonstack"
+        return UsageError(error.format_message(), remedy=f"`{command} --help` shows what it takes")
     if isinstance(error, typer.Abort | KeyboardInterrupt):
         return TritonstackError("stopped by you")
     if isinstance(error, BotoCoreError | ClientError):

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from catalog.errors import TritonstackError, UsageError
+from catalog.errors import InvalidFilesError, TritonstackError, UsageError
 from catalog.loading import environment_names
 from cli.context import Context
 from cli.selection import NameOption
@@ -56,7 +56,9 @@ def _one(state: Context, name: str, instance: str | None, *, now: datetime) -> E
     try:
         workspace = state.workspace(name, instance)
     except TritonstackError as error:
-        return EnvironmentStatus(name, error=str(error))
+        if isinstance(error, UsageError) and not isinstance(error, InvalidFilesError):
+            raise  # there is no such environment: nothing else is meant by its name
+        return EnvironmentStatus(instance or name, error=str(error))
     spec = workspace.spec
     try:
         return environment_status(state.cloud(spec), workspace, now=now)

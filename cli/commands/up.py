@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from catalog.accounts import EMBEDDED_ACCOUNT
+from catalog.accounts import EMBEDDED_ACCOUNT, is_embedded
 from catalog.images import image_account
 from cli.context import Context
 from cli.installed import require
@@ -108,6 +108,11 @@ def _report(state: Context, address: CloudAddress, *, shell: bool) -> None:
     )
     for notice in address.notices:
         state.output.note(notice)
+    if not shell and not is_embedded(address.account_id):
+        state.output.note(
+            f"account {address.account_id} may be one of AWS: commands mean this cloud by it in a shell "
+            f'that has run eval "$(tritonstack up --account {address.account_id} --shell)"'
+        )
 
 
 def _report_capabilities(state: Context) -> None:

@@ -227,9 +227,8 @@ def _status(
     if seen.expected is None or seen.live.described is None:
         stack = seen.standing.state if seen.standing else None
         drift = (f"its stack is {stack.status}",) if stack else ()
-        return EndpointStatus(
-            name, full_name, "not deployed", drift=drift, deployed=deployed, verdict=verdict
-        )
+        # A verdict on what has gone says nothing of what is there.
+        return EndpointStatus(name, full_name, "not deployed", drift=drift, deployed=deployed)
     models = served_digests(workspace, name, seen.live, shelved)
     commit = deployed.commit if deployed else None
     changed = checkout.changed_since(commit, _deciding_files(workspace)) if commit else None

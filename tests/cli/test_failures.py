@@ -128,6 +128,23 @@ def test_a_cloud_of_another_account_is_refused(
     assert "the embedded cloud plays account 123456789012, and environment 'dev' lives in 000000000000" in err
 
 
+@pytest.mark.parametrize(("played", "noted"), [("1" * 12, True), ("0" * 12, False)])
+def test_a_cloud_of_an_account_that_aws_may_have_says_how_it_is_meant(
+    root: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    played: str,
+    *,
+    noted: bool,
+) -> None:
+    address = CloudAddress("http://localhost:1", 1, 1, played, "us-east-1")
+    monkeypatch.setattr("cli.commands.up.start_detached", lambda *_, **__: address)
+    code, out, err = said(capsys, "--project", root, "up", "--detach", "--account", played)
+    assert code == 0
+    assert f"listens on http://localhost:1 (account {played})" in out
+    assert (f'eval "$(tritonstack up --account {played} --shell)"' in err) is noted
+
+
 def manifest_of(project: Project, *, model: str = "minilm", digest: str = DIGEST) -> Manifest:
     spec_hash = model_hash("minilm", load_models(project, "minilm"))
     return manifest(model, digest=digest, spec_hash=spec_hash, source="file://x", weights_sha256="1" * 64)

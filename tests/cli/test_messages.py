@@ -97,7 +97,8 @@ def test_a_protected_environment_is_not_destroyed(
 def test_wrong_usage_is_exit_2(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = outcome(capsys, project, "deploy")
     assert code == 2
-    assert "Missing argument" in err
+    assert "Missing argument 'environment'" in err
+    assert "`tritonstack deploy --help` shows what it takes" in err
 
 
 def test_a_misspelt_command_gets_a_suggestion(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import json
 import boto3
 import pytest
 
+from catalog.events import Event
 from catalog.loading import load_workspace
 from catalog.project import Project
 from cli.main import run
@@ -136,6 +137,16 @@ def test_the_state_of_environments_for_machines(built: Project, capsys: pytest.C
     assert [(one["name"], one["status"]) for one in environment["endpoints"]] == [("search", "not deployed")]
 
 
+def test_a_verdict_on_an_endpoint_that_has_gone_is_not_told(
+    built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict = Event(kind="verified", environment="dev", at="2026-11-22T08:30:00Z", by="Ada", commit="c" * 40)
+    monkeypatch.setattr("operations.verification.status.latest_of_each", lambda *_: {"search": verdict})
+    _, words = said(capsys, built, "--json", "status", "dev")
+    (endpoint,) = json.loads(words.out)["environments"][0]["endpoints"]
+    assert (endpoint["status"], endpoint["verdict"]) == ("not deployed", None)
+
+
 def test_a_name_goes_with_one_template(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, words = said(capsys, built, "status", "--name", "pr-1")
     assert code == 2
@@ -143,5 +154,6 @@ def test_a_name_goes_with_one_template(built: Project, capsys: pytest.CaptureFix
 
 
 def test_an_unknown_environment_is_named(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    _, words = said(capsys, built, "status", "dve")
-    assert "did you mean 'dev'?" in words.out
+    code, words = said(capsys, built, "status", "dve")
+    assert (code, words.out) == (2, "")
+    assert "did you mean 'dev'?" in words.err
