@@ -197,7 +197,8 @@ class _Run:
             ),
             *(Candidate(item.name, item.key, item.entry.digest, image=True) for item in self.decision.images),
         ]
-        return shut_gates(self.gates, candidates, _proofs(self.source, candidates), datetime.now(UTC))
+        proofs, asked = _proofs(self.source, candidates), self.source.workspace.spec.endpoints
+        return shut_gates(self.gates, candidates, proofs, datetime.now(UTC), asked=asked)
 
     def _require_open(self, shut: Sequence[Shut]) -> None:
         closed = [gate for gate in shut if gate.gate not in self.overrides]

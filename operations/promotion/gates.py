@@ -91,19 +91,29 @@ class Standing:
         """The one that counts: a refutation does until each endpoint that it names has passed."""
         return self.refutation if self.refuted else self.passed
 
+    def among(self, endpoints: Collection[str]) -> Standing:
+        """The same, of these endpoints alone."""
+        return replace(self, refuted=self.refuted & set(endpoints))
+
 
 def shut_gates(
-    spec: PromotionSpec, candidates: Sequence[Candidate], events: Sequence[Event], now: datetime
+    spec: PromotionSpec,
+    candidates: Sequence[Candidate],
+    events: Sequence[Event],
+    now: datetime,
+    *,
+    asked: Collection[str],
 ) -> list[Shut]:
     """Every gate that is shut to any of the candidates.
 
-    `events` are the source's of DEPLOYMENTS and VERDICTS, the earliest first.
+    `events` are the source's of DEPLOYMENTS and VERDICTS, the earliest first; `asked` are the endpoints that
+    its file asks for: no verification can clear one that has gone.
     """
     shut = [
         gate
         for candidate in candidates
         for gate in (
-            *_deployed(spec, candidate, standing(candidate, events), now),
+            *_deployed(spec, candidate, standing(candidate, events).among(asked), now),
             *_measured(spec, candidate),
         )
     ]
@@ -124,8 +134,15 @@ def standing(candidate: Candidate, events: Sequence[Event]) -> Standing:
 
 def _after_deploy(state: Standing, candidate: Candidate, event: Event, touched: Collection[str]) -> Standing:
     if event.kind == "deployed" and set(touched) == {candidate.digest}:
-        endpoints = state.endpoints | set(event.endpoints)
-        return Standing(since=state.since or event.at, deployed=event.at, endpoints=endpoints)
+        named = set(event.endpoints)
+        return Standing(
+            since=state.since or event.at,
+            deployed=event.at,
+            endpoints=state.endpoints | named,
+            refutation=state.refutation,
+            # A deploy may be of one endpoint, and says nothing of what another one answered.
+            refuted=state.refuted - named,
+        )
     if others := set(touched) - {candidate.digest}:
         return Standing(instead=min(others))
     if event.kind == "deployed" and not touched and state.since:

@@ -39,7 +39,7 @@ def event(kind: EventKind, at: str, digest: str | None = OURS, **changes: Any) -
 
 
 def shut(spec: PromotionSpec, *events: Event, candidate: Candidate = CANDIDATE) -> list[str]:
-    return [str(gate) for gate in shut_gates(spec, [candidate], events, NOON)]
+    return [str(gate) for gate in shut_gates(spec, [candidate], events, NOON, asked=("search", "other"))]
 
 
 @pytest.mark.parametrize(
@@ -190,6 +190,24 @@ VERIFIED = PromotionSpec(source="dev")
         ),
         pytest.param(
             [
+                event("refuted", "10T09:00", endpoints=("search",)),
+                event("deployed", "10T10:00", endpoints=("other",)),
+                event("verified", "10T11:00", endpoints=("other",)),
+            ],
+            "was refuted in dev at 2026-11-10T09:00Z by ann; `tritonstack verify dev` "
+            "opens it once that is mended",
+            id="another endpoint alone was deployed again, and passed",
+        ),
+        pytest.param(
+            [
+                event("refuted", "10T09:00", endpoints=("gone",)),
+                event("verified", "10T10:00", endpoints=("search", "other")),
+            ],
+            None,
+            id="an endpoint that was refuted is asked for no more",
+        ),
+        pytest.param(
+            [
                 event("refuted", "10T09:00", endpoints=("search", "other")),
                 event("verified", "10T10:00", endpoints=("search",)),
                 event("verified", "10T11:00", None, endpoints=("other",)),
@@ -264,7 +282,7 @@ def test_a_closed_window_names_the_next_of_several() -> None:
 
 def test_only_what_was_shut_is_recorded_as_overridden() -> None:
     overrides = parse_overrides(["verified=the endpoint  is down", "soaked_hours=the same"])
-    gates = shut_gates(VERIFIED, [CANDIDATE], [event("deployed", "10T08:00")], NOON)
+    gates = shut_gates(VERIFIED, [CANDIDATE], [event("deployed", "10T08:00")], NOON, asked=("search",))
     assert override_note(gates, overrides) == "gate verified overridden: the endpoint is down"
     assert override_note([], overrides) is None
 
