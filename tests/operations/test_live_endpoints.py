@@ -417,7 +417,9 @@ def test_what_passed_through_lately_is_counted(deployed: Deployed) -> None:
     for _ in range(3):
         with pytest.raises(runtime.exceptions.ModelError):
             runtime.invoke_endpoint(EndpointName=SEARCH, Body=b"status=500")
-    traffic = deployed.status().traffic
+    deadline = time.monotonic() + 20  # figures are published from time to time
+    while (traffic := deployed.status().traffic).requests < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert (traffic.requests, traffic.server_errors, traffic.client_errors) == (3, 3, 0)
 
 
