@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from model_build.archive import sha256_of
+from catalog.files import sha256_of
 from model_build.environments.given import accept_environment
 from model_build.environments.packing import target_python
 from model_build.errors import EnvironmentBuildError

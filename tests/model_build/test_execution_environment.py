@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import pytest
 
+from catalog.files import sha256_of
 from catalog.manifests import EnvironmentReport
-from model_build.archive import sha256_of
 from model_build.environments.packing import (
     OLDEST_PYTHON,
     build_environment,

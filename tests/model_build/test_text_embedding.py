@@ -17,8 +17,8 @@ from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer
 
 from catalog.errors import InvalidFilesError
+from catalog.files import sha256_of
 from catalog.recipes import TextEmbeddingRecipe
-from model_build.archive import sha256_of
 from model_build.errors import ExportError
 from model_build.exporters.text_framework import TextFramework
 from model_build.graphs.onnx_file import save_graph
