@@ -36,7 +36,7 @@ from tests.projects import MODEL, add_builder
 from tests.sealing import write_sealed
 from tests.stacks.assemblies import lock_everything, new_app
 
-ACCOUNT = "300000000001"
+ACCOUNT = "600000000000"
 ENVIRONMENT = f"""\
 name: dev
 account: "{ACCOUNT}"

@@ -9,7 +9,6 @@ from pathlib import Path
 from moto.core.base_backend import BackendDict
 from moto.s3.models import s3_backends
 
-from local_cloud.places import AWS_OWN_ACCOUNT
 from local_cloud.sagemaker import SageMakerApp
 from local_cloud.server import Cloud
 from local_cloud.settings import CloudSettings
@@ -44,7 +43,7 @@ class RestartableCloud:
 
     def start(self) -> None:
         SHARED.end()
-        _wipe(AWS_OWN_ACCOUNT)
+        _wipe()  # what other clouds left in this process is none of this one's
         settings = CloudSettings(
             state_dir=self.folder, server_home=self.folder, account_id=self.account_id, region=REGION
         )
@@ -60,17 +59,14 @@ class RestartableCloud:
         if self._cloud is not None:
             self._cloud.close()
             self._cloud = None
-        for account_id in (self.account_id, AWS_OWN_ACCOUNT):
-            _wipe(account_id)
+        _wipe()
 
     def restart(self) -> None:
         self.end()
         self.start()
 
 
-def _wipe(account_id: str) -> None:
-    for services in list(BackendDict._instances):
-        services.pop(account_id, None)
-    for name, (_, owner) in list(s3_backends.bucket_accounts.items()):
-        if owner == account_id:
-            del s3_backends.bucket_accounts[name]
+def _wipe() -> None:
+    for services in BackendDict._instances:
+        services.clear()
+    s3_backends.bucket_accounts.clear()
