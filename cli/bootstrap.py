@@ -19,8 +19,14 @@ def require_bootstrap(
 
     `allowed` is None where the command has no option for it.
     """
+    if lacks_bootstrap(cloud, bootstrap, allowed=allowed):
+        make_bootstrap(state, cdk, bootstrap)
+
+
+def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None) -> bool:
+    """Whether the account is yet to be prepared; raises where that would not be allowed."""
     if is_bootstrapped(cloud, bootstrap):
-        return
+        return False
     if not allowed:
         own = bootstrap.qualifier == CDK_QUALIFIER
         under = "" if own else f" under the qualifier {bootstrap.qualifier!r}"
@@ -29,5 +35,10 @@ def require_bootstrap(
             remedy=f"run `npx cdk bootstrap {shlex.join(bootstrap.arguments)}` once"
             + (", or add --bootstrap" if allowed is not None else ""),
         )
+    return True
+
+
+def make_bootstrap(state: Context, cdk: CdkCli, bootstrap: Bootstrap) -> None:
+    """Prepare the account."""
     with state.output.step(f"bootstrapping {' '.join(bootstrap.arguments)}") as step:
         cdk.run("bootstrap", *bootstrap.arguments, on_line=step.log)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from catalog import naming
 from catalog.workspace import Workspace
 from cli.artifacts import missing_artifacts, publish_artifact, put_on_shelves
-from cli.bootstrap import require_bootstrap
+from cli.bootstrap import lacks_bootstrap, make_bootstrap
 from cli.context import Context
 from cli.instance_artifacts import find_loan
 from cli.output import Step
@@ -65,12 +65,14 @@ def _deploy(
     loan = find_loan(state, workspace, cloud) if workspace.instance else None
     lent = loan.digests if loan else ()
     missing = missing_artifacts(state, workspace, cloud, endpoints=endpoints, lent=lent)
-    require_bootstrap(state, cloud, cdk, spec.bootstrap, allowed=bootstrap)
+    unprepared = lacks_bootstrap(cloud, spec.bootstrap, allowed=bootstrap)
     with synthesised(state, cdk) as assembly:
         changes = look_ahead(cloud, spec.base, assembly)
         if only:
             changes = changes.of(stacks)
         changes.require_possible(refused_fates(cdk, changes))
+        if unprepared:  # not before it is sure that the deploy can go on
+            make_bootstrap(state, cdk, spec.bootstrap)
         if missing or loan:
             foundation = naming.foundation_stack_name(spec.base)
             _cdk_deploy(state, cdk, changes.assembly, [foundation], title=f"deploying {foundation}")

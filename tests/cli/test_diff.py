@@ -212,9 +212,9 @@ def test_a_deploy_refuses_in_the_same_words_before_it_changes_anything(
     retained: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cli.deploying.missing_artifacts", lambda *_, **__: [])
-    monkeypatch.setattr("cli.deploying.require_bootstrap", lambda *_, **__: None)
-    monkeypatch.setattr("cli.deploying.put_on_shelves", lambda *_: pytest.fail("something was changed"))
-    assert run(["--project", str(retained.root), "deploy", "dev"]) == 1
+    for change in ("make_bootstrap", "put_on_shelves"):
+        monkeypatch.setattr(f"cli.deploying.{change}", lambda *_: pytest.fail("something was changed"))
+    assert run(["--project", str(retained.root), "deploy", "dev", "--bootstrap"]) == 1
     assert f"{STACK}: {TAKEN}" in capsys.readouterr().err
 
 
@@ -231,10 +231,9 @@ def test_a_deploy_refuses_what_would_be_replaced_under_its_own_name(
     edit(built.root / "node_modules" / ".bin" / "cdk", "echo 'Stack search: what the CDK says'", said_by_cdk)
     deployed(monkeypatch, template())
     monkeypatch.setattr("cli.deploying.missing_artifacts", lambda *_, **__: [])
-    monkeypatch.setattr("cli.deploying.require_bootstrap", lambda *_, **__: None)
     words = "refused: AWS::CodeBuild::Project Build would have to be replaced"
     assert words in said(capsys, built)[1]
-    assert run(["--project", str(built.root), "deploy", "dev"]) == 1
+    assert run(["--project", str(built.root), "deploy", "dev", "--bootstrap"]) == 1
     assert f"{STACK}: {words}" in capsys.readouterr().err
 
 
