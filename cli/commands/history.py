@@ -157,7 +157,7 @@ def _row(happening: Happening, figures: Figures | None) -> tuple[str, ...]:
 
 
 def _commit(commit: str | None) -> str:
-    return f"{commit[:10]}{'+' if commit.endswith('+') else ''}" if commit else ""
+    return f"{commit[:8]}{'+' if commit.endswith('+') else ''}" if commit else ""
 
 
 def _words(happening: Happening, figures: Figures | None) -> str:

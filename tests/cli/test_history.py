@@ -50,7 +50,7 @@ def test_the_table_tells_of_builds_and_of_what_followed(
     assert code == 0
     assert [" ".join(line.split()) for line in out.splitlines()] == [
         "digest target what where when who commit",
-        "abababababab cpu built dev 2026-11-22 08:30 ann 1212121212 "
+        "abababababab cpu built dev 2026-11-22 08:30 ann 12121212 "
         "cosine ≥ 0.999900, error ≤ 1.0e-07, p99 4.5 ms",
         "deployed dev 2026-11-22 09:00 ci",
         "verified dev 2026-11-22 09:30 ci",
