@@ -54,6 +54,11 @@ def rollback(
     _require_endpoint(workspace, endpoint)
     history = lock_history(state.project, environment)
     plan = plan_rollback(workspace, endpoint, history, to=to)
+    for step in plan.edited:
+        state.output.note(
+            f"the entry of {step.slot.name} for {step.now.key} in {shown_path(workspace.lock.file)} was "
+            "edited by hand since it was written: that goes, too"
+        )
     if dry_run:
         _check(workspace, plan)
         _report(state, plan, "would go back", changed=False)

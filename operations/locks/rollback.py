@@ -16,6 +16,7 @@ from catalog.locks import ImageKind, LockedArtifact, LockedImage, RolledBack, lo
 from catalog.workspace import Workspace
 from operations.locks.versions import LockHistory
 from operations.locks.ways_back import (
+    Found,
     RollbackError,
     Slot,
     Step,
@@ -39,6 +40,8 @@ class RollbackPlan:
     """All endpoints that serve something else by it, this one among them."""
     written: RolledBack | None = None
     """What the lock says of it, if it has been written already: it may not be finished."""
+    edited: tuple[Step, ...] = ()
+    """Those whose entry, as the lock has it now, somebody wrote by hand: it goes with the rollback."""
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -132,19 +135,25 @@ def _plan(
         for slot, found in state_by(after.lock.record, after, name).items()
         if found and (slot.name, slot.image, found.key) in places
     ]
-    return replace(plan, concerned=tuple(dict.fromkeys(concerned)))
+    edited = () if written else tuple(step for step in plan.steps if _edited(workspace, step.slot, step.now))
+    return replace(plan, concerned=tuple(dict.fromkeys(concerned)), edited=edited)
 
 
 def _require_untouched(workspace: Workspace, plan: RollbackPlan) -> None:
-    """What somebody wrote by hand must not get a seal by being gone back to; the first locks had none."""
-    environment = locked_environment(workspace.lock.file)
+    """What somebody wrote by hand must not get a seal by being gone back to."""
     for step in plan.steps:
-        entry, name, key = step.then.entry, step.slot.name, step.then.key
-        if entry.seal is not None and not entry.is_sealed((environment, name, key)):
+        if _edited(workspace, step.slot, step.then):
             raise RollbackError(
-                f"the entry of {name} for {key} ({shown(entry.digest)}) in {plan.origin} was edited by hand",
+                f"the entry of {step.slot.name} for {step.then.key} ({shown(step.then.entry.digest)}) in "
+                f"{plan.origin} was edited by hand",
                 remedy="name another commit or digest with --to",
             )
+
+
+def _edited(workspace: Workspace, slot: Slot, found: Found) -> bool:
+    """Whether an entry is not as it was sealed; the first locks had no seals."""
+    place = (locked_environment(workspace.lock.file), slot.name, found.key)
+    return found.entry.seal is not None and not found.entry.is_sealed(place)
 
 
 def _as_of(workspace: Workspace, slot: Slot, key: str) -> str:

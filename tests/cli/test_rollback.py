@@ -117,6 +117,18 @@ def test_a_dry_run_says_it_and_changes_nothing(dev: Dev, capsys: pytest.CaptureF
     assert (dev.locked(), dev.deployed, dev.events()) == ("22", [], [])
 
 
+def test_what_was_edited_by_hand_goes_with_it_and_is_said(
+    dev: Dev, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(dev.project.lock_file("dev"), "archive_bytes: 1", "archive_bytes: 2")
+    for more in (("--dry-run",), ()):
+        code, _, err = rollback(capsys, dev, *more)
+        assert code == 0
+        assert "the entry of minilm for cpu in environments/dev.lock.yaml was edited by hand" in err
+    assert dev.locked() == "11"
+    assert outcome(capsys, dev.project, "validate", "dev")[0] == 0
+
+
 def test_for_machines(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = outcome(capsys, dev.project, "--json", "rollback", "dev", "search")
     told = json.loads(out)
