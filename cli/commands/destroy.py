@@ -109,6 +109,8 @@ def _tell_foreseen(state: Context, standing: Standing, foreseen: Foreseen, *, wa
         "running_builds": [asdict(build) for build in foreseen.builds],
         "stacks": foreseen.stacks,
         "buckets": list(foreseen.buckets),
+        "repositories": list(foreseen.repositories),
+        "keys": list(foreseen.keys),
         "log_groups": list(foreseen.log_groups),
         "retained": [asdict(item) for item in foreseen.retained],
         "wants_its_name": wants_name,
@@ -122,6 +124,8 @@ def _foreseen_words(standing: Standing, foreseen: Foreseen, *, wants_name: bool)
     yield from (f"  would be stopped   build {build.words}" for build in foreseen.builds)
     yield from (f"  would be deleted   {', '.join(layer)}" for layer in foreseen.layers)
     yield from (f"  with all it holds  bucket {bucket}" for bucket in foreseen.buckets)
+    yield from (f"  with all it holds  repository {name}" for name in foreseen.repositories)
+    yield from (f"  after KMS's wait   key {key}" for key in foreseen.keys)
     yield from (f"  would be deleted   log group {name}" for name in foreseen.log_groups)
     yield from (f"  would stay         {item.type} {item.id}" for item in foreseen.retained)
     if wants_name and not nothing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -13,27 +13,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from catalog.errors import TritonstackError
 from cli.context import Context
+from cli.leased import Case, Cases, lease_words, look_for_leased
 from cli.output import Steps
 from cli.selection import AccountOption, PrefixOption, RegionOption
-from cli.standing import Ground, Place, require_grounds
-from operations.aws import Cloud, CloudAccessError
-from operations.destruction.reaping import Leased, leased
+from cli.standing import Place, require_grounds
+from operations.aws import CloudAccessError
+from operations.destruction.reaping import Leased
 from operations.destruction.reaping import reap as take_down
 
 _AT_ONCE = 4
-_WORDS: Mapping[str, str] = {
-    "lives": "lives until {expires}",
-    "protected": "is protected, and stays",
-    "unreadable": "has an `expires` tag that is no time, and stays",
-}
-
-
-@dataclass(frozen=True)
-class _Case:
-    """One environment with an expiry, and where it is."""
-
-    cloud: Cloud
-    lease: Leased
 
 
 def reap(
@@ -55,13 +43,13 @@ def reap(
     state: Context = context.obj
     now = datetime.now(UTC)
     places = require_grounds(state.project, Place(account, region, prefix))
-    cases, unreachable, refused = _look(state, places, now)
-    if len(unreachable) == len(places):
+    found = look_for_leased(state, places, now=now)
+    if len(found.unreachable) == len(places):
         raise CloudAccessError(
-            "\n".join(["no place can be looked at where something could have expired:", *unreachable]),
+            "\n".join(["no place can be looked at where something could have expired:", *found.gaps]),
             remedy="log in, or name the place with --account and --region",
         )
-    expired = [case for case in cases if case.lease.verdict == "expired"]
+    expired = [case for case in found.cases if case.lease.verdict == "expired"]
     failures = {} if dry_run else _reap(state, expired, now)
     reaped = [] if dry_run else [case.lease.base for case in expired if case.lease.base not in failures]
     state.output.result(
@@ -70,39 +58,23 @@ def reap(
             "expired": [asdict(case.lease) for case in expired],
             "reaped": reaped,
             "failed": failures,
-            "kept": [asdict(case.lease) for case in cases if case not in expired],
-            "unreachable": unreachable,
+            "kept": [asdict(case.lease) for case in found.cases if case not in expired],
+            "unreachable": found.gaps,
         },
-        text="\n".join(_lines(cases, failures, unreachable, dry_run=dry_run)),
+        text="\n".join(_lines(found, failures, dry_run=dry_run)),
     )
-    if failures or refused:
+    if failures or found.refused:
         raise typer.Exit(1)
 
 
-def _look(state: Context, places: Sequence[Ground], now: datetime) -> tuple[list[_Case], list[str], bool]:
-    """What expires in all places; which cannot be reached; whether one refused what it has to allow."""
-    cases, unreachable, refused = [], [], False
-    for ground in places:
-        where = f"{ground.account} {ground.region}"
-        try:
-            cloud = state.cloud_at(ground.account, ground.region, what=f"what expires in {where}")
-            cases += [_Case(cloud, item) for item in leased(cloud, prefix=ground.prefix, now=now)]
-        except CloudAccessError as error:
-            unreachable.append(f"{where}: {error.message}")
-        except (ClientError, BotoCoreError) as error:
-            unreachable.append(f"{where}: {error}")
-            refused = True
-    return cases, unreachable, refused
-
-
-def _reap(state: Context, expired: Sequence[_Case], now: datetime) -> dict[str, str]:
+def _reap(state: Context, expired: Sequence[Case], now: datetime) -> dict[str, str]:
     """Destroy them; gives why it failed, for those that it failed for."""
     with state.output.steps() as steps, ThreadPoolExecutor(_AT_ONCE) as pool:
         ended = list(pool.map(lambda case: _take_down(steps, case, now), expired))
     return {case.lease.base: why for case, why in zip(expired, ended, strict=True) if why}
 
 
-def _take_down(steps: Steps, case: _Case, now: datetime) -> str:
+def _take_down(steps: Steps, case: Case, now: datetime) -> str:
     base = case.lease.base
     with steps.step(f"destroying {base}, expired at {case.lease.expires}", label=base) as step:
         try:
@@ -114,20 +86,16 @@ def _take_down(steps: Steps, case: _Case, now: datetime) -> str:
     return ""
 
 
-def _lines(
-    cases: Sequence[_Case], failures: Mapping[str, str], unreachable: Sequence[str], *, dry_run: bool
-) -> list[str]:
+def _lines(found: Cases, failures: Mapping[str, str], *, dry_run: bool) -> list[str]:
     lines = [
-        f"{lease.base} of {lease.owner} {_word(lease, failures, dry_run=dry_run)}"
-        for lease in (case.lease for case in cases)
-    ]
-    lines = lines or ["nothing carries an expiry"]
-    return [*lines, *(f"not looked at: {where}" for where in unreachable)]
+        lease_words(case.lease) + _fate(case.lease, failures, dry_run=dry_run) for case in found.cases
+    ] or ["nothing carries an expiry"]
+    return [*lines, *(f"not looked at: {where}" for where in found.gaps)]
 
 
-def _word(lease: Leased, failures: Mapping[str, str], *, dry_run: bool) -> str:
+def _fate(lease: Leased, failures: Mapping[str, str], *, dry_run: bool) -> str:
     if lease.verdict != "expired":
-        return _WORDS[lease.verdict].format(expires=lease.expires)
+        return ""
     if lease.base in failures:
-        return f"expired at {lease.expires}, and remains: {failures[lease.base]}"
-    return f"expired at {lease.expires}, and {'would be' if dry_run else 'was'} destroyed"
+        return f", and remains: {failures[lease.base]}"
+    return f", and {'would be' if dry_run else 'was'} destroyed"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
@@ -13,7 +14,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from catalog.errors import InvalidFilesError, TritonstackError, UsageError
 from catalog.loading import environment_names
 from cli.context import Context
+from cli.leased import Cases, lease_words, look_for_leased
 from cli.selection import NameOption
+from cli.standing import grounds
 from cli.status_words import status_lines
 from operations.verification.status import EnvironmentStatus, environment_status
 
@@ -29,25 +32,43 @@ def status(
 ) -> None:
     """Show each environment: deployed from which commit, what it serves, machines, traffic, alarms, drift.
 
-    Traffic is that of the last 15 minutes. An environment that cannot be reached is named with the reason and
-    does not stop the others. Nothing is synthesised: `tritonstack diff` tells what exactly a deploy would
-    change, `tritonstack verify` proves that what runs is what is asked for.
+    Instances of templates are named below them, with how long they live. Traffic is that of the last 15
+    minutes. An environment that cannot be reached is named with the reason and does not stop the others.
+    Nothing is synthesised: `tritonstack diff` tells what exactly a deploy would change, `tritonstack verify`
+    proves that what runs is what is asked for.
 
     Example: tritonstack status dev prod
     """
     state: Context = context.obj
     if name is not None and len(environments or ()) != 1:
         raise UsageError("--name goes with one template", remedy="for example status preview --name pr-123")
-    wanted = environments or environment_names(state.project)
-    known = _all(state, wanted, name)
-    state.output.result(
-        {"environments": [one.facts() for one in known]},
-        text="\n\n".join("\n".join(status_lines(one)) for one in known) or "there is no environment",
-    )
-
-
-def _all(state: Context, names: Sequence[str], instance: str | None) -> list[EnvironmentStatus]:
     now = datetime.now(UTC)
+    wanted = environments or environment_names(state.project)
+    known = _all(state, wanted, name, now=now)
+    texts = ["\n".join(status_lines(one)) for one in known] or ["there is no environment"]
+    facts: dict[str, Any] = {"environments": [one.facts() for one in known]}
+    if not environments:
+        found = look_for_leased(state, grounds(state.project), now=now)
+        facts["for_a_while"] = [asdict(case.lease) for case in found.cases]
+        facts["not_looked_at"] = found.gaps
+        texts += ["\n".join(lines)] if (lines := list(_for_a_while(found, known))) else []
+    state.output.result(facts, text="\n\n".join(texts))
+
+
+def _for_a_while(found: Cases, known: Sequence[EnvironmentStatus]) -> Iterator[str]:
+    """What stands beside the environments; where one of them could not be reached, that was said already."""
+    told = {(one.account, one.region) for one in known if one.error}
+    if found.cases:
+        yield "for a while: `tritonstack status <template> --name <name>` tells more of each"
+        yield from (f"  {lease_words(case.lease)}" for case in found.cases)
+    for ground, why in found.unreachable.items():
+        if (ground.account, ground.region) not in told:
+            yield f"what stands for a while in {ground.account} {ground.region} is not known: {why}"
+
+
+def _all(
+    state: Context, names: Sequence[str], instance: str | None, *, now: datetime
+) -> list[EnvironmentStatus]:
     with state.output.step("looking at what runs"), ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(lambda name: _one(state, name, instance, now=now), names))
 

@@ -23,6 +23,7 @@ PASSING_S = 45 * 60.0
 _FIRST_PAUSE_S = 5.0
 _LONGEST_PAUSE_S = 60.0
 _OTHER_TRIES = 3
+_BUCKET, _REPOSITORY, _KEY = "AWS::S3::Bucket", "AWS::ECR::Repository", "AWS::KMS::Key"
 _PASSING = re.compile(
     "|".join(
         (
@@ -73,6 +74,10 @@ class Contents:
     buckets: tuple[str, ...] = ()
     """Those that go with it, and have to be empty for that."""
     retained: tuple[Retained, ...] = ()
+    repositories: tuple[str, ...] = ()
+    """Those that go with it, and all images in them."""
+    keys: tuple[str, ...] = ()
+    """Those that are to be deleted with it; KMS waits some days before it does so."""
 
 
 def contents_of(cloud: Cloud, stack: str) -> Contents:
@@ -86,7 +91,8 @@ def contents_of(cloud: Cloud, stack: str) -> Contents:
             return Contents()
         raise
     declared: Mapping[str, Mapping[str, str]] = template.get("Resources", {})
-    buckets, retained = [], []
+    retained: list[Retained] = []
+    going: dict[str, list[str]] = {kind: [] for kind in (_BUCKET, _REPOSITORY, _KEY)}
     for resource in (item for page in pages for item in page["StackResourceSummaries"]):
         physical = resource.get("PhysicalResourceId")
         if not physical or resource["ResourceStatus"] == "DELETE_COMPLETE":
@@ -94,9 +100,14 @@ def contents_of(cloud: Cloud, stack: str) -> Contents:
         policy = declared.get(resource["LogicalResourceId"], {}).get("DeletionPolicy", "Delete")
         if policy != "Delete":
             retained.append(Retained(resource["ResourceType"], physical))
-        elif resource["ResourceType"] == "AWS::S3::Bucket":
-            buckets.append(physical)
-    return Contents(tuple(sorted(buckets)), tuple(sorted(retained, key=lambda item: (item.type, item.id))))
+        elif resource["ResourceType"] in going:
+            going[resource["ResourceType"]].append(physical)
+    return Contents(
+        buckets=tuple(sorted(going[_BUCKET])),
+        retained=tuple(sorted(retained, key=lambda item: (item.type, item.id))),
+        repositories=tuple(sorted(going[_REPOSITORY])),
+        keys=tuple(sorted(going[_KEY])),
+    )
 
 
 def next_try(reason: str, *, tries: int, failing_s: float) -> float | None:

@@ -43,6 +43,10 @@ class Foreseen:
     """Those that are under way."""
     buckets: tuple[str, ...] = ()
     """Those that would be emptied, and go."""
+    repositories: tuple[str, ...] = ()
+    """Those that would go with the images in them."""
+    keys: tuple[str, ...] = ()
+    """Those that would wait for their deletion."""
     retained: tuple[Retained, ...] = ()
     log_groups: tuple[str, ...] = ()
     """Those that services have made by themselves."""
@@ -58,11 +62,13 @@ def foresee(cloud: Cloud, base: str) -> Foreseen:
     present, others = _stacks(cloud, base)
     contents = [contents_of(cloud, stack) for stack in present]
     return Foreseen(
-        tuple(tuple(layer) for layer in layers(base, present) if layer),
-        tuple(running_builds(cloud, base, stacks=present)),
-        tuple(sorted(bucket for held in contents for bucket in held.buckets)),
-        tuple(item for held in contents for item in held.retained),
-        tuple(_service_logs(cloud, base, others=others)),
+        layers=tuple(tuple(layer) for layer in layers(base, present) if layer),
+        builds=tuple(running_builds(cloud, base, stacks=present)),
+        buckets=tuple(sorted(bucket for held in contents for bucket in held.buckets)),
+        repositories=tuple(sorted(name for held in contents for name in held.repositories)),
+        keys=tuple(sorted(key for held in contents for key in held.keys)),
+        retained=tuple(item for held in contents for item in held.retained),
+        log_groups=tuple(_service_logs(cloud, base, others=others)),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from catalog.project import Project
+from cli import leased as leased_module
 from cli.commands import audit as audit_command
 from cli.commands import reap as reap_command
 from cli.main import run
@@ -44,10 +45,11 @@ def cloud(account: str) -> Cloud:
     return Cloud(account, "eu-west-1", {})
 
 
-def stand(account: str, name: str, resource: dict[str, Any] | None = None, **tags: str) -> None:
+def stand(account: str, name: str, *resources: dict[str, Any], **tags: str) -> None:
+    held = resources or ({"Type": "AWS::SNS::Topic"},)
     body = {
         "Description": "tritonstack: for a test",
-        "Resources": {"Thing": resource or {"Type": "AWS::SNS::Topic"}},
+        "Resources": {f"Thing{number}": resource for number, resource in enumerate(held)},
     }
     cloud(account).client("cloudformation").create_stack(
         StackName=name,
@@ -129,7 +131,10 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(
         account,
         "tritonstack-pr-1-foundation",
         {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "filled"}},
+        {"Type": "AWS::ECR::Repository", "Properties": {"RepositoryName": "own-images"}},
+        {"Type": "AWS::KMS::Key", "Properties": {"KeyPolicy": {"Version": "2012-10-17", "Statement": []}}},
     )
+    (key,) = cloud(account).client("kms").list_keys()["Keys"]
     instance = ("preview", "--name", "pr-1", "--dry-run")
     assert tell(here, "destroy", *instance) == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -137,6 +142,8 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(
         "  would be deleted   tritonstack-pr-1-endpoint-search",
         "  would be deleted   tritonstack-pr-1-foundation",
         "  with all it holds  bucket filled",
+        "  with all it holds  repository own-images",
+        f"  after KMS's wait   key {key['KeyId']}",
     ]
     assert run(["--project", str(here.root), "--json", "destroy", *instance]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -217,6 +224,25 @@ def test_reap_takes_what_has_expired_and_nothing_else(
     assert standing(account) == ["tritonstack-dev-foundation", "tritonstack-new-foundation"]
 
 
+def test_the_status_of_all_tells_what_stands_for_a_while(
+    here: Project, account: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leased(account)
+    assert tell(here, "status") == 0
+    said = capsys.readouterr().out.splitlines()
+    begin = said.index("for a while: `tritonstack status <template> --name <name>` tells more of each")
+    assert [line.split(" of ")[0] for line in said[begin + 1 :]] == [
+        f"  tritonstack-{name}" for name in ("new", "old", "older")
+    ]
+    assert said[-1].split()[-4:-1] == ["bob", "expired", "at"]
+    assert run(["--project", str(here.root), "--json", "status"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [item["verdict"] for item in told["for_a_while"]] == ["lives", "expired", "expired"]
+    assert told["not_looked_at"] == []
+    assert tell(here, "status", "dev") == 0
+    assert "for a while" not in capsys.readouterr().out
+
+
 def test_a_destruction_that_fails_stops_no_other(
     here: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,14 +266,14 @@ def test_a_place_that_refuses_to_tell_stops_no_other(
 ) -> None:
     leased(account)
     edit(here.template_file("preview"), "eu-west-1", "eu-central-1")
-    look = reap_command.leased
+    look = leased_module.leased
 
     def refuse_one(cloud: Cloud, **more: Any) -> list[Leased]:
         if cloud.region == "eu-central-1":
             raise refused("DescribeStacks", "AccessDenied", "no")
         return look(cloud, **more)
 
-    monkeypatch.setattr(reap_command, "leased", refuse_one)
+    monkeypatch.setattr(leased_module, "leased", refuse_one)
     code, facts = reaped(here, capsys)
     assert (code, facts["reaped"]) == (1, ["tritonstack-old", "tritonstack-older"])
     assert "eu-central-1" in facts["unreachable"][0]
