@@ -59,15 +59,23 @@ def broken_seal(placed: PlacedEntry) -> FileProblem | None:
     """What is wrong with the seal of an entry, if anything is."""
     if placed.is_sealed:
         return None
-    environment, file = placed.environment, shown_path(placed.document.file)
-    promoted = placed.entry.promoted
-    command = f"promote {promoted.source} {environment}" if promoted else f"build {environment}"
-    anew = f"`tritonstack {command}` writes it anew"
+    file = shown_path(placed.document.file)
+    remedies = [f"`git log -p -- {file}` shows what it was", *_writes_anew(placed)]
     if placed.entry.seal is None:
-        return placed.problem("this entry has no seal: it was written by hand, or long ago", remedy=anew)
+        message = "this entry has no seal: it was written by hand, or long ago"
+        return placed.problem(message, remedy=remedies[-1])
+    remedies.insert(0, f"`git checkout -- {file}` takes back what is not committed")
     return placed.problem(
         "this entry is not as it was sealed: it was edited by hand, or copied from another place",
         at="seal",
-        remedy=f"`git checkout -- {file}` takes back what is not committed, `git log -p -- {file}` "
-        f"shows what it was; {anew}",
+        remedy="; ".join(remedies),
     )
+
+
+def _writes_anew(placed: PlacedEntry) -> Iterator[str]:
+    """The command that makes the entry again, if one does: what was gone back to, files no longer make."""
+    entry, environment = placed.entry, placed.environment
+    if entry.promoted:
+        yield f"`tritonstack promote {entry.promoted.source} {environment}` writes it anew"
+    elif not entry.rolled_back:
+        yield f"`tritonstack build {environment}` writes it anew"

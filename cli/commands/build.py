@@ -13,6 +13,7 @@ from catalog.build_plans import NeededArtifact, needed_artifacts
 from catalog.builds import ByHand
 from catalog.errors import shown_path
 from catalog.loading import load_workspace
+from catalog.lock_seals import PlacedEntry, broken_seal
 from catalog.lock_writing import add_to_lock
 from catalog.locks import Built
 from catalog.manifests import Manifest
@@ -226,7 +227,7 @@ def _lock_images(
 
 
 def _explain(state: Context, workspace: Workspace, wanted: Sequence[NeededArtifact], *, here: bool) -> None:
-    rows = [_explained(state, needed, here=here) for needed in wanted]
+    rows = [_explained(state, workspace, needed, here=here) for needed in wanted]
     images = [_explained_image(workspace, image) for image in endpoint_images(state.project, workspace.spec)]
     state.output.result(
         {"environment": workspace.spec.name, "artifacts": rows, "images": images},
@@ -244,7 +245,7 @@ def _explained_image(workspace: Workspace, image: OwnImage) -> dict[str, Any]:
     }
 
 
-def _explained(state: Context, needed: NeededArtifact, *, here: bool) -> dict[str, Any]:
+def _explained(state: Context, workspace: Workspace, needed: NeededArtifact, *, here: bool) -> dict[str, Any]:
     venue = ByHand(needed.venue.hardware) if here else needed.venue
     reason = needed.reason
     if not reason and needed.locked and not needed.is_kept and isinstance(venue, ByHand):
@@ -255,7 +256,7 @@ def _explained(state: Context, needed: NeededArtifact, *, here: bool) -> dict[st
     words = (
         f"{subject}: to build {venue.words}: {reason}"
         if reason
-        else f"{subject}: up to date, {str(digest)[:12]}"
+        else f"{subject}: up to date, {str(digest)[:12]}{_broken(workspace, needed)}"
     )
     return {
         "model": needed.model,
@@ -266,6 +267,16 @@ def _explained(state: Context, needed: NeededArtifact, *, here: bool) -> dict[st
         "digest": digest,
         "words": words,
     }
+
+
+def _broken(workspace: Workspace, needed: NeededArtifact) -> str:
+    """What is to be said of an entry that nobody would deploy, though what it names need not be built."""
+    target = workspace.target_for(needed.model, needed.instance)
+    if needed.locked is None or target is None:
+        return ""
+    placed = PlacedEntry(workspace.lock, ("models", needed.model, target), needed.locked)
+    problem = broken_seal(placed)
+    return f"; but {problem.message}: {problem.remedy}" if problem else ""
 
 
 def _summary(outcome: Outcome) -> str:

@@ -73,6 +73,19 @@ def test_an_edit_is_told_with_the_line_of_the_seal_and_what_to_do(project: Proje
     assert "`tritonstack build dev` writes it anew" in str(problem.remedy)
 
 
+def test_what_was_gone_back_to_is_not_to_be_built_anew(project: Project) -> None:
+    """The files have gone on since, and would make something else."""
+    file = project.lock_file("dev")
+    entry = lock(project).record.models["minilm"]["cpu"]
+    back = RolledBack(instead_of="cd" * 32, as_of="77" * 32, by="ann", at="2026-11-24T08:30:00Z")
+    gone_back = entry.model_copy(update={"rolled_back": back})
+    replace_entries(file, artifacts=[Replacement("minilm", "cpu", gone_back, entry)])
+    edit(file, "p99_ms: 4.5", "p99_ms: 1.5")
+    (problem,) = check_seals(lock(project))
+    assert "`git log -p -- " in str(problem.remedy)
+    assert "writes it anew" not in str(problem.remedy)
+
+
 def sealed(project: Project) -> str:
     return str(lock(project).record.models["minilm"]["cpu"].seal)
 

@@ -189,6 +189,19 @@ def test_explain_before_anything_was_built(project: Project, capsys: pytest.Capt
     assert explained(capsys, project) == here
 
 
+@pytest.mark.usefixtures("stand_in")
+def test_explain_tells_of_an_entry_that_nobody_would_deploy(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build(capsys, project, "--no-publish")
+    edit(project.lock_file("dev"), "archive_bytes: ", "archive_bytes: 1")
+    words = explained(capsys, project, "--local")
+    assert "up to date" in words
+    assert "but this entry is not as it was sealed" in words
+    build(capsys, project, "--no-publish")
+    assert "but" not in explained(capsys, project, "--local")
+
+
 @pytest.mark.parametrize(
     ("instance", "release", "where"),
     [
