@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -13,6 +14,7 @@ from cli.standing import Ground
 from operations.aws import Cloud, CloudAccessError
 from operations.destruction.reaping import Leased, leased
 
+_AT_ONCE = 4
 _WORDS: Mapping[str, str] = {
     "expired": "expired at {expires}",
     "lives": "lives until {expires}",
@@ -29,12 +31,12 @@ class Case:
     lease: Leased
 
 
-@dataclass
+@dataclass(frozen=True)
 class Cases:
     """All that was found."""
 
-    cases: list[Case] = field(default_factory=list)
-    unreachable: dict[Ground, str] = field(default_factory=dict)
+    cases: tuple[Case, ...] = ()
+    unreachable: Mapping[Ground, str] = field(default_factory=dict)
     """Places that did not tell, and why."""
     refused: bool = False
     """Whether one of them can be reached, and refused what it has to allow."""
@@ -46,18 +48,25 @@ class Cases:
 
 
 def look_for_leased(state: Context, places: Sequence[Ground], *, now: datetime) -> Cases:
-    """What carries an expiry in all places."""
-    found = Cases()
-    for ground in places:
-        try:
-            cloud = state.cloud_at(ground.account, ground.region, what=f"what expires in {_where(ground)}")
-            found.cases += [Case(cloud, item) for item in leased(cloud, prefix=ground.prefix, now=now)]
-        except CloudAccessError as error:
-            found.unreachable[ground] = error.message
-        except (ClientError, BotoCoreError) as error:
-            found.unreachable[ground] = str(error)
-            found.refused = True
-    return found
+    """What carries an expiry in all places, asked side by side."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = list(pool.map(lambda ground: _look(state, ground, now), places))
+    return Cases(
+        tuple(case for one in found for case in one.cases),
+        {ground: why for one in found for ground, why in one.unreachable.items()},
+        any(one.refused for one in found),
+    )
+
+
+def _look(state: Context, ground: Ground, now: datetime) -> Cases:
+    try:
+        cloud = state.cloud_at(ground.account, ground.region, what=f"what expires in {_where(ground)}")
+        held = leased(cloud, prefix=ground.prefix, now=now)
+    except CloudAccessError as error:
+        return Cases(unreachable={ground: error.message})
+    except (ClientError, BotoCoreError) as error:
+        return Cases(unreachable={ground: str(error)}, refused=True)
+    return Cases(tuple(Case(cloud, lease) for lease in held))
 
 
 def lease_words(lease: Leased) -> str:

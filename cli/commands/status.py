@@ -44,15 +44,21 @@ def status(
         raise UsageError("--name goes with one template", remedy="for example status preview --name pr-123")
     now = datetime.now(UTC)
     wanted = environments or environment_names(state.project)
-    known = _all(state, wanted, name, now=now)
+    with state.output.step("looking at what runs"), ThreadPoolExecutor(_AT_ONCE) as pool:
+        beside = None if environments else pool.submit(_look_beside, state, now)
+        known = list(pool.map(lambda one: _one(state, one, name, now=now), wanted))
+        found = beside.result() if beside else None
     texts = ["\n".join(status_lines(one)) for one in known] or ["there is no environment"]
     facts: dict[str, Any] = {"environments": [one.facts() for one in known]}
-    if not environments:
-        found = look_for_leased(state, grounds(state.project), now=now)
+    if found is not None:
         facts["for_a_while"] = [asdict(case.lease) for case in found.cases]
         facts["not_looked_at"] = found.gaps
         texts += ["\n".join(lines)] if (lines := list(_for_a_while(found, known))) else []
     state.output.result(facts, text="\n\n".join(texts))
+
+
+def _look_beside(state: Context, now: datetime) -> Cases:
+    return look_for_leased(state, grounds(state.project), now=now)
 
 
 def _for_a_while(found: Cases, known: Sequence[EnvironmentStatus]) -> Iterator[str]:
@@ -64,13 +70,6 @@ def _for_a_while(found: Cases, known: Sequence[EnvironmentStatus]) -> Iterator[s
     for ground, why in found.unreachable.items():
         if (ground.account, ground.region) not in told:
             yield f"what stands for a while in {ground.account} {ground.region} is not known: {why}"
-
-
-def _all(
-    state: Context, names: Sequence[str], instance: str | None, *, now: datetime
-) -> list[EnvironmentStatus]:
-    with state.output.step("looking at what runs"), ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda name: _one(state, name, instance, now=now), names))
 
 
 def _one(state: Context, name: str, instance: str | None, *, now: datetime) -> EnvironmentStatus:
