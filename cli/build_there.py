@@ -80,7 +80,7 @@ def _deploy_if_other(state: Context, cloud: Cloud, cdk: CdkCli, name: str, boots
         assembly = Assembly(Path(folder))
         require_bootstrap(state, cloud, cdk, bootstrap, allowed=None)
         standing = _settled(state, cloud, name)
-        deployed = deployed_templates(cloud, [standing] if standing else [])
+        deployed = deployed_templates(cloud, [standing] if standing else [], wanted=assembly)
         if deployed.get(name) != assembly.template(name):
             with state.output.step(f"deploying {name} and what it stands on") as step:
                 cdk.run("deploy", name, *DEPLOY_OPTIONS, assembly=assembly.folder, on_line=step.update)

@@ -15,7 +15,8 @@ from catalog import naming
 from catalog.bootstrap import Bootstrap
 from catalog.errors import TritonstackError
 from operations.aws import Cloud
-from operations.deploying.assembly import Template
+from operations.deploying.assembly import Assembly, Template
+from operations.deploying.stored_templates import as_written
 
 _POLL_S = 0.5
 _SLOW_POLL_S = 5.0
@@ -86,14 +87,22 @@ def environment_stacks(cloud: Cloud, base: str) -> list[StackState]:
     return [stack for stack in stacks if naming.base_of_stack(stack.name) == base]
 
 
-def deployed_templates(cloud: Cloud, stacks: Iterable[StackState]) -> dict[str, Template]:
-    """The templates of those stacks that stand, by their names."""
+def deployed_templates(
+    cloud: Cloud, stacks: Iterable[StackState], *, wanted: Assembly | None = None
+) -> dict[str, Template]:
+    """The templates of those stacks that stand, by their names: as they were written, where `wanted` is next.
+
+    Without it they are as CloudFormation has stored them.
+    """
     client = cloud.client("cloudformation")
 
     def fetch(name: str) -> Template:
         body: Any = client.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]
-        template: Template = json.loads(body) if isinstance(body, str) else body
-        return template
+        stored: Template = json.loads(body) if isinstance(body, str) else body
+        if wanted is None or name not in wanted.stacks:
+            return stored
+        written: Template = as_written(stored, wanted.template(name))
+        return written
 
     names = [stack.name for stack in stacks if stack.stands]
     with ThreadPoolExecutor(_TEMPLATES_AT_ONCE) as pool:

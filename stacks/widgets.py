@@ -143,7 +143,7 @@ def log_lines(title: str, *, group: str, query: str, place: Place) -> Widget:
 
 def as_text(body: Mapping[str, Any]) -> str:
     """A dashboard as CloudFormation takes it: tight, for a template has no more than a megabyte."""
-    return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(body, separators=(",", ":"))
 
 
 def dashboard_body(rows: Iterable[Sequence[Widget]]) -> dict[str, Any]:

@@ -70,7 +70,7 @@ class Changes:
 def look_ahead(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
     """Compare what stands with what was synthesised."""
     standing = environment_stacks(cloud, base)
-    deployed = deployed_templates(cloud, standing)
+    deployed = deployed_templates(cloud, standing, wanted=assembly)
     plans = [
         plan_stack(stack, deployed=deployed.get(stack), new=assembly.template(stack))
         for stack in assembly.stacks
@@ -119,7 +119,7 @@ def leftover_words(stack: str) -> str:
 
 def left_without_scaling(cloud: Cloud, base: str, changes: Changes) -> list[str]:
     """The endpoints whose scaling the first phase took off, and whose stacks the second did not change."""
-    standing = deployed_templates(cloud, environment_stacks(cloud, base))
+    standing = deployed_templates(cloud, environment_stacks(cloud, base), wanted=changes.assembly)
     return [
         plan.endpoint or plan.stack
         for plan in changes.two_phase

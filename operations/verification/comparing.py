@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from operations.deploying.stored_templates import as_stored
 from operations.verification.resolving import Unknown
 
 _KEYS = (
@@ -131,7 +132,8 @@ def _same(expected: Any, found: Any, *, name: str) -> bool:
     if name in _NAMES:
         return str(expected).lower() == str(found).lower()
     if isinstance(expected, str) and isinstance(found, str):
-        return expected == found  # of texts, 1.0 and 1 are two
+        # Of texts, 1.0 and 1 are two. What is expected may be what CloudFormation has stored of it.
+        return expected in (found, as_stored(found))
     if isinstance(expected, bool) or isinstance(found, bool):
         return str(expected).lower() == str(found).lower()
     try:

@@ -15,6 +15,7 @@ from catalog.workspace import Workspace
 from operations.aws import Cloud, error_code
 from operations.deploying.assembly import Assembly, Template
 from operations.deploying.plans import plan_stack
+from operations.deploying.stored_templates import as_written
 from operations.events import new_event, record_event
 from operations.smoke.asking import NotAsked, SmokeResult, not_asked
 from operations.verification.artifact_checks import artifact_check
@@ -167,8 +168,9 @@ def stack_check(
         faults.append(f"not deployed yet: {state.fault}" if never else state.fault)
     elif state.status == "UPDATE_ROLLBACK_COMPLETE":
         notes.append(f"its last update was taken back{because}")
-    if standing.template is not None and standing.template != wanted:
-        plan = plan_stack(name, deployed=standing.template, new=wanted)
+    deployed: Template | None = as_written(standing.template, wanted)
+    if deployed is not None and deployed != wanted:
+        plan = plan_stack(name, deployed=deployed, new=wanted)
         faults.append(f"not deployed yet: {plan.words.removeprefix(f'{name}: ')}")
         faults += [f"to come: {line}" for line in plan.details]
     return Check(aspect, tuple(faults), tuple(notes), state.status, compared=2)

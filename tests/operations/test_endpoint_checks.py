@@ -311,6 +311,9 @@ def test_what_cloudformation_alone_knows_is_skipped_and_counted() -> None:
         # The container reads the letters of a variable.
         ("1", "1.0", False),
         ("1000", "1_000", False),
+        # Where nothing was synthesised, what is asked for is what CloudFormation has stored of it.
+        ("J?rgen", "Jürgen", True),
+        ("Jürgen", "J?rgen", False),
     ],
 )
 def test_numbers_are_numbers_in_any_spelling_and_texts_are_their_letters(

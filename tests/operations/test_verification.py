@@ -79,6 +79,15 @@ def test_a_stack_stands_is_settled_and_is_the_one_asked_for(
     assert (list(check.faults), list(check.notes)) == (faults, notes)
 
 
+@pytest.mark.parametrize(("stored", "other"), [("J?rgen", False), ("Jurgen", True)])
+def test_what_cloudformation_stores_as_question_marks_is_no_other_template(stored: str, other: bool) -> None:
+    def topic(name: str) -> dict[str, Any]:
+        return {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": name}}}}
+
+    check = stack_check(NAME, standing("UPDATE_COMPLETE", topic(stored)), topic("Jürgen"))
+    assert bool(check.faults) is other
+
+
 def test_a_stack_is_read_with_what_its_references_lead_to(cloud: Cloud) -> None:
     body = '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}, "Parameters": {"A": {"Type": "String"}}}'
     cloud.client("cloudformation").create_stack(

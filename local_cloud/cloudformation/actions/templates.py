@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from local_cloud.cloudformation.actions.base import Answer, Context, Params, action
 from local_cloud.cloudformation.actions.change_sets import find_change_set
@@ -10,14 +11,19 @@ from local_cloud.cloudformation.errors import CloudFormationError
 from local_cloud.cloudformation.proposals import needed_capabilities, submitted_template
 from local_cloud.cloudformation.template import Template
 
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+
 
 @action("GetTemplate", takes="StackName ChangeSetName", accepts="TemplateStage")
 def get_template(context: Context, params: Params) -> Answer:
-    """Show a template as it was submitted; without transforms both stages are the same."""
+    """Show a template as it was submitted; without transforms both stages are the same.
+
+    As on AWS, every character beyond ASCII is shown as a question mark; the resources have the right ones.
+    """
     stack = context.store.get(context.place, params["StackName"])
     under_review = stack.template is None and "ChangeSetName" not in params
     body = "" if under_review else _known_template(context, params).body
-    return {"TemplateBody": body, "StagesAvailable": ["Original", "Processed"]}
+    return {"TemplateBody": _BEYOND_ASCII.sub("?", body), "StagesAvailable": ["Original", "Processed"]}
 
 
 @action("GetTemplateSummary", takes="StackName TemplateBody TemplateURL")

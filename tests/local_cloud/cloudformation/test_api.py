@@ -34,6 +34,16 @@ def test_the_template_of_a_stack_is_the_one_submitted(stack):
         assert body["Resources"]["P"] == parameter()
 
 
+def test_characters_beyond_ascii_are_shown_as_question_marks_and_reach_the_resources(stack):
+    body = json.dumps({"Resources": {"P": parameter("Jürgen · 東京 🙂")}}, ensure_ascii=False)
+    stack.cloudformation.create_stack(StackName="stack", TemplateBody=body)
+    assert stack.settled() == "CREATE_COMPLETE"
+    shown = stack.cloudformation.get_template(StackName="stack")["TemplateBody"]
+    assert shown["Resources"]["P"] == parameter("J?rgen ? ?? ?")
+    ssm, name = stack.account.client("ssm"), stack.physical_ids()["P"]
+    assert ssm.get_parameter(Name=name)["Parameter"]["Value"] == "Jürgen · 東京 🙂"
+
+
 def test_a_template_is_read_from_this_clouds_s3(stack):
     s3 = stack.account.client("s3")
     s3.create_bucket(

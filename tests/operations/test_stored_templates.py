@@ -1,0 +1,57 @@
+"""Templates that CloudFormation gives back with question marks, and what of them can be told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from operations.aws import Cloud
+from operations.deploying.changes import look_ahead
+from operations.deploying.stored_templates import as_stored, as_written
+from tests.operations.conftest import STACK, Synthesised
+from tests.operations.test_changes import BASE, hold
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "written"),
+    [
+        ("J?rgen", "Jürgen", "Jürgen"),
+        ("??", "東京", "東京"),
+        ("?", "🙂", "🙂"),
+        ("J?rgen", "Jürgens", "J?rgen"),
+        ("why?", "why?", "why?"),
+        ({"a": ["x?", "b"]}, {"a": ["xé"]}, {"a": ["xé", "b"]}),
+        ({"a": "?"}, None, {"a": "?"}),
+        ({"a": "?"}, {"b": "ü"}, {"a": "?"}),
+        (["?", 1, True], {"a": "ü"}, ["?", 1, True]),
+        (None, {"a": "ü"}, None),
+    ],
+)
+def test_characters_are_known_by_what_is_to_stand_in_their_place(
+    stored: Any, wanted: Any, written: Any
+) -> None:
+    assert as_written(stored, wanted) == written
+
+
+def test_an_owner_with_an_umlaut_is_no_change(
+    cloud: Cloud, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    """Nor does the first of two phases put question marks into what stands."""
+    templates = {name: synthesised().template(name) for name in synthesised().stacks}
+    for resource in templates[STACK]["Resources"].values():
+        resource.setdefault("Metadata", {})["owner"] = "Jürgen"
+    wanted = synthesised().with_templates(templates, tmp_path / "assembly")
+    hold(cloud, monkeypatch, {name: stored(template) for name, template in templates.items()})
+    changes = look_ahead(cloud, BASE, wanted)
+    assert {plan.action for plan in changes.plans} == {"nothing"}
+    assert changes.deployed == templates
+
+
+def stored(part: Any) -> Any:
+    """A template as CloudFormation gives it back."""
+    if isinstance(part, dict):
+        return {name: stored(value) for name, value in part.items()}
+    if isinstance(part, list):
+        return [stored(value) for value in part]
+    return as_stored(part) if isinstance(part, str) else part
