@@ -19,7 +19,7 @@ from stacks.carried import Carried
 from stacks.constructs import artifact_grants, preview_grants
 from stacks.constructs import delivery_grants as grants
 from stacks.constructs.delivery_bounds import Bounds, DeliveryBounds
-from stacks.constructs.execution_grants import execution_grants
+from stacks.constructs.execution_grants import execution_grants, scaling_role_arn
 from stacks.constructs.execution_policy import execution_policy, explain_services
 from stacks.constructs.github_trust import GithubProvider, github_trust, provider_arn, role_trust
 from stacks.constructs.granted_role import GrantedRole, explain_pattern
@@ -254,7 +254,7 @@ class DeliveryStack(cdk.Stack):
         if self._carried.preview is not None:
             previews = self._named_previews(self._carried.preview)
             roles += grants.bootstrap_role_arns(home, previews.bootstrap, *_PUBLISHING)
-            may_make.append(previews.roles(home))
+            may_make += [previews.roles(home), scaling_role_arn(home)]
         regions = [home.region]
         if source is not None:
             roles.append(self._reader_arn(source))

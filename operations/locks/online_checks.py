@@ -16,7 +16,7 @@ from catalog.lock_rules import Findings, compare_manifest
 from catalog.lock_seals import PlacedEntry, entries_of
 from catalog.locks import LockedArtifact, LockedImage
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manifest
-from catalog.naming import artifact_prefix
+from catalog.naming import MODELS, artifact_prefix
 from catalog.workspace import Workspace
 from operations.artifacts import find_object, is_archive_of
 from operations.aws import Cloud, error_code
@@ -152,9 +152,10 @@ def _tags(ecr: Any, repository: str, digest: str) -> list[str] | None:
 
 def _exists(cloud: Cloud, bucket: str) -> bool:
     try:
-        cloud.client("s3").head_bucket(Bucket=bucket)
+        # Listing is what a role can be allowed below a prefix alone; a look at the bucket itself is not.
+        cloud.client("s3").list_objects_v2(Bucket=bucket, Prefix=MODELS, MaxKeys=1)
     except ClientError as error:
-        if error_code(error) in ("404", "NoSuchBucket"):
+        if error_code(error) == "NoSuchBucket":
             return False
         raise
     return True

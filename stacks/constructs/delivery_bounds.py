@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from stacks.constructs.delivery_grants import global_arn
-from stacks.constructs.execution_grants import EC2_ACTIONS, SERVICE_ACTIONS
+from stacks.constructs.execution_grants import EC2_ACTIONS, PRIVATE_NAMES, SERVICE_ACTIONS
 from stacks.constructs.granted_role import policy_document
 from stacks.constructs.grants import Home
 from stacks.constructs.skipped_checks import skip_check
@@ -23,8 +23,10 @@ _SERVICES = [
     *SERVICE_ACTIONS,
     "application-autoscaling:*",
     "cloudformation:*",
+    "codepipeline:ListPipelines",
     "iam:*",
     "kms:*",
+    PRIVATE_NAMES,
     "sts:*",
     "tag:GetResources",
 ]
@@ -41,7 +43,7 @@ class Bounds:
     may_take_on: Sequence[str]
     """The only roles that may be taken on."""
     may_make: Sequence[str]
-    """The only roles that may be made or changed: those of previews, by CloudFormation."""
+    """The only roles that may be made or changed: by CloudFormation, those of previews and what they need."""
 
 
 class DeliveryBounds(Construct):
@@ -103,7 +105,7 @@ def _refusals(bounds: Bounds) -> list[Mapping[str, object]]:
         {
             "Effect": "Deny",
             # These have no region but one.
-            "NotAction": ["iam:*", "sts:*", "s3:ListAllMyBuckets", "cloudwatch:*Dashboard*"],
+            "NotAction": ["iam:*", "sts:*", PRIVATE_NAMES, "s3:ListAllMyBuckets", "cloudwatch:*Dashboard*"],
             "Resource": "*",
             "Condition": {"StringNotEquals": {"aws:RequestedRegion": list(bounds.regions)}},
         },
@@ -111,7 +113,7 @@ def _refusals(bounds: Bounds) -> list[Mapping[str, object]]:
 
 
 def _network_reads() -> list[str]:
-    return sorted({*EC2_ACTIONS, "ec2:DescribeSnapshots"})
+    return sorted({*EC2_ACTIONS, "ec2:DescribeImages", "ec2:DescribeSnapshots"})
 
 
 def _explain_actions(construct: Construct, actions: Sequence[str]) -> None:

@@ -17,42 +17,45 @@ _NAMELESS = "CloudFormation names these after what they are in the template, not
 _KEYS = "a key has no name, and is made before anything names it"
 _ENCRYPTING = ("codebuild", "ecr", "logs", "s3", "sagemaker", "sns")
 _SCALING = "IAM knows no resource of this service by its name"
+_ALARMS_OF_SCALING = (
+    "Application Auto Scaling makes these for a policy and names them itself; before it takes a policy, it "
+    "sees whether whoever brings it could make them"
+)
+_SUBSCRIPTIONS = "IAM knows no subscription by its name"
 
 EC2_ACTIONS = (
+    "ec2:*FlowLogs",
+    "ec2:*SecurityGroupEgress",
+    "ec2:*SecurityGroupIngress",
+    "ec2:*Tags",
     "ec2:AssociateRouteTable",
-    "ec2:AuthorizeSecurityGroupEgress",
-    "ec2:AuthorizeSecurityGroupIngress",
-    "ec2:CreateFlowLogs",
     "ec2:CreateRouteTable",
     "ec2:CreateSecurityGroup",
     "ec2:CreateSubnet",
-    "ec2:CreateTags",
     "ec2:CreateVpc",
     "ec2:CreateVpcEndpoint",
-    "ec2:DeleteFlowLogs",
     "ec2:DeleteRouteTable",
     "ec2:DeleteSecurityGroup",
     "ec2:DeleteSubnet",
-    "ec2:DeleteTags",
     "ec2:DeleteVpc",
     "ec2:DeleteVpcEndpoints",
+    "ec2:DescribeAccountAttributes",
     "ec2:DescribeAvailabilityZones",
-    "ec2:DescribeFlowLogs",
+    "ec2:DescribeNetworkAcls",
     "ec2:DescribeNetworkInterfaces",
     "ec2:DescribeRouteTables",
     "ec2:DescribeSecurityGroupRules",
     "ec2:DescribeSecurityGroups",
     "ec2:DescribeSubnets",
-    "ec2:DescribeVpcAttribute",
-    "ec2:DescribeVpcEndpoints",
-    "ec2:DescribeVpcs",
+    "ec2:DescribeVpc*",
     "ec2:DisassociateRouteTable",
     "ec2:ModifySubnetAttribute",
     "ec2:ModifyVpcAttribute",
     "ec2:ModifyVpcEndpoint",
-    "ec2:RevokeSecurityGroupEgress",
-    "ec2:RevokeSecurityGroupIngress",
 )
+
+PRIVATE_NAMES = "route53:AssociateVPCWithHostedZone"
+"""What an interface endpoint with private names takes beside the actions of EC2; it has no region."""
 
 SERVICE_ACTIONS = (
     "cloudwatch:*",
@@ -82,6 +85,7 @@ def execution_grants(home: Home, named: Named, *, boundary_arn: str | None, netw
         yield Grant(
             EC2_ACTIONS, ["*"], {"StringEquals": {"aws:RequestedRegion": home.region}}, because=_NAMELESS
         )
+        yield Grant([PRIVATE_NAMES], ["*"], because=_NAMELESS)
 
 
 def _named_resources(home: Home, named: Named) -> list[str]:
@@ -109,13 +113,17 @@ def _nameless(home: Home, named: Named) -> Iterator[Grant]:
     yield Grant(
         [
             "sagemaker:AddTags",
+            # Both have to be allowed, the endpoint, which is the environment's by its name, and what it runs.
+            "sagemaker:CreateEndpoint",
             "sagemaker:CreateEndpointConfig",
             "sagemaker:CreateModel",
             "sagemaker:DeleteEndpointConfig",
             "sagemaker:DeleteModel",
+            "sagemaker:DeleteTags",
             "sagemaker:DescribeEndpointConfig",
             "sagemaker:DescribeModel",
             "sagemaker:ListTags",
+            "sagemaker:UpdateEndpoint",
         ],
         [home.arn("sagemaker", "endpoint-config/*"), home.arn("sagemaker", "model/*")],
         because=_NAMELESS,
@@ -124,13 +132,25 @@ def _nameless(home: Home, named: Named) -> Iterator[Grant]:
         [
             "application-autoscaling:*",
             "cloudwatch:DescribeAlarms",
+            "cloudwatch:GetMetricData",
             "ecr:DescribeRepositories",
+            "logs:DescribeIndexPolicies",
             "logs:DescribeLogGroups",
             "logs:DescribeMetricFilters",
             "ssm:DescribeParameters",
         ],
         ["*"],
         because=_SCALING,
+    )
+    yield Grant(
+        ["cloudwatch:DeleteAlarms", "cloudwatch:PutMetricAlarm"],
+        [home.arn("cloudwatch", "alarm:TargetTracking*")],
+        because=_ALARMS_OF_SCALING,
+    )
+    yield Grant(
+        ["sns:GetSubscriptionAttributes", "sns:SetSubscriptionAttributes", "sns:Unsubscribe"],
+        ["*"],
+        because=_SUBSCRIPTIONS,
     )
     # CloudFormation fetches what the CDK has staged: templates, and the source of builds.
     yield Grant(
@@ -191,11 +211,13 @@ def _keys(home: Home, named: Named) -> Iterator[Grant]:
     )
     services = [f"{service}.{home.region}.amazonaws.com" for service in _ENCRYPTING]
     yield Grant(
-        ["kms:CreateGrant", "kms:Decrypt", "kms:GenerateDataKey", "kms:RetireGrant"],
+        ["kms:CreateGrant", "kms:Decrypt", "kms:GenerateDataKey"],
         keys,
         {"StringEquals": {"kms:ViaService": services}},
         because="a service asks, for what is made in it; the condition says which services",
     )
+    # KMS knows no condition for it: the grant itself says who may retire it.
+    yield Grant(["kms:RetireGrant"], keys, because=_KEYS)
 
 
 def _roles(home: Home, named: Named, boundary_arn: str | None) -> Iterator[Grant]:
@@ -246,13 +268,11 @@ def _roles(home: Home, named: Named, boundary_arn: str | None) -> Iterator[Grant
         },
         because=named.because,
     )
-    yield Grant(
-        ["iam:CreateServiceLinkedRole"],
-        [
-            global_arn(
-                home,
-                "role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
-                "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint",
-            )
-        ],
-    )
+    yield Grant(["iam:CreateServiceLinkedRole"], [scaling_role_arn(home)])
+
+
+def scaling_role_arn(home: Home) -> str:
+    """The role of Application Auto Scaling's own, which comes with an account's first scaled endpoint."""
+    service = "sagemaker.application-autoscaling.amazonaws.com"
+    name = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+    return global_arn(home, f"role/aws-service-role/{service}/{name}")

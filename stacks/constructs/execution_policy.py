@@ -9,7 +9,7 @@ from constructs import Construct
 from catalog import naming
 from catalog.environments import EnvironmentSpec
 from stacks.constructs.delivery_grants import Named, global_arn
-from stacks.constructs.execution_grants import SERVICE_ACTIONS, execution_grants
+from stacks.constructs.execution_grants import EC2_ACTIONS, SERVICE_ACTIONS, execution_grants
 from stacks.constructs.granted_role import explain_pattern, policy_document
 from stacks.constructs.grants import Home
 from stacks.constructs.skipped_checks import skip_check
@@ -44,10 +44,10 @@ def explain_services(construct: Construct, policy: Construct) -> None:
     """Say to whoever checks templates why whole services are allowed."""
     reason = "CloudFormation makes, changes and deletes what is named like this, and nothing else"
     skip_check(policy, "CKV_AWS_111", because=reason)
-    for action in (*SERVICE_ACTIONS, "application-autoscaling:*"):
+    wide = dict.fromkeys((*SERVICE_ACTIONS, "application-autoscaling:*"), reason)
+    network = "nothing of a network has a name, and a policy has room for no more than 6,144 characters"
+    wide |= dict.fromkeys((action for action in EC2_ACTIONS if "*" in action), network)
+    for action, because in wide.items():
         cdk.Validations.of(construct).acknowledge(
-            cdk.Acknowledgment(
-                id=f"AwsSolutions::AwsSolutions-IAM5[Action::{action}]",
-                reason=reason,
-            )
+            cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[Action::{action}]", reason=because)
         )

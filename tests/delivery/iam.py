@@ -14,6 +14,12 @@ Claims = Mapping[str, str]
 
 ISSUER = "token.actions.githubusercontent.com"
 
+_BESIDES = {
+    "sagemaker:CreateEndpoint": "endpoint-config/any",
+    "sagemaker:UpdateEndpoint": "endpoint-config/any",
+}
+"""What has to be allowed beside the resource itself, by AWS's Service Authorization Reference."""
+
 
 def roles(template: Template) -> dict[str, dict[str, Any]]:
     """The roles of a template, by the name they are given."""
@@ -47,6 +53,23 @@ def trusts_role(role: Mapping[str, Any], arn: str) -> bool:
 
 def may(template: Template, role: str, action: str, resource: str, **context: str) -> bool:
     """Whether a role may do something to something, its boundary and what is attached to it minded."""
+    resources = [resource]
+    if action in _BESIDES:
+        resources.append(":".join([*resource.split(":")[:5], _BESIDES[action]]))
+    return all(_may(template, role, action, one, context) for one in resources)
+
+
+def could(template: Template, role: str, action: str) -> bool:
+    """Whether a role may do something to anything at all, its boundary minded."""
+    found = roles(template)[role]
+    boundary = list(_boundary(template, found))
+    return all(
+        any(s["Effect"] == "Allow" and _named(s, "Action", action) for s in statements)
+        for statements in (list(_statements(template, found["id"])), *([boundary] if boundary else []))
+    )
+
+
+def _may(template: Template, role: str, action: str, resource: str, context: Mapping[str, str]) -> bool:
     found = roles(template)[role]
     keys = {"aws:RequestedRegion": "eu-west-1"} | {
         key.replace("__", ":"): value for key, value in context.items()

@@ -26,7 +26,7 @@ from operations.aws import Cloud
 from operations.events import read_events
 from operations.stacks import describe_stack, list_stacks
 from tests.delivery.calls import FREE, action_of
-from tests.delivery.iam import roles
+from tests.delivery.iam import could, roles
 from tests.delivery.test_workflows import COMMANDS
 from tests.delivery.workflows import ROOT, Event, Runner, stand_in_calls
 from tests.e2e.conftest import REPOSITORY, Site, furnished_site
@@ -318,14 +318,9 @@ def test_each_call_to_aws_was_one_that_the_jobs_role_may_make(road: Road) -> Non
 
 def allows(road: Road, role: str, action: str) -> bool:
     """Whether a role may do something at all; test_rights.py says to what."""
-    for template in road.runner.carriers.values():
-        for item in template["Resources"].values():
-            if item["Type"] == "AWS::IAM::Policy" and role in roles(template):
-                held_by = {"Ref": roles(template)[role]["id"]}
-                statements = item["Properties"]["PolicyDocument"]["Statement"]
-                if held_by in item["Properties"]["Roles"] and any(action in s["Action"] for s in statements):
-                    return True
-    return False
+    return any(
+        could(template, role, action) for template in road.runner.carriers.values() if role in roles(template)
+    )
 
 
 def digests(road: Road, environment: str) -> set[str]:

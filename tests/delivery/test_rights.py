@@ -38,6 +38,10 @@ PREVIEW_FILES = FILES.replace("hnb659fds", "preview")
 LOOKUP = iam_role(f"cdk-hnb659fds-lookup-role-{DEV}-{REGION}")
 EXECUTION = iam_role(f"cdk-hnb659fds-cfn-exec-role-{DEV}-{REGION}")
 PREVIEW_EXECUTION = iam_role("tritonstack-delivery-dev-preview-execution")
+SCALING_ROLE = iam_role(
+    "aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
+    "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+)
 
 
 @pytest.mark.parametrize(
@@ -119,14 +123,48 @@ PREVIEW_EXECUTION = iam_role("tritonstack-delivery-dev-preview-execution")
         ),
         (
             "preview-execution",
+            "sagemaker:UpdateEndpoint",
+            arn("sagemaker", "endpoint/tritonstack-dev-x"),
+            False,
+        ),
+        (
+            "preview-execution",
             "sagemaker:DeleteEndpoint",
             arn("sagemaker", "endpoint/tritonstack-dev-x"),
             False,
         ),
+        ("preview-execution", "sagemaker:DeleteTags", arn("sagemaker", "model/Search-0a1b"), True),
+        # Application Auto Scaling names its alarms itself, and asks whether whoever brings a policy may.
+        ("preview-execution", "cloudwatch:GetMetricData", "*", True),
+        (
+            "preview-execution",
+            "cloudwatch:PutMetricAlarm",
+            arn("cloudwatch", "alarm:TargetTracking-endpoint/tritonstack-pr-7-x/variant/main-AlarmHigh-1"),
+            True,
+        ),
+        (
+            "preview-execution",
+            "cloudwatch:PutMetricAlarm",
+            arn("cloudwatch", "alarm:tritonstack-dev-x"),
+            False,
+        ),
+        # Nor are there subscriptions by name.
+        ("preview-execution", "sns:Unsubscribe", "*", True),
+        ("preview-execution", "iam:CreateServiceLinkedRole", SCALING_ROLE, True),
+        ("preview-execution", "iam:CreateServiceLinkedRole", iam_role("aws-service-role/x/y"), False),
         ("preview-execution", "iam:PutRolePolicy", iam_role("tritonstack-delivery-dev-deploy"), False),
         ("preview-execution", "iam:PassRole", iam_role("Admin"), False),
         # Clean-up finds everything, and deletes previews.
         ("clean-up", "tag:GetResources", "*", True),
+        *(
+            ("clean-up", action, "*", True)
+            for action in (
+                "codepipeline:ListPipelines",
+                "ec2:DescribeImages",
+                "ec2:DescribeNetworkAcls",
+                "ec2:DescribeSnapshots",
+            )
+        ),
         ("clean-up", "cloudformation:DeleteStack", arn("cloudformation", "stack/tritonstack-pr-7-a/1"), True),
         ("clean-up", "cloudformation:DeleteStack", arn("cloudformation", "stack/tritonstack-dev-a/1"), False),
         (
