@@ -7,7 +7,8 @@ _S3 = {
     "CopyObject": "PutObject",
     "CreateMultipartUpload": "PutObject",
     "DeleteObjects": "DeleteObject",
-    "HeadBucket": "ListBucket",
+    # IAM asks for ListBucket, without a prefix: whoever may list below one alone is refused.
+    "HeadBucket": "ListBucket of any prefix",
     "HeadObject": "GetObject",
     "ListBuckets": "ListAllMyBuckets",
     "ListMultipartUploads": "ListBucketMultipartUploads",
