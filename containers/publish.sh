@@ -22,8 +22,16 @@ if pushed; then
     echo "$image is there already"
     exit 0
 fi
+# SageMaker takes Docker's manifests alone, neither OCI's nor an index with attestations, which buildx makes unasked.
+build() {
+    if docker buildx version >/dev/null 2>&1; then
+        docker buildx build --provenance=false --sbom=false --output type=docker "$@"
+    else
+        docker build "$@"
+    fi
+}
+
 log_in "$base"
-docker build --build-arg "BASE_IMAGE=$base" ${torch_index:+--build-arg "TORCH_INDEX=$torch_index"} \
-    --tag "$image" "$here"
+build --build-arg "BASE_IMAGE=$base" ${torch_index:+--build-arg "TORCH_INDEX=$torch_index"} --tag "$image" "$here"
 log_in "$image"
 docker push "$image" || pushed

@@ -7,13 +7,19 @@ import json
 
 from botocore.exceptions import ClientError
 
+from catalog.errors import TritonstackError
 from catalog.naming import image_project_name
 from operations.aws import Cloud, error_code
 from operations.builds.codebuild import CodeBuildJobs
 from operations.builds.ground import BuildGround
 from operations.builds.jobs import JobState
 
+_OCI = "application/vnd.oci."
 _ABSENT = ("ImageNotFoundException", "RepositoryNotFoundException")
+
+
+class UnusableImageError(TritonstackError):
+    """SageMaker would refuse an image."""
 
 
 def missing_images(cloud: Cloud, ground: BuildGround) -> list[str]:
@@ -48,7 +54,7 @@ def is_image_there(cloud: Cloud, uri: str) -> bool:
 
 
 def image_digest(cloud: Cloud, uri: str) -> str | None:
-    """The digest of an image, None if it is not there."""
+    """The digest of an image, None if it is not there; raises where SageMaker could not run it."""
     repository, _, tag = uri.partition("/")[2].rpartition(":")
     try:
         found = cloud.client("ecr").describe_images(repositoryName=repository, imageIds=[{"imageTag": tag}])
@@ -56,4 +62,13 @@ def image_digest(cloud: Cloud, uri: str) -> str | None:
         if error_code(error) in _ABSENT:
             return None
         raise
-    return str(found["imageDetails"][0]["imageDigest"])
+    details = found["imageDetails"][0]
+    if str(details.get("imageManifestMediaType", "")).startswith(_OCI):
+        raise UnusableImageError(
+            f"{uri} has a manifest of the type {details['imageManifestMediaType']}, and SageMaker takes "
+            "Docker's alone",
+            remedy="delete it (`aws ecr batch-delete-image`), switch the containerd image store off in the "
+            "Docker engine that pushed it, or let the account build it (`builds` in the environment file); "
+            "then build again",
+        )
+    return str(details["imageDigest"])

@@ -28,11 +28,14 @@ def test_models_are_built_with_the_versions_that_are_tested_here() -> None:
     assert not names & {"aws-cdk-lib", "moto"}
 
 
-def publish(folder: Path, *, there: bool = False, push: int = 0) -> tuple[int, list[str]]:
+def publish(
+    folder: Path, *, there: bool = False, push: int = 0, buildx: bool = True
+) -> tuple[int, list[str]]:
     """Run the script with stand-ins for `aws` and `docker` that write down what they were asked."""
     heard = folder / "heard.txt"
     found = f'case "$*" in *describe-images*) exit {0 if there else 254} ;; esac'
-    pushed = f'case "$1" in push) exit {push} ;; login) cat >/dev/null ;; esac'
+    pushed = f'case "$1 $2" in "push "*) exit {push} ;; login*) cat >/dev/null ;; "buildx version") '
+    pushed += f"exit {0 if buildx else 1} ;; esac"
     for name, script in (("aws", found), ("docker", pushed)):
         file = folder / name
         file.write_text(f'#!/bin/sh\necho "{name} $*" >>{heard}\n{script}\n')
@@ -48,12 +51,20 @@ def publish(folder: Path, *, there: bool = False, push: int = 0) -> tuple[int, l
     return result.returncode, heard.read_text().splitlines()
 
 
-def test_an_image_is_built_from_its_base_and_pushed(tmp_path: Path) -> None:
-    status, heard = publish(tmp_path)
+@pytest.mark.parametrize(
+    ("buildx", "command"),
+    [
+        # What SageMaker would refuse, buildx makes unless it is told otherwise.
+        (True, "docker buildx build --provenance=false --sbom=false --output type=docker"),
+        (False, "docker build"),
+    ],
+)
+def test_an_image_is_built_from_its_base_and_pushed(tmp_path: Path, buildx: bool, command: str) -> None:
+    status, heard = publish(tmp_path, buildx=buildx)
     assert status == 0
-    (build,) = [line for line in heard if line.startswith("docker build")]
+    (build,) = [line for line in heard if " --build-arg " in line]
     assert build == (
-        f"docker build --build-arg BASE_IMAGE={BASE} --build-arg TORCH_INDEX=https://example.com/cpu "
+        f"{command} --build-arg BASE_IMAGE={BASE} --build-arg TORCH_INDEX=https://example.com/cpu "
         f"--tag {IMAGE} {BUILDER}"
     )
     assert f"docker push {IMAGE}" in heard

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from catalog.builds import CodeBuildMachine, ProcessingMachine
 from operations.aws import Cloud
 from operations.builds.codebuild import CodeBuildJobs
 from operations.builds.ground import BuildGround, BuildStackError, own_role
-from operations.builds.images import image_digest, image_job, missing_images
+from operations.builds.images import UnusableImageError, image_digest, image_job, missing_images
 from operations.builds.jobs import (
     BuildJobError,
     JobNews,
@@ -371,6 +372,18 @@ def test_a_record_of_something_else_is_refused(cloud: Cloud, changes: dict[str, 
     leave(cloud, **changes)
     with pytest.raises(BuildJobError, match="is not what was to be built"):
         find_result(cloud, GROUND, ORDER, ORDER.name(GROUND))
+
+
+@pytest.mark.parametrize("kind", ["image.manifest", "image.index"])
+def test_an_image_that_sagemaker_would_refuse_is_refused(
+    cloud: Cloud, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """moto does not say what ECR does: which type the manifest is of."""
+    media_type = f"application/vnd.oci.{kind}.v1+json"
+    image = {"imageDigest": "sha256:0a", "imageManifestMediaType": media_type}
+    monkeypatch.setattr(cloud.client("ecr"), "describe_images", lambda **_: {"imageDetails": [image]})
+    with pytest.raises(UnusableImageError, match=f"the type {re.escape(media_type)}, and SageMaker takes"):
+        image_digest(cloud, GROUND.images["gpu"])
 
 
 def test_only_images_that_are_not_there_are_built(cloud: Cloud, codebuild: StrictCodeBuild) -> None:
