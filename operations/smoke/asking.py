@@ -15,9 +15,9 @@ from catalog.errors import TritonstackError
 from catalog.workspace import Workspace
 from operations.aws import Cloud
 from operations.smoke.examples import load_examples
-from operations.smoke.patience import USUAL_PATIENCE, Deadline, Patience
+from operations.smoke.patience import PATIENCE_WITH_SLEEPERS, USUAL_PATIENCE, Deadline, Patience
 from operations.smoke.requests import Asked, ask_all
-from operations.smoke.targets import SmokeTarget, smoke_targets
+from operations.smoke.targets import SmokeTarget, may_sleep, smoke_targets
 
 _TARGETS_AT_ONCE = 4
 """Models of one endpoint that are asked at once: a multi-model endpoint loads each, and serves others."""
@@ -71,7 +71,7 @@ class SmokeResult:
 
 
 def smoke_endpoint(
-    cloud: Cloud, workspace: Workspace, name: str, *, patience: Patience = USUAL_PATIENCE
+    cloud: Cloud, workspace: Workspace, name: str, *, patience: Patience | None = None
 ) -> list[SmokeResult]:
     """Ask every model that an endpoint serves by the environment's lock, on each of its variants.
 
@@ -79,6 +79,8 @@ def smoke_endpoint(
     is a result, no error, and so is an artifact without examples, or with damaged ones. Only a bucket that
     cannot be read raises.
     """
+    if patience is None:
+        patience = PATIENCE_WITH_SLEEPERS if may_sleep(workspace, name) else USUAL_PATIENCE
     targets, deadline = smoke_targets(workspace, name), patience.begin()
     with ThreadPoolExecutor(_TARGETS_AT_ONCE) as pool:
         answered = pool.map(lambda target: list(_smoke(cloud, workspace, target, deadline)), targets)

@@ -15,7 +15,7 @@ class Patience:
     """How long to wait for what may come."""
 
     seconds: float = 300.0
-    """For each endpoint: a machine that was asleep wakes up within minutes."""
+    """For each endpoint."""
     pause_s: float = 2.0
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
     clock: Callable[[], float] = field(default=time.monotonic, repr=False)
@@ -26,6 +26,8 @@ class Patience:
 
 
 USUAL_PATIENCE = Patience()
+PATIENCE_WITH_SLEEPERS = Patience(seconds=1800.0)
+"""Where nothing runs an alarm has to notice the requests, a machine to come, image and model to be loaded."""
 
 
 @dataclass(frozen=True)

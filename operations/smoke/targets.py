@@ -41,6 +41,14 @@ def smoke_targets(workspace: Workspace, name: str) -> list[SmokeTarget]:
     return [_variant(workspace, name, endpoint, variant) for variant in endpoint.variants]
 
 
+def may_sleep(workspace: Workspace, name: str) -> bool:
+    """Whether no machine, or no copy of the model, may run of an endpoint until somebody asks."""
+    endpoint = workspace.spec.endpoints[name]
+    if endpoint.components is not None and endpoint.components.min_copies == 0:
+        return True
+    return any(variant.scaling.lowest == 0 for variant in endpoint.variants)
+
+
 def _models(workspace: Workspace, name: str, endpoint: MultiModelEndpoint) -> Iterator[SmokeTarget]:
     (variant,) = endpoint.variants
     for model in endpoint.models:

@@ -17,7 +17,8 @@ from catalog.manifests import MANIFEST_NAME
 from catalog.workspace import Workspace
 from operations.aws import Cloud
 from operations.smoke.asking import SmokeResult, smoke_endpoint
-from operations.smoke.targets import smoke_targets
+from operations.smoke.patience import PATIENCE_WITH_SLEEPERS, USUAL_PATIENCE
+from operations.smoke.targets import may_sleep, smoke_targets
 from tests.operations.smoked import (
     ASKED,
     DIGESTS,
@@ -215,6 +216,28 @@ def test_patience_is_with_the_endpoint_whatever_is_asked_of_it(cloud: Cloud, tmp
     here.stock("minilm", *(example(f"test input {number}") for number in range(5)))
     results = here.smoke(failing(*[NOT_READY] * 100), patience_s=10)
     assert ([result.outcome for result in results], here.time.now) == (["failed"] * 5, 10)
+
+
+SLEEPING = ASYNCHRONOUS.replace("{}}", "{}, scaling: {min_instances: 0}}")
+NIGHT = 'night: {at: "22:00", min: 0, max: 1}'
+NIGHTS = ASYNCHRONOUS.replace("{}}", f"{{}}, scaling: {{schedules: {{{NIGHT}}}}}}}")
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "sleeps"),
+    [
+        (PLAIN, False),
+        (ASYNCHRONOUS, False),
+        (SLEEPING, True),
+        (NIGHTS, True),
+        (COMPONENTS, True),
+        (COMPONENTS.replace("512}", "512, min_copies: 1}"), False),
+        (MANY, False),
+    ],
+)
+def test_who_may_have_scaled_to_nothing_gets_more_time(tmp_path: Path, endpoints: str, sleeps: bool) -> None:
+    assert may_sleep(workspace_of(tmp_path, endpoints), "search") is sleeps
+    assert PATIENCE_WITH_SLEEPERS.seconds > USUAL_PATIENCE.seconds
 
 
 @pytest.mark.parametrize("endpoints", [PLAIN, MANY])
