@@ -10,6 +10,8 @@ from botocore.exceptions import ClientError
 from operations.aws import Cloud, error_code
 from operations.builds.ground import BuildGround
 from operations.builds.jobs import BuildJobError, JobOrder, JobState, JobStatus
+from operations.builds.new_roles import once_role_is_known
+from operations.clock import Clock
 
 _STATUS: dict[str, JobStatus] = {
     "IN_PROGRESS": "running",
@@ -32,8 +34,11 @@ _PHASES = {
 class CodeBuildJobs:
     """The builds of one project."""
 
-    def __init__(self, cloud: Cloud, ground: BuildGround, project: str) -> None:
+    def __init__(
+        self, cloud: Cloud, ground: BuildGround, project: str, *, clock: Clock | None = None
+    ) -> None:
         self._client = cloud.client("codebuild")
+        self._clock = clock or Clock()
         self._ground = ground
         self._project = project
 
@@ -60,19 +65,20 @@ class CodeBuildJobs:
     def _start(
         self, job: str, attempt: int, variables: list[dict[str, str]], *, role: str | None = None
     ) -> JobState:
+        request = {
+            "projectName": self._project,
+            # The project may have been deployed from another commit meanwhile: this is the one asked for.
+            "sourceTypeOverride": "S3",
+            "sourceLocationOverride": self._ground.source,
+            "environmentVariablesOverride": variables,
+            "idempotencyToken": f"{job}-{attempt}",
+            **({"serviceRoleOverride": role} if role else {}),
+        }
         try:
-            build = self._client.start_build(
-                projectName=self._project,
-                # The project may have been deployed from another commit meanwhile: this is the one asked for.
-                sourceTypeOverride="S3",
-                sourceLocationOverride=self._ground.source,
-                environmentVariablesOverride=variables,
-                idempotencyToken=f"{job}-{attempt}",
-                **({"serviceRoleOverride": role} if role else {}),
-            )["build"]
+            started = once_role_is_known(lambda: self._client.start_build(**request), self._clock)
         except ClientError as error:
             raise _explained(error, self._project) from error
-        return _state(build)
+        return _state(started["build"])
 
     def look(self, attempt_id: str) -> JobState:
         """What has become of a build."""

@@ -12,6 +12,8 @@ from catalog.naming import PROCESSING_LOG_GROUP, build_cache_prefix, processing_
 from operations.aws import Cloud, error_code
 from operations.builds.ground import BuildGround, BuildStackError
 from operations.builds.jobs import BuildJobError, JobOrder, JobState, JobStatus
+from operations.builds.new_roles import once_role_is_known
+from operations.clock import Clock
 
 SOURCE_PATH = "/opt/ml/processing/input/source"
 SCRIPT = (
@@ -32,8 +34,9 @@ _STATUS: dict[str, JobStatus] = {
 class ProcessingJobs:
     """The jobs of one environment."""
 
-    def __init__(self, cloud: Cloud, ground: BuildGround) -> None:
+    def __init__(self, cloud: Cloud, ground: BuildGround, *, clock: Clock | None = None) -> None:
         self._client = cloud.client("sagemaker")
+        self._clock = clock or Clock()
         self._ground = ground
         self._region = cloud.region
 
@@ -51,8 +54,11 @@ class ProcessingJobs:
     def start(self, order: JobOrder, job: str, attempt: int) -> JobState:
         """A name is used once: who is second attaches to the job of who was first."""
         name = processing_job_name(self._ground.base, job, attempt)
+        request = self._request(order, job)
         try:
-            self._client.create_processing_job(ProcessingJobName=name, **self._request(order, job))
+            once_role_is_known(
+                lambda: self._client.create_processing_job(ProcessingJobName=name, **request), self._clock
+            )
         except ClientError as error:
             if error_code(error) not in ("ResourceInUse", "ResourceInUseException"):
                 raise _explained(error, order) from error

@@ -8,7 +8,6 @@ where an earlier one was stopped, nor that another one is at work on the same st
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from botocore.exceptions import ClientError
 
 from operations.aws import Cloud
 from operations.buckets import empty_bucket, stop_access_log
+from operations.clock import Clock
 from operations.stacks import StackFailedError, StackState, describe_stack, failures, poll_pauses
 
 PASSING_S = 45 * 60.0
@@ -49,14 +49,6 @@ _PASSING = re.compile(
 
 _NOT_NOW = re.compile(r"_IN_PROGRESS\b")
 """What CloudFormation says to a deletion of a stack that it has just begun to work on."""
-
-
-@dataclass(frozen=True)
-class Clock:
-    """Time as a run sees it; tests let it pass faster."""
-
-    now: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True)

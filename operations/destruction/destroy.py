@@ -14,7 +14,8 @@ from catalog import naming
 from catalog.bootstrap import Bootstrap
 from operations.aws import Cloud
 from operations.buckets import empty_bucket
-from operations.destruction.deletion import Clock, Retained, contents_of, delete_stacks
+from operations.clock import Clock
+from operations.destruction.deletion import Retained, contents_of, delete_stacks
 from operations.destruction.running_builds import RunningBuild, running_builds, stop_builds
 from operations.stacks import describe_stack, list_stacks
 

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from catalog import naming
 from catalog.errors import TritonstackError
 from operations.aws import Cloud, error_code
-from operations.destruction.deletion import Clock
+from operations.clock import Clock
 from operations.stacks import poll_pauses
 
 LONGEST_END_S = 15 * 60.0

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from operations.aws import Cloud
-from operations.destruction.deletion import PASSING_S, Clock, Contents, Retained, delete_stacks, next_try
+from operations.clock import Clock
+from operations.destruction.deletion import PASSING_S, Contents, Retained, delete_stacks, next_try
 from operations.stacks import StackFailedError, wait_until_settled
 from tests.operations.strict_aws import refused
 

@@ -1,0 +1,99 @@
+"""Jobs whose roles were made a moment ago: a service that cannot assume one yet is asked again, a while."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from operations.builds.codebuild import CodeBuildJobs
+from operations.builds.jobs import BuildJobError, JobService, start_or_attach
+from operations.builds.processing import ProcessingJobs
+from tests.operations.strict_aws import StrictCodeBuild, StrictProcessing, refused
+from tests.operations.test_build_jobs import GROUND, ON_L4, ORDER, PROJECT, account
+from tests.operations.test_deletion import FastClock
+
+ROLE = "arn:aws:iam::111111111111:role/t-dev-build-jobs"
+CODEBUILDS = (
+    "StartBuild",
+    "InvalidInputException",
+    f"CodeBuild is not authorized to perform: sts:AssumeRole on {ROLE}",
+)
+SAGEMAKERS = (
+    "CreateProcessingJob",
+    "ValidationException",
+    f"Could not assume role {ROLE}. Please ensure that the role exists and allows principal "
+    "'sagemaker.amazonaws.com' to assume the role.",
+)
+
+
+class NewRole:
+    """A service that refuses so often, in these words, before it starts anything."""
+
+    def __init__(self, service: Any, start: str, refusal: tuple[str, str, str], times: float) -> None:
+        self._service, self._start, self._refusal, self.left = service, start, refusal, times
+        self.asked = 0
+
+    def __getattr__(self, operation: str) -> Any:
+        real = getattr(self._service, operation)
+        if operation != self._start:
+            return real
+
+        def start(**parameters: Any) -> Any:
+            self.asked += 1
+            self.left -= 1
+            if self.left >= 0:
+                raise refused(*self._refusal)
+            return real(**parameters)
+
+        return start
+
+
+def new_roles(
+    venue: str, times: float, refusal: tuple[str, str, str] | None = None
+) -> tuple[NewRole, JobService, FastClock]:
+    clock = FastClock()
+    if venue == "codebuild":
+        codebuild = NewRole(StrictCodeBuild(PROJECT), "start_build", refusal or CODEBUILDS, times)
+        return codebuild, CodeBuildJobs(account(codebuild=codebuild), GROUND, PROJECT, clock=clock), clock
+    sagemaker = NewRole(StrictProcessing(), "create_processing_job", refusal or SAGEMAKERS, times)
+    return sagemaker, ProcessingJobs(account(sagemaker=sagemaker), GROUND, clock=clock), clock
+
+
+def begin(service: JobService) -> str:
+    order = ON_L4 if isinstance(service, ProcessingJobs) else replace(ORDER, role=ROLE)
+    return start_or_attach(service, order, order.name(GROUND))[0].status
+
+
+@pytest.mark.parametrize("venue", ["codebuild", "processing"])
+def test_a_role_that_can_be_assumed_a_moment_later_is_waited_for(venue: str) -> None:
+    played, service, clock = new_roles(venue, times=3)
+    began = clock.passed
+    assert begin(service) == "running"
+    assert (played.asked, clock.passed > began) == (4, True)
+
+
+@pytest.mark.parametrize("venue", ["codebuild", "processing"])
+def test_a_role_that_is_never_assumed_is_told_of_in_the_services_words(venue: str) -> None:
+    _, service, clock = new_roles(venue, times=float("inf"))
+    began = clock.passed
+    with pytest.raises(BuildJobError, match=r"AssumeRole on|Could not assume role"):
+        begin(service)
+    assert 60 <= clock.passed - began <= 90
+
+
+@pytest.mark.parametrize("venue", ["codebuild", "processing"])
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("ValidationException", "1 validation error detected"),
+        ("InvalidInputException", "Invalid environment variable"),
+        ("AccessDeniedException", "User: me is not authorized to perform: sts:AssumeRole"),
+    ],
+)
+def test_no_other_refusal_is_tried_again(venue: str, code: str, message: str) -> None:
+    played, service, _ = new_roles(venue, times=1, refusal=("Start", code, message))
+    with pytest.raises(BuildJobError, match=message):
+        begin(service)
+    assert played.asked == 1
