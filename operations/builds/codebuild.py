@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -49,6 +49,10 @@ class CodeBuildJobs:
             return []
         builds = {build["id"]: build for build in self._client.batch_get_builds(ids=ids[:100])["builds"]}
         return [_state(builds[one]) for one in ids if one in builds and _job_of(builds[one]) == job]
+
+    def next_number(self, attempts: Sequence[JobState]) -> int:
+        """By their count: a number is part of a token, which CodeBuild forgets within minutes."""
+        return len(attempts) + 1
 
     def start(self, order: JobOrder, job: str, attempt: int) -> JobState:
         """Two that start the same attempt at once get one build: its token is the same."""

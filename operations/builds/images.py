@@ -37,7 +37,7 @@ def image_job(cloud: Cloud, ground: BuildGround) -> tuple[CodeBuildJobs, JobStat
     running = next((attempt for attempt in attempts if attempt.status == "running"), None)
     if running is not None:
         return service, running, True
-    return service, service.start_with(job, len(attempts) + 1, {"JOB": job}), False
+    return service, service.start_with(job, service.next_number(attempts), {"JOB": job}), False
 
 
 def is_image_there(cloud: Cloud, uri: str) -> bool:

@@ -65,6 +65,8 @@ class JobState:
     log_group: str = ""
     log_stream: str = ""
     """Its stream, or what the name of its stream begins with."""
+    began_ms: int = 0
+    """Streams from before are of a job that bore its name, and was deleted."""
 
 
 class JobService(Protocol):
@@ -72,6 +74,9 @@ class JobService(Protocol):
 
     def attempts(self, job: str) -> list[JobState]:
         """Every attempt at a job that the service still knows, the latest first."""
+
+    def next_number(self, attempts: Sequence[JobState]) -> int:
+        """The number of the attempt that comes after these."""
 
     def start(self, order: JobOrder, job: str, attempt: int) -> JobState:
         """Begin the attempt of that number, or attach to it where somebody was faster."""
@@ -89,7 +94,7 @@ def start_or_attach(service: JobService, order: JobOrder, job: str) -> tuple[Job
     running = next((attempt for attempt in attempts if attempt.status == "running"), None)
     if running is not None:
         return running, True
-    return service.start(order, job, len(attempts) + 1), False
+    return service.start(order, job, service.next_number(attempts)), False
 
 
 class LogTail:
@@ -116,7 +121,11 @@ class LogTail:
         found = self._client.describe_log_streams(
             logGroupName=state.log_group, logStreamNamePrefix=state.log_stream
         )
-        return [stream["logStreamName"] for stream in found["logStreams"]]
+        return [
+            stream["logStreamName"]
+            for stream in found["logStreams"]
+            if stream["creationTime"] >= state.began_ms
+        ]
 
     def _read(self, group: str, stream: str) -> Iterator[str]:
         while True:

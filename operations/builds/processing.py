@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -42,14 +42,20 @@ class ProcessingJobs:
 
     def attempts(self, job: str) -> list[JobState]:
         """By their names."""
-        found = self._client.list_processing_jobs(
+        listed = self._client.get_paginator("list_processing_jobs").paginate(
             NameContains=f"-build-{job}-", SortBy="CreationTime", SortOrder="Descending"
         )
         return [
             self.look(item["ProcessingJobName"])
-            for item in found["ProcessingJobSummaries"]
+            for page in listed
+            for item in page["ProcessingJobSummaries"]
             if item["ProcessingJobName"].startswith(f"{self._ground.base}-build-{job}-")
         ]
+
+    def next_number(self, attempts: Sequence[JobState]) -> int:
+        """By the highest: whoever deletes a job takes one out of the row, and a name that is in use starts
+        nothing."""
+        return max((int(attempt.id.rpartition("-")[2]) for attempt in attempts), default=0) + 1
 
     def start(self, order: JobOrder, job: str, attempt: int) -> JobState:
         """A name is used once: who is second attaches to the job of who was first."""
@@ -75,6 +81,7 @@ class ProcessingJobs:
             reason=found.get("FailureReason", "it failed") if status == "failed" else "",
             log_group=PROCESSING_LOG_GROUP,
             log_stream=f"{attempt_id}/",
+            began_ms=int(found["CreationTime"].timestamp() * 1000),
         )
 
     def stop(self, attempt_id: str) -> None:

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import botocore.session
 from botocore.exceptions import ClientError
 from botocore.validate import ParamValidator
 
+BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
+"""When jobs were made."""
+_LATER_MS = int(BEGAN.timestamp() * 1000) + 60_000
+_A_PAGE = 2
 _SESSION = botocore.session.get_session()
 
 
@@ -23,6 +28,20 @@ def checked(service: str, operation: str, parameters: Mapping[str, Any]) -> None
     report = ParamValidator().validate(dict(parameters), shape)
     if report.has_errors():
         raise ValueError(f"{operation}: {report.generate_report()}")
+
+
+class EveryPage:
+    """A paginator that follows the service's tokens."""
+
+    def __init__(self, list_them: Callable[..., dict[str, Any]]) -> None:
+        self._list_them = list_them
+
+    def paginate(self, **parameters: Any) -> Iterator[dict[str, Any]]:
+        page = self._list_them(**parameters)
+        yield page
+        while token := page.get("NextToken"):
+            page = self._list_them(**parameters, NextToken=token)
+            yield page
 
 
 class OnePage:
@@ -133,7 +152,16 @@ class StrictProcessing:
         if name in self.jobs:
             raise refused("CreateProcessingJob", "ResourceInUse", f"{name} exists")
         self.started.append(parameters)
-        self.jobs[name] = {"ProcessingJobName": name, "ProcessingJobStatus": "InProgress"}
+        self.put(name, "InProgress")
+
+    def put(self, name: str, status: str) -> None:
+        """A job that is there already."""
+        self.jobs[name] = {
+            "ProcessingJobName": name,
+            "ProcessingJobArn": f"arn:aws:sagemaker:us-east-1:123456789012:processing-job/{name}",
+            "ProcessingJobStatus": status,
+            "CreationTime": BEGAN,
+        }
 
     def describe_processing_job(self, **parameters: Any) -> dict[str, Any]:
         checked("sagemaker", "DescribeProcessingJob", parameters)
@@ -141,17 +169,19 @@ class StrictProcessing:
 
     def list_processing_jobs(self, **parameters: Any) -> dict[str, Any]:
         checked("sagemaker", "ListProcessingJobs", parameters)
-        return {
-            "ProcessingJobSummaries": [
-                job
-                for name, job in reversed(self.jobs.items())
-                if parameters["NameContains"] in name
-                and parameters.get("StatusEquals") in (None, job["ProcessingJobStatus"])
-            ]
-        }
+        found = [
+            job
+            for name, job in reversed(self.jobs.items())
+            if parameters.get("NameContains", "") in name
+            and parameters.get("StatusEquals") in (None, job["ProcessingJobStatus"])
+        ]
+        first = int(parameters.get("NextToken", "0"))
+        last = first + _A_PAGE
+        more = {"NextToken": str(last)} if last < len(found) else {}
+        return {"ProcessingJobSummaries": found[first:last], **more}
 
-    def get_paginator(self, operation: str) -> OnePage:
-        return OnePage(getattr(self, operation))
+    def get_paginator(self, operation: str) -> EveryPage:
+        return EveryPage(getattr(self, operation))
 
     def stop_processing_job(self, **parameters: Any) -> None:
         checked("sagemaker", "StopProcessingJob", parameters)
@@ -166,6 +196,8 @@ class StrictLogs:
 
     def __init__(self) -> None:
         self.streams: dict[str, list[str]] = {}
+        self.made: dict[str, int] = {}
+        """When, of those that were not made just now."""
 
     def get_log_events(self, **parameters: Any) -> dict[str, Any]:
         checked("logs", "GetLogEvents", parameters)
@@ -183,4 +215,10 @@ class StrictLogs:
     def describe_log_streams(self, **parameters: Any) -> dict[str, Any]:
         checked("logs", "DescribeLogStreams", parameters)
         prefix = parameters["logStreamNamePrefix"]
-        return {"logStreams": [{"logStreamName": name} for name in self.streams if name.startswith(prefix)]}
+        return {
+            "logStreams": [
+                {"logStreamName": name, "creationTime": self.made.get(name, _LATER_MS)}
+                for name in self.streams
+                if name.startswith(prefix)
+            ]
+        }

@@ -27,7 +27,7 @@ from operations.builds.jobs import (
     parse_event,
     start_or_attach,
 )
-from operations.builds.processing import SCRIPT, ProcessingJobs
+from operations.builds.processing import ProcessingJobs
 from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, StrictProcessing
 
 PROJECT = "t-dev-build-cpu"
@@ -249,45 +249,6 @@ def test_whoever_has_seen_enough_leaves_the_build_alone(
 )
 def test_events_among_other_lines(line: str, event: dict[str, Any] | None) -> None:
     assert parse_event(line) == event
-
-
-def test_a_processing_job_is_one_that_sagemaker_takes() -> None:
-    sagemaker = StrictProcessing()
-    service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
-    name, attached = begin(service, replace(ON_L4, needs_token=True))
-    (started,) = sagemaker.started
-    assert attached is False
-    assert name == f"t-dev-build-{ON_L4.name(GROUND)}-1"
-    assert started["ProcessingResources"]["ClusterConfig"]["InstanceType"] == "ml.g6.xlarge"
-    assert started["AppSpecification"]["ImageUri"] == GROUND.images["gpu"]
-    assert started["StoppingCondition"] == {"MaxRuntimeInSeconds": 5400}
-    arguments = started["AppSpecification"]["ContainerArguments"]
-    assert "hugging-face" in arguments
-    assert max(map(len, [SCRIPT, *arguments])) <= 256
-    assert "s3://artifacts/models/m/caches" in arguments
-    assert "HF_TOKEN" not in json.dumps(started)
-
-
-def test_processing_jobs_attach_and_are_tried_again_as_builds_are() -> None:
-    sagemaker = StrictProcessing()
-    service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
-    first, _ = begin(service, ON_L4)
-    assert begin(service, ON_L4) == (first, True)
-    assert service.start(ON_L4, ON_L4.name(GROUND), 1).id == first
-    sagemaker.jobs[first] |= {"ProcessingJobStatus": "Failed", "FailureReason": "no room"}
-    assert service.look(first).reason == "no room"
-    assert begin(service, ON_L4) == (first.removesuffix("1") + "2", False)
-
-
-def test_a_processing_jobs_log_is_found_by_its_name() -> None:
-    sagemaker, logs = StrictProcessing(), StrictLogs()
-    service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
-    name, _ = begin(service, ON_L4)
-    tail = LogTail(logs)
-    assert tail.new_lines(service.look(name)) == []
-    logs.streams[f"{name}/algo-1-17"] = ["a", "b", "c"]
-    assert tail.new_lines(service.look(name)) == ["a", "b", "c"]
-    assert tail.new_lines(service.look(name)) == []
 
 
 def test_a_stack_of_older_files_is_told_of() -> None:

@@ -114,7 +114,7 @@ def build(codebuild: StrictCodeBuild, project: str, **variables: str) -> str:
 
 
 def run_job(processing: StrictProcessing, name: str, status: str = "InProgress") -> None:
-    processing.jobs[name] = {"ProcessingJobName": name, "ProcessingJobStatus": status}
+    processing.put(name, status)
 
 
 def stacks(cloud: Cloud) -> list[str]:

@@ -1,0 +1,80 @@
+"""Builds as Processing jobs: what SageMaker is asked for, how they are numbered, and whose log is whose."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from operations.builds.jobs import LogTail
+from operations.builds.processing import SCRIPT, ProcessingJobs
+from tests.operations.strict_aws import BEGAN, StrictLogs, StrictProcessing
+from tests.operations.test_build_jobs import GROUND, ON_L4, account, begin
+
+
+def test_a_processing_job_is_one_that_sagemaker_takes() -> None:
+    sagemaker = StrictProcessing()
+    service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
+    name, attached = begin(service, replace(ON_L4, needs_token=True))
+    (started,) = sagemaker.started
+    assert attached is False
+    assert name == f"t-dev-build-{ON_L4.name(GROUND)}-1"
+    assert started["ProcessingResources"]["ClusterConfig"]["InstanceType"] == "ml.g6.xlarge"
+    assert started["AppSpecification"]["ImageUri"] == GROUND.images["gpu"]
+    assert started["StoppingCondition"] == {"MaxRuntimeInSeconds": 5400}
+    arguments = started["AppSpecification"]["ContainerArguments"]
+    assert "hugging-face" in arguments
+    assert max(map(len, [SCRIPT, *arguments])) <= 256
+    assert "s3://artifacts/models/m/caches" in arguments
+    assert "HF_TOKEN" not in json.dumps(started)
+
+
+def test_processing_jobs_attach_and_are_tried_again_as_builds_are() -> None:
+    sagemaker = StrictProcessing()
+    service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
+    first, _ = begin(service, ON_L4)
+    assert begin(service, ON_L4) == (first, True)
+    assert service.start(ON_L4, ON_L4.name(GROUND), 1).id == first
+    sagemaker.jobs[first] |= {"ProcessingJobStatus": "Failed", "FailureReason": "no room"}
+    assert service.look(first).reason == "no room"
+    assert begin(service, ON_L4) == (first.removesuffix("1") + "2", False)
+
+
+def test_the_next_processing_job_is_counted_from_the_last_one_on_whatever_page() -> None:
+    """Somebody has deleted the first, and there are more than the service lists at once."""
+    sagemaker = StrictProcessing()
+    base = f"t-dev-build-{ON_L4.name(GROUND)}"
+    for number in (5, 2, 3, 4):
+        sagemaker.put(f"{base}-{number}", "Failed")
+    service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
+    assert begin(service, ON_L4) == (f"{base}-6", False)
+    assert sagemaker.jobs[f"{base}-6"]["ProcessingJobStatus"] == "InProgress"
+
+
+def test_one_that_runs_is_found_on_a_later_page() -> None:
+    sagemaker = StrictProcessing()
+    base = f"t-dev-build-{ON_L4.name(GROUND)}"
+    sagemaker.put(f"{base}-1", "InProgress")
+    for number in (2, 3, 4):
+        sagemaker.put(f"{base}-{number}", "Failed")
+    service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
+    assert begin(service, ON_L4) == (f"{base}-1", True)
+
+
+def test_what_a_deleted_job_of_the_same_name_has_said_is_not_this_ones() -> None:
+    sagemaker, logs = StrictProcessing(), StrictLogs()
+    service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
+    name, _ = begin(service, ON_L4)
+    logs.streams = {f"{name}/algo-1-1": ["old"], f"{name}/algo-1-2": ["new"]}
+    logs.made[f"{name}/algo-1-1"] = int(BEGAN.timestamp() * 1000) - 1
+    assert LogTail(logs).new_lines(service.look(name)) == ["new"]
+
+
+def test_a_processing_jobs_log_is_found_by_its_name() -> None:
+    sagemaker, logs = StrictProcessing(), StrictLogs()
+    service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
+    name, _ = begin(service, ON_L4)
+    tail = LogTail(logs)
+    assert tail.new_lines(service.look(name)) == []
+    logs.streams[f"{name}/algo-1-17"] = ["a", "b", "c"]
+    assert tail.new_lines(service.look(name)) == ["a", "b", "c"]
+    assert tail.new_lines(service.look(name)) == []
