@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from catalog import naming
 from operations.audit.found import STACK_TAG, Found, Key, Listing, Scope, Unseen, pages
 from operations.audit.listings import LISTINGS
-from operations.audit.tagged import TAGGED, still_there, tagged
+from operations.audit.tagged import TAGGED, Lists, still_there, tagged
 from operations.aws import Cloud
 
 _AT_ONCE = 8
@@ -129,10 +129,10 @@ class _Answer:
 
 def _confirmed(cloud: Cloud, known: Collection[Key], by_tag: _Answer) -> _Answer:
     """What is there by its tags, without what they alone tell of though it has gone."""
-    found, refusals = [], list(by_tag.refusals)
+    found, refusals, lists = [], list(by_tag.refusals), Lists()
     for item in by_tag.found:
         try:
-            there = item if item.key in known else still_there(cloud, item)
+            there = item if item.key in known else still_there(cloud, item, lists)
         except (ClientError, BotoCoreError) as error:
             there = item
             refusals.append(Refusal(item.type, str(error)))

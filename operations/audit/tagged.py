@@ -108,14 +108,25 @@ def is_kept_out(error: ClientError) -> bool:
     return error_code(error).startswith("AccessDenied") and "resource-based policy" in str(error)
 
 
-def still_there(cloud: Cloud, found: Found) -> Found | None:
-    """What its own service says of something; it is believed of what no service here lists."""
+Lists = dict[str, set[str]]
+"""Whole lists of services, by the type of what is on them."""
+
+
+def still_there(cloud: Cloud, found: Found, lists: Lists) -> Found | None:
+    """What its own service says of something; it is believed of what no service here lists.
+
+    A list that cannot be narrowed is asked for once, and put into `lists`.
+    """
     if found.type == "AWS::KMS::Key":
         return _key(cloud, found)
     look = _LOOKS.get(found.type)
-    if look is None or found.id in look.ids(cloud, found.id):
+    if look is None:
         return found
-    return None
+    if look.narrowed_by:
+        return found if found.id in look.ids(cloud, found.id) else None
+    if found.type not in lists:
+        lists[found.type] = look.ids(cloud)
+    return found if found.id in lists[found.type] else None
 
 
 @dataclass(frozen=True)
@@ -128,14 +139,13 @@ class _Look:
     id_of: str
     """The field of the id; none where the items are the ids."""
     narrowed_by: str = ""
-    """The parameter that the id narrows the list by."""
+    """The parameter that the id narrows the list by. None for SageMaker: its ARNs write names in small
+    letters, and nothing says that it finds them by those."""
 
-    def ids(self, cloud: Cloud, name: str) -> set[str]:
+    def ids(self, cloud: Cloud, name: str = "") -> set[str]:
         """All that are there, as far as they have to do with a name."""
-        narrowed = {self.narrowed_by: _last(name) if name.startswith("arn:") else name}
-        items = pages(
-            cloud.client(self.service), self.operation, self.key, **(narrowed if self.narrowed_by else {})
-        )
+        narrowed = {self.narrowed_by: name} if name else {}
+        items = pages(cloud.client(self.service), self.operation, self.key, **narrowed)
         return {item[self.id_of] if self.id_of else item for item in items}
 
 
@@ -170,9 +180,7 @@ _LOOKS: Mapping[str, _Look] = {
     "AWS::CodePipeline::Pipeline": _Look("codepipeline", "list_pipelines", "pipelines", "name"),
     "AWS::CloudFormation::Stack": _Look("cloudformation", "describe_stacks", "Stacks", "StackName"),
     **{
-        f"AWS::SageMaker::{kind}": _Look(
-            "sagemaker", f"list_{snake_case(kind)}s", f"{kind}s", f"{kind}Arn", "NameContains"
-        )
+        f"AWS::SageMaker::{kind}": _Look("sagemaker", f"list_{snake_case(kind)}s", f"{kind}s", f"{kind}Arn")
         for kind in ("Endpoint", "EndpointConfig", "Model", "InferenceComponent")
     },
 }

@@ -16,7 +16,7 @@ from operations.audit import report as reports
 from operations.audit.found import STACK_TAG, Found, Listing, Scope
 from operations.audit.listings import LISTINGS, NOTHING, PARTS, listed_types
 from operations.audit.report import Ownership, audit, decide, merge
-from operations.audit.tagged import still_there, tagged, type_and_id
+from operations.audit.tagged import Lists, still_there, tagged, type_and_id
 from operations.aws import Cloud
 
 BASE = "tritonstack-dev"
@@ -369,8 +369,9 @@ GONE = [
 
 
 def test_what_the_tagging_service_still_tells_of_though_it_has_gone_is_left_out(cloud: Cloud) -> None:
+    lists: Lists = {}
     told = [Found(*type_and_id(arn)) for arn in (*GONE, "arn:aws:lambda:us-east-1:1:function:nobody-asks")]
-    assert [item.type for item in told if still_there(cloud, item)] == ["lambda:function"]
+    assert [item.type for item in told if still_there(cloud, item, lists)] == ["lambda:function"]
 
 
 @pytest.mark.parametrize(
@@ -397,7 +398,7 @@ def test_what_is_there_is_not_taken_for_gone(cloud: Cloud, kind: str) -> None:
     listed = listing_of(kind).find(cloud, SCOPE)
     found = [item for item in listed if isinstance(item, Found) and item.type == kind]
     assert found
-    assert [still_there(cloud, item) for item in found] == found
+    assert [still_there(cloud, item, {}) for item in found] == found
 
 
 def owned(**owners: str) -> Ownership:

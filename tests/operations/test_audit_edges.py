@@ -12,6 +12,7 @@ from operations.audit import report as reports
 from operations.audit.found import Found, Listing
 from operations.audit.listings import LISTINGS
 from operations.audit.report import audit
+from operations.audit.tagged import Lists, still_there, type_and_id
 from operations.aws import Cloud
 from tests.operations.test_audit import ALLOWED, BASE, MINE, SCOPE, TRUST, listing_of
 
@@ -87,3 +88,36 @@ def test_a_role_of_the_same_environment_in_another_region_is_its_own(
     iam.create_policy(PolicyName=f"{BASE}-bounds", PolicyDocument=ALLOWED, Tags=tags)
     found = sorted(item.type for item in listing_of("AWS::IAM::Role").find(cloud, SCOPE))
     assert found == (["AWS::IAM::ManagedPolicy", "AWS::IAM::Role"] if counts else [])
+
+
+class Models:
+    """SageMaker, whose ARNs write names in small letters, and whose filter takes letters as they are."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+        self.asked: list[str] = []
+
+    def get_paginator(self, operation: str) -> Models:
+        self.asked.append(operation)
+        return self
+
+    def paginate(self, NameContains: str = "") -> Iterator[dict[str, Any]]:  # noqa: N803  boto3's spelling
+        for name in self._names:
+            listed = {"ModelName": name, "ModelArn": model_arn(name)}
+            yield {"Models": [listed] if NameContains in name else []}
+
+
+def model_arn(name: str) -> str:
+    return f"arn:aws:sagemaker:us-east-1:123456789012:model/{name.lower()}"
+
+
+def test_a_model_is_found_whatever_letters_its_name_is_written_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = Models("EncoderModel-AbC", "RankerModel-DeF")
+    monkeypatch.setattr(Cloud, "client", lambda *_: models)
+    names = ("EncoderModel-AbC", "RankerModel-DeF", "Gone-GhI")
+    told = [Found(*type_and_id(model_arn(name))) for name in names]
+    lists: Lists = {}
+    cloud = Cloud("123456789012", "us-east-1", {})
+    there = [item.id for item in told if still_there(cloud, item, lists)]
+    assert there == [model_arn(name) for name in names[:2]]
+    assert models.asked == ["list_models"]
