@@ -32,8 +32,8 @@ def audit(
     """List every resource of an environment, by name and by tag, in CloudFormation and outside it.
 
     Each service is asked for itself, so what no stack knows of any more is found, too. Exit code 1 if there
-    is such an orphan, if a service refused to answer, or with --gone if anything is left. Keys that wait for
-    their deletion are counted apart. Changes nothing.
+    is such an orphan, if a service refused to answer, or with --gone if anything is left. Keys and
+    unconfirmed subscriptions that wait for their deletion are counted apart. Changes nothing.
 
     Example: tritonstack audit dev
 
@@ -104,17 +104,19 @@ def _words(what: str, report: Report) -> list[str]:
     belong = "1 resource belongs to a stack" if stand == 1 else f"{stand} resources belong to stacks"
     summary = f"{what}: {belong}, {len(report.orphans)} to none"
     if report.pending:
-        keys = (
-            "1 key waits for its"
-            if len(report.pending) == 1
-            else f"{len(report.pending)} keys wait for their"
-        )
-        summary += f"; {keys} deletion"
+        summary += f"; {_pending_words(report.pending)}"
     if report.unseen:
         summary += f"; {_unseen_words(len(report.unseen))}"
     if report.refusals:
         summary += "; some services refused, so there may be more"
     return [*lines, summary, *_remedies(report.orphans)]
+
+
+def _pending_words(pending: Sequence[Item]) -> str:
+    keys = sum(item.type == "AWS::KMS::Key" for item in pending)
+    counts = (("key", keys), ("subscription", len(pending) - keys))
+    what = " and ".join(f"{count} {word}{'s' * (count != 1)}" for word, count in counts if count)
+    return f"{what} {'waits for its' if len(pending) == 1 else 'wait for their'} deletion"
 
 
 def _unseen_words(count: int) -> str:

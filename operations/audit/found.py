@@ -31,7 +31,7 @@ class Found:
     within: Key | None = None
     """What it is a part of: it comes with that, and goes with it."""
     pending: bool = False
-    """It waits to be deleted, and nobody can use it any more."""
+    """It waits to be deleted: nobody can use it any more, nor hurry that."""
 
     @property
     def key(self) -> Key:

@@ -26,6 +26,8 @@ from operations.audit.tagged import is_kept_out
 from operations.aws import Cloud, error_code
 
 _KEYS_AT_ONCE = 8
+_NO_ARNS = ("PendingConfirmation", "Deleted")
+"""What SNS says in the place of a subscription's ARN."""
 _SAGEMAKER_TARGETS = ("endpoint/", "inference-component/")
 
 
@@ -174,15 +176,24 @@ def dashboards(cloud: Cloud, scope: Scope) -> Iterator[Found]:
 
 
 def topics(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Topics, and who subscribes to them."""
+    """Topics, and who subscribes to them.
+
+    A subscription that nobody has confirmed has no ARN, and nobody can delete it: when its topic has gone, it
+    waits until SNS drops it. So does one that was deleted, until SNS forgets it.
+    """
     client = cloud.client("sns")
-    for topic in pages(client, "list_topics", "Topics"):
-        if scope.names(topic["TopicArn"].rpartition(":")[2]):
-            yield Found("AWS::SNS::Topic", topic["TopicArn"])
+    standing = [topic["TopicArn"] for topic in pages(client, "list_topics", "Topics")]
+    yield from (Found("AWS::SNS::Topic", arn) for arn in standing if scope.names(arn.rpartition(":")[2]))
     for item in pages(client, "list_subscriptions", "Subscriptions"):
-        if scope.names(item["TopicArn"].rpartition(":")[2]):
-            within = ("AWS::SNS::Topic", item["TopicArn"])
-            yield Found("AWS::SNS::Subscription", item["SubscriptionArn"], within=within)
+        topic, arn = item["TopicArn"], item["SubscriptionArn"]
+        if scope.names(topic.rpartition(":")[2]):
+            without_arn = arn in _NO_ARNS
+            yield Found(
+                "AWS::SNS::Subscription",
+                f"{topic} {arn} {item['Endpoint']}" if without_arn else arn,
+                within=("AWS::SNS::Topic", topic),
+                pending=without_arn and topic not in standing,
+            )
 
 
 def rules(cloud: Cloud, scope: Scope) -> Iterator[Found]:

@@ -1,0 +1,76 @@
+"""Subscriptions that nobody confirmed: SNS lists them all alike, lets nobody delete them, and drops them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from operations.audit import report as reports
+from operations.audit.listings import LISTINGS
+from operations.audit.report import Item, Report, audit
+from operations.aws import Cloud
+from tests.operations.test_audit import BASE, MINE, SCOPE
+
+TOPIC_TEMPLATE = json.dumps(
+    {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": f"{BASE}-alarms"}}}}
+)
+MAIL, TEAM = "a@example.com", "team@example.com"
+
+
+@pytest.fixture
+def subscribed(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Cloud:
+    """A stack's topic with two subscriptions, as SNS lists such: moto makes neither wait for an answer."""
+    sns, cloudformation = cloud.client("sns"), cloud.client("cloudformation")
+    cloudformation.create_stack(StackName=MINE, TemplateBody=TOPIC_TEMPLATE)
+    (topic,) = sns.list_topics()["Topics"]
+    listed = [
+        {**topic, "SubscriptionArn": arn, "Owner": "1", "Protocol": "email", "Endpoint": endpoint}
+        for arn, endpoint in (("PendingConfirmation", MAIL), ("PendingConfirmation", TEAM))
+    ]
+
+    real = sns.get_paginator
+
+    class Subscriptions:
+        def paginate(self) -> list[dict[str, object]]:
+            return [{"Subscriptions": listed}]
+
+    def paginator(operation: str) -> object:
+        return Subscriptions() if operation == "list_subscriptions" else real(operation)
+
+    monkeypatch.setattr(sns, "get_paginator", paginator)
+    wanted = ("cloudformation", "sns")
+    monkeypatch.setattr(reports, "LISTINGS", [one for one in LISTINGS if one.service in wanted])
+    return cloud
+
+
+def subscriptions(report: Report) -> list[Item]:
+    return [item for item in report.items if item.type == "AWS::SNS::Subscription"]
+
+
+def test_each_is_told_of_and_belongs_to_its_topics_stack(subscribed: Cloud) -> None:
+    found = audit(subscribed, SCOPE)
+    assert [(item.stack, item.pending) for item in subscriptions(found)] == [(MINE, False)] * 2
+    first, second = (item.id for item in subscriptions(found))
+    assert first.endswith(f"{BASE}-alarms PendingConfirmation {MAIL}")
+    assert second.endswith(TEAM)
+
+
+def test_when_the_topic_has_gone_they_wait_and_are_no_orphans(subscribed: Cloud) -> None:
+    subscribed.client("cloudformation").delete_stack(StackName=MINE)
+    found = audit(subscribed, SCOPE)
+    assert (found.there, found.orphans) == ([], [])
+    assert found.pending == subscriptions(found)
+
+
+@pytest.mark.parametrize(
+    ("arn", "orphans"), [("Deleted", 0), ("arn:aws:sns:us-east-1:123456789012:tritonstack-dev-alarms:1", 1)]
+)
+def test_one_that_was_deleted_waits_and_one_that_was_confirmed_is_left_over(
+    subscribed: Cloud, arn: str, orphans: int
+) -> None:
+    (page,) = subscribed.client("sns").get_paginator("list_subscriptions").paginate()
+    page["Subscriptions"][:] = [{**page["Subscriptions"][0], "SubscriptionArn": arn}]
+    subscribed.client("cloudformation").delete_stack(StackName=MINE)
+    found = audit(subscribed, SCOPE)
+    assert (len(found.orphans), len(found.pending)) == (orphans, 1 - orphans)
