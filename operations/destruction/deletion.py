@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, HTTPClientError
 
 from operations.aws import Cloud
-from operations.buckets import empty_bucket, stop_access_log
+from operations.buckets import BucketNotEmptyError, empty_bucket, stop_access_log
 from operations.clock import Clock
 from operations.stacks import StackFailedError, StackState, describe_stack, failures, poll_pauses
 
@@ -38,6 +38,7 @@ _PASSING = re.compile(
             "throttl",
             "rate exceeded",
             "RequestLimitExceeded",
+            "SlowDown",
             "try again|retry",
             "timed out|timeout",
             "Conflict|OperationAborted",
@@ -146,9 +147,9 @@ class _Deletion:
         if state.protected:
             self.failure = f"stack {self.name} was protected meanwhile: nothing of it was deleted"
             self.done = True
-        elif not self._asked or self._may_try_again(state):
+        elif self._is_time(state):
             self.tell(f"{self.name}: deleting it ({state.status})")
-            self._ask()
+            self._ask(state)
 
     def _tell(self, state: StackState) -> None:
         # What is at rest before anything was asked of it is no step on its way out.
@@ -156,35 +157,47 @@ class _Deletion:
             self._seen = state.status
             self.tell(f"{self.name}: {state.status}")
 
-    def _may_try_again(self, state: StackState) -> bool:
-        """Whether it is time for that; a failure seen for the first time is judged."""
-        now = self.clock.now()
+    def _is_time(self, state: StackState) -> bool:
+        """Whether it is time to try; a failure seen for the first time is judged."""
         if self._not_before:
-            return now >= self._not_before
-        self._tries += 1
-        self._failing_since = self._failing_since or now
+            return self.clock.now() >= self._not_before
+        if not self._asked:
+            return True
         reason = failures(self.cloud, self.name) if state.status == "DELETE_FAILED" else state.reason
-        pause = next_try(reason, tries=self._tries, failing_s=now - self._failing_since)
-        if pause is None:
-            self.failure = f"stack {self.name} is {state.status}: {reason}"
-            self.done = True
-            return False
-        self._not_before = now + pause
-        self.tell(f"{self.name}: {reason}; trying again in {pause:.0f} s")
+        self._failed(state, reason)
         return False
 
-    def _ask(self) -> None:
+    def _failed(self, state: StackState, why: str, *, reason: str | None = None) -> None:
+        """Say when to try again, or give it up.
+
+        `reason` is what tells whether it may pass, where `why` names things that could be called anything.
+        """
+        now = self.clock.now()
+        self._tries += 1
+        self._failing_since = self._failing_since or now
+        pause = next_try(reason or why, tries=self._tries, failing_s=now - self._failing_since)
+        if pause is None:
+            self.failure = f"stack {self.name} is {state.status}: {why}"
+            self.done = True
+            return
+        self._not_before = now + pause
+        self.tell(f"{self.name}: {why}; trying again in {pause:.0f} s")
+
+    def _ask(self, state: StackState) -> None:
         """Begin the deletion; buckets that have filled again meanwhile are emptied again.
 
         What is to be retained is read now: an update that was waited for may have changed it.
         """
         self.contents = self.read(self.cloud, self.name)
-        for bucket in self.contents.buckets:
-            stop_access_log(self.cloud, bucket)
-        for bucket in self.contents.buckets:
-            if emptied := empty_bucket(self.cloud, bucket):
-                self.tell(f"{bucket}: {emptied} objects deleted")
         self._seen, self._not_before = "", 0.0
+        try:
+            self._empty()
+        except BucketNotEmptyError as error:
+            self._failed(state, error.message, reason=error.reason)
+            return
+        except (ClientError, HTTPClientError) as error:
+            self._failed(state, f"its buckets cannot be emptied: {error}")
+            return
         try:
             self.cloud.client("cloudformation").delete_stack(StackName=self.name)
             self._asked = True
@@ -192,6 +205,13 @@ class _Deletion:
             # Another command may have begun an update of it since the look.
             if not _NOT_NOW.search(str(error)):
                 raise
+
+    def _empty(self) -> None:
+        for bucket in self.contents.buckets:
+            stop_access_log(self.cloud, bucket)
+        for bucket in self.contents.buckets:
+            if emptied := empty_bucket(self.cloud, bucket, sleep=self.clock.sleep):
+                self.tell(f"{bucket}: {emptied} objects deleted")
 
 
 def delete_stacks(
@@ -223,5 +243,6 @@ def delete_stacks(
 def _require_gone(reasons: Sequence[str]) -> None:
     if reasons:
         raise StackFailedError(
-            "; ".join(reasons), remedy="remove what it names, then run the same command again: it goes on"
+            "; ".join(reasons),
+            remedy="remove what it names, or mend what keeps it, then run the same command again: it goes on",
         )

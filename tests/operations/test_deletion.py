@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
 
 from operations.aws import Cloud
+from operations.buckets import BucketNotEmptyError
 from operations.clock import Clock
 from operations.destruction.deletion import PASSING_S, Contents, Retained, delete_stacks, next_try
 from operations.stacks import StackFailedError, wait_until_settled
@@ -126,7 +128,7 @@ def play(
     monkeypatch.setattr(Cloud, "client", lambda *_: played)
     monkeypatch.setattr("operations.destruction.deletion.contents_of", lambda *_: contents())
     monkeypatch.setattr("operations.destruction.deletion.stop_access_log", lambda *_: None)
-    monkeypatch.setattr("operations.destruction.deletion.empty_bucket", lambda *_: emptied())
+    monkeypatch.setattr("operations.destruction.deletion.empty_bucket", lambda *_, **__: emptied())
 
 
 @pytest.mark.parametrize(
@@ -244,6 +246,55 @@ def test_buckets_are_emptied_before_each_try(
         "logs: 3 objects deleted",
         "logs: 1 objects deleted",
     ]
+
+
+PASSING, DENIED_OBJECT = (
+    BucketNotEmptyError("logs", [{"Key": key, "Code": code, "Message": "As said"}], remedy="")
+    for key, code in (("a", "SlowDown"), ("retry/internal", "AccessDenied"))
+)
+LATE = ReadTimeoutError(endpoint_url="https://logs.s3.amazonaws.com/?versions")
+CLASH = refused("PutBucketLogging", "OperationAborted", "A conflicting conditional operation is in progress")
+
+
+@pytest.mark.parametrize("fault", [PASSING, LATE, CLASH])
+def test_a_bucket_that_cannot_be_emptied_for_now_keeps_no_other_stack(
+    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str], fault: Exception
+) -> None:
+    one, other = PlayedStack(["CREATE_COMPLETE"]), PlayedStack(["CREATE_COMPLETE"])
+    answers: Iterator[Exception | int] = iter([*[fault] * 5, 2])
+
+    def emptied() -> int:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    played = PlayedCloudFormation(one=one, other=other)
+    play(monkeypatch, played, emptied=emptied)
+    contents = {"one": Contents(("logs",)), "other": Contents()}
+    monkeypatch.setattr("operations.destruction.deletion.contents_of", lambda _, name: contents[name])
+    delete_stacks(Cloud("1", "x", {}), ["one", "other"], tell=told.append, clock=clock)
+    assert (played.stacks, one.asked, other.asked) == ({}, 1, 1)
+    assert "logs: 2 objects deleted" in told
+    assert sum("trying again" in line for line in told) == 5
+
+
+def test_a_bucket_that_may_not_be_emptied_is_told_of_when_the_others_have_gone(
+    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
+) -> None:
+    """What S3 said counts, and not what its objects are called."""
+    one, other = PlayedStack(["CREATE_COMPLETE"]), PlayedStack(["CREATE_COMPLETE"], endings=[ENI, ENI, None])
+
+    def emptied() -> int:
+        raise DENIED_OBJECT
+
+    play(monkeypatch, PlayedCloudFormation(one=one, other=other), emptied=emptied)
+    contents = {"one": Contents(("logs",)), "other": Contents()}
+    monkeypatch.setattr("operations.destruction.deletion.contents_of", lambda _, name: contents[name])
+    with pytest.raises(StackFailedError, match="stack one is CREATE_COMPLETE: 1 objects of bucket logs"):
+        delete_stacks(Cloud("1", "x", {}), ["one", "other"], tell=told.append, clock=clock)
+    assert (one.asked, other.asked) == (0, 3)
+    assert sum(line.startswith("one: 1 objects") for line in told) == 2
 
 
 def test_what_an_update_makes_a_stack_retain_is_not_emptied(

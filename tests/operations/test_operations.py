@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,15 +73,68 @@ def test_only_an_environments_own_stacks_are_its_own(cloud: Cloud) -> None:
     assert {stack.name for stack in environment_stacks(cloud, "t-dev")} == names
 
 
-def test_an_object_that_cannot_be_deleted_is_told(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    s3 = cloud.client("s3")
-    s3.create_bucket(Bucket="artifacts")
-    s3.put_object(Bucket="artifacts", Key="key", Body=b"x")
-    refusal = {"Errors": [{"Key": "key", "Code": "AccessDenied", "Message": "Access Denied"}]}
-    monkeypatch.setattr(s3, "delete_objects", lambda **_: refusal)
-    monkeypatch.setattr(Cloud, "client", lambda *_: s3)
-    with pytest.raises(BucketNotEmptyError, match=r"1 objects of bucket artifacts .* key: Access Denied"):
-        empty_bucket(cloud, "artifacts")
+def test_an_object_that_cannot_be_deleted_is_told(bucket: RefusingBucket) -> None:
+    bucket.put("key", "other")
+    bucket.refusals = [{"key": "AccessDenied", "other": "InternalError"}]
+    with pytest.raises(BucketNotEmptyError, match=r"1 objects of bucket artifacts .* key: AccessDenied: As"):
+        bucket.empty()
+    assert bucket.slept == []
+
+
+def test_what_s3_did_not_get_to_is_deleted_again(bucket: RefusingBucket) -> None:
+    """It says so of single objects in an answer of 200, which no client tries again."""
+    bucket.put("a", "b", "c")
+    bucket.refusals = [{"a": "InternalError", "c": "SlowDown"}, {"c": "ServiceUnavailable"}]
+    assert bucket.empty() == 3
+    assert bucket.asked == [["a", "b", "c"], ["a", "c"], ["c"]]
+    assert bucket.slept == sorted(bucket.slept)
+    bucket.s3.delete_bucket(Bucket="artifacts")
+
+
+def test_what_s3_never_gets_to_is_told(bucket: RefusingBucket) -> None:
+    bucket.put("key")
+    bucket.refusals = [{"key": "SlowDown"}] * 100
+    with pytest.raises(BucketNotEmptyError, match="key: SlowDown") as caught:
+        bucket.empty()
+    assert "again after a while" in str(caught.value.remedy)
+    assert len(bucket.asked) == len(bucket.slept) + 1 == 5
+
+
+class RefusingBucket:
+    """A bucket of moto's whose deletions refuse some objects first, and delete the others."""
+
+    def __init__(self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cloud, self.s3 = cloud, cloud.client("s3")
+        self.s3.create_bucket(Bucket="artifacts")
+        self.refusals: list[dict[str, str]] = []
+        self.asked: list[list[str]] = []
+        self.slept: list[float] = []
+        self._delete = self.s3.delete_objects
+        monkeypatch.setattr(self.s3, "delete_objects", self._refuse_some)
+
+    def put(self, *keys: str) -> None:
+        for key in keys:
+            self.s3.put_object(Bucket="artifacts", Key=key, Body=b"x")
+
+    def empty(self) -> int:
+        return empty_bucket(self.cloud, "artifacts", sleep=self.slept.append)
+
+    def _refuse_some(self, *, Bucket: str, Delete: dict[str, Any]) -> dict[str, Any]:  # noqa: N803
+        self.asked.append([item["Key"] for item in Delete["Objects"]])
+        refusals = self.refusals.pop(0) if self.refusals else {}
+        taken = [item for item in Delete["Objects"] if item["Key"] not in refusals]
+        answer: dict[str, Any] = self._delete(Bucket=Bucket, Delete={"Objects": taken}) if taken else {}
+        errors = [
+            {**item, "Code": refusals[item["Key"]], "Message": "As said"}
+            for item in Delete["Objects"]
+            if item["Key"] in refusals
+        ]
+        return answer | ({"Errors": errors} if errors else {})
+
+
+@pytest.fixture
+def bucket(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> RefusingBucket:
+    return RefusingBucket(cloud, monkeypatch)
 
 
 def test_emptying_a_bucket_takes_versions_and_delete_markers(cloud: Cloud) -> None:
