@@ -16,6 +16,7 @@ from typing import Any
 from boto3.exceptions import S3UploadFailedError
 from botocore.exceptions import BotoCoreError, ClientError
 
+from catalog.conditional_writes import AGAIN_CODES, HELD_CODES
 from catalog.errors import TritonstackError
 from catalog.examples import EXAMPLES_NAME, parse_examples
 from catalog.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME, Manifest, parse_manifest
@@ -25,9 +26,7 @@ from model_build.aws_errors import error_code, explain
 from model_build.errors import PublishError
 
 ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound"})
-CHANGED_CODES = frozenset(
-    {"412", "PreconditionFailed", "409", "ConditionalRequestConflict", "404", "NoSuchKey"}
-)
+CHANGED_CODES = HELD_CODES | AGAIN_CODES
 """Since it was looked at, somebody has written it, is writing it, or has deleted it."""
 ATTEMPTS = 4
 """How often another publisher may be faster: each wins for good."""

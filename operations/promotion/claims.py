@@ -12,13 +12,15 @@ after a while it no longer stands in anybody's way.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from botocore.exceptions import ClientError
 
+from catalog.conditional_writes import AGAIN_CODES, HELD_CODES
 from catalog.errors import TritonstackError
 from catalog.events import Event, EventKind
 from catalog.naming import PROMOTIONS
@@ -26,7 +28,8 @@ from operations.aws import Cloud, error_code
 
 _BETWEEN_CLAIM_AND_EVENT = timedelta(minutes=10)
 """Nothing but a small file is written between the two."""
-_TAKEN = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+_PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
+"""One a write: S3 does not say which of two at once is first, but has both write again."""
 CHANGES: tuple[EventKind, ...] = ("built", "promoted", "rolled-back")
 """What changes a lock."""
 
@@ -35,7 +38,7 @@ Place = tuple[str, str]
 
 
 class PromotionTakenError(TritonstackError):
-    """Somebody else promotes another artifact into the same place."""
+    """Somebody else promotes into the same place."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,23 @@ class Claim:
     """False if it is somebody else's, or one that was killed and is taken up again."""
 
 
-def claim(cloud: Cloud, bucket: str, event: Event, *, history: Sequence[Event], now: datetime) -> Claim:
+@dataclass(frozen=True)
+class _Held:
+    """A claim in the bucket, and what S3 tells it from those before and after it by."""
+
+    event: Event
+    etag: str
+
+
+def claim(
+    cloud: Cloud,
+    bucket: str,
+    event: Event,
+    *,
+    history: Sequence[Event],
+    now: datetime,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Claim:
     """Claim the place that an event is about.
 
     `history` are the environment's events of CHANGES, the earliest first.
@@ -57,13 +76,23 @@ def claim(cloud: Cloud, bucket: str, event: Event, *, history: Sequence[Event], 
         return Claim(latest, won=False)
     s3 = cloud.client("s3")
     key = f"{PROMOTIONS}{_name(event)}/{_after(latest)}.json"
-    try:
-        _put(s3, bucket, key, event, IfNoneMatch="*")
-    except ClientError as error:
-        if error_code(error) not in _TAKEN:
-            raise
-        return _second(s3, bucket, key, event, now)
-    return Claim(event, won=True)
+    given_up: _Held | None = None
+    for pause in _PAUSES_S:
+        answer = _put(s3, bucket, key, event, replacing=given_up)
+        if answer is None:
+            return Claim(event, won=True)
+        held = _held(s3, bucket, key) if answer in HELD_CODES else None
+        if held is None:
+            sleep(pause)
+        elif _is_same(held.event, event):
+            return Claim(held.event, won=False)
+        else:
+            _require_given_up(held.event, event, now)
+        given_up = held
+    raise PromotionTakenError(
+        f"s3://{bucket}/{key} cannot be claimed: others keep writing it; this promotion has changed nothing",
+        remedy="wait for them, and run the same command again",
+    )
 
 
 def latest_change(history: Sequence[Event], event: Event) -> Event | None:
@@ -83,20 +112,21 @@ def digest_of(event: Event, place: Place) -> str:
     return _places(event)[place]
 
 
-def _second(s3: Any, bucket: str, key: str, event: Event, now: datetime) -> Claim:
-    """What to do with a place that is claimed already."""
-    found = s3.get_object(Bucket=bucket, Key=key)
-    first = Event.model_validate_json(found["Body"].read())
-    if _is_same(first, event):
-        return Claim(first, won=False)
+def _held(s3: Any, bucket: str, key: str) -> _Held | None:
+    """Who has claimed a place; None if that has been deleted since."""
+    try:
+        found = s3.get_object(Bucket=bucket, Key=key)
+    except ClientError as error:
+        if error_code(error) == "NoSuchKey":
+            return None
+        raise
+    return _Held(Event.model_validate_json(found["Body"].read()), found["ETag"])
+
+
+def _require_given_up(first: Event, event: Event, now: datetime) -> None:
+    """Refuse to push another promotion aside that may be under way."""
     if now - datetime.fromisoformat(first.at) > _BETWEEN_CLAIM_AND_EVENT:
-        try:
-            _put(s3, bucket, key, event, IfMatch=found["ETag"])
-        except ClientError as error:
-            if error_code(error) not in _TAKEN:
-                raise
-        else:
-            return Claim(event, won=True)
+        return
     name, target = place_of(event)
     raise PromotionTakenError(
         f"{first.by} is promoting {digest_of(first, (name, target))[:19]} as {name} for {target} into "
@@ -128,11 +158,19 @@ def _after(latest: Event | None) -> str:
     return hashlib.sha256(latest.key.encode()).hexdigest()[:12] if latest else "first"
 
 
-def _put(s3: Any, bucket: str, key: str, event: Event, **condition: str) -> None:
-    s3.put_object(
-        Bucket=bucket,
-        Key=key,
-        Body=event.to_json().encode(),
-        ContentType="application/json",
-        **condition,
-    )
+def _put(s3: Any, bucket: str, key: str, event: Event, *, replacing: _Held | None) -> str | None:
+    """Write a claim if nothing lies there but what it is to replace; S3's code if it did not let it."""
+    condition = {"IfMatch": replacing.etag} if replacing else {"IfNoneMatch": "*"}
+    try:
+        s3.put_object(
+            Bucket=bucket,
+            Key=key,
+            Body=event.to_json().encode(),
+            ContentType="application/json",
+            **condition,
+        )
+    except ClientError as error:
+        if (code := error_code(error)) in HELD_CODES | AGAIN_CODES:
+            return code
+        raise
+    return None

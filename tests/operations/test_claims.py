@@ -1,0 +1,130 @@
+"""Claims of places in a lock, where S3 answers conditional writes as it does under several writers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from catalog.events import Event, TouchedArtifact
+from operations.aws import Cloud
+from operations.promotion.claims import Claim, PromotionTakenError, claim
+from tests.operations.strict_aws import refused
+
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+KEY = "promotions/minilm/cpu/first.json"
+
+Meanwhile = Callable[[], object]
+
+
+def promotion(by: str, digest: str = "a", *, minutes_ago: float = 0) -> Event:
+    return Event(
+        kind="promoted",
+        environment="prod",
+        at=(NOW - timedelta(minutes=minutes_ago)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        by=by,
+        artifacts=(TouchedArtifact(model="minilm", target="cpu", digest=digest * 64),),
+        note="from dev",
+    )
+
+
+ANN, BOB = promotion("ann"), promotion("bob", "b")
+GIVEN_UP = promotion("bob", "b", minutes_ago=11)
+
+
+class Bucket:
+    """A bucket of moto's; what S3 is to answer instead to the next claims goes into `answers`."""
+
+    def __init__(self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cloud, self.s3 = cloud, cloud.client("s3")
+        self.s3.create_bucket(Bucket="prod")
+        self.answers: list[tuple[str, Meanwhile]] = []
+        self.conditions: list[str] = []
+        self.slept: list[float] = []
+        self.write = self.s3.put_object
+        monkeypatch.setattr(self.s3, "put_object", self._put)
+
+    def claim(self, event: Event) -> Claim:
+        return claim(self.cloud, "prod", event, history=(), now=NOW, sleep=self.slept.append)
+
+    def hold(self, event: Event) -> None:
+        self.write(Bucket="prod", Key=KEY, Body=event.to_json().encode())
+
+    def release(self) -> None:
+        self.s3.delete_object(Bucket="prod", Key=KEY)
+
+    @property
+    def holder(self) -> Event:
+        found = self.s3.get_object(Bucket="prod", Key=KEY)
+        return Event.model_validate_json(found["Body"].read())
+
+    def _put(self, **parameters: Any) -> None:
+        self.conditions.append(next(name for name in ("IfMatch", "IfNoneMatch") if name in parameters))
+        if self.answers:
+            code, meanwhile = self.answers.pop(0)
+            meanwhile()
+            raise refused("PutObject", code, "as S3 has it")
+        self.write(**parameters)
+
+
+@pytest.fixture
+def bucket(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    return Bucket(cloud, monkeypatch)
+
+
+def nothing() -> None:
+    """Nobody else has got anywhere."""
+
+
+def test_a_conflict_is_no_refusal(bucket: Bucket) -> None:
+    """S3 lets neither of two through that come at once, and nothing need lie there after that."""
+    bucket.answers = [("ConditionalRequestConflict", nothing)] * 2
+    assert bucket.claim(ANN) == Claim(ANN, won=True)
+    assert bucket.holder == ANN
+    assert len(bucket.slept) == 2
+
+
+def test_a_conflict_that_somebody_else_comes_out_of(bucket: Bucket) -> None:
+    bucket.answers = [("ConditionalRequestConflict", lambda: bucket.hold(BOB))]
+    with pytest.raises(PromotionTakenError, match="bob is promoting bbb"):
+        bucket.claim(ANN)
+    assert bucket.holder == BOB
+
+
+def test_who_is_held_up_by_the_same_promotion_takes_it_over(bucket: Bucket) -> None:
+    same = promotion("bob")
+    bucket.answers = [("PreconditionFailed", lambda: bucket.hold(same))]
+    assert bucket.claim(ANN) == Claim(same, won=False)
+    assert bucket.slept == []
+
+
+def test_a_claim_that_is_gone_when_it_is_looked_for(bucket: Bucket) -> None:
+    bucket.answers = [("PreconditionFailed", nothing)]
+    assert bucket.claim(ANN) == Claim(ANN, won=True)
+
+
+@pytest.mark.parametrize("code", ["NoSuchKey", "ConditionalRequestConflict", "PreconditionFailed"])
+def test_a_claim_given_up_that_is_deleted_before_it_is_replaced(bucket: Bucket, code: str) -> None:
+    bucket.hold(GIVEN_UP)
+    bucket.answers = [("PreconditionFailed", nothing), (code, bucket.release)]
+    assert bucket.claim(ANN) == Claim(ANN, won=True)
+    assert bucket.conditions == ["IfNoneMatch", "IfMatch", "IfNoneMatch"]
+
+
+def test_a_claim_given_up_that_somebody_else_takes_first(bucket: Bucket) -> None:
+    """The one who took it is named, and not the one before."""
+    bucket.hold(GIVEN_UP)
+    carl = promotion("carl", "c")
+    bucket.answers = [("PreconditionFailed", nothing), ("PreconditionFailed", lambda: bucket.hold(carl))]
+    with pytest.raises(PromotionTakenError, match="carl is promoting ccc"):
+        bucket.claim(ANN)
+    assert bucket.holder == carl
+
+
+def test_who_never_gets_through_says_so(bucket: Bucket) -> None:
+    bucket.answers = [("ConditionalRequestConflict", nothing)] * 100
+    with pytest.raises(PromotionTakenError, match="others keep writing it") as caught:
+        bucket.claim(ANN)
+    assert "run the same command again" in str(caught.value.remedy)
