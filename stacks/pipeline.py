@@ -27,7 +27,7 @@ from catalog.naming import Duty
 from catalog.project import Project
 from stacks.constructs import pipeline_steps as steps
 from stacks.constructs.grants import Home
-from stacks.constructs.pipeline_roles import PipelineGround, PipelineRoles
+from stacks.constructs.pipeline_roles import PipelineGround, PipelineRoles, StepRole
 from stacks.constructs.pipeline_store import PipelineStore
 from stacks.constructs.scheduled_reaping import Reaping, ScheduledReaping
 
@@ -107,11 +107,11 @@ class PipelineStack(cdk.Stack):
         What runs before an approval cannot reach what comes after it.
         """
         tools = self._line.pipeline
-        ways: dict[str, list[str]] = {"synth": []}
+        held = {"synth": self._step_role("synth")}
         for spec in self._line.environments:
             for duty in self._duties(spec):
                 way = steps.duty_role_arn(self._home, spec, duty)
-                ways[_of(duty, spec)] = [way]
+                held[_of(duty, spec)] = self._step_role(_of(duty, spec), way, fetches=duty == "clean-up")
         return PipelineRoles(
             self,
             "Roles",
@@ -123,11 +123,11 @@ class PipelineStack(cdk.Stack):
                 connection=tools.connection,
                 source=(tools.bucket.bucket, tools.bucket.key) if tools.bucket else None,
             ),
-            steps={
-                what: (naming.pipeline_role_name(self._line.prefix, what), takes_on)
-                for what, takes_on in ways.items()
-            },
+            steps=held,
         )
+
+    def _step_role(self, what: str, *takes_on: str, fetches: bool = False) -> StepRole:
+        return StepRole(naming.pipeline_role_name(self._line.prefix, what), takes_on, fetches)
 
     def _duties(self, spec: EnvironmentSpec) -> list[Duty]:
         previews = self._line.delivery.previews
@@ -158,6 +158,8 @@ class PipelineStack(cdk.Stack):
             self,
             "Steps",
             code_pipeline=held,
+            # An action that names a role of its own has to be let in by that one; the pipeline's does it all.
+            use_pipeline_role_for_actions=True,
             synth=synth,
             # A pipeline that changes itself does so with rights that no commit should have.
             self_mutation=False,
@@ -223,7 +225,6 @@ class PipelineStack(cdk.Stack):
             primary_output_directory=output,
             project_name=f"{self._line.name}-{step.name.lower()}",
             role=self._roles.steps[role],
-            action_role=self._roles.line,
             timeout=cdk.Duration.hours(8),
         )
 
@@ -271,7 +272,7 @@ class PipelineStack(cdk.Stack):
                 name=f"{line.name}-reap",
                 every_hours=line.pipeline.reap_every_hours,
                 commands=steps.reap_commands(self._home, beside),
-                role_arn=self._roles.steps[_of("clean-up", beside)].role_arn,
+                role=self._roles.own(_of("clean-up", beside)),
                 image=_IMAGE,
                 runtimes=_RUNTIMES,
                 source=self._files(),

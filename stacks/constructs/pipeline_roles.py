@@ -17,6 +17,11 @@ from stacks.constructs.service_role import ServiceRole
 
 _HANDED = "what steps hand on, which CodePipeline names after its executions"
 
+# Connections made before 2024 are still named after the service's former name.
+_SERVICES = ("codeconnections", "codestar-connections")
+# What a project does with a connection that is its own source; CodeBuild tries it when the project is made.
+_FETCHING = ("GetConnection", "GetConnectionToken")
+
 
 @dataclass(frozen=True)
 class PipelineGround:
@@ -31,8 +36,19 @@ class PipelineGround:
     """Bucket and key of the repository's archive, in place of a connection."""
 
 
+@dataclass(frozen=True)
+class StepRole:
+    """What steps of one duty run with."""
+
+    name: str
+    takes_on: Sequence[str] = ()
+    """The roles that it is the way to."""
+    fetches: bool = False
+    """Whether its project fetches the files itself, which no pipeline hands to it."""
+
+
 class PipelineRoles(Construct):
-    """`steps` are the names of the roles that steps run with, and the roles that each takes on."""
+    """`steps` are the roles that steps run with, by their duties."""
 
     def __init__(
         self,
@@ -40,11 +56,11 @@ class PipelineRoles(Construct):
         construct_id: str,
         *,
         ground: PipelineGround,
-        steps: Mapping[str, tuple[str, Sequence[str]]],
+        steps: Mapping[str, StepRole],
     ) -> None:
         super().__init__(scope, construct_id)
         self._ground, self._home = ground, Home.of(self)
-        self._steps = {what: self._step(what, name, takes_on) for what, (name, takes_on) in steps.items()}
+        self._steps = {what: self._step(what, role) for what, role in steps.items()}
         self._line = self._service("Line", "codepipeline", "CodePipeline moves changes with it", "run-steps")
         self._line.allow([*self._handed(), *self._source(), self._builds()])
         self.line = self._fixed("FixedLine", self._line)
@@ -55,15 +71,19 @@ class PipelineRoles(Construct):
         """What has to stand before anything runs."""
         return [role.policy for role in (self._line, *self._steps.values())]
 
-    def _step(self, what: str, name: str, takes_on: Sequence[str]) -> GrantedRole:
+    def own(self, what: str) -> GrantedRole:
+        """A step's role with its policy, for what has to wait for that."""
+        return self._steps[what]
+
+    def _step(self, what: str, wanted: StepRole) -> GrantedRole:
         description = f"The steps of {what} run with it"
-        role = self._service(f"Step-{what}", "codebuild", description, what, role_name=name)
+        role = self._service(f"Step-{what}", "codebuild", description, what, role_name=wanted.name)
         role.allow(
             [
                 *self._handed(),
-                *self._source(),
+                *self._source(also=_FETCHING if wanted.fetches else ()),
                 write_build_log(self._home, self._ground.log_group),
-                *take_on(takes_on),
+                *take_on(list(wanted.takes_on)),
             ]
         )
         return role
@@ -89,13 +109,10 @@ class PipelineRoles(Construct):
             Grant(["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"], [self._ground.key_arn]),
         ]
 
-    def _source(self) -> list[Grant]:
+    def _source(self, *, also: Sequence[str] = ()) -> list[Grant]:
         if self._ground.source is None:
-            connection = [str(self._ground.connection)]
-            # Connections made before 2024 are still named after the service's former name.
-            return [
-                Grant(["codeconnections:UseConnection", "codestar-connections:UseConnection"], connection)
-            ]
+            actions = [f"{service}:{action}" for service in _SERVICES for action in ("UseConnection", *also)]
+            return [Grant(actions, [str(self._ground.connection)])]
         name, key = self._ground.source
         arn = self._home.bucket(name)
         return [

@@ -10,6 +10,7 @@ from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_events as events
 from constructs import Construct
 
+from stacks.constructs.granted_role import GrantedRole
 from stacks.constructs.grants import Grant, Home
 from stacks.constructs.service_role import ServiceRole
 
@@ -23,7 +24,7 @@ class Reaping:
     name: str
     every_hours: int
     commands: Sequence[str]
-    role_arn: str
+    role: GrantedRole
     image: str
     runtimes: dict[str, str]
     source: codebuild.CfnProject.SourceProperty
@@ -48,7 +49,7 @@ class ScheduledReaping(Construct):
             "Project",
             name=reaping.name,
             description="Destroys environments that have expired",
-            service_role=reaping.role_arn,
+            service_role=reaping.role.arn,
             source=codebuild.CfnProject.SourceProperty(
                 type=source.type,
                 location=source.location,
@@ -69,6 +70,8 @@ class ScheduledReaping(Construct):
             # One that takes longer than its hour is not joined by a second.
             concurrent_build_limit=1,
         )
+        # CodeBuild tries the source's connection with this role before it makes the project.
+        self.project.node.add_dependency(reaping.role.policy)
         clock = ServiceRole(
             self,
             "Clock",

@@ -178,6 +178,46 @@ def test_by_the_clock_what_has_expired_is_destroyed(pipeline):
     assert projects(pipeline)["reap"]["Source"]["Auth"]["Type"] == "CODECONNECTIONS"
 
 
+def test_the_connection_can_be_tried_before_the_project_that_fetches_through_it_is_made(pipeline):
+    """CodeBuild does so with the project's own role, inside CreateProject."""
+    (reap,) = [
+        item
+        for item in pipeline["Resources"].values()
+        if item["Type"] == "AWS::CodeBuild::Project" and item["Properties"]["Name"] == f"{NAME}-reap"
+    ]
+    connection = reap["Properties"]["Source"]["Auth"]["Resource"]
+    role = reap["Properties"]["ServiceRole"]["Fn::GetAtt"][0]
+    (policy,) = [
+        key for key, item in of_type(pipeline, "AWS::IAM::Policy").items() if {"Ref": role} in item["Roles"]
+    ]
+    assert policy in reap["DependsOn"]
+    allowed = {
+        action
+        for statement in of_type(pipeline, "AWS::IAM::Policy")[policy]["PolicyDocument"]["Statement"]
+        if statement["Resource"] == [connection]
+        for action in statement["Action"]
+    }
+    assert allowed == {
+        f"{service}:{action}"
+        for service in ("codeconnections", "codestar-connections")
+        for action in ("UseConnection", "GetConnection", "GetConnectionToken")
+    }
+
+
+def test_steps_that_are_handed_their_files_get_no_token_of_the_repository(pipeline):
+    for step in {step.replace("-", "").replace("verify", "deploy") for step in STEPS} - {"builddev"}:
+        assert "GetConnectionToken" not in json.dumps(statements(pipeline, f"Step{step}"))
+
+
+def test_no_action_takes_on_a_role_of_its_own(pipeline):
+    """CodePipeline takes an action's role on from the pipeline's, which nobody lets into itself."""
+    assert [action["Name"] for _, action in actions(pipeline) if "RoleArn" in action] == []
+    (started,) = [
+        s["Resource"] for s in statements(pipeline, "Line") if "codebuild:StartBuild" in s["Action"]
+    ]
+    assert started == [f"arn:aws:codebuild:eu-west-1:{TOOLS}:project/{NAME}-*"]
+
+
 def test_the_source_may_be_an_archive_in_a_bucket(roads, tmp_path):
     text = roads.delivery_file.read_text()
     connection = f"connection: arn:aws:codeconnections:eu-west-1:{TOOLS}:connection/0a1b2c3d"
