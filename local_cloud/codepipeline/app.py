@@ -30,7 +30,7 @@ class CodePipelineApp:
         """`region` is that of callers who name none."""
         self._store = Store()
         self._line = Line(store=self._store, clients=clients, start_build=start_build)
-        executions = Executions(store=self._store, line=self._line)
+        executions = Executions(store=self._store, clients=clients, line=self._line)
         self._control_plane = ControlPlane(service=SERVICE, region=region, actions=_actions(executions))
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from local_cloud.clients import Clients
 from local_cloud.codepipeline.actions.approval import APPROVED, REJECTED
 from local_cloud.codepipeline.faults import invalid, no_execution
 from local_cloud.codepipeline.line import Line
@@ -23,10 +24,10 @@ _REVISIONS = {"S3_OBJECT_VERSION_ID"}
 class Executions:
     """The actions on executions."""
 
-    def __init__(self, *, store: Store, line: Line) -> None:
+    def __init__(self, *, store: Store, clients: Clients, line: Line) -> None:
         self._store = store
         self._line = line
-        self._pipelines = Pipelines(store=store, begin=self.begin)
+        self._pipelines = Pipelines(store=store, clients=clients, begin=self.begin)
 
     @property
     def pipelines(self) -> Pipelines:

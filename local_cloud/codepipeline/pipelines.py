@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from local_cloud.assuming import may_take_on
+from local_cloud.clients import Clients
 from local_cloud.codepipeline.faults import invalid, no_pipeline
 from local_cloud.codepipeline.records import PipelineRecord, Store, now
 from local_cloud.codepipeline.refusals import refuse_unbuilt
@@ -24,13 +26,15 @@ _ARTIFACT = re.compile(r"[a-zA-Z0-9_\-]+")
 class Pipelines:
     """The actions on pipelines."""
 
-    def __init__(self, *, store: Store, begin: Begin) -> None:
+    def __init__(self, *, store: Store, clients: Clients, begin: Begin) -> None:
         self._store = store
+        self._clients = clients
         self._begin = begin
 
     def create(self, place: Place, request: Fields) -> Fields:
         """Write a pipeline down, and run it for the first time as AWS does."""
         declared = _completed(request["pipeline"], version=1)
+        self._check_roles(place, declared)
         made = now()
         record = PipelineRecord(
             declared["name"], place.arn("codepipeline", declared["name"]), made, made, declared
@@ -61,6 +65,7 @@ class Pipelines:
         name = request["pipeline"]["name"]
         before = self.find(place, name)
         declared = _completed(request["pipeline"], version=before.declaration["version"] + 1)
+        self._check_roles(place, declared)
         self._store.pipelines.change(
             place, name, lambda found: replace(found, declaration=declared, updated=now())
         )
@@ -112,6 +117,14 @@ class Pipelines:
         if record is None:
             raise no_pipeline(name, place.account)
         return record
+
+    def _check_roles(self, place: Place, declared: Fields) -> None:
+        """Refuse an action whose role the pipeline's own may not take on: AWS tries it, too."""
+        own = declared["roleArn"]
+        roles = {action.get("roleArn") for stage in declared["stages"] for action in stage["actions"]}
+        for role in sorted(roles - {None}):
+            if not may_take_on(self._clients, place, own, role):
+                raise invalid("Structure", f"{own} is not authorized to perform AssumeRole on role {role}")
 
     def _known(self, place: Place, request: Fields) -> str:
         arn: str = request["resourceArn"]

@@ -16,7 +16,6 @@ _ONE_REGION = "artifacts have one store"
 
 # Field, as the service model names it below its structure -> why nothing comes of it here.
 ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
-    "PipelineDeclaration.roleArn": "every action is permitted; a role of an action has to exist",
     "ArtifactStore.encryptionKey": "nothing is encrypted here",
     "S3.PollForSourceChanges": "sources are not looked at by the clock: start an execution",
     "CloudFormation.RoleArn": "every operation on a stack is permitted",

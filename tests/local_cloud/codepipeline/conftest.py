@@ -25,18 +25,6 @@ SOURCE = {
         }
     ],
 }
-TRUST = json.dumps(
-    {
-        "Version": "2012-10-17",
-        "Statement": [
-            {
-                "Effect": "Allow",
-                "Principal": {"Service": "codepipeline.amazonaws.com"},
-                "Action": "sts:AssumeRole",
-            }
-        ],
-    }
-)
 
 
 def action(
@@ -53,6 +41,25 @@ def action(
         "configuration": more,
         **declared,
     }
+
+
+def stack_stage(**more: Any) -> dict[str, Any]:
+    """Declare a stage that deploys the source's template."""
+    settings = {"StackName": "app", "ActionMode": "CREATE_UPDATE", "TemplatePath": "Source::template.json"}
+    return {
+        "name": "Deploy",
+        "actions": [action("Deploy/CloudFormation", "App", inputs=("Source",), **{**settings, **more})],
+    }
+
+
+def document(*statements: dict[str, Any]) -> str:
+    """A policy as IAM takes it."""
+    return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+
+
+def statement(effect: str = "Allow", **fields: Any) -> dict[str, Any]:
+    """What a policy says of taking roles on."""
+    return {"Effect": effect, "Action": "sts:AssumeRole", **fields}
 
 
 @dataclass

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.local_cloud.cloudformation.stacks import parameter
-from tests.local_cloud.codepipeline.conftest import TRUST, Pipeline, action
+from tests.local_cloud.codepipeline.conftest import Pipeline, action, document, statement
 from tests.local_cloud.state.restarts import RestartableCloud
 
 TEMPLATE = {"Resources": {"P": parameter("MODEL", Name="/deployed")}}
@@ -33,7 +33,8 @@ SYNTH = {
 def project(pipeline, name, buildspec):
     iam = pipeline.client("iam")
     if not iam.list_roles()["Roles"]:
-        iam.create_role(RoleName="build", AssumeRolePolicyDocument=TRUST)
+        trust = document(statement(Principal={"Service": "codebuild.amazonaws.com"}))
+        iam.create_role(RoleName="build", AssumeRolePolicyDocument=trust)
     pipeline.client("codebuild").create_project(
         name=name,
         source={"type": "CODEPIPELINE", "buildspec": json.dumps(buildspec)},

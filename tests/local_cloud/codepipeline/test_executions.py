@@ -8,21 +8,13 @@ from botocore.exceptions import ClientError
 from local_cloud.codepipeline.refusals import ACCEPTED_WITHOUT_EFFECT, REFUSED
 from local_cloud.service.wire import service_model
 from tests.local_cloud.cloudformation.stacks import StackDriver, parameter
-from tests.local_cloud.codepipeline.conftest import TRUST, action
+from tests.local_cloud.codepipeline.conftest import action, stack_stage
 
 APPROVAL = {"name": "Gate", "actions": [action("Approval/Manual", "Ok")]}
 
 
 def template(value, **more):
     return json.dumps({"Resources": {"P": parameter(value, Name="/deployed")}, **more})
-
-
-def stack_stage(**more):
-    settings = {"StackName": "app", "ActionMode": "CREATE_UPDATE", "TemplatePath": "Source::template.json"}
-    return {
-        "name": "Deploy",
-        "actions": [action("Deploy/CloudFormation", "App", inputs=("Source",), **{**settings, **more})],
-    }
 
 
 def deployed(pipeline):
@@ -132,7 +124,6 @@ def test_a_failure_says_what_failed_and_the_stage_can_be_tried_again(pipeline):
             "File [none.json] does not exist in artifact",
         ),
         ([stack_stage(ActionMode="REPLACE_ON_FAILURE")], "not the mode REPLACE_ON_FAILURE"),
-        ([stack_stage(roleArn="arn:aws:iam::000000000001:role/deploy")], "cannot be assumed"),
         ([stack_stage(StackName="#{variables.stack}")], "The variable #{variables.stack} has no value"),
     ],
 )
@@ -145,13 +136,6 @@ def test_an_action_that_cannot_work_says_why(pipeline, stages, said):
 def test_a_source_that_is_not_there_fails_the_first_execution(pipeline):
     assert pipeline.settled(pipeline.create(stack_stage())) == "Failed"
     assert "cannot be read: 404" in pipeline.action("Source", "Fetch")["errorDetails"]["message"]
-
-
-def test_a_role_of_the_account_acts_there(pipeline):
-    iam = pipeline.client("iam")
-    role = iam.create_role(RoleName="deploy", AssumeRolePolicyDocument=TRUST)["Role"]["Arn"]
-    pipeline.commit(template_json=template("v"))
-    assert pipeline.settled(pipeline.create(stack_stage(roleArn=role))) == "Succeeded"
 
 
 def test_variables_and_revisions_are_the_callers(pipeline):
@@ -236,6 +220,7 @@ def test_what_is_wrong_or_not_built_is_refused(pipeline, stages, more, said):
 
 IN_EFFECT = {
     "PipelineDeclaration": {
+        "roleArn",
         "name",
         "artifactStore",
         "stages",
