@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+)|(?P<text>'(?:[^']|'')*')|(?P<sign>&&|\|\||==|!=|[!().,\[\]])"
+    r"\s*(?:(?P<number>\d+)|(?P<text>'(?:[^']|'')*')|(?P<sign>&&|\|\||==|!=|[!().,*\[\]])"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_-]*))"
 )
 _PLACE = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
@@ -20,6 +20,10 @@ _PLACE = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
 
 class Payload(dict[str, Any]):
     """What GitHub tells of an event: each kind of event has fields of its own, and others are nothing."""
+
+
+class _Each(list[Any]):
+    """What `*` stands for: whatever is asked of it is asked of each."""
 
 
 class UnknownExpressionError(Exception):
@@ -34,7 +38,9 @@ class Scope:
     succeeded: bool = True
     """Whether all that came before did."""
     skipped: bool = False
-    """Whether what came before and did not succeed was left out, rather than failed."""
+    """Whether what came before and did not succeed was left out or put aside, rather than failed."""
+    cancelled: bool = False
+    """Whether the run was: a job that was put aside alone leaves the rest of its run going."""
     hash_files: Callable[[str], str] | None = None
 
 
@@ -89,19 +95,25 @@ class _Reader:
     def __init__(self, tokens: list[str], scope: Scope) -> None:
         self.left = tokens
         self._scope = scope
+        self._counts = True
 
     def either(self) -> Any:
         value = self._both()
         while self._takes("||"):
-            other = self._both()
-            value = value or other
+            value = self._passed_over(self._both, value) if value else self._both()
         return value
 
     def _both(self) -> Any:
         value = self._compared()
         while self._takes("&&"):
-            other = self._compared()
-            value = value and other
+            value = self._compared() if value else self._passed_over(self._compared, value)
+        return value
+
+    def _passed_over(self, part: Callable[[], Any], value: Any) -> Any:
+        """What cannot change the value any more is not looked at: what it names need not be there."""
+        counted, self._counts = self._counts, False
+        part()
+        self._counts = counted
         return value
 
     def _compared(self) -> Any:
@@ -118,12 +130,13 @@ class _Reader:
         value = self._atom()
         while True:
             if self._takes("."):
-                value = _member(value, self._next())
+                key = self._next()
             elif self._takes("["):
-                value = _member(value, self.either())
+                key = self.either()
                 self._require("]")
             else:
                 return value
+            value = _member(value, key) if self._counts else None
 
     def _atom(self) -> Any:
         token = self._next()
@@ -139,15 +152,21 @@ class _Reader:
             return json.loads(token)
         if self._takes("("):
             return self._called(token)
-        if token not in self._scope.contexts:
-            raise UnknownExpressionError(f"the context {token!r} is not known")
-        return self._scope.contexts[token]
+        return self._context(token) if self._counts else None
+
+    def _context(self, name: str) -> Any:
+        if name not in self._scope.contexts:
+            raise UnknownExpressionError(f"the context {name!r} is not known")
+        return self._scope.contexts[name]
 
     def _called(self, name: str) -> Any:
         arguments = []
         while not self._takes(")"):
             arguments.append(self.either())
             self._takes(",")
+        return self._function(name, arguments) if self._counts else None
+
+    def _function(self, name: str, arguments: list[Any]) -> Any:
         match name, arguments:
             case "fromJSON", [str(text)]:
                 return json.loads(text)
@@ -155,13 +174,19 @@ class _Reader:
                 return item in items
             case "hashFiles", [str(pattern)] if self._scope.hash_files:
                 return self._scope.hash_files(pattern)
-            case "always" | "cancelled", []:
-                return name == "always"
-            case "success", []:
-                return self._scope.succeeded
-            case "failure", []:
-                return not (self._scope.succeeded or self._scope.skipped)
+            case (("always" | "cancelled" | "success" | "failure"), []):
+                return self._status(name)
         raise UnknownExpressionError(f"{name}({arguments}) is not known")
+
+    def _status(self, name: str) -> bool:
+        scope = self._scope
+        failed = not (scope.succeeded or scope.skipped or scope.cancelled)
+        return {
+            "always": True,
+            "cancelled": scope.cancelled,
+            "success": scope.succeeded,
+            "failure": failed,
+        }[name]
 
     def _next(self) -> str:
         if not self.left:
@@ -181,10 +206,14 @@ class _Reader:
 
 def _member(value: Any, key: Any) -> Any:
     """GitHub gives nothing for what is not there; a misspelt output would pass for empty: it is refused."""
+    if isinstance(value, _Each):
+        return _Each(_member(one, key) for one in value)
     if isinstance(value, Payload):
         return value.get(key)
     if not isinstance(value, Mapping):
         raise UnknownExpressionError(f"{value!r} has no {key!r}")
+    if key == "*":
+        return _Each(value.values())
     if key not in value:
         raise UnknownExpressionError(f"there is no {key!r}; there are: {', '.join(value)}")
     return value[key]

@@ -9,7 +9,13 @@ from tests.delivery.expressions import Payload, Scope, UnknownExpressionError, e
 SCOPE = Scope(
     {
         "github": {"event_name": "push", "event": Payload(action="closed")},
-        "needs": {"road": {"outputs": {"asked": '["dev"]', "road": '{"dev": {"roles": {"plan": "arn"}}}'}}},
+        "needs": {
+            "road": {
+                "result": "success",
+                "outputs": {"asked": '["dev"]', "road": '{"dev": {"roles": {"plan": "arn"}}}'},
+            },
+            "dev": {"result": "cancelled", "outputs": {}},
+        },
         "matrix": {"environment": "dev"},
     }
 )
@@ -26,6 +32,12 @@ SCOPE = Scope(
         ("fromJSON(needs.road.outputs.road)[matrix.environment].roles.plan", "arn"),
         ("!(true && false)", True),
         ("'it''s'", "it's"),
+        ("contains(needs.*.result, 'cancelled')", True),
+        ("needs.*.result", ["success", "cancelled"]),
+        ("cancelled()", False),
+        ("false && needs.road.outputs.raod", False),
+        ("true || fromJSON('')", True),
+        ("true && (false && needs.road.outputs.raod || 'b')", "b"),
     ],
 )
 def test_what_is_known_comes_to_its_value(text, value):
@@ -36,6 +48,8 @@ def test_what_is_known_comes_to_its_value(text, value):
     "text",
     [
         "needs.road.outputs.raod",
+        "needs.*.outputs.asked",
+        "true && needs.road.outputs.raod",
         "secrets.KEY",
         "startsWith('a', 'a')",
         "1 < 2",

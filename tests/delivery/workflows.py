@@ -72,6 +72,12 @@ class Runner:
     variables: Mapping[str, str]
     furnish: Any
     """Puts into a checkout what `make setup-cli` would: called with its folder."""
+    ends: Mapping[str, str] = field(default_factory=dict)
+    """How jobs end that are not run here: what GitHub puts aside ends as `cancelled`."""
+    said: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The outputs of such jobs."""
+    cancelled: bool = False
+    """Whether somebody, or a newer run, has ended the run."""
     ran: list[Ran] = field(default_factory=list)
     taken: list[tuple[str, str]] = field(default_factory=list)
     """Which job took on which role."""
@@ -90,17 +96,20 @@ class Runner:
         results: dict[str, str] = {}
         outputs: dict[str, dict[str, Any]] = {}
         for name, job in _in_order(content["jobs"]):
-            before = _listed(job.get("needs", []))
+            before = listed(job.get("needs", []))
             needs = {one: {"result": results[one], "outputs": outputs.get(one, {})} for one in before}
             ends = {results[one] for one in before}
             scope = Scope(
                 {**contexts, "needs": needs},
-                succeeded=ends <= {"success"},
-                skipped="skipped" in ends and ends <= {"success", "skipped"},
+                succeeded=ends <= {"success"} and not self.cancelled,
+                skipped="failure" not in ends,
+                cancelled=self.cancelled,
             )
             label = f"{within}{name}"
             if not holds(job.get("if"), scope):
                 results[name] = "skipped"
+            elif label in self.ends:
+                results[name], outputs[name] = self.ends[label], dict(self.said.get(label, {}))
             elif "uses" in job:
                 results[name] = self._called(label, job, event, scope)
             else:
@@ -118,7 +127,8 @@ class Runner:
             assert not missing, f"{label}: a called workflow gets no more than its caller has: {missing}"
         contexts = {"github": scope.contexts["github"], "inputs": given}
         results = self._jobs(called, event, contexts, within=f"{label}/")
-        return "success" if set(results.values()) <= {"success", "skipped"} else "failure"
+        ends = set(results.values())
+        return next((end for end in ("failure", "cancelled") if end in ends), "success")
 
     def _each(
         self, label: str, job: Mapping[str, Any], event: Event, scope: Scope
@@ -364,12 +374,13 @@ def _in_order(jobs: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Mapp
     waiting = dict(jobs)
     while waiting:
         ready = [
-            name for name, job in waiting.items() if not set(_listed(job.get("needs", []))) & set(waiting)
+            name for name, job in waiting.items() if not set(listed(job.get("needs", []))) & set(waiting)
         ]
         assert ready, f"jobs wait for each other: {sorted(waiting)}"
         for name in ready:
             yield name, waiting.pop(name)
 
 
-def _listed(value: Sequence[str] | str) -> list[str]:
+def listed(value: Sequence[str] | str) -> list[str]:
+    """What a field names, be it one or several."""
     return [value] if isinstance(value, str) else list(value)
