@@ -46,6 +46,7 @@ def run(work: Path, tool: str, *arguments: str) -> subprocess.CompletedProcess[s
         "STAND_IN_LOG": str(work.parent / "stand-ins.jsonl"),
         "GITHUB_REPOSITORY": "example/tritonstack",
         "GH_TOKEN": "a-token",
+        "STAND_IN_RIGHTS": json.dumps({"actions": "write", "pull-requests": "write"}),
         "PULL_REQUEST": "7",
     }
     command = [sys.executable, str(ROOT / "tools" / tool), *arguments]
@@ -67,10 +68,11 @@ def test_a_changed_lock_becomes_a_pull_request(checkout):
     assert done.returncode == 0, done.stderr
     (pull,) = held(checkout)["pulls"]
     assert pull == {
-        "--base": "main",
-        "--head": "promote/prod",
-        "--title": "Promote dev to prod",
-        "--body": "```text\nwould promote minilm\n```",
+        "base": "main",
+        "head": "promote/prod",
+        "title": "Promote dev to prod",
+        "body": "```text\nwould promote minilm\n```",
+        "from": "example/tritonstack",
         "open": True,
     }
     shown = git(checkout.parent / "remote.git", "show", "--stat", "--format=%an: %s", "promote/prod")
@@ -90,12 +92,14 @@ def test_nothing_changed_is_nothing_proposed(checkout):
 
 def test_a_proposal_that_nobody_took_up_is_replaced(checkout):
     lock = checkout / "environments" / "prod.lock.yaml"
-    for text in ("models: {minilm: {}}\n", "models: {ranker: {}}\n"):
-        lock.write_text(text)
+    for model in ("minilm", "ranker"):
+        lock.write_text(f"models: {{{model}: {{}}}}\n")
+        (checkout / "said.md").write_text(f"would promote {model}\n")
         assert propose(checkout).returncode == 0
         git(checkout, "switch", "--quiet", "main")
     (pull,) = held(checkout)["pulls"]
-    assert pull["open"]
+    assert (pull["title"], pull["open"]) == ("Promote dev to prod", True)
+    assert "would promote ranker" in pull["body"]
     remote = checkout.parent / "remote.git"
     assert git(remote, "show", "promote/prod:environments/prod.lock.yaml") == "models: {ranker: {}}\n"
     assert git(remote, "rev-list", "--count", "main..promote/prod").strip() == "1"
@@ -105,7 +109,51 @@ def test_a_push_that_is_refused_fails_the_step(checkout):
     (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
     git(checkout, "remote", "set-url", "--push", "origin", "nowhere")
     assert propose(checkout).returncode != 0
-    assert [call for call in stand_in_calls(checkout.parent) if "create" in call] == []
+    assert stand_in_calls(checkout.parent) == []
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+def test_a_proposal_left_half_done_has_no_checks_and_the_next_run_mends_it(checkout, method):
+    lock = checkout / "environments" / "prod.lock.yaml"
+    lock.write_text("models: {minilm: {}}\n")
+    if method == "PATCH":
+        assert propose(checkout).returncode == 0
+        git(checkout, "switch", "--quiet", "main")
+        lock.write_text("models: {ranker: {}}\n")
+        (checkout / "said.md").write_text("would promote ranker\n")
+    state = checkout.parent / "github.json"
+    before = json.loads(state.read_text()) if state.exists() else {}
+    state.write_text(json.dumps({**before, "down": [method]}))
+    started = len(started_checks(checkout))
+    failed = propose(checkout)
+    assert failed.returncode != 0
+    assert "HTTP 502" in failed.stderr
+    assert len(started_checks(checkout)) == started  # nobody merges what has none
+    text = lock.read_text()
+    git(checkout, "switch", "--quiet", "main")
+    state.write_text(json.dumps({**json.loads(state.read_text()), "down": []}))
+    lock.write_text(text)
+    assert propose(checkout).returncode == 0
+    (pull,) = held(checkout)["pulls"]
+    assert pull["body"] == f"```text\n{(checkout / 'said.md').read_text()}```"
+    assert git(checkout.parent / "remote.git", "show", "promote/prod:environments/prod.lock.yaml") == text
+    assert len(started_checks(checkout)) == started + 1
+
+
+@pytest.mark.parametrize("whose", ["somebody/tritonstack", "example/another"])
+def test_a_branch_of_that_name_in_a_fork_is_no_proposal(checkout, whose):
+    """Anybody may open a pull request from one: its text is not ours to give, nor ours to hide behind it."""
+    theirs = {"head": "promote/prod", "title": "Mine", "body": "", "from": whose, "open": True}
+    (checkout.parent / "github.json").write_text(json.dumps({"pulls": [theirs]}))
+    (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
+    assert propose(checkout).returncode == 0
+    found, own = held(checkout)["pulls"]
+    assert found == theirs
+    assert (own["from"], own["title"]) == ("example/tritonstack", "Promote dev to prod")
+
+
+def started_checks(work: Path) -> list[list[str]]:
+    return [call for call in stand_in_calls(work.parent) if call[:3] == ["gh", "workflow", "run"]]
 
 
 def comment(work: Path, about: str, *more: str) -> None:

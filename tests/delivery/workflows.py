@@ -350,6 +350,7 @@ class _JobRun:
             "CI": "true",
             "GITHUB_ACTOR": "somebody",
             "GITHUB_REPOSITORY": self.runner.repository,
+            "STAND_IN_RIGHTS": json.dumps(self._rights()),
             "STAND_IN_LOG": str(self.runner.folder / "stand-ins.jsonl"),
             "RECORDED_CALLS": str(self.place / "calls.jsonl"),
             "PYTHONPATH": os.pathsep.join([str(RECORDING), str(ROOT)]),
@@ -358,6 +359,14 @@ class _JobRun:
             **self.variables,
             **own,
         }
+
+    def _rights(self) -> dict[str, str]:
+        """What the job's token may do: for a pull request from a fork nothing but read."""
+        pull = self.event.payload.get("pull_request") if self.event.name == "pull_request" else None
+        may = self.job["permissions"]
+        if pull and pull["head"]["repo"]["full_name"] != self.runner.repository:
+            may = dict.fromkeys(may, "read")
+        return dict(may)
 
     def _hash_files(self, pattern: str) -> str:
         """Of an empty file, too, as GitHub's."""
