@@ -142,7 +142,13 @@ def build_log_group(base: str) -> str:
 
 def processing_job_name(base: str, job: str, attempt: int) -> str:
     """A build that runs as a SageMaker Processing job."""
-    return f"{base}-build-{job}-{attempt}"
+    return f"{build_stack_name(base)}-{job}-{attempt}"
+
+
+def build_stack_of_job(processing_job: str) -> str | None:
+    """The build stack of the environment that a Processing job builds for; None for other people's jobs."""
+    found = re.fullmatch(r"(.+-build)-[0-9a-f]{16}-\d+", processing_job)
+    return found[1] if found else None
 
 
 def promotion_role_name(base: str) -> str:

@@ -38,7 +38,8 @@ def destroy(  # noqa: PLR0913, PLR0917 - each is an option of the command
 ) -> None:
     """Delete an environment's endpoints, its buckets with all they hold, its keys, images and alarms.
 
-    Builds that are under way in its account are stopped first, and waited for. What its stacks are to retain
+    Builds that are under way in its account are stopped first, and waited for; SageMaker's records of those
+    that have ended go. What its stacks are to retain
     (`removal: retain`) stays, and is listed. It can be stopped at any moment and run again: it goes on. An
     environment whose file is gone is found by its name.
 
@@ -71,6 +72,7 @@ def destroy(  # noqa: PLR0913, PLR0917 - each is an option of the command
         {
             "environment": standing.name,
             "stopped_builds": [asdict(build) for build in destroyed.builds],
+            "deleted_jobs": list(destroyed.jobs),
             "deleted_stacks": list(destroyed.stacks),
             "deleted_log_groups": list(destroyed.log_groups),
             "retained": [asdict(item) for item in destroyed.retained],
@@ -107,6 +109,7 @@ def _tell_foreseen(state: Context, standing: Standing, foreseen: Foreseen, *, wa
         "environment": standing.name,
         "dry_run": True,
         "running_builds": [asdict(build) for build in foreseen.builds],
+        "ended_jobs": list(foreseen.jobs),
         "stacks": foreseen.stacks,
         "buckets": list(foreseen.buckets),
         "repositories": list(foreseen.repositories),
@@ -119,9 +122,11 @@ def _tell_foreseen(state: Context, standing: Standing, foreseen: Foreseen, *, wa
 
 
 def _foreseen_words(standing: Standing, foreseen: Foreseen, *, wants_name: bool) -> Iterator[str]:
-    nothing = not (foreseen.builds or foreseen.layers or foreseen.log_groups)
+    nothing = not (foreseen.builds or foreseen.jobs or foreseen.layers or foreseen.log_groups)
     yield f"{standing.name}: {'nothing of it is left to destroy' if nothing else 'would go, in this order'}"
     yield from (f"  would be stopped   build {build.words}" for build in foreseen.builds)
+    if foreseen.jobs:
+        yield f"  would be deleted   {_jobs_words(len(foreseen.jobs))}"
     yield from (f"  would be deleted   {', '.join(layer)}" for layer in foreseen.layers)
     yield from (f"  with all it holds  bucket {bucket}" for bucket in foreseen.buckets)
     yield from (f"  with all it holds  repository {name}" for name in foreseen.repositories)
@@ -166,9 +171,14 @@ def _confirm(name: str, stacks: str) -> None:
 
 
 def _detail(destroyed: Destroyed) -> str:
-    count, builds = len(destroyed.stacks), len(destroyed.builds)
+    count, builds, jobs = len(destroyed.stacks), len(destroyed.builds), len(destroyed.jobs)
     said = f"{count} {'stack' if count == 1 else 'stacks'} deleted" if count else "no stack was left"
-    return f"{said}, {builds} {'build' if builds == 1 else 'builds'} stopped" if builds else said
+    said += f", {builds} {'build' if builds == 1 else 'builds'} stopped" if builds else ""
+    return said + (f", {_jobs_words(jobs)} deleted" if jobs else "")
+
+
+def _jobs_words(count: int) -> str:
+    return "1 ended Processing job" if count == 1 else f"{count} ended Processing jobs"
 
 
 def _words(standing: Standing, destroyed: Destroyed) -> list[str]:

@@ -18,6 +18,7 @@ LISTINGS: tuple[Listing, ...] = (
         Listing("sagemaker", (f"AWS::SageMaker::{kind}",), services.of_sagemaker(kind))
         for kind in ("Endpoint", "EndpointConfig", "Model", "InferenceComponent")
     ),
+    Listing("sagemaker", ("AWS::SageMaker::ProcessingJob",), services.processing_jobs),
     Listing(
         "application-autoscaling",
         (

@@ -190,7 +190,7 @@ def read_ownership(cloud: Cloud, scope: Scope) -> Ownership:
             if "does not exist" in str(error):
                 continue  # it went while others were read
             raise
-        owners |= _owned(name, resources)
+        owners |= {("AWS::CloudFormation::Stack", name): name, **_owned(name, resources)}
     busy = frozenset(name for name, status in states.items() if status.endswith("_IN_PROGRESS"))
     return Ownership(frozenset(states), owners, busy)
 

@@ -125,6 +125,18 @@ def of_sagemaker(kind: str) -> Find:
     return find
 
 
+def processing_jobs(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Builds on GPUs. SageMaker keeps those that have ended, and no stack holds them: they belong to the
+    build stack while that stands, and are left over without it."""
+    client = cloud.client("sagemaker")
+    for job in pages(client, "list_processing_jobs", "ProcessingJobSummaries", NameContains=scope.base):
+        name = job["ProcessingJobName"]
+        if scope.names(name):
+            stack = naming.build_stack_of_job(name)
+            within = ("AWS::CloudFormation::Stack", stack) if stack else None
+            yield Found("AWS::SageMaker::ProcessingJob", job["ProcessingJobArn"], within=within)
+
+
 def scaling(cloud: Cloud, scope: Scope) -> Iterator[Found]:
     """What Application Auto Scaling knows of endpoints; it outlives them where nobody takes it off."""
     client = cloud.client("application-autoscaling")

@@ -46,6 +46,7 @@ _SHAPES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
             ("endpoint-config", "EndpointConfig"),
             ("model", "Model"),
             ("inference-component", "InferenceComponent"),
+            ("processing-job", "ProcessingJob"),
         )
     ),
     (r"cloudwatch:alarm:", "AWS::CloudWatch::Alarm", lambda arn: _resource(arn).partition(":")[2]),
@@ -183,4 +184,7 @@ _LOOKS: Mapping[str, _Look] = {
         f"AWS::SageMaker::{kind}": _Look("sagemaker", f"list_{snake_case(kind)}s", f"{kind}s", f"{kind}Arn")
         for kind in ("Endpoint", "EndpointConfig", "Model", "InferenceComponent")
     },
+    "AWS::SageMaker::ProcessingJob": _Look(
+        "sagemaker", "list_processing_jobs", "ProcessingJobSummaries", "ProcessingJobArn"
+    ),
 }

@@ -16,6 +16,7 @@ from operations.aws import Cloud
 from operations.buckets import empty_bucket
 from operations.clock import Clock
 from operations.destruction.deletion import Retained, contents_of, delete_stacks
+from operations.destruction.ended_jobs import delete_ended_jobs, ended_jobs
 from operations.destruction.running_builds import RunningBuild, running_builds, stop_builds
 from operations.stacks import describe_stack, list_stacks
 
@@ -32,6 +33,8 @@ class Destroyed:
     """Those that services had made by themselves."""
     builds: tuple[RunningBuild, ...] = ()
     """Those that were under way, and were ended."""
+    jobs: tuple[str, ...] = ()
+    """Processing jobs that had ended, by then at the latest, and were deleted."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Foreseen:
     """Stacks, in the order in which they would go."""
     builds: tuple[RunningBuild, ...] = ()
     """Those that are under way."""
+    jobs: tuple[str, ...] = ()
+    """Processing jobs that have ended. One that is under way would be deleted as well."""
     buckets: tuple[str, ...] = ()
     """Those that would be emptied, and go."""
     repositories: tuple[str, ...] = ()
@@ -65,6 +70,7 @@ def foresee(cloud: Cloud, base: str) -> Foreseen:
     return Foreseen(
         layers=tuple(tuple(layer) for layer in layers(base, present) if layer),
         builds=tuple(running_builds(cloud, base, stacks=present)),
+        jobs=tuple(ended_jobs(cloud, base)),
         buckets=tuple(sorted(bucket for held in contents for bucket in held.buckets)),
         repositories=tuple(sorted(name for held in contents for name in held.repositories)),
         keys=tuple(sorted(key for held in contents for key in held.keys)),
@@ -85,18 +91,25 @@ def destroy_environment(
 
     `base` is what all its names begin with. Safe to stop at any moment, to run again and to run side by side.
     `before_layer` is called before stacks are deleted that others stood on, and may raise to keep them.
-    Builds end before anything goes.
+    Builds end before anything goes; their jobs go first, while a stack still tells where to look for them.
     """
     present, others = _stacks(cloud, base)
     order = [layer for layer in layers(base, present) if layer]
     retained: list[Retained] = []
     before_layer()
     builds = stop_builds(cloud, base, stacks=present, tell=tell, clock=clock or Clock())
+    jobs = delete_ended_jobs(cloud, base, tell=tell)
     for layer in order:
         before_layer()
         retained += delete_stacks(cloud, layer, tell=tell, clock=clock)
     groups = _delete_service_logs(cloud, base, others=others, tell=tell)
-    return Destroyed(tuple(itertools.chain(*order)), tuple(retained), tuple(groups), tuple(builds))
+    return Destroyed(
+        stacks=tuple(itertools.chain(*order)),
+        retained=tuple(retained),
+        log_groups=tuple(groups),
+        builds=tuple(builds),
+        jobs=tuple(jobs),
+    )
 
 
 def _stacks(cloud: Cloud, base: str) -> tuple[list[str], list[str]]:

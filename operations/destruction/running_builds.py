@@ -6,7 +6,6 @@ Nothing is remembered between runs: whoever is next finds what still runs, and w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -23,7 +22,6 @@ LONGEST_END_S = 15 * 60.0
 """A build that was told to end has ended within minutes; SageMaker gives a job's process two to do so."""
 _AT_A_TIME = 100
 _UNDER_WAY = ("InProgress", "Stopping")
-_JOB = r"[0-9a-f]{16}-\d+"
 
 
 class BuildRunsOnError(TritonstackError):
@@ -167,14 +165,14 @@ class _Processing:
         return set(ids) & self._under_way(*_UNDER_WAY)
 
     def _under_way(self, *statuses: str) -> set[str]:
-        named = f"{naming.build_stack_name(self._base)}-"
+        stack = naming.build_stack_name(self._base)
         listed = self._client.get_paginator("list_processing_jobs")
         return {
             job["ProcessingJobName"]
             for status in statuses
-            for page in listed.paginate(NameContains=named, StatusEquals=status)
+            for page in listed.paginate(NameContains=f"{stack}-", StatusEquals=status)
             for job in page["ProcessingJobSummaries"]
-            if re.fullmatch(re.escape(named) + _JOB, job["ProcessingJobName"])
+            if naming.build_stack_of_job(job["ProcessingJobName"]) == stack
         }
 
 

@@ -112,7 +112,7 @@ def delete_all(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
             because=named.because,
         ),
         Grant(
-            ["sagemaker:StopProcessingJob"],
+            ["sagemaker:DeleteProcessingJob", "sagemaker:StopProcessingJob"],
             named.arns(home, "sagemaker", "processing-job/", after="-build-*"),
             because=named.because,
         ),

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from catalog.project import Project
 from cli.commands import audit as audit_command
 from cli.main import run
 from operations.audit.report import Item, Report
+from operations.aws import Cloud
+from tests.cli.test_destroy import TEMPLATE
+from tests.operations.strict_aws import StrictProcessing
 from tests.projects import edit
 
+JOB = "tritonstack-pr-1-build-0123456789abcdef-1"
 KEY = Item("AWS::KMS::Key", "k", None, pending=True)
 SUBSCRIPTION = Item("AWS::SNS::Subscription", "s", None, pending=True)
 
@@ -39,3 +45,20 @@ def test_what_waits_for_its_deletion_is_counted_by_its_sort_and_is_not_left_over
     monkeypatch.setattr(audit_command, "look", lambda *_, **__: Report(pending, ()))
     assert run(["--project", str(dev.root), "audit", "dev", "--gone"]) == 0
     assert capsys.readouterr().out == f"dev: 0 resources belong to stacks, 0 to none; {words}\n"
+
+
+def test_destroy_tells_of_jobs_that_have_ended_and_deletes_them(
+    dev: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dev.template_file("preview").write_text(TEMPLATE.replace("{account}", account))
+    jobs, real = StrictProcessing(), Cloud.client
+    jobs.put(JOB, "Completed")
+    monkeypatch.setattr(Cloud, "client", lambda self, name: jobs if name == "sagemaker" else real(self, name))
+    destroy = ["--project", str(dev.root), "destroy", "preview", "--name", "pr-1"]
+    assert run([*destroy, "--dry-run"]) == 0
+    assert "  would be deleted   1 ended Processing job\n" in capsys.readouterr().out
+    assert run([*destroy[:2], "--json", *destroy[2:], "--dry-run"]) == 0
+    assert json.loads(capsys.readouterr().out)["ended_jobs"] == [JOB]
+    assert run([*destroy, "--yes"]) == 0
+    assert "no stack was left, 1 ended Processing job deleted" in capsys.readouterr().err
+    assert jobs.jobs == {}

@@ -184,6 +184,21 @@ SCALING_ROLE = iam_role(
             arn("sagemaker", "processing-job/tritonstack-pr-7-build-a1-1"),
             True,
         ),
+        *(
+            (
+                duty,
+                "sagemaker:DeleteProcessingJob",
+                arn("sagemaker", f"processing-job/tritonstack-{name}-build-a1-1"),
+                allowed,
+            )
+            for duty, name, allowed in (
+                ("clean-up", "pr-7", True),
+                ("preview", "pr-7", True),
+                ("clean-up", "dev", False),
+                ("preview", "dev", False),
+                ("deploy", "dev", False),
+            )
+        ),
     ],
 )
 def test_in_dev(carriers, duty, action, resource, allowed):

@@ -190,6 +190,15 @@ class StrictProcessing:
             raise refused("StopProcessingJob", "ValidationException", "The job is in a status that ends.")
         job["ProcessingJobStatus"] = "Stopping"
 
+    def delete_processing_job(self, **parameters: Any) -> None:
+        checked("sagemaker", "DeleteProcessingJob", parameters)
+        name = parameters["ProcessingJobName"]
+        if name not in self.jobs:
+            raise refused("DeleteProcessingJob", "ResourceNotFound", f"no job {name}")
+        if self.jobs[name]["ProcessingJobStatus"] in ("InProgress", "Stopping"):
+            raise refused("DeleteProcessingJob", "ResourceInUse", f"{name} has not ended")
+        del self.jobs[name]
+
 
 class StrictLogs:
     """Streams of one group, read two lines at a time."""

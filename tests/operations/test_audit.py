@@ -71,6 +71,16 @@ def endpoint(cloud: Cloud, name: str) -> None:
     cloud.client("sagemaker").create_endpoint(EndpointName=name, EndpointConfigName="other-config")
 
 
+def processing_job(cloud: Cloud) -> None:
+    cluster = {"InstanceCount": 1, "InstanceType": "ml.g6.xlarge", "VolumeSizeInGB": 200}
+    cloud.client("sagemaker").create_processing_job(
+        ProcessingJobName=f"{BASE}-build-0123456789abcdef-1",
+        ProcessingResources={"ClusterConfig": cluster},
+        AppSpecification={"ImageUri": "image"},
+        RoleArn=ROLE,
+    )
+
+
 def scaled(cloud: Cloud) -> dict[str, str]:
     target = {
         "ServiceNamespace": "sagemaker",
@@ -186,6 +196,7 @@ PLANTED: dict[str, Callable[[Cloud], Any]] = {
     "AWS::SageMaker::Endpoint": lambda cloud: endpoint(cloud, f"{BASE}-x"),
     "AWS::SageMaker::EndpointConfig": lambda cloud: config(cloud, f"{BASE}-x"),
     "AWS::SageMaker::Model": lambda cloud: sagemaker_model(cloud, f"{BASE}-x"),
+    "AWS::SageMaker::ProcessingJob": processing_job,
     "AWS::ApplicationAutoScaling::ScalableTarget": scaled,
     "AWS::ApplicationAutoScaling::ScalingPolicy": policy,
     "AWS::ApplicationAutoScaling::ScheduledAction": scheduled,
@@ -357,6 +368,7 @@ GONE = [
     "arn:aws:sagemaker:us-east-1:1:model/gone",
     "arn:aws:sagemaker:us-east-1:1:endpoint-config/gone",
     "arn:aws:sagemaker:us-east-1:1:endpoint/gone",
+    "arn:aws:sagemaker:us-east-1:1:processing-job/gone",
     "arn:aws:cloudwatch:us-east-1:1:alarm:gone",
     "arn:aws:cloudwatch::1:dashboard/gone",
     "arn:aws:sns:us-east-1:123456789012:gone",
@@ -383,6 +395,7 @@ def test_what_the_tagging_service_still_tells_of_though_it_has_gone_is_left_out(
         "AWS::Logs::LogGroup",
         "AWS::SageMaker::Model",
         "AWS::SageMaker::EndpointConfig",
+        "AWS::SageMaker::ProcessingJob",
         "AWS::CloudWatch::Alarm",
         "AWS::CloudWatch::Dashboard",
         "AWS::SNS::Topic",

@@ -25,6 +25,7 @@ TAGGED = [
             ("sagemaker", "endpoint/x"),
             ("sagemaker", "endpoint-config/x"),
             ("sagemaker", "inference-component/x"),
+            ("sagemaker", "processing-job/x"),
             ("cloudwatch", "alarm:x"),
             ("cloudwatch", "dashboard/x"),
             ("sns", "x"),

@@ -1,0 +1,130 @@
+"""Processing jobs that have ended, which SageMaker keeps: whose they are, and how they go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from operations.audit import report as reports
+from operations.audit.listings import LISTINGS
+from operations.audit.report import Report, audit
+from operations.aws import Cloud
+from operations.destruction.destroy import destroy_environment, foresee
+from operations.destruction.ended_jobs import delete_ended_jobs
+from tests.operations.strict_aws import StrictProcessing, refused
+from tests.operations.test_audit import SCOPE, TEMPLATE, PlayedPages
+
+BASE = "tritonstack-dev"
+BUILD = f"{BASE}-build"
+ENDED = {f"{BUILD}-0123456789abcde{number}-1": status for number, status in enumerate(("Failed", "Stopped"))}
+ENDED[f"{BUILD}-0123456789abcdef-12"] = "Completed"
+ANOTHERS = f"{BASE}-build-build-0123456789abcdef-1"
+"""Of an environment that is called dev-build."""
+BY_HAND = f"{BUILD}-evaluation-1"
+
+
+@pytest.fixture
+def jobs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> StrictProcessing:
+    """A build stack, and SageMaker with jobs of its and of others."""
+    cloud.client("cloudformation").create_stack(StackName=BUILD, TemplateBody=TEMPLATE)
+    processing = StrictProcessing()
+    for name, status in {**ENDED, ANOTHERS: "Completed", BY_HAND: "Completed"}.items():
+        processing.put(name, status)
+    told = [
+        {
+            "ResourceARN": job["ProcessingJobArn"],
+            "Tags": [
+                {"Key": "project", "Value": "tritonstack"},
+                {"Key": "environment", "Value": "dev-build" if name == ANOTHERS else "dev"},
+            ],
+        }
+        for name, job in processing.jobs.items()
+        if name != BY_HAND
+    ]
+    real, tags = Cloud.client, PlayedPages({"get_resources": {"ResourceTagMappingList": told}})
+    played: dict[str, Any] = {"sagemaker": processing, "resourcegroupstaggingapi": tags}
+    monkeypatch.setattr(Cloud, "client", lambda self, service: played.get(service) or real(self, service))
+    types = {"AWS::CloudFormation::Stack", "AWS::SageMaker::ProcessingJob"}
+    monkeypatch.setattr(reports, "LISTINGS", [one for one in LISTINGS if types & set(one.types)])
+    return processing
+
+
+def of_jobs(report: Report) -> dict[str, str | None]:
+    return {
+        item.id.rpartition("/")[2]: item.stack
+        for item in report.items
+        if item.type == "AWS::SageMaker::ProcessingJob"
+    }
+
+
+def test_they_go_before_any_stack_and_no_others_do(cloud: Cloud, jobs: StrictProcessing) -> None:
+    told: list[str] = []
+    destroyed = destroy_environment(cloud, BASE, tell=told.append)
+    assert destroyed.jobs == tuple(sorted(ENDED))
+    assert jobs.jobs.keys() == {ANOTHERS, BY_HAND}
+    last = max(told.index(f"{name}: ended Processing job deleted") for name in ENDED)
+    assert last < told.index(f"{BUILD}: DELETE_COMPLETE")
+
+
+def test_they_are_foreseen_and_stay(cloud: Cloud, jobs: StrictProcessing) -> None:
+    jobs.put(f"{BUILD}-0123456789abcdef-13", "InProgress")
+    foreseen = foresee(cloud, BASE)
+    assert foreseen.jobs == tuple(sorted(ENDED))
+    assert ENDED.keys() <= jobs.jobs.keys()
+
+
+def test_two_that_destroy_at_once_hinder_each_other_not(
+    cloud: Cloud, jobs: StrictProcessing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *others = sorted(ENDED)
+    real = jobs.delete_processing_job
+
+    def delete(**parameters: Any) -> None:
+        if parameters["ProcessingJobName"] == first:
+            real(**parameters)
+        real(**parameters)
+
+    monkeypatch.setattr(jobs, "delete_processing_job", delete)
+    assert delete_ended_jobs(cloud, BASE, tell=lambda _: None) == others
+
+
+def test_one_that_may_not_be_deleted_keeps_the_stacks(
+    cloud: Cloud, jobs: StrictProcessing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: Any) -> None:
+        raise refused("DeleteProcessingJob", "AccessDeniedException", "not yours")
+
+    monkeypatch.setattr(jobs, "delete_processing_job", refuse)
+    with pytest.raises(ClientError, match="not yours"):
+        destroy_environment(cloud, BASE, tell=lambda _: None)
+    stacks = cloud.client("cloudformation").describe_stacks()["Stacks"]
+    assert [stack["StackName"] for stack in stacks] == [BUILD]
+
+
+def test_they_belong_to_the_build_stack_while_it_stands(cloud: Cloud, jobs: StrictProcessing) -> None:
+    del jobs.jobs[BY_HAND]
+    found = audit(cloud, SCOPE)
+    assert of_jobs(found) == dict.fromkeys(ENDED, BUILD)
+    assert found.orphans == []
+
+
+def test_one_that_is_no_builds_is_left_over(cloud: Cloud, jobs: StrictProcessing) -> None:
+    found = audit(cloud, SCOPE)
+    assert [item.id for item in found.orphans] == [jobs.jobs[BY_HAND]["ProcessingJobArn"]]
+
+
+def test_without_the_stack_they_are_left_over(cloud: Cloud, jobs: StrictProcessing) -> None:
+    del jobs.jobs[BY_HAND]
+    cloud.client("cloudformation").delete_stack(StackName=BUILD)
+    assert of_jobs(audit(cloud, SCOPE)) == dict.fromkeys(ENDED)
+
+
+def test_after_a_destruction_nothing_is_left_though_the_tags_still_tell(
+    cloud: Cloud, jobs: StrictProcessing
+) -> None:
+    del jobs.jobs[BY_HAND]
+    destroy_environment(cloud, BASE, tell=lambda _: None)
+    found = audit(cloud, SCOPE)
+    assert (found.items, found.refusals) == ((), ())
