@@ -238,7 +238,14 @@ def _copy_image(step: Step, source: Side, target: Side, image: LockedImage, stop
         return "the same image of this machine's engine"
     total = image_bytes(source.images, target.images, image.digest)
     on_bytes = _counter(step, "sent", total, stopped)
-    copy_image(source.images, target.images, digest=image.digest, tag=image.tag, on_bytes=on_bytes)
+    copy_image(
+        source.images,
+        target.images,
+        digest=image.digest,
+        tag=image.tag,
+        on_bytes=on_bytes,
+        sleep=stopped.wait,
+    )
     return f"{total / 1e6:.1f} MB, proven by its digest"
 
 

@@ -3,6 +3,7 @@
 A manifest is copied byte for byte, so the image keeps its digest; ECR refuses a layer or a manifest that is
 not what its digest says. Layers are found by their content: what an earlier run has brought is not sent
 again.
+A call whose answer was lost is made again by AWS's client, and ECR refuses what it has done already.
 The repository that an image lands in encrypts it with its own key.
 """
 
@@ -10,15 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import urllib.request
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 
 from botocore.exceptions import ClientError
 
 from catalog.errors import TritonstackError
 from operations.aws import Cloud, error_code
+from operations.promotion.layer_reading import Layer, bad_layer, read_parts
 
 _INDEXES = (
     "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -29,7 +31,7 @@ _MANIFESTS = (
     "application/vnd.oci.image.manifest.v1+json",
 )
 _LAYERS_ASKED_AT_ONCE = 100
-_PATIENCE_S = 60
+_ENDED_BEFORE = ("LayerAlreadyExistsException", "UploadNotFoundException")
 
 OnBytes = Callable[[int], None]
 
@@ -82,13 +84,21 @@ def image_bytes(source: Registry, target: Registry, digest: str) -> int:
     )
 
 
-def copy_image(source: Registry, target: Registry, *, digest: str, tag: str, on_bytes: OnBytes) -> bool:
+def copy_image(
+    source: Registry,
+    target: Registry,
+    *,
+    digest: str,
+    tag: str,
+    on_bytes: OnBytes,
+    sleep: Callable[[float], object] = time.sleep,
+) -> bool:
     """See that the target holds an image under a tag; whether anything had to be done for it."""
     if tagged_digest(target, tag) == digest:
         return False
     for manifest in _tree(source, digest):
         for piece in _missing(target, manifest.blobs):
-            _copy_layer(source, target, piece, on_bytes)
+            _copy_layer(_layer(source, piece), target, on_bytes, sleep)
         _put(target, manifest, tag if manifest.digest == digest else None)
     landed = tagged_digest(target, tag)
     if landed != digest:
@@ -152,32 +162,44 @@ def _missing(target: Registry, blobs: Sequence[Mapping[str, Any]]) -> Iterator[M
         yield from (piece for piece in asked if piece["digest"] not in there)
 
 
-def _copy_layer(source: Registry, target: Registry, piece: Mapping[str, Any], on_bytes: OnBytes) -> None:
-    digest = piece["digest"]
-    url = source.cloud.client("ecr").get_download_url_for_layer(**source.place, layerDigest=digest)
+def _layer(source: Registry, piece: Mapping[str, Any]) -> Layer:
+    ecr, digest = source.cloud.client("ecr"), piece["digest"]
+
+    def link() -> str:
+        return str(ecr.get_download_url_for_layer(**source.place, layerDigest=digest)["downloadUrl"])
+
+    return Layer(digest, piece["size"], source.words, link)
+
+
+def _copy_layer(layer: Layer, target: Registry, on_bytes: OnBytes, sleep: Callable[[float], object]) -> None:
     ecr, hashed, first = target.cloud.client("ecr"), hashlib.sha256(), 0
     upload = ecr.initiate_layer_upload(**target.place)
-    with _opened(url["downloadUrl"]) as body:
-        while block := _read(body, upload["partSize"]):
-            hashed.update(block)
-            ecr.upload_layer_part(
-                **target.place,
-                uploadId=upload["uploadId"],
-                partFirstByte=first,
-                partLastByte=first + len(block) - 1,
-                layerPartBlob=block,
-            )
-            first += len(block)
-            on_bytes(len(block))
-    if (found := f"sha256:{hashed.hexdigest()}") != digest:
-        raise ImageCopyError(
-            f"a bad image is stopped here: layer {digest} of {source.words} is {found}",
-            remedy="run the same command again; if it says the same, build the image again",
-        )
+    for part in read_parts(layer, upload["partSize"], sleep=sleep):
+        hashed.update(part)
+        _send(target, upload["uploadId"], first, part)
+        first += len(part)
+        on_bytes(len(part))
+    if (found := f"sha256:{hashed.hexdigest()}") != layer.digest:
+        raise bad_layer(layer, f"is {found}")
     try:
-        ecr.complete_layer_upload(**target.place, uploadId=upload["uploadId"], layerDigests=[digest])
+        ecr.complete_layer_upload(**target.place, uploadId=upload["uploadId"], layerDigests=[layer.digest])
     except ClientError as error:
-        if error_code(error) != "LayerAlreadyExistsException":  # somebody else was faster
+        # Somebody else was faster, or this is the second time: what counts is that it is there.
+        if error_code(error) not in _ENDED_BEFORE or any(_missing(target, [{"digest": layer.digest}])):
+            raise
+
+
+def _send(target: Registry, upload: str, first: int, part: bytes) -> None:
+    """The next part of a layer; one that ECR has had already follows nothing, and is there."""
+    last = first + len(part) - 1
+    try:
+        target.cloud.client("ecr").upload_layer_part(
+            **target.place, uploadId=upload, partFirstByte=first, partLastByte=last, layerPartBlob=part
+        )
+    except ClientError as error:
+        if error_code(error) != "InvalidLayerPartException":
+            raise
+        if error.response.get("lastValidByteReceived") != last:
             raise
 
 
@@ -192,27 +214,11 @@ def _put(target: Registry, manifest: _Manifest, tag: str | None) -> None:
             **({"imageTag": tag} if tag else {}),
         )
     except ClientError as error:
-        if error_code(error) == "ImageTagAlreadyExistsException":
+        code = error_code(error)
+        if code == "ImageTagAlreadyExistsException" and tag and tagged_digest(target, tag) != manifest.digest:
             raise ImageCopyError(
                 f"{target.words}:{tag} is another image already, and tags never change there",
                 remedy="an image that somebody pushed by hand has this tag: delete it there",
             ) from None
-        if error_code(error) != "ImageAlreadyExistsException":
+        if code not in ("ImageAlreadyExistsException", "ImageTagAlreadyExistsException"):
             raise
-
-
-def _opened(url: str) -> IO[bytes]:
-    """The link that ECR has signed for one layer."""
-    if not url.startswith(("https://", "http://127.0.0.1")):
-        raise ImageCopyError(f"ECR names a layer by {url.partition('?')[0]}, which is no https address")
-    opened: IO[bytes] = urllib.request.urlopen(url, timeout=_PATIENCE_S)  # noqa: S310 - looked at above
-    return opened
-
-
-def _read(body: IO[bytes], size: int) -> bytes:
-    """A whole part: a connection gives less at a time, and only the last part may be small."""
-    blocks, left = [], size
-    while left and (block := body.read(left)):
-        blocks.append(block)
-        left -= len(block)
-    return b"".join(blocks)

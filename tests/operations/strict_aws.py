@@ -54,8 +54,10 @@ class OnePage:
         yield self._list_them(**parameters)
 
 
-def refused(operation: str, code: str, message: str) -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": message}}, operation)
+def refused(operation: str, code: str, message: str, **members: Any) -> ClientError:
+    """What a service says, with the other members of the error where its model has some."""
+    answer: Any = {"Error": {"Code": code, "Message": message}, **members}
+    return ClientError(answer, operation)
 
 
 class StrictCodeBuild:

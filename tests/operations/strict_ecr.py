@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -26,6 +30,16 @@ def digest_of(content: bytes | str) -> str:
     return f"sha256:{hashlib.sha256(body).hexdigest()}"
 
 
+@dataclass(frozen=True)
+class Break:
+    """How a download goes wrong."""
+
+    after: int | None = None
+    """So many bytes come."""
+    reset: bool = False
+    ignores_range: bool = False
+
+
 @dataclass
 class StrictEcr:
     """One repository with immutable tags, and the account that it belongs to."""
@@ -39,6 +53,12 @@ class StrictEcr:
     tags: dict[str, str] = field(default_factory=dict)
     uploads: dict[str, bytearray] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    """Those that were asked for; each leads to its layer once."""
+    breaks: list[Break] = field(default_factory=list)
+    """How the next connections end; whole, where nothing is said."""
+    ranges: list[str | None] = field(default_factory=list)
+    """What of layers was asked for."""
 
     def client(self, service: str) -> StrictEcr:
         """It is its own client of ECR."""
@@ -81,7 +101,9 @@ class StrictEcr:
 
     def get_download_url_for_layer(self, **parameters: Any) -> dict[str, Any]:
         self._check("GetDownloadUrlForLayer", parameters)
-        return {"downloadUrl": f"{self.url}/{parameters['layerDigest']}"}
+        assert parameters["layerDigest"] in self.layers
+        self.links.append(f"/{parameters['layerDigest']}?signature={len(self.calls)}")
+        return {"downloadUrl": f"{self.url}{self.links[-1]}"}
 
     def batch_check_layer_availability(self, **parameters: Any) -> dict[str, Any]:
         self._check("BatchCheckLayerAvailability", parameters)
@@ -99,23 +121,28 @@ class StrictEcr:
 
     def initiate_layer_upload(self, **parameters: Any) -> dict[str, Any]:
         self._check("InitiateLayerUpload", parameters)
-        name = f"upload-{len(self.uploads)}"
+        name = f"upload-{len(self.calls)}"
         self.uploads[name] = bytearray()
         return {"uploadId": name, "partSize": PART}
 
     def upload_layer_part(self, **parameters: Any) -> None:
         self._check("UploadLayerPart", parameters)
-        held, blob = self.uploads[parameters["uploadId"]], parameters["layerPartBlob"]
-        expected = (len(held), len(held) + len(blob) - 1)
+        held, blob = self._upload("UploadLayerPart", parameters), parameters["layerPartBlob"]
+        expected, reason = (len(held), len(held) + len(blob) - 1), ""
         if (parameters["partFirstByte"], parameters["partLastByte"]) != expected:
-            raise refused("UploadLayerPart", "InvalidLayerPartException", f"expected {expected}")
-        if len(held) % PART:
-            raise refused("UploadLayerPart", "InvalidLayerPartException", "only the last part may be small")
+            reason = f"not consecutive: expected {expected}"
+        elif len(held) % PART:
+            reason = "only the last part may be small"
+        if reason:
+            received = {"uploadId": parameters["uploadId"], "lastValidByteReceived": len(held) - 1}
+            raise refused("UploadLayerPart", "InvalidLayerPartException", reason, **received)
         held += blob
 
     def complete_layer_upload(self, **parameters: Any) -> None:
         self._check("CompleteLayerUpload", parameters)
-        content, (digest,) = bytes(self.uploads.pop(parameters["uploadId"])), parameters["layerDigests"]
+        content = bytes(self._upload("CompleteLayerUpload", parameters))
+        del self.uploads[parameters["uploadId"]]
+        (digest,) = parameters["layerDigests"]
         if digest_of(content) != digest:
             raise refused("CompleteLayerUpload", "InvalidLayerException", "not what its digest says")
         if digest in self.layers:
@@ -141,6 +168,11 @@ class StrictEcr:
         if tag:
             self.tags[tag] = digest
 
+    def _upload(self, operation: str, parameters: dict[str, Any]) -> bytearray:
+        if parameters["uploadId"] not in self.uploads:
+            raise refused(operation, "UploadNotFoundException", "The upload could not be found")
+        return self.uploads[parameters["uploadId"]]
+
     def _check(self, operation: str, parameters: dict[str, Any]) -> None:
         checked("ecr", operation, parameters)
         assert (parameters["registryId"], parameters["repositoryName"]) == (self.account, self.repository)
@@ -153,9 +185,30 @@ def served(registry: StrictEcr) -> Iterator[StrictEcr]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(200)
+            """As S3: its length is always said, and a range is answered with that range."""
+            if self.path not in registry.links:
+                self.send_error(HTTPStatus.FORBIDDEN, "Request has expired")
+                return
+            registry.links.remove(self.path)
+            registry.ranges.append(self.headers["Range"])
+            broken = registry.breaks.pop(0) if registry.breaks else Break()
+            whole = registry.layers[self.path[1:].partition("?")[0]]
+            asked = re.fullmatch(r"bytes=(\d+)-", self.headers["Range"] or "")
+            first = int(asked[1]) if asked and not broken.ignores_range else 0
+            if first >= len(whole):
+                self.send_error(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE)
+                return
+            self.send_response(HTTPStatus.PARTIAL_CONTENT if first else HTTPStatus.OK)
+            if first:
+                self.send_header("Content-Range", f"bytes {first}-{len(whole) - 1}/{len(whole)}")
+            self.send_header("Content-Length", str(len(whole) - first))
             self.end_headers()
-            self.wfile.write(registry.layers[self.path[1:]])
+            self.wfile.write(whole[first:][: broken.after])
+            if broken.reset:
+                self.wfile.flush()
+                # Closed like this, the connection is reset and not ended.
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                socket.socket(fileno=self.connection.detach()).close()
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

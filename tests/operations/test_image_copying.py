@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from operations.promotion.image_copying import ImageCopyError, Registry, copy_image, image_bytes
-from tests.operations.strict_ecr import StrictEcr, digest_of, served
+from operations.promotion.layer_reading import LayerReadError
+from tests.operations.strict_aws import refused
+from tests.operations.strict_ecr import Break, StrictEcr, digest_of, served
 
 LAYERS = (b"the system", b"a library of 30 bytes, as it is")
 
@@ -27,10 +33,19 @@ def registry(ecr: StrictEcr) -> Registry:
     return Registry(ecr, ecr.repository)  # type: ignore[arg-type]
 
 
-def copy(dev: StrictEcr, prod: StrictEcr, digest: str, *, tag: str = "v1") -> int | None:
+def copy(
+    dev: StrictEcr, prod: StrictEcr, digest: str, *, tag: str = "v1", slept: list[float] | None = None
+) -> int | None:
     """What was sent; None if nothing had to be done."""
     sent: list[int] = []
-    done = copy_image(registry(dev), registry(prod), digest=digest, tag=tag, on_bytes=sent.append)
+    done = copy_image(
+        registry(dev),
+        registry(prod),
+        digest=digest,
+        tag=tag,
+        on_bytes=sent.append,
+        sleep=([] if slept is None else slept).append,
+    )
     return sum(sent) if done else None
 
 
@@ -89,13 +104,132 @@ def test_a_tag_that_means_another_image_is_left_alone(dev: StrictEcr, prod: Stri
     assert prod.tags == {"v1": other}
 
 
-def test_a_damaged_layer_is_stopped(dev: StrictEcr, prod: StrictEcr) -> None:
+@pytest.mark.parametrize(
+    ("instead", "why"),
+    [
+        (LAYERS[1][::-1], "is sha256:"),
+        (b"something else", "has 14 bytes, and its manifest says 31"),
+        (LAYERS[1] + b"!", "has 32 bytes, and its manifest says 31"),
+    ],
+)
+def test_a_damaged_layer_is_stopped(dev: StrictEcr, prod: StrictEcr, instead: bytes, why: str) -> None:
     digest = dev.push(*LAYERS)
-    dev.layers[digest_of(LAYERS[1])] = b"something else"
-    with pytest.raises(ImageCopyError, match="a bad image is stopped"):
+    dev.layers[digest_of(LAYERS[1])] = instead
+    with pytest.raises(LayerReadError, match=f"a bad image is stopped here: .* {why}"):
         copy(dev, prod, digest)
     assert prod.tags == {}
     assert digest_of(LAYERS[1]) not in prod.layers
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_connection_that_ends_early_is_taken_up_again_where_it_was(
+    dev: StrictEcr, prod: StrictEcr, reset: bool
+) -> None:
+    """Half of a part has come by then, and each time there is a new link."""
+    digest, slept = dev.push(LAYERS[1]), list[float]()
+    dev.breaks = [Break(), Break(after=10, reset=reset), Break(after=0, reset=reset), Break(after=8)]
+    assert copy(dev, prod, digest, slept=slept) == sum(map(len, dev.layers.values()))
+    assert prod.layers == dev.layers
+    assert dev.ranges == [None, None, "bytes=10-", "bytes=10-", "bytes=18-"]
+    assert dev.links == []
+    assert slept[0] == slept[2] < slept[1]
+
+
+def test_a_server_that_begins_again_is_passed_over_as_far_as_it_was(dev: StrictEcr, prod: StrictEcr) -> None:
+    digest = dev.push(LAYERS[1])
+    whole = Break(ignores_range=True)
+    dev.breaks = [Break(), Break(after=10), Break(after=5, ignores_range=True), whole]
+    copy(dev, prod, digest)
+    assert prod.layers == dev.layers
+    assert dev.ranges[1:] == [None, "bytes=10-", "bytes=10-"]
+
+
+def test_a_server_that_cannot_be_reached_for_a_while(
+    dev: StrictEcr, prod: StrictEcr, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest, urlopen, times = dev.push(*LAYERS), urllib.request.urlopen, 0
+
+    def open_late(request: urllib.request.Request, timeout: float) -> Any:
+        nonlocal times
+        times += 1
+        if times < 3:
+            raise urllib.error.URLError(TimeoutError("timed out"))
+        return urlopen(request, timeout=timeout)
+
+    monkeypatch.setattr(urllib.request, "urlopen", open_late)
+    copy(dev, prod, digest)
+    assert prod.tags == {"v1": digest}
+
+
+def test_a_connection_that_goes_on_failing_is_no_bad_image(dev: StrictEcr, prod: StrictEcr) -> None:
+    digest, slept = dev.push(LAYERS[1]), list[float]()
+    dev.breaks = [Break(), Break(after=10), *[Break(after=0)] * 100]
+    with pytest.raises(LayerReadError, match="the connection failed after 10 of 31 bytes") as caught:
+        copy(dev, prod, digest, slept=slept)
+    assert "run the same command again: it goes on" in str(caught.value.remedy)
+    assert slept == sorted(slept)
+    assert prod.tags == {}
+    dev.breaks = []
+    assert copy(dev, prod, digest) == len(LAYERS[1])
+    assert prod.tags == {"v1": digest}
+
+
+def test_links_that_are_refused_are_told_of_as_that(dev: StrictEcr, prod: StrictEcr) -> None:
+    digest = dev.push(*LAYERS)
+    dev.url += "/elsewhere"
+    with pytest.raises(LayerReadError, match="HTTP Error 403: Request has expired"):
+        copy(dev, prod, digest)
+
+
+@pytest.mark.parametrize("operation", ["upload_layer_part", "complete_layer_upload", "put_image"])
+def test_a_call_whose_answer_was_lost_has_been_done(
+    dev: StrictEcr, prod: StrictEcr, operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AWS's client makes it again, and ECR refuses it."""
+    digest, real = dev.push(*LAYERS), getattr(prod, operation)
+
+    def twice(**parameters: Any) -> Any:
+        real(**parameters)
+        return real(**parameters)
+
+    monkeypatch.setattr(prod, operation, twice)
+    copy(dev, prod, digest)
+    assert prod.tags == {"v1": digest}
+    assert prod.layers == dev.layers
+
+
+def test_a_tag_that_was_given_already_is_no_other_image(
+    dev: StrictEcr, prod: StrictEcr, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where tags never change, ECR may refuse the second of two calls for the tag's sake."""
+    digest, real = dev.push(*LAYERS), prod.put_image
+
+    def twice(**parameters: Any) -> None:
+        real(**parameters)
+        raise refused("PutImage", "ImageTagAlreadyExistsException", "tags are immutable")
+
+    monkeypatch.setattr(prod, "put_image", twice)
+    copy(dev, prod, digest)
+    assert prod.tags == {"v1": digest}
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [
+        ("upload_layer_part", "InvalidLayerPartException"),
+        ("complete_layer_upload", "UploadNotFoundException"),
+    ],
+)
+def test_a_refusal_of_what_is_not_there_is_one(
+    dev: StrictEcr, prod: StrictEcr, operation: str, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: Any) -> None:
+        raise refused(operation, code, "not consecutive", lastValidByteReceived=3)
+
+    digest = dev.push(*LAYERS)
+    monkeypatch.setattr(prod, operation, refuse)
+    with pytest.raises(ClientError, match=code):
+        copy(dev, prod, digest)
 
 
 def test_a_manifest_that_is_not_its_digest_is_stopped(dev: StrictEcr, prod: StrictEcr) -> None:
