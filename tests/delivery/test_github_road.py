@@ -219,6 +219,14 @@ def test_promotion_is_proposed_with_what_a_dry_run_said(road: Road) -> None:
     assert stand_in_calls(road.runner.folder)[-1][-1] == "promote/prod"
 
 
+def test_a_proposal_gets_its_checks_by_the_name_that_has_to_be_there(road: Road) -> None:
+    event = Event("workflow_dispatch", "refs/heads/promote/prod", {})
+    results = road.run("pull-request.yml", event)
+    assert results["checks"] == results["status"] == "success", road.told()
+    (status,) = json.loads((road.runner.folder / "github.json").read_text())["statuses"]
+    assert (status["sha"], status["context"]) == (road.runner.commit_of(event.ref), "checks")
+
+
 def test_merged_it_is_deployed_to_prod_and_verified(road: Road) -> None:
     event = road.merge("promote/prod")
     results = road.run("deploy.yml", event)
@@ -230,7 +238,10 @@ def test_merged_it_is_deployed_to_prod_and_verified(road: Road) -> None:
 
 def test_a_pull_request_is_compared_and_gets_an_environment_of_its_own(road: Road) -> None:
     event = pull_request(road, "opened")
-    done = {**dict.fromkeys(("checks", "road", "diff"), "success"), "left-out": "skipped"}
+    done = {
+        **dict.fromkeys(("checks", "road", "diff"), "success"),
+        **dict.fromkeys(("left-out", "status"), "skipped"),
+    }
     assert road.run("pull-request.yml", event) == done, road.told()
     assert road.run("preview.yml", event) == {
         "road": "success",
@@ -269,6 +280,7 @@ def test_who_gets_no_credentials_gets_checks_and_a_word_about_it(road: Road, who
         "road": "skipped",
         "left-out": "success",
         "diff": "skipped",
+        "status": "skipped",
     }, road.told()
     assert "::notice::GitHub gives a fork and Dependabot no credentials" in road.runner.ran[-1].output
     assert set(road.run("preview.yml", event).values()) == {"skipped"}

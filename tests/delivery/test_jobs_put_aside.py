@@ -12,7 +12,7 @@ from tests.delivery.expressions import Payload, Scope, holds
 from tests.delivery.workflows import WORKFLOWS, Event, Runner, listed, read_workflow
 
 MAIN = "refs/heads/main"
-PUSH = Event("push", MAIN, {"before": "0" * 40})
+PUSH = Event("push", MAIN, {"before": "0" * 40}, sha="1" * 40)
 
 
 def runner(folder: Path, ends: dict[str, str], said: dict[str, dict[str, str]]) -> Runner:
@@ -70,6 +70,7 @@ GOING_ON = [
 
 @pytest.mark.parametrize(("job", "before"), GOING_ON)
 def test_no_job_goes_on_after_one_that_was_put_aside(job: dict[str, Any], before: str):
+    """But for one that tells of it, where a run was started by name: this is a push."""
     outputs = {"asked": '["dev", "prod"]', "road": "{}", "previews": "{}", "environments": "[]"}
     scope = Scope(
         {

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ class Event:
     payload: Mapping[str, Any]
     inputs: Mapping[str, str] = field(default_factory=dict)
     actor: str = "ann"
+    sha: str = ""
+    """The commit it was about, whatever the ref names later: by default, what it names when a run starts."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,13 @@ class Runner:
         """Run a workflow to its end; the result of each job."""
         content = read_workflow(WORKFLOWS / workflow)
         self._require_trigger(content, event)
+        event = replace(event, sha=event.sha or self.commit_of(event.ref))
         return self._jobs(content, event, {"github": self._github(event), "inputs": _inputs(content, event)})
+
+    def commit_of(self, ref: str) -> str:
+        """What a ref names now."""
+        there = ["git", "-C", str(self.remote), "rev-parse", ref]
+        return subprocess.run(there, check=True, capture_output=True, text=True).stdout.strip()
 
     def _jobs(
         self, content: Mapping[str, Any], event: Event, contexts: Mapping[str, Any], *, within: str = ""
@@ -163,6 +172,7 @@ class Runner:
             "event_name": event.name,
             "ref": event.ref,
             "repository": self.repository,
+            "sha": event.sha,
             "token": "a-token-of-the-job",
         }
 
@@ -257,27 +267,26 @@ class _JobRun:
 
     def _check_out(self, given: Mapping[str, Any]) -> None:
         ref = str(given.get("ref") or self.event.ref)
-        ref = ref if ref.startswith("refs/") else f"refs/heads/{ref}"
+        named = ref if ref.startswith("refs/") else f"refs/heads/{ref}"
+        if re.fullmatch("[0-9a-f]{40}", ref):
+            named, commit = "", ref
+        else:
+            commit = self.event.sha if named == self.event.ref else self.runner.commit_of(named)
         whole = given.get("fetch-depth") == 0
         branches = ["+refs/heads/*:refs/remotes/origin/*"] if whole else []
         self._git("init", "--quiet", str(self.work))
         here = ("-C", str(self.work))
         self._git(*here, "remote", "add", "origin", f"file://{self.runner.remote}")
-        self._git(*here, "fetch", "--quiet", *([] if whole else ["--depth=1"]), "origin", *branches, ref)
-        if ref.startswith("refs/heads/"):
-            self._git(*here, "fetch", "--quiet", "origin", ref)
-            self._git(*here, "checkout", "--quiet", "-B", ref.removeprefix("refs/heads/"), "FETCH_HEAD")
+        self._git(*here, "fetch", "--quiet", *([] if whole else ["--depth=1"]), "origin", *branches, commit)
+        if named.startswith("refs/heads/"):
+            self._git(*here, "checkout", "--quiet", "-B", named.removeprefix("refs/heads/"), commit)
         else:
-            self._git(*here, "checkout", "--quiet", "--detach", self._commit_of(ref))
+            self._git(*here, "checkout", "--quiet", "--detach", commit)
         if given.get("persist-credentials") is False:
             # Without credentials, a push goes nowhere.
             self._git(*here, "remote", "set-url", "--push", "origin", "no-credentials-were-kept")
         elif self.job["permissions"].get("contents") != "write":
             self._git(*here, "remote", "set-url", "--push", "origin", "the-token-may-only-read")
-
-    def _commit_of(self, ref: str) -> str:
-        there = ["git", "-C", str(self.runner.remote), "rev-parse", ref]
-        return subprocess.run(there, check=True, capture_output=True, text=True).stdout.strip()
 
     def _git(self, *arguments: str) -> None:
         subprocess.run(["git", *arguments], check=True, capture_output=True)
@@ -350,6 +359,9 @@ class _JobRun:
             "CI": "true",
             "GITHUB_ACTOR": "somebody",
             "GITHUB_REPOSITORY": self.runner.repository,
+            "GITHUB_RUN_ID": "42",
+            "GITHUB_SERVER_URL": "https://github.com",
+            "GITHUB_SHA": self.event.sha,
             "STAND_IN_RIGHTS": json.dumps(self._rights()),
             "STAND_IN_LOG": str(self.runner.folder / "stand-ins.jsonl"),
             "RECORDED_CALLS": str(self.place / "calls.jsonl"),

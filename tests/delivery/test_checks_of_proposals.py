@@ -1,0 +1,136 @@
+"""What a pull request has to have before it is merged, whoever opened it: a check, or a status of its commit.
+
+GitHub counts no check run for a pull request that belongs to a run which was started by name, and those that
+workflows open get no others before somebody approves them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.delivery import workflows
+from tests.delivery.workflows import ROOT, WORKFLOWS, Event, Runner, read_workflow
+
+SLUG = "example/tritonstack"
+PROPOSAL = "refs/heads/promote/prod"
+REQUIRED = "checks"
+
+
+def git(remote: Path, *arguments: str) -> str:
+    who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false")
+    command = ["git", "-C", str(remote), *who, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def commit(remote: Path, message: str) -> str:
+    """One more on the proposal's branch."""
+    tree = git(remote, "hash-object", "-t", "tree", "-w", "--stdin")
+    made = git(remote, "commit-tree", tree, "-m", message)
+    git(remote, "update-ref", PROPOSAL, made)
+    return made
+
+
+def furnish(work: Path) -> None:
+    """A command line that says what it looks at, and what the test wants of it."""
+    program = work / ".venv" / "bin" / "tritonstack"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text('#!/bin/sh\ngit rev-parse HEAD\nexit "$ENDS_WITH"\n')
+    program.chmod(0o755)
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    remote = tmp_path / "remote.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch=main", str(remote)], check=True)
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    return Runner(remote, jobs, SLUG, carriers={}, variables={"ENDS_WITH": "0"}, furnish=furnish)
+
+
+def statuses(runner: Runner) -> list[dict[str, Any]]:
+    file = runner.folder / "github.json"
+    found: list[dict[str, Any]] = json.loads(file.read_text()).get("statuses", []) if file.exists() else []
+    return found
+
+
+@pytest.mark.parametrize(("code", "state"), [("0", "success"), ("2", "failure")])
+def test_a_run_started_by_name_says_of_its_commit_how_the_checks_went(runner, code, state):
+    sha = commit(runner.remote, "A lock")
+    runner.variables = {"ENDS_WITH": code}
+    results = runner.run("pull-request.yml", Event("workflow_dispatch", PROPOSAL, {}))
+    assert results["checks"] == state
+    assert results["status"] == "success", runner.ran[-1].output
+    assert statuses(runner) == [
+        {
+            "sha": sha,
+            "context": REQUIRED,
+            "state": state,
+            "description": f"The checks of this commit ended with {state}",
+            "target_url": f"https://github.com/{SLUG}/actions/runs/42",
+        }
+    ]
+
+
+@pytest.mark.parametrize("cancelled", [True, False], ids=["the run", "the job"])
+def test_checks_that_were_ended_have_not_gone_well(runner, cancelled):
+    commit(runner.remote, "A lock")
+    runner.ends, runner.cancelled = {"checks": "cancelled"}, cancelled
+    runner.run("pull-request.yml", Event("workflow_dispatch", PROPOSAL, {}))
+    assert [status["state"] for status in statuses(runner)] == ["failure"]
+
+
+def test_what_is_said_is_said_of_the_commit_that_was_checked(runner):
+    """Not of one that was pushed to the branch meanwhile."""
+    checked = commit(runner.remote, "A lock")
+    event = Event("workflow_dispatch", PROPOSAL, {}, sha=checked)
+    later = commit(runner.remote, "Another")
+    runner.run("pull-request.yml", event)
+    (looked,) = [ran.output.strip() for ran in runner.ran if ran.command == "tritonstack validate"]
+    assert looked == checked != later
+    assert [status["sha"] for status in statuses(runner)] == [checked]
+
+
+def pull_request(runner: Runner, whose: str) -> Event:
+    git(runner.remote, "update-ref", "refs/pull/7/merge", commit(runner.remote, "A change"))
+    head = {"repo": {"full_name": whose}}
+    return Event(
+        "pull_request", "refs/pull/7/merge", {"action": "opened", "pull_request": {"number": 7, "head": head}}
+    )
+
+
+def test_an_ordinary_pull_request_has_its_check_and_nothing_beside_it(runner):
+    runner.ends, runner.said = {"road": "success"}, {"road": {"environments": "[]", "road": "{}"}}
+    results = runner.run("pull-request.yml", pull_request(runner, SLUG))
+    assert (results["checks"], results["status"]) == ("success", "skipped")
+    assert statuses(runner) == []
+
+
+def test_a_fork_says_nothing_of_a_commit_whatever_it_makes_of_the_workflow(runner, tmp_path, monkeypatch):
+    text = (WORKFLOWS / "pull-request.yml").read_text()
+    own, found = re.subn(r"\$\{\{ always\(\) && .*? \}\}", "${{ always() }}", text)
+    assert found == 1
+    (tmp_path / "pull-request.yml").write_text(own)
+    monkeypatch.setattr(workflows, "WORKFLOWS", tmp_path)
+    results = runner.run("pull-request.yml", pull_request(runner, "somebody/tritonstack"))
+    assert results["status"] == "failure"
+    assert "Resource not accessible by integration" in runner.ran[-2].output + runner.ran[-1].output
+    assert statuses(runner) == []
+
+
+def test_one_name_is_asked_for_and_both_kinds_of_runs_give_it():
+    """GitHub calls a check run by the name of its job."""
+    jobs = read_workflow(WORKFLOWS / "pull-request.yml")["jobs"]
+    assert "name" not in jobs[REQUIRED]
+    assert not {"if", "needs", "strategy"} & set(
+        jobs[REQUIRED]
+    )  # a job left out counts as one that went well
+    (step,) = jobs["status"]["steps"]
+    assert f"-f context={REQUIRED} " in step["run"]
+    assert jobs["status"]["needs"] == REQUIRED
+    assert f"the check `{REQUIRED}`" in (ROOT / "docs" / "delivery.md").read_text()
