@@ -99,7 +99,7 @@ class BuildOptions(Record):
     timeout_minutes: Annotated[int, Field(ge=5, le=2160)] = 120
     """After how long a build is given up."""
     concurrent: Annotated[int, Field(ge=1, le=100)] = 4
-    """How many builds of one kind of machine run at once; others wait in a queue."""
+    """How many builds of one kind of machine run at once; `tritonstack build` starts others as these end."""
     hugging_face_token_secret: Annotated[str, AfterValidator(_check_secret)] | None = None
     """Name of the secret in Secrets Manager whose text is a token for models that are gated or private."""
     log_retention_days: RetentionDays = 90

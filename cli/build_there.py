@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -16,31 +15,26 @@ from catalog import naming
 from catalog.bootstrap import Bootstrap
 from catalog.build_images import endpoint_images
 from catalog.build_plans import NeededArtifact
-from catalog.builds import ByHand, CodeBuildMachine
-from catalog.errors import TritonstackError, UsageError
 from catalog.workspace import Workspace
 from cli.bootstrap import require_bootstrap
 from cli.build_here import BuildInterruptedError
-from cli.build_outcomes import Outcome, error_from, show_event
+from cli.build_jobs import Done, Job, begin
+from cli.build_outcomes import Outcome
 from cli.context import Context
 from cli.output import Step, Steps
 from operations.aws import Cloud
 from operations.builds.codebuild import CodeBuildJobs
-from operations.builds.ground import BuildGround, BuildStackError, own_role, stack_outputs
+from operations.builds.ground import BuildGround, BuildStackError, stack_outputs
 from operations.builds.images import image_job, missing_images
 from operations.builds.jobs import (
     BuildJobError,
     JobNews,
-    JobOrder,
-    JobService,
     JobState,
     LogTail,
+    NoRoomError,
     find_result,
     follow,
-    parse_event,
-    start_or_attach,
 )
-from operations.builds.processing import ProcessingJobs
 from operations.deploying.assembly import Assembly
 from operations.deploying.cdk import CdkCli, find_cdk
 from operations.deploying.changes import DEPLOY_OPTIONS
@@ -48,7 +42,8 @@ from operations.stacks import StackState, deployed_templates, describe_stack, wa
 
 _LINES_SHOWN = 20
 _POLL_S = 5.0
-Done = Callable[[Outcome], None]
+_ROOM_S = 30.0
+"""How often to ask again for a build that a project had no room for: others' builds end, too."""
 
 
 def prepare_ground(state: Context, workspace: Workspace, cloud: Cloud) -> BuildGround:
@@ -109,6 +104,7 @@ def ground_of(workspace: Workspace, outputs: Mapping[str, str]) -> BuildGround:
         processing_role=outputs.get("ProcessingRole"),
         token_secret=spec.builds.hugging_face_token_secret,
         timeout_minutes=spec.builds.timeout_minutes,
+        concurrent=spec.builds.concurrent,
         tags={"project": spec.name_prefix, "environment": spec.name, **spec.tags},
     )
 
@@ -123,20 +119,20 @@ def build_there(
     on_done: Done,
 ) -> None:
     """Build each of these as a job; what has been built meanwhile is taken as it is."""
-    jobs = [_Job.of(cloud, ground, item) for item in needed]
+    jobs = [Job.of(cloud, ground, item) for item in needed]
     waiting = [job for job in jobs if not job.take_result(cloud, ground, on_done)]
     if not waiting:
         return
     enough = threading.Event()
     try:
         build_images_there(state, cloud, ground, enough)
-        for job in waiting:
-            job.start(state)
+        began = begin(state, cloud, ground, waiting, on_done)
         if wait_for_it:
-            _follow_all(state, cloud, ground, [job for job in waiting if job.state], enough, on_done)
+            _follow_all(state, cloud, ground, waiting, began, enough, on_done)
         for job in waiting:
-            if job.error:
-                on_done(Outcome(job.needed, error=job.error))
+            error = job.error or (_not_begun(job, ground) if job.waits else None)
+            if error:
+                on_done(Outcome(job.needed, error=error))
     except KeyboardInterrupt:
         enough.set()
         going_on = [job.needed.model for job in waiting if job.state and job.state.status == "running"]
@@ -146,86 +142,6 @@ def build_there(
         ) from None
 
 
-@dataclass
-class _Job:
-    """One model's job."""
-
-    needed: NeededArtifact
-    order: JobOrder
-    name: str
-    service: JobService
-    state: JobState | None = None
-    error: TritonstackError | None = None
-    said: list[str] = field(default_factory=list)
-    """Lines of its log that are no events, the last ones."""
-    failure: dict[str, Any] | None = None
-
-    @classmethod
-    def of(cls, cloud: Cloud, ground: BuildGround, needed: NeededArtifact) -> _Job:
-        """The job that builds an artifact."""
-        if isinstance(needed.venue, ByHand):
-            raise UsageError(
-                f"no job in the account builds {needed.model} for {needed.target}", remedy="add --local"
-            )
-        order = JobOrder(
-            needed.model,
-            needed.targets,
-            needed.spec_hash,
-            needed.venue,
-            role=own_role(cloud, ground.base, needed.model) if needed.reach.own_code else None,
-            needs_token=needed.reach.hub,
-        )
-        service: JobService = (
-            CodeBuildJobs(cloud, ground, needed.venue.project)
-            if isinstance(needed.venue, CodeBuildMachine)
-            else ProcessingJobs(cloud, ground)
-        )
-        return cls(needed, order, order.name(ground), service)
-
-    def take_result(self, cloud: Cloud, ground: BuildGround, on_done: Done) -> bool:
-        """Whether it has made its artifact already."""
-        manifest = find_result(cloud, ground, self.order, self.name)
-        if manifest is not None:
-            on_done(Outcome(self.needed, manifest, reused=True))
-        return manifest is not None
-
-    def start(self, state: Context) -> None:
-        """Begin, or attach."""
-        try:
-            self.state, attached = start_or_attach(self.service, self.order, self.name)
-        except BuildJobError as error:
-            self.error = error
-            return
-        what = "attached to" if attached else "started"
-        state.output.note(f"{self.needed.model} for {self.needed.target}: {what} {self.state.id}")
-
-    def hear(self, step: Step, news: JobNews) -> None:
-        """Show what is new of it."""
-        if not news.lines:
-            step.update(news.state.phase)
-        for line in news.lines:
-            event = parse_event(line)
-            if event is None:
-                self.said = [*self.said, line][-_LINES_SHOWN:]
-                continue
-            show_event(step, event)
-            if event["event"] == "failed":
-                self.failure = event
-
-    def why(self, ended: JobState) -> TritonstackError:
-        """Why it made nothing."""
-        if ended.status == "stopped":
-            return BuildJobError(f"the build of {self.needed.model} was stopped", remedy="build it again")
-        if self.failure:
-            return error_from(self.failure)
-        words = "\n".join(self.said)
-        reason = ended.reason or "it left no record"
-        return BuildJobError(
-            f"the build of {self.needed.model} failed: {reason}\n{words}".rstrip(),
-            remedy=f"its log is {ended.log_stream} in {ended.log_group}",
-        )
-
-
 def build_images_there(state: Context, cloud: Cloud, ground: BuildGround, enough: threading.Event) -> None:
     """Build the images that the account lacks."""
     missing = missing_images(cloud, ground)
@@ -233,7 +149,7 @@ def build_images_there(state: Context, cloud: Cloud, ground: BuildGround, enough
         return
     tags = ", ".join(uri.rpartition(":")[2] for uri in missing)
     with state.output.step(f"building {_whose(ground, missing)} image {tags}") as step:
-        service, started, _ = image_job(cloud, ground)
+        service, started = _begun_images(cloud, ground, step)
         said: list[str] = []
 
         def hear(news: JobNews) -> None:
@@ -257,37 +173,60 @@ def build_images_there(state: Context, cloud: Cloud, ground: BuildGround, enough
             )
 
 
+def _begun_images(cloud: Cloud, ground: BuildGround, step: Step) -> tuple[CodeBuildJobs, JobState]:
+    while True:
+        try:
+            service, started, _ = image_job(cloud, ground)
+        except NoRoomError as full:
+            step.update(full.message)
+            time.sleep(_ROOM_S)
+        else:
+            return service, started
+
+
 def _whose(ground: BuildGround, missing: Sequence[str]) -> str:
     return "the builder's" if set(missing) <= set(ground.images.values()) else "the project's own"
+
+
+def _not_begun(job: Job, ground: BuildGround) -> BuildJobError:
+    return BuildJobError(
+        f"the build of {job.needed.model} is not started: {job.project} builds {ground.concurrent} at once",
+        remedy="run the same command again when one of its builds has ended, or without --no-wait",
+    )
 
 
 def _follow_all(
     state: Context,
     cloud: Cloud,
     ground: BuildGround,
-    jobs: Sequence[_Job],
+    jobs: Sequence[Job],
+    began: Sequence[Job],
     enough: threading.Event,
     on_done: Done,
 ) -> None:
-    if not jobs:
-        return
+    """Follow what has begun, and begin what waits for room: whenever a job has ended, and now and then."""
     tails = {job.name: LogTail(cloud.client("logs")) for job in jobs}
     pool = ThreadPoolExecutor(len(jobs))
     try:
         with state.output.steps() as steps:
-            running: set[Future[_Job]] = {
-                pool.submit(_follow_one, steps, job, tails[job.name], enough) for job in jobs
-            }
-            while running:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
+            running: set[Future[Job]] = set()
+            while True:
+                running |= {pool.submit(_follow_one, steps, job, tails[job.name], enough) for job in began}
+                waits = any(job.waits for job in jobs)
+                if not running and not waits:
+                    return
+                if not running:
+                    enough.wait(_ROOM_S)
+                done, running = wait(running, timeout=_ROOM_S if waits else None, return_when=FIRST_COMPLETED)
                 for future in done:
                     _finish(future.result(), cloud, ground, on_done)
+                began = begin(state, cloud, ground, jobs, on_done)
     finally:
         enough.set()
         pool.shutdown(cancel_futures=True)
 
 
-def _follow_one(steps: Steps, job: _Job, tail: LogTail, enough: threading.Event) -> _Job:
+def _follow_one(steps: Steps, job: Job, tail: LogTail, enough: threading.Event) -> Job:
     assert job.state is not None  # noqa: S101 - only jobs that were started are followed
     title = f"building {job.needed.model} for {job.needed.target} {job.needed.venue.words}"
     with steps.step(title, label=job.needed.model) as step:
@@ -301,8 +240,8 @@ def _follow_one(steps: Steps, job: _Job, tail: LogTail, enough: threading.Event)
                 poll_s=_POLL_S,
             )
         except (BotoCoreError, ClientError) as error:
-            # A build may outlast the credentials of whoever watches it.
-            job.error, step.failed = _lost_sight(job, error), True
+            job.lose_sight(error)
+            step.failed = True
             return job
         step.failed = job.state.status in ("failed", "stopped")
         if job.state.status == "running":
@@ -310,15 +249,7 @@ def _follow_one(steps: Steps, job: _Job, tail: LogTail, enough: threading.Event)
     return job
 
 
-def _lost_sight(job: _Job, error: BotoCoreError | ClientError) -> BuildJobError:
-    return BuildJobError(
-        f"AWS no longer tells of the build of {job.needed.model}, which goes on in the account: {error}",
-        remedy="log in again if your credentials have expired, and run the same command again: it attaches "
-        "to what runs, and takes what is done",
-    )
-
-
-def _finish(job: _Job, cloud: Cloud, ground: BuildGround, on_done: Done) -> None:
+def _finish(job: Job, cloud: Cloud, ground: BuildGround, on_done: Done) -> None:
     """Take what a job that has ended made."""
     if job.state is None or job.error or job.state.status == "running":
         return

@@ -9,10 +9,12 @@ from botocore.exceptions import ClientError
 
 from operations.aws import Cloud, error_code
 from operations.builds.ground import BuildGround
-from operations.builds.jobs import BuildJobError, JobOrder, JobState, JobStatus
+from operations.builds.jobs import BuildJobError, JobOrder, JobState, JobStatus, NoRoomError
 from operations.builds.new_roles import once_role_is_known
 from operations.clock import Clock
 
+_LIMIT = "AccountLimitExceededException"
+"""Of a project that runs as many builds as it may, and of an account that has no quota left."""
 _STATUS: dict[str, JobStatus] = {
     "IN_PROGRESS": "running",
     "SUCCEEDED": "succeeded",
@@ -44,11 +46,7 @@ class CodeBuildJobs:
 
     def attempts(self, job: str) -> list[JobState]:
         """Among the project's latest hundred builds."""
-        ids = self._client.list_builds_for_project(projectName=self._project, sortOrder="DESCENDING")["ids"]
-        if not ids:
-            return []
-        builds = {build["id"]: build for build in self._client.batch_get_builds(ids=ids[:100])["builds"]}
-        return [_state(builds[one]) for one in ids if one in builds and _job_of(builds[one]) == job]
+        return [_state(build) for build in self._latest() if _job_of(build) == job]
 
     def next_number(self, attempts: Sequence[JobState]) -> int:
         """By their count: a number is part of a token, which CodeBuild forgets within minutes."""
@@ -69,7 +67,7 @@ class CodeBuildJobs:
     def _start(
         self, job: str, attempt: int, variables: list[dict[str, str]], *, role: str | None = None
     ) -> JobState:
-        request = {
+        asked = {
             "projectName": self._project,
             # The project may have been deployed from another commit meanwhile: this is the one asked for.
             "sourceTypeOverride": "S3",
@@ -78,11 +76,40 @@ class CodeBuildJobs:
             "idempotencyToken": f"{job}-{attempt}",
             **({"serviceRoleOverride": role} if role else {}),
         }
+        return _state(self._begun(asked, tries=2))
+
+    def _begun(self, asked: Mapping[str, Any], *, tries: int) -> Mapping[str, Any]:
+        """The build. CodeBuild refuses what is beyond a project's limit, and lets none of its builds wait."""
         try:
-            started = once_role_is_known(lambda: self._client.start_build(**request), self._clock)
+            started = once_role_is_known(lambda: self._client.start_build(**asked), self._clock)
         except ClientError as error:
-            raise _explained(error, self._project) from error
-        return _state(started["build"])
+            code, message = error_code(error), error.response.get("Error", {}).get("Message", "")
+            if code != _LIMIT:
+                raise BuildJobError(
+                    f"CodeBuild starts no build of {self._project}: {code}: {message}"
+                ) from error
+            if any(not build["buildComplete"] for build in self._latest()):
+                raise NoRoomError(
+                    f"{self._project} builds as much at once as it may: {message}",
+                    remedy="run the same command again when one of its builds has ended",
+                ) from error
+            if tries > 1:
+                # The last one may have ended between the refusal and the look.
+                return self._begun(asked, tries=tries - 1)
+            raise BuildJobError(
+                f"CodeBuild starts no build of {self._project}: {message}",
+                remedy="`tritonstack quotas` names the quota; AWS raises it on request",
+            ) from error
+        build: Mapping[str, Any] = started["build"]
+        return build
+
+    def _latest(self) -> list[Mapping[str, Any]]:
+        """The project's latest hundred builds, the latest first."""
+        ids = self._client.list_builds_for_project(projectName=self._project, sortOrder="DESCENDING")["ids"]
+        if not ids:
+            return []
+        builds = {build["id"]: build for build in self._client.batch_get_builds(ids=ids[:100])["builds"]}
+        return [builds[one] for one in ids if one in builds]
 
     def look(self, attempt_id: str) -> JobState:
         """What has become of a build."""
@@ -126,13 +153,3 @@ def _reason(build: Mapping[str, Any]) -> str:
         if context.get("message")
     ]
     return "; ".join([*filter(None, [words.get(build["buildStatus"])]), *messages]) or "it failed"
-
-
-def _explained(error: ClientError, project: str) -> BuildJobError:
-    code, message = error_code(error), error.response.get("Error", {}).get("Message", "")
-    if code == "AccountLimitExceededException":
-        return BuildJobError(
-            f"CodeBuild starts no build of {project}: {message}",
-            remedy="`tritonstack quotas` names the quota; AWS raises it on request",
-        )
-    return BuildJobError(f"CodeBuild starts no build of {project}: {code}: {message}")

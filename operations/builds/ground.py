@@ -32,6 +32,8 @@ class BuildGround:
     processing_role: str | None = None
     token_secret: str | None = None
     timeout_minutes: int = 120
+    concurrent: int = 4
+    """How many builds each of the stack's projects runs at once."""
     tags: Mapping[str, str] | None = None
 
     def image(self, hardware: str) -> str:

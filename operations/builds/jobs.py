@@ -29,6 +29,10 @@ class BuildJobError(TritonstackError):
     """A job did not give an artifact."""
 
 
+class NoRoomError(BuildJobError):
+    """As many jobs run as may at once: when one of them has ended, there is room for another."""
+
+
 @dataclass(frozen=True)
 class JobOrder:
     """A model that is to be built for a kind of machine."""
@@ -79,7 +83,10 @@ class JobService(Protocol):
         """The number of the attempt that comes after these."""
 
     def start(self, order: JobOrder, job: str, attempt: int) -> JobState:
-        """Begin the attempt of that number, or attach to it where somebody was faster."""
+        """Begin the attempt of that number, or attach to it where somebody was faster.
+
+        NoRoomError where as many run already as may at once.
+        """
 
     def look(self, attempt_id: str) -> JobState:
         """What has become of an attempt."""

@@ -13,7 +13,7 @@ from constructs import Construct
 from stacks.constructs.service_role import ServiceRole
 
 QUEUED_MINUTES = 480
-"""The longest that CodeBuild lets a build wait for its turn."""
+"""The longest that CodeBuild lets a build wait for a machine; one beyond the project's limit it refuses."""
 
 
 @dataclass(frozen=True)

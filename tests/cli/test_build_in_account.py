@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import boto3
@@ -20,7 +21,9 @@ from cli.build_there import build_there, ground_of
 from cli.context import Context
 from cli.output import Output
 from operations.aws import Cloud
+from operations.builds.codebuild import CodeBuildJobs
 from operations.builds.ground import BuildGround
+from operations.builds.jobs import NoRoomError
 from tests.cli.stand_in_job import manifest_of
 from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, refused
 from tests.played_aws import played_aws
@@ -48,6 +51,7 @@ class Watched:
         self.cloud.__dict__["stand_ins"] = {"codebuild": self.codebuild, "logs": self.logs}
         self.s3 = boto3.client("s3", region_name="us-east-1")
         self.s3.create_bucket(Bucket=self.workspace.spec.artifact_bucket)
+        self.models = ["minilm"]
 
     @property
     def ground(self) -> BuildGround:
@@ -55,7 +59,8 @@ class Watched:
 
     @property
     def needed(self) -> list[NeededArtifact]:
-        return needed_artifacts(self.workspace)
+        (needed,) = needed_artifacts(self.workspace)
+        return [replace(needed, model=model) for model in self.models]
 
     def run(self, *, wait_for_it: bool = True) -> list[Outcome]:
         outcomes: list[Outcome] = []
@@ -71,15 +76,25 @@ class Watched:
 
     def finish(self, build_id: str) -> str:
         """What a job does at its end: the artifact, then the record, then nothing more."""
-        content = b"an archive"
-        manifest = manifest_of(self.project, "minilm", "cpu", content)
-        bucket, job = self.ground.bucket, self.codebuild.started[-1]["idempotencyToken"].rpartition("-")[0]
-        prefix = f"models/minilm/{manifest['digest']}"
+        told = self.codebuild.builds[build_id]["environment"]["environmentVariables"]
+        model, job = ({item["name"]: item["value"] for item in told}[name] for name in ("MODEL", "JOB"))
+        content = f"an archive of {model}".encode()
+        manifest = manifest_of(self.project, "minilm", "cpu", content) | {"model": model}
+        bucket, prefix = self.ground.bucket, f"models/{model}/{manifest['digest']}"
         self.s3.put_object(Bucket=bucket, Key=f"{prefix}/manifest.json", Body=json.dumps(manifest))
         record = json.dumps({"digest": manifest["digest"]})
-        self.s3.put_object(Bucket=bucket, Key=f"models/minilm/builds/{job}.json", Body=record)
+        self.s3.put_object(Bucket=bucket, Key=f"models/{model}/builds/{job}.json", Body=record)
         self.codebuild.end(build_id, "SUCCEEDED")
         return hashlib.sha256(content).hexdigest()
+
+    def fill(self) -> list[str]:
+        """Builds of somebody else, as many as the project runs at once."""
+        return [
+            self.codebuild.start_build(
+                projectName=CPU, environmentVariablesOverride=[], idempotencyToken=f"other-{number}"
+            )["build"]["id"]
+            for number in range(4)
+        ]
 
 
 @pytest.fixture
@@ -88,19 +103,20 @@ def watched(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch
         monkeypatch.setenv(name, "testing")
     monkeypatch.setattr(module, "missing_images", lambda *_: [])
     monkeypatch.setattr(module, "_POLL_S", 0.01)
+    monkeypatch.setattr(module, "_ROOM_S", 0.01)
     with played_aws():
         yield Watched(project)
 
 
 def when_looked_at(watched: Watched, monkeypatch: pytest.MonkeyPatch, action: Callable[[str], None]) -> None:
     """Do something each time that the service is asked what has become of a build."""
-    look = module.CodeBuildJobs.look
+    look = CodeBuildJobs.look
 
     def acting(self: Any, attempt_id: str) -> Any:
         action(attempt_id)
         return look(self, attempt_id)
 
-    monkeypatch.setattr(module.CodeBuildJobs, "look", acting)
+    monkeypatch.setattr(CodeBuildJobs, "look", acting)
 
 
 def test_a_job_is_followed_to_its_artifact(
@@ -206,3 +222,107 @@ def test_credentials_that_expire_end_the_watching_and_not_the_build(
     assert "the build of minilm, which goes on in the account" in outcome.error.message
     assert "it attaches" in str(outcome.error.remedy)
     assert watched.codebuild.stopped == []
+
+
+def test_a_project_gets_as_many_builds_as_it_runs_at_once_and_the_next_as_one_ends(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.models = [f"model-{number}" for number in range(9)]
+    at_once: list[int] = []
+
+    def act(build_id: str) -> None:
+        at_once.append(sum(not build["buildComplete"] for build in watched.codebuild.builds.values()))
+        if not watched.codebuild.builds[build_id]["buildComplete"]:
+            watched.finish(build_id)
+
+    when_looked_at(watched, monkeypatch, act)
+    outcomes = watched.run()
+    assert sorted(outcome.needed.model for outcome in outcomes if outcome.manifest) == watched.models
+    assert at_once[0] == max(at_once) == watched.ground.concurrent == 4
+    assert watched.codebuild.refused == []
+
+
+def test_where_others_build_as_much_as_may_be_room_is_waited_for(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others, list_builds = watched.fill(), watched.codebuild.list_builds_for_project
+
+    def in_time(**parameters: Any) -> dict[str, Any]:
+        found = list_builds(**parameters)
+        if len(watched.codebuild.refused) == 3:
+            watched.codebuild.end(others[0], "SUCCEEDED")
+        return found
+
+    monkeypatch.setattr(watched.codebuild, "list_builds_for_project", in_time)
+    when_looked_at(watched, monkeypatch, lambda build_id: watched.finish(build_id) and None)
+    (outcome,) = watched.run()
+    assert outcome.manifest is not None
+    assert watched.codebuild.refused[:3] == [CPU] * 3
+
+
+def test_what_somebody_else_has_built_while_room_was_waited_for_is_taken(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.run(wait_for_it=False)
+    (mine,) = watched.codebuild.builds
+    watched.codebuild.end(mine, "FAILED")
+    watched.fill()
+    list_builds = watched.codebuild.list_builds_for_project
+
+    def in_time(**parameters: Any) -> dict[str, Any]:
+        if len(watched.codebuild.refused) == 2:
+            watched.finish(mine)
+        return list_builds(**parameters)
+
+    monkeypatch.setattr(watched.codebuild, "list_builds_for_project", in_time)
+    (outcome,) = watched.run()
+    assert (outcome.manifest is not None, outcome.reused) == (True, True)
+    assert len(watched.codebuild.started) == 5
+
+
+def test_without_waiting_what_has_no_room_is_told_of(watched: Watched) -> None:
+    watched.models = [f"model-{number}" for number in range(5)]
+    (outcome,) = watched.run(wait_for_it=False)
+    assert outcome.error is not None
+    assert outcome.error.message == f"the build of model-4 is not started: {CPU} builds 4 at once"
+    assert "when one of its builds has ended" in str(outcome.error.remedy)
+    assert len(watched.codebuild.started) == 4
+
+
+def test_credentials_that_expire_before_there_is_room_do_not_end_the_watching_of_what_runs(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.models = [f"model-{number}" for number in range(5)]
+    attempts = CodeBuildJobs.attempts
+
+    def expiring(self: Any, job: str) -> Any:
+        if len(watched.codebuild.started) == 4:
+            raise refused("ListBuildsForProject", "ExpiredTokenException", "The security token has expired")
+        return attempts(self, job)
+
+    monkeypatch.setattr(CodeBuildJobs, "attempts", expiring)
+    when_looked_at(watched, monkeypatch, lambda build_id: watched.finish(build_id) and None)
+    outcomes = {outcome.needed.model: outcome.error for outcome in watched.run()}
+    late = outcomes.pop("model-4")
+    assert late is not None
+    assert "the build of model-4 could not be started" in late.message
+    assert list(outcomes.values()) == [None] * 4
+
+
+def test_the_builders_image_waits_for_room_too(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers: list[Any] = [NoRoomError("no room"), NoRoomError("no room")]
+
+    def image_job(*_: object) -> Any:
+        if answers:
+            raise answers.pop()
+        service = CodeBuildJobs(watched.cloud, watched.ground, "tritonstack-dev-build-images")
+        started = service.start_with("job", 1, {"JOB": "job"})
+        watched.codebuild.end(started.id, "SUCCEEDED")
+        return service, service.look(started.id), False
+
+    monkeypatch.setattr(module, "image_job", image_job)
+    monkeypatch.setattr(module, "missing_images", lambda *_: [OUTPUTS["CpuImage"]])
+    assert watched.run(wait_for_it=False) == []
+    assert "building the builder's image 1" in capsys.readouterr().err

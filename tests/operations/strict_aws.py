@@ -61,15 +61,17 @@ def refused(operation: str, code: str, message: str, **members: Any) -> ClientEr
 
 
 class StrictCodeBuild:
-    """Projects whose builds run until the test says how they end."""
+    """Projects whose builds run until the test says how they end, as many at once as their limit says."""
 
-    def __init__(self, *projects: str, quota: int = 9) -> None:
+    def __init__(self, *projects: str, quota: int = 9, limit: int = 4) -> None:
         self.builds: dict[str, dict[str, Any]] = {}
         self.started: list[dict[str, Any]] = []
+        self.refused: list[str] = []
+        """The projects of builds that were beyond a limit."""
         self.stopped: list[str] = []
         self._projects = projects
         self._tokens: dict[str, tuple[dict[str, Any], str]] = {}
-        self._quota = quota
+        self._quota, self._limit = quota, limit
         self._numbers = itertools.count(1)
 
     def start_build(self, **parameters: Any) -> dict[str, Any]:
@@ -81,12 +83,19 @@ class StrictCodeBuild:
             if before != parameters:
                 raise refused("StartBuild", "InvalidInputException", "parameter mismatch")
             return {"build": self.builds[build_id]}
-        if sum(not build["buildComplete"] for build in self.builds.values()) >= self._quota:
-            raise refused(
-                "StartBuild",
-                "AccountLimitExceededException",
-                f"Cannot have more than {self._quota} builds in queue for the account",
-            )
+        running = [build for build in self.builds.values() if not build["buildComplete"]]
+        for held, most, words in (
+            (running, self._quota, "builds in queue for the account"),
+            (
+                [one for one in running if one["projectName"] == name],
+                self._limit,
+                "active builds for the project",
+            ),
+        ):
+            if len(held) >= most:
+                self.refused.append(name)
+                limit = f"Cannot have more than {most} {words}"
+                raise refused("StartBuild", "AccountLimitExceededException", limit)
         build_id = f"{name}:{next(self._numbers)}"
         self._tokens[token] = (parameters, build_id)
         self.started.append(parameters)

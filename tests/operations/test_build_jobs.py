@@ -22,6 +22,7 @@ from operations.builds.jobs import (
     JobOrder,
     JobService,
     LogTail,
+    NoRoomError,
     find_result,
     follow,
     parse_event,
@@ -166,6 +167,37 @@ def test_a_quota_of_nothing_is_named() -> None:
     with pytest.raises(BuildJobError, match="Cannot have more than 0 builds") as caught:
         begin(service)
     assert "tritonstack quotas" in str(caught.value.remedy)
+
+
+def test_a_project_that_builds_as_much_as_it_may_has_no_room() -> None:
+    codebuild = StrictCodeBuild(PROJECT, limit=1)
+    service = CodeBuildJobs(account(codebuild=codebuild), GROUND, PROJECT)
+    first, _ = begin(service)
+    other = replace(ORDER, model="n")
+    with pytest.raises(NoRoomError, match="more than 1 active builds for the project") as caught:
+        begin(service, other)
+    assert "when one of its builds has ended" in str(caught.value.remedy)
+    codebuild.end(first, "SUCCEEDED")
+    assert begin(service, other)[1] is False
+
+
+def test_a_build_that_ends_while_room_is_asked_for_is_no_missing_quota(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    codebuild = StrictCodeBuild(PROJECT, limit=1)
+    service = CodeBuildJobs(account(codebuild=codebuild), GROUND, PROJECT)
+    first, _ = begin(service)
+    other = replace(ORDER, model="n")
+    list_builds = codebuild.list_builds_for_project
+
+    def ending(**parameters: Any) -> dict[str, Any]:
+        if codebuild.refused:
+            codebuild.end(first, "SUCCEEDED")
+        return list_builds(**parameters)
+
+    monkeypatch.setattr(codebuild, "list_builds_for_project", ending)
+    assert begin(service, other)[1] is False
+    assert codebuild.refused == [PROJECT]
 
 
 @pytest.mark.parametrize(
