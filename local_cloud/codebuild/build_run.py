@@ -13,7 +13,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -52,10 +52,6 @@ class Bench:
     """What a minute of a build's time limits lasts."""
 
 
-Turn = AbstractContextManager[None]
-"""Entered when the build may begin, left when the next one may."""
-
-
 class BuildRun:
     """One build on its way. `run` takes it to its end; `end` may be called by any thread, at any time."""
 
@@ -84,15 +80,14 @@ class BuildRun:
         if machine is not None:
             machine.end()
 
-    def run(self, turn: Turn) -> None:
+    def run(self) -> None:
         """Take the build to its end, whatever that is."""
         outcome: tuple[Status, str, str]
         try:
-            with ExitStack() as held:
-                with self._journal.phase("QUEUED"):
-                    held.enter_context(turn)
-                with self._time_limit():
-                    outcome = "SUCCEEDED" if self._work() else "FAILED", "", ""
+            with self._journal.phase("QUEUED"):
+                pass  # this machine is there at once
+            with self._time_limit():
+                outcome = "SUCCEEDED" if self._work() else "FAILED", "", ""
         except BuildEndedError as ending:
             outcome = ending.status, ending.code, ending.message
         except PhaseFailedError as failed:

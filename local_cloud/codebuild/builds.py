@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from local_cloud.codebuild.faults import invalid_input, no_build, no_project
+from local_cloud.codebuild.faults import invalid_input, no_build, no_project, too_many
 from local_cloud.codebuild.paging import page
 from local_cloud.codebuild.pipelines import PipelineOrder
 from local_cloud.codebuild.projects import checked_settings
@@ -54,6 +55,7 @@ class Builds:
     def __init__(self, *, store: Store, workshop: Workshop) -> None:
         self._store = store
         self._workshop = workshop
+        self._starting = threading.Lock()
 
     def start(self, place: Place, request: Fields) -> Fields:
         """Begin a build, or give the one that was begun with the same token."""
@@ -129,10 +131,27 @@ class Builds:
         *,
         initiator: str = _INITIATOR,
     ) -> Fields:
-        earlier = self._with_token(place, request)
-        if earlier is not None:
-            return {"build": earlier.as_api(place)}
-        checked_settings(settings)
+        with self._starting:
+            earlier = self._with_token(place, request)
+            if earlier is not None:
+                return {"build": earlier.as_api(place)}
+            checked_settings(settings)
+            self._refuse_beyond_limit(place, project)
+            build = self._begun(place, project, request, settings, initiator)
+        self._workshop.start(place, build)
+        return {"build": build.as_api(place)}
+
+    def _refuse_beyond_limit(self, place: Place, project: ProjectRecord) -> None:
+        """A project with a limit of its own lets nobody wait, as on AWS."""
+        limit = project.fields.get("concurrentBuildLimit")
+        builds = self._store.builds.within(place)
+        running = sum(build.project == project.name and not build.complete for build in builds)
+        if limit is not None and running >= limit:
+            raise too_many(limit)
+
+    def _begun(
+        self, place: Place, project: ProjectRecord, request: Fields, settings: Fields, initiator: str
+    ) -> BuildRecord:
         counted = self._store.projects.change(
             place, project.name, lambda found: replace(found, builds=found.builds + 1)
         )
@@ -150,8 +169,7 @@ class Builds:
             phases=(Phase("SUBMITTED", began).closed("SUCCEEDED"), Phase("QUEUED", began)),
         )
         self._store.builds.add(place, build)
-        self._workshop.start(place, build)
-        return {"build": build.as_api(place)}
+        return build
 
     def _with_token(self, place: Place, request: Fields) -> BuildRecord | None:
         token = request.get("idempotencyToken")

@@ -32,6 +32,13 @@ def project_exists(arn: str) -> ServiceError:
     return ServiceError("ResourceAlreadyExistsException", f"Project already exists: {arn}")
 
 
+def too_many(limit: int) -> ServiceError:
+    """Say that a project builds as many at once as it may."""
+    return ServiceError(
+        "AccountLimitExceededException", f"Cannot have more than {limit} active builds for the project"
+    )
+
+
 class PhaseFailedError(TritonstackError):
     """A phase of a build failed; code and message are its context."""
 

@@ -22,11 +22,13 @@ _NO_CACHE = "every build starts with an empty cache, which CodeBuild promises no
 _NO_RETRY = "nothing is retried by itself"
 _NO_REGISTRY = "images are those that the machine's Docker engine holds"
 _NOT_ENCRYPTED = "nothing is encrypted here"
+_NO_QUEUE = "no build waits: this machine has no quotas, and a project refuses beyond its own limit"
 
 # Field, as the service model names it below its structure -> why nothing comes of it here.
 ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "CreateProject.cache": _NO_CACHE,
     "CreateProject.encryptionKey": _NOT_ENCRYPTED,
+    "CreateProject.queuedTimeoutInMinutes": _NO_QUEUE,
     "CreateProject.vpcConfig": "a build reaches what this machine reaches",
     "ProjectEnvironment.computeType": _THIS_MACHINE,
     "ProjectEnvironment.fleet": _THIS_MACHINE,
@@ -36,6 +38,7 @@ ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "ProjectArtifacts.bucketOwnerAccess": "objects belong to the account of their bucket",
     "StartBuild.cacheOverride": _NO_CACHE,
     "StartBuild.encryptionKeyOverride": _NOT_ENCRYPTED,
+    "StartBuild.queuedTimeoutInMinutesOverride": _NO_QUEUE,
     "StartBuild.computeTypeOverride": _THIS_MACHINE,
     "StartBuild.fleetOverride": _THIS_MACHINE,
     "StartBuild.hostKernelOverride": _THIS_MACHINE,

@@ -197,7 +197,7 @@ IN_EFFECT = {
     "CreateProject": {
         *("name", "description", "source", "secondarySources", "sourceVersion", "secondarySourceVersions"),
         *("artifacts", "secondaryArtifacts", "environment", "serviceRole", "timeoutInMinutes", "tags"),
-        *("queuedTimeoutInMinutes", "logsConfig", "concurrentBuildLimit"),
+        *("logsConfig", "concurrentBuildLimit"),
     },
     "ProjectSource": {"type", "location", "buildspec", "sourceIdentifier"},
     "ProjectEnvironment": {"type", "image", "environmentVariables", "privilegedMode"},
@@ -210,7 +210,7 @@ IN_EFFECT = {
         *("buildspecOverride", "artifactsOverride", "secondaryArtifactsOverride", "secondarySourcesOverride"),
         *("secondarySourcesVersionOverride", "environmentVariablesOverride", "environmentTypeOverride"),
         *("imageOverride", "serviceRoleOverride", "privilegedModeOverride", "timeoutInMinutesOverride"),
-        *("queuedTimeoutInMinutesOverride", "logsConfigOverride"),
+        "logsConfigOverride",
     },
 }
 
