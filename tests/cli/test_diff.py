@@ -62,7 +62,7 @@ def built(project: Project, account: str) -> Project:
 
 
 def deployed(monkeypatch: pytest.MonkeyPatch, template: dict[str, Any]) -> None:
-    monkeypatch.setattr("operations.deploying.changes.deployed_templates", lambda *_: {STACK: template})
+    monkeypatch.setattr("operations.deploying.changes.deployed_templates", lambda *_, **__: {STACK: template})
 
 
 def said(capsys: pytest.CaptureFixture[str], project: Project, *arguments: str) -> tuple[int, str]:
