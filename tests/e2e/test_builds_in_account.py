@@ -255,7 +255,7 @@ def test_the_log_says_what_plays_the_image(account: Account) -> None:
     assert "The project is privileged" in account.log(images)
     assert [line for line in account.log(images).splitlines() if line.startswith("docker")] == [
         "docker login",
-        "docker build",
+        "docker buildx",
         "docker login",
         "docker push",
     ]
