@@ -19,6 +19,8 @@ from pathlib import Path
 
 PROPOSED = "environments"
 CHECKS = "pull-request.yml"
+LONGEST = 65_000
+"""GitHub takes 65,536 characters."""
 _AUTHOR = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
 
 
@@ -34,11 +36,18 @@ def main(arguments: list[str]) -> int:
     name, email = _AUTHOR
     _run("git", "-c", f"user.name={name}", "-c", f"user.email={email}", "commit", "-m", options.title)
     _run("git", "push", "--force", "origin", options.branch)
-    text = {"title": options.title, "body": f"```text\n{options.body.read_text().rstrip()}\n```"}
+    text = {"title": options.title, "body": body_text(options.body.read_text())}
     _put_forward(os.environ["GITHUB_REPOSITORY"], base, options.branch, text)
     # What a workflow pushes starts no other workflow, except one that is asked for by name.
     _run("gh", "workflow", "run", CHECKS, "--ref", options.branch)
     return 0
+
+
+def body_text(text: str) -> str:
+    """What the pull request says, cut where GitHub takes no more."""
+    text = text.rstrip()
+    more = "" if len(text) <= LONGEST else "\n\n… and more: the log of the workflow has all of it."
+    return f"```text\n{text[:LONGEST]}\n```{more}"
 
 
 def _put_forward(repository: str, base: str, branch: str, text: dict[str, str]) -> None:

@@ -180,6 +180,15 @@ def test_what_github_does_not_take_is_cut(checkout):
     assert found["body"].endswith("the log of the workflow has all of it.")
 
 
+def test_a_proposals_text_is_cut_as_well(checkout):
+    (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
+    (checkout / "said.md").write_text("x" * 70_000)
+    assert propose(checkout).returncode == 0
+    (found,) = held(checkout)["pulls"]
+    assert 65_000 < len(found["body"]) < 65_536
+    assert found["body"].endswith("```\n\n… and more: the log of the workflow has all of it.")
+
+
 def test_a_command_that_said_nothing_takes_back_what_the_comment_said(checkout):
     comment(checkout, "diff-dev")
     (checkout / "said.md").write_text("")

@@ -187,6 +187,12 @@ def test_what_waits_is_not_put_aside_by_a_deploy(waiting):
     assert len(others) == len(groups) - 1
 
 
+def test_the_hourly_clean_up_does_not_put_the_nightly_one_aside():
+    workflow = read_workflow(WORKFLOWS / "clean-up.yml")
+    assert len(workflow["on"]["schedule"]) > 1
+    assert "${{ github.event.schedule }}" in workflow["concurrency"]["group"]
+
+
 def test_rollbacks_of_two_endpoints_do_not_put_each_other_aside():
     (group,) = [
         job["concurrency"]["group"]
