@@ -28,6 +28,7 @@ from local_cloud.process import (
 from local_cloud.settings import CloudSettings
 from local_cloud.state.errors import NotKeptError
 
+pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parents[2]
 usage = type(shutil.disk_usage("/"))
 NOBODYS = CloudAddress("http://localhost:1", 1, os.getpid(), "111122223333", "eu-west-1")

@@ -1,4 +1,7 @@
-"""The environment archive: the same bytes every time, and fit for whatever Python activates it."""
+"""The environment archive: the same bytes every time, and fit for whatever Python activates it.
+
+Starts real interpreters, each for a moment.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,8 @@ from model_build.environments.packing import (
 )
 from model_build.environments.wheels import bound_python, fetch_wheels, read_requirements, wheel_name
 from model_build.errors import EnvironmentBuildError
+
+pytestmark = pytest.mark.e2e
 
 PROBE = (
     "import sys, tokenizers, numpy; "
