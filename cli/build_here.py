@@ -19,7 +19,7 @@ from typing import Any
 import model_build
 from catalog.build_plans import NeededArtifact
 from catalog.errors import TritonstackError
-from cli.build_outcomes import Outcome, error_from, show_event
+from cli.build_outcomes import LINES_SHOWN, Outcome, error_from, show_event
 from cli.context import Context
 from cli.installed import require
 from cli.output import Step, Steps
@@ -29,7 +29,6 @@ from operations.builds.jobs import parse_event
 
 _CORES_EACH, _GIB_EACH = 2, 6
 """What one build can use: the framework, the graph's runtime and a server do not all work at once."""
-_LINES_SHOWN = 20
 _GRACE_S = 30
 
 
@@ -165,7 +164,7 @@ def _run(children: _Children, step: Step, needed: NeededArtifact, command: Seque
         return Outcome(needed, read_manifest(folder), last["reused"], folder)
     if last.get("event") == "failed":
         return Outcome(needed, error=error_from(last))
-    return Outcome(needed, error=_died(needed.model, status, complaints[-_LINES_SHOWN:], command))
+    return Outcome(needed, error=_died(needed.model, status, complaints[-LINES_SHOWN:], command))
 
 
 def _died(model: str, status: int, complaints: Sequence[str], command: Sequence[str]) -> TritonstackError:

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from catalog.build_plans import NeededArtifact
 from catalog.builds import ByHand, CodeBuildMachine
 from catalog.errors import TritonstackError, UsageError
-from cli.build_outcomes import Outcome, error_from, show_event
+from cli.build_outcomes import LINES_SHOWN, Outcome, error_from, show_event
 from cli.context import Context
 from cli.output import Output, Step
 from operations.aws import Cloud
@@ -30,7 +30,6 @@ from operations.builds.jobs import (
 )
 from operations.builds.processing import ProcessingJobs
 
-_LINES_SHOWN = 20
 Done = Callable[[Outcome], None]
 
 
@@ -122,7 +121,7 @@ class Job:
         for line in news.lines:
             event = parse_event(line)
             if event is None:
-                self.said = [*self.said, line][-_LINES_SHOWN:]
+                self.said = [*self.said, line][-LINES_SHOWN:]
                 continue
             show_event(step, event)
             if event["event"] == "failed":

@@ -12,6 +12,9 @@ from catalog.errors import TritonstackError, UsageError
 from catalog.manifests import Manifest
 from cli.output import Step
 
+LINES_SHOWN = 20
+"""Of what a build that failed has said: the last ones."""
+
 
 @dataclass(frozen=True)
 class Outcome:

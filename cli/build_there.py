@@ -19,7 +19,7 @@ from catalog.workspace import Workspace
 from cli.bootstrap import require_bootstrap
 from cli.build_here import BuildInterruptedError
 from cli.build_jobs import Done, Job, begin
-from cli.build_outcomes import Outcome
+from cli.build_outcomes import LINES_SHOWN, Outcome
 from cli.context import Context
 from cli.output import Step, Steps
 from operations.aws import Cloud
@@ -40,7 +40,6 @@ from operations.deploying.cdk import CdkCli, find_cdk
 from operations.deploying.changes import DEPLOY_OPTIONS
 from operations.stacks import StackState, deployed_templates, describe_stack, wait_until_settled
 
-_LINES_SHOWN = 20
 _POLL_S = 5.0
 _ROOM_S = 30.0
 """How often to ask again for a build that a project had no room for: others' builds end, too."""
@@ -165,7 +164,7 @@ def build_images_there(state: Context, cloud: Cloud, ground: BuildGround, enough
             poll_s=_POLL_S,
         )
         if ended.status != "succeeded":
-            words = "\n".join(said[-_LINES_SHOWN:])
+            words = "\n".join(said[-LINES_SHOWN:])
             why = ended.reason or ended.status
             raise BuildJobError(
                 f"{_whose(ground, missing)} image could not be built: {why}\n{words}",

@@ -18,13 +18,12 @@ from catalog.errors import TritonstackError, shown_path
 from catalog.lock_writing import add_image_to_lock
 from catalog.locks import Built, LockedImage
 from catalog.workspace import Workspace
+from cli.build_outcomes import LINES_SHOWN
 from cli.build_there import build_images_there, prepare_ground
 from cli.context import Context
 from local_cloud.docker_engine import docker_engine, held_image
 from operations.aws import Cloud
 from operations.builds.images import image_digest
-
-_LINES_SHOWN = 20
 
 
 class ImageNotBuiltError(TritonstackError):
@@ -113,7 +112,7 @@ def _build(engine: docker.DockerClient, workspace: Workspace, image: OwnImage) -
             rm=True,
         )
     except BuildError as fault:
-        said = "".join(part.get("stream", "") for part in fault.build_log).splitlines()[-_LINES_SHOWN:]
+        said = "".join(part.get("stream", "") for part in fault.build_log).splitlines()[-LINES_SHOWN:]
         raise ImageNotBuiltError(
             f"{image.tag} could not be built: {fault}\n" + "\n".join(said),
             remedy=f"mend {shown_path(folder / 'Dockerfile')}",
@@ -135,7 +134,7 @@ def _publish_from_here(state: Context, workspace: Workspace, cloud: Cloud, image
             check=False,
         )
     if ended.returncode:
-        said = "\n".join(ended.stdout.splitlines()[-_LINES_SHOWN:])
+        said = "\n".join(ended.stdout.splitlines()[-LINES_SHOWN:])
         raise ImageNotBuiltError(
             f"{image.tag} could not be built and pushed:\n{said}",
             remedy="it needs the aws and docker command lines, and a Docker engine",

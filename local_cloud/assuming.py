@@ -1,7 +1,7 @@
 """Whether a role may take another one on, as IAM answers: what the one is allowed, and whom the other trusts.
 
 A condition that is not known here counts against it: a statement that allows does not hold then, and one that
-denies does.
+denies does. (moto reads a statement whose condition does not hold as a refusal of everything.)
 """
 
 from __future__ import annotations

@@ -45,7 +45,9 @@ def status(
     now = datetime.now(UTC)
     wanted = environments or environment_names(state.project)
     with state.output.step("looking at what runs"), ThreadPoolExecutor(_AT_ONCE) as pool:
-        beside = None if environments else pool.submit(_look_beside, state, now)
+        beside = None
+        if not environments:
+            beside = pool.submit(look_for_leased, state, grounds(state.project), now=now)
         known = list(pool.map(lambda one: _one(state, one, name, now=now), wanted))
         found = beside.result() if beside else None
     texts = ["\n".join(status_lines(one)) for one in known] or ["there is no environment"]
@@ -55,10 +57,6 @@ def status(
         facts["not_looked_at"] = found.gaps
         texts += ["\n".join(lines)] if (lines := list(_for_a_while(found, known))) else []
     state.output.result(facts, text="\n\n".join(texts))
-
-
-def _look_beside(state: Context, now: datetime) -> Cases:
-    return look_for_leased(state, grounds(state.project), now=now)
 
 
 def _for_a_while(found: Cases, known: Sequence[EnvironmentStatus]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from catalog.builds import ProcessingMachine
-from catalog.naming import PROCESSING_LOG_GROUP, build_cache_prefix, processing_job_name
+from catalog.naming import PROCESSING_LOG_GROUP, build_cache_prefix, build_stack_name, processing_job_name
 from operations.aws import Cloud, error_code
 from operations.builds.ground import BuildGround, BuildStackError
 from operations.builds.jobs import BuildJobError, JobOrder, JobState, JobStatus
@@ -49,7 +49,7 @@ class ProcessingJobs:
             self.look(item["ProcessingJobName"])
             for page in listed
             for item in page["ProcessingJobSummaries"]
-            if item["ProcessingJobName"].startswith(f"{self._ground.base}-build-{job}-")
+            if item["ProcessingJobName"].startswith(f"{build_stack_name(self._ground.base)}-{job}-")
         ]
 
     def next_number(self, attempts: Sequence[JobState]) -> int:

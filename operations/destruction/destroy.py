@@ -16,7 +16,7 @@ from operations.aws import Cloud
 from operations.buckets import empty_bucket
 from operations.clock import Clock
 from operations.destruction.deletion import Retained, contents_of, delete_stacks
-from operations.destruction.ended_jobs import delete_ended_jobs, ended_jobs
+from operations.destruction.processing_jobs import delete_ended_jobs, ended_jobs
 from operations.destruction.running_builds import RunningBuild, running_builds, stop_builds
 from operations.stacks import describe_stack, list_stacks
 

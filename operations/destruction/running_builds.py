@@ -16,6 +16,7 @@ from catalog import naming
 from catalog.errors import TritonstackError
 from operations.aws import Cloud, error_code
 from operations.clock import Clock
+from operations.destruction.processing_jobs import jobs_that_are
 from operations.stacks import poll_pauses
 
 LONGEST_END_S = 15 * 60.0
@@ -146,34 +147,26 @@ class _CodeBuild:
 
 class _Processing:
     def __init__(self, cloud: Cloud, base: str) -> None:
-        self._client = cloud.client("sagemaker")
+        self._cloud = cloud
         self._base = base
 
     def running(self) -> Iterator[RunningBuild]:
-        for name in sorted(self._under_way(*_UNDER_WAY)):
+        for name in sorted(self._under_way()):
             yield RunningBuild("SageMaker Processing", name)
 
     def stop(self, build_id: str) -> None:
         try:
-            self._client.stop_processing_job(ProcessingJobName=build_id)
+            self._cloud.client("sagemaker").stop_processing_job(ProcessingJobName=build_id)
         except ClientError:
             # One that is stopping, or has just ended, is refused; any other refusal is what it says.
-            if build_id in self._under_way("InProgress"):
+            if build_id in jobs_that_are(self._cloud, self._base, "InProgress"):
                 raise
 
     def still(self, ids: Collection[str]) -> set[str]:
-        return set(ids) & self._under_way(*_UNDER_WAY)
+        return set(ids) & self._under_way()
 
-    def _under_way(self, *statuses: str) -> set[str]:
-        stack = naming.build_stack_name(self._base)
-        listed = self._client.get_paginator("list_processing_jobs")
-        return {
-            job["ProcessingJobName"]
-            for status in statuses
-            for page in listed.paginate(NameContains=f"{stack}-", StatusEquals=status)
-            for job in page["ProcessingJobSummaries"]
-            if naming.build_stack_of_job(job["ProcessingJobName"]) == stack
-        }
+    def _under_way(self) -> set[str]:
+        return jobs_that_are(self._cloud, self._base, *_UNDER_WAY)
 
 
 def _model(build: Mapping[str, Any]) -> str:

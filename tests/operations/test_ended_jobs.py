@@ -12,7 +12,7 @@ from operations.audit.listings import LISTINGS
 from operations.audit.report import Report, audit
 from operations.aws import Cloud
 from operations.destruction.destroy import destroy_environment, foresee
-from operations.destruction.ended_jobs import delete_ended_jobs
+from operations.destruction.processing_jobs import delete_ended_jobs
 from tests.operations.strict_aws import StrictProcessing, refused
 from tests.operations.test_audit import SCOPE, TEMPLATE, PlayedPages
 

@@ -1,6 +1,6 @@
-"""Processing jobs that have ended: SageMaker keeps them, with all their tags, until somebody deletes them.
+"""An environment's Processing jobs: SageMaker keeps those that have ended until somebody deletes them.
 
-No stack holds them, so nothing else takes them along when their environment goes.
+No stack holds them, so nothing else takes them along, nor their tags, when their environment goes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,22 @@ _ENDED = ("Completed", "Failed", "Stopped")
 """SageMaker deletes no job in any other state."""
 
 
-def ended_jobs(cloud: Cloud, base: str) -> list[str]:
-    """The names of an environment's, in the order of their names."""
+def jobs_that_are(cloud: Cloud, base: str, *statuses: str) -> set[str]:
+    """The names of an environment's jobs of some states; such a name may begin with another environment's."""
     stack = naming.build_stack_name(base)
     listed = cloud.client("sagemaker").get_paginator("list_processing_jobs")
-    return sorted(
+    return {
         job["ProcessingJobName"]
-        for page in listed.paginate(NameContains=f"{stack}-")
+        for status in statuses
+        for page in listed.paginate(NameContains=f"{stack}-", StatusEquals=status)
         for job in page["ProcessingJobSummaries"]
-        if job["ProcessingJobStatus"] in _ENDED
-        and naming.build_stack_of_job(job["ProcessingJobName"]) == stack
-    )
+        if naming.build_stack_of_job(job["ProcessingJobName"]) == stack
+    }
+
+
+def ended_jobs(cloud: Cloud, base: str) -> list[str]:
+    """The names of those that have ended, in their order."""
+    return sorted(jobs_that_are(cloud, base, *_ENDED))
 
 
 def delete_ended_jobs(cloud: Cloud, base: str, *, tell: Callable[[str], None]) -> list[str]:
