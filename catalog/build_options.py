@@ -98,8 +98,9 @@ class BuildOptions(Record):
     """What builds for a kind of GPU (sm75, sm89, ...), where it is to be something else than usual."""
     timeout_minutes: Annotated[int, Field(ge=5, le=2160)] = 120
     """After how long a build is given up."""
-    concurrent: Annotated[int, Field(ge=1, le=100)] = 4
-    """How many builds of one kind of machine run at once; `tritonstack build` starts others as these end."""
+    concurrent: Annotated[int, Field(ge=1, le=100)] | None = None
+    """Most builds that run at once per kind of machine; if not given, the account's CodeBuild quota limits
+    them. A number above that quota makes CodeBuild reject the build stack."""
     hugging_face_token_secret: Annotated[str, AfterValidator(_check_secret)] | None = None
     """Name of the secret in Secrets Manager whose text is a token for models that are gated or private."""
     log_retention_days: RetentionDays = 90

@@ -49,6 +49,8 @@ _CPU_SIZES: dict[str, ComputeType] = {
     "xlarge": "BUILD_GENERAL1_XLARGE",
     "2xlarge": "BUILD_GENERAL1_2XLARGE",
 }
+IMAGE_BUILD_SIZE: ComputeType = "BUILD_GENERAL1_LARGE"
+"""The machine that images are built on."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,10 @@ _PRIVATE = tuple(
 """Addresses that nobody has on the internet. Python's own list holds loopback, too, which AWS refuses."""
 
 
+LEAST_SUBNETS = 2
+"""SageMaker asks for subnets in two Availability Zones; which zone a subnet is in, no file says."""
+
+
 def _check_cidr(text: str) -> str:
     try:
         block = ipaddress.IPv4Network(text)
@@ -49,6 +53,15 @@ class NewVpc(Record):
     """How many zones it spans, with one private subnet each."""
 
 
+def _check_subnets(ids: tuple[str, ...]) -> tuple[str, ...]:
+    if len(ids) < LEAST_SUBNETS:
+        raise ValueError(
+            f"expected at least {LEAST_SUBNETS} subnets in different Availability Zones, got {len(ids)}; "
+            "add a private subnet of another zone: SageMaker asks for two"
+        )
+    return check_distinct(ids)
+
+
 class ExistingVpc(Record):
     """Subnets and security groups that somebody else looks after, the way to S3, ECR and logs included."""
 
@@ -56,10 +69,10 @@ class ExistingVpc(Record):
     """The network."""
     subnet_ids: Annotated[
         tuple[Annotated[str, _id_checker("subnet")], ...],
-        Field(min_length=1, max_length=16),
-        AfterValidator(check_distinct),
+        Field(max_length=16, json_schema_extra={"minItems": LEAST_SUBNETS}),
+        AfterValidator(_check_subnets),
     ]
-    """Private subnets in it, in two zones or more for endpoints that must outlive one."""
+    """Private subnets in it, at least two, each in another Availability Zone."""
     security_group_ids: Annotated[
         tuple[Annotated[str, _id_checker("sg")], ...],
         Field(min_length=1, max_length=5),

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from catalog.builds import CodeBuildMachine, ProcessingMachine, venue_of
+from catalog.builds import IMAGE_BUILD_SIZE, CodeBuildMachine, ProcessingMachine, venue_of
 from catalog.endpoints import EndpointSpec, Variant
 from catalog.environments import EnvironmentSpec
 from catalog.rollouts import Rolling
@@ -90,7 +90,7 @@ def _scalable_targets(spec: EnvironmentSpec) -> Iterator[Quota]:
 
 
 def _builds(spec: EnvironmentSpec) -> Iterator[Quota]:
-    """The machines with GPUs that builds run on; many accounts begin with none."""
+    """The machines that builds run on; new accounts may start one build at a time, and none with a GPU."""
     models: dict[tuple[str, str], set[str]] = defaultdict(set)
     for endpoint in spec.endpoints.values():
         for variant in endpoint.variants:
@@ -98,13 +98,33 @@ def _builds(spec: EnvironmentSpec) -> Iterator[Quota]:
             built = (variant.model,) if variant.model else endpoint.models
             if isinstance(venue, ProcessingMachine):
                 models[SAGEMAKER, f"{venue.instance_type} for processing job usage"].update(built)
-            elif isinstance(venue, CodeBuildMachine) and venue.gpu and venue.fleet is None:
-                size = "Small" if venue.compute_type.endswith("SMALL") else "Large"
-                name = f"Concurrently running builds for Linux GPU {size} environment"
-                models[CODEBUILD, name].update(built)
-    for (service, name), built_there in sorted(models.items()):
-        most = min(len(built_there), spec.builds.concurrent)
-        yield Quota(service, name, most, (f"builds of {', '.join(sorted(built_there))}",))
+            elif isinstance(venue, CodeBuildMachine) and venue.fleet is None:
+                models[CODEBUILD, _codebuild_quota(venue.compute_type, gpu=venue.gpu)].update(built)
+    if not models:
+        return
+    # Its build runs before those of models, never beside them.
+    image = _codebuild_quota(IMAGE_BUILD_SIZE, gpu=False)
+    if (CODEBUILD, image) not in models:
+        yield Quota(CODEBUILD, image, 1, ("the build of the builder's image",))
+    for (service, name), names in sorted(models.items()):
+        most = min(len(names), spec.builds.concurrent or len(names))
+        less = ("with less, builds wait for each other",) if most > 1 else ()
+        yield Quota(service, name, most, (f"builds of {', '.join(sorted(names))}", *less))
+
+
+_SIZES = {
+    "SMALL": "Small",
+    "MEDIUM": "Medium",
+    "LARGE": "Large",
+    "XLARGE": "XLarge",
+    "2XLARGE": "2XLarge",
+}
+
+
+def _codebuild_quota(compute_type: str, *, gpu: bool) -> str:
+    """The name of the quota of a kind of machine, as the CodeBuild user guide lists it."""
+    size = _SIZES[compute_type.removeprefix("BUILD_GENERAL1_")]
+    return f"Concurrently running builds for Linux{' GPU ' if gpu else '/'}{size} environment"
 
 
 def _network(spec: EnvironmentSpec) -> Iterator[Quota]:

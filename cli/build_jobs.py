@@ -46,6 +46,8 @@ class Job:
     said: list[str] = field(default_factory=list)
     """Lines of its log that are no events, the last ones."""
     failure: dict[str, Any] | None = None
+    refusal: str = ""
+    """Why the service does not start it yet."""
     taken: bool = False
     """Whether its artifact was there already."""
 
@@ -99,7 +101,10 @@ class Job:
         """Begin, or attach; tells whether there was room for it."""
         try:
             self.state, attached = start_or_attach(self.service, self.order, self.name)
-        except NoRoomError:
+        except NoRoomError as full:
+            if self.refusal != full.message:
+                output.note(f"{self.needed.model} for {self.needed.target} is waiting: {full.message}")
+            self.refusal = full.message
             return False
         except BuildJobError as error:
             self.error = error
@@ -166,6 +171,6 @@ def begin(state: Context, cloud: Cloud, ground: BuildGround, jobs: Sequence[Job]
     return began
 
 
-def _has_room(job: Job, jobs: Sequence[Job], most: int) -> bool:
+def _has_room(job: Job, jobs: Sequence[Job], most: int | None) -> bool:
     running = sum(other.runs and other.project == job.project for other in jobs)
-    return job.project is None or running < most
+    return job.project is None or most is None or running < most

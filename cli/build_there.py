@@ -189,7 +189,8 @@ def _whose(ground: BuildGround, missing: Sequence[str]) -> str:
 
 def _not_begun(job: Job, ground: BuildGround) -> BuildJobError:
     return BuildJobError(
-        f"the build of {job.needed.model} is not started: {job.project} builds {ground.concurrent} at once",
+        f"the build of {job.needed.model} is not started: "
+        + (job.refusal or f"{job.project} runs at most {ground.concurrent} builds at once"),
         remedy="run the same command again when one of its builds has ended, or without --no-wait",
     )
 

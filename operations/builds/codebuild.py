@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,8 @@ from operations.builds.new_roles import once_role_is_known
 from operations.clock import Clock
 
 _LIMIT = "AccountLimitExceededException"
-"""Of a project that runs as many builds as it may, and of an account that has no quota left."""
+"""The code for builds beyond the limit of a project or the quota of an account. CodeBuild queues neither."""
+_QUOTA_OF_NONE = re.compile(r"more than 0 ")
 _STATUS: dict[str, JobStatus] = {
     "IN_PROGRESS": "running",
     "SUCCEEDED": "succeeded",
@@ -76,10 +78,13 @@ class CodeBuildJobs:
             "idempotencyToken": f"{job}-{attempt}",
             **({"serviceRoleOverride": role} if role else {}),
         }
-        return _state(self._begun(asked, tries=2))
+        return _state(self._begun(asked))
 
-    def _begun(self, asked: Mapping[str, Any], *, tries: int) -> Mapping[str, Any]:
-        """The build. CodeBuild refuses what is beyond a project's limit, and lets none of its builds wait."""
+    def _begun(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Start the build; raise NoRoomError at a limit, whoever's builds have reached it.
+
+        The quota is the account's, so builds of other projects count as well: this project may run none.
+        """
         try:
             started = once_role_is_known(lambda: self._client.start_build(**asked), self._clock)
         except ClientError as error:
@@ -88,17 +93,15 @@ class CodeBuildJobs:
                 raise BuildJobError(
                     f"CodeBuild starts no build of {self._project}: {code}: {message}"
                 ) from error
-            if any(not build["buildComplete"] for build in self._latest()):
-                raise NoRoomError(
-                    f"{self._project} builds as much at once as it may: {message}",
-                    remedy="run the same command again when one of its builds has ended",
+            if _QUOTA_OF_NONE.search(message):
+                raise BuildJobError(
+                    f"CodeBuild starts no build of {self._project}: {message}",
+                    remedy="`tritonstack quotas` names the quota; AWS raises it on request",
                 ) from error
-            if tries > 1:
-                # The last one may have ended between the refusal and the look.
-                return self._begun(asked, tries=tries - 1)
-            raise BuildJobError(
-                f"CodeBuild starts no build of {self._project}: {message}",
-                remedy="`tritonstack quotas` names the quota; AWS raises it on request",
+            raise NoRoomError(
+                f"CodeBuild starts no more builds of {self._project} now: {message}",
+                remedy="run the same command again when a build has ended; `tritonstack quotas` names the "
+                "account's quota",
             ) from error
         build: Mapping[str, Any] = started["build"]
         return build

@@ -32,8 +32,8 @@ class BuildGround:
     processing_role: str | None = None
     token_secret: str | None = None
     timeout_minutes: int = 120
-    concurrent: int = 4
-    """How many builds each of the stack's projects runs at once."""
+    concurrent: int | None = None
+    """Most builds that each of the stack's projects runs at once; None if only the account limits them."""
     tags: Mapping[str, str] | None = None
 
     def image(self, hardware: str) -> str:

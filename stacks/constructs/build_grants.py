@@ -40,6 +40,7 @@ def push_image(home: Home, uri: str) -> Grant:
     return Grant(
         [
             "ecr:BatchCheckLayerAvailability",
+            "ecr:BatchGetImage",
             "ecr:CompleteLayerUpload",
             "ecr:DescribeImages",
             "ecr:InitiateLayerUpload",

@@ -13,7 +13,7 @@ from constructs import Construct
 from stacks.constructs.service_role import ServiceRole
 
 QUEUED_MINUTES = 480
-"""The longest that CodeBuild lets a build wait for a machine; one beyond the project's limit it refuses."""
+"""The longest that CodeBuild lets a build wait for a machine; it refuses builds beyond a limit."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,9 @@ class BuildSettings:
     log_group: str
     key_arn: str
     timeout_minutes: int
-    concurrent: int
+    concurrent: int | None = None
+    """Most builds that run at once; None leaves it to the account's quota. CodeBuild rejects a project whose
+    limit exceeds that quota."""
 
 
 @dataclass(frozen=True)

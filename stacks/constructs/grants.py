@@ -165,7 +165,13 @@ def watch_alarms(home: Home, names: Sequence[str]) -> list[Grant]:
 
 def encrypt_volumes(key_arn: str | None) -> list[Grant]:
     """Let the machines' volumes be encrypted with a key."""
-    return [Grant(["kms:CreateGrant", "kms:DescribeKey"], [key_arn])] if key_arn else []
+    if key_arn is None:
+        return []
+    # A grant made with this condition can be used by SageMaker's volumes, and by no other principal.
+    return [
+        Grant(["kms:CreateGrant"], [key_arn], {"Bool": {"kms:GrantIsForAWSResource": "true"}}),
+        Grant(["kms:DescribeKey"], [key_arn]),
+    ]
 
 
 def write_objects(

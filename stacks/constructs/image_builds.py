@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from constructs import Construct
 
 from catalog.build_images import OwnImage
+from catalog.builds import IMAGE_BUILD_SIZE
 from stacks.constructs.build_grants import push_image, read_source, write_build_log
 from stacks.constructs.build_project import BuildMachine, BuildProject, BuildSettings, BuildTask
 from stacks.constructs.build_source import BuildSource
@@ -64,7 +65,7 @@ class ImageBuilds(Construct):
                 buildspec=image_buildspec(images),
             ),
             machine=BuildMachine(
-                "LINUX_CONTAINER", "BUILD_GENERAL1_LARGE", _STANDARD_IMAGE, "CODEBUILD", privileged=True
+                "LINUX_CONTAINER", IMAGE_BUILD_SIZE, _STANDARD_IMAGE, "CODEBUILD", privileged=True
             ),
             settings=settings,
         )

@@ -154,6 +154,21 @@ def test_quotas_of_the_machines_that_build(tmp_path: Path) -> None:
     needed = {quota.name: (quota.service, quota.value) for quota in needed_quotas(spec)}
     assert needed["Concurrently running builds for Linux GPU Small environment"] == ("codebuild", 2)
     assert needed["ml.g6.xlarge for processing job usage"] == ("sagemaker", 1)
+    assert needed["Concurrently running builds for Linux/Large environment"] == ("codebuild", 1)
+
+
+@pytest.mark.parametrize(
+    ("size", "name"), [("medium", "Medium"), ("large", "Large"), ("xlarge", "XLarge"), ("2xlarge", "2XLarge")]
+)
+def test_quotas_of_builds_without_a_gpu(tmp_path: Path, size: str, name: str) -> None:
+    data = environment("challenger: {model: encoder-two}", builds={"cpu_size": size})
+    spec = load_workspace(write_environment(tmp_path, data), NAME).spec
+    needed = {quota.name: quota for quota in needed_quotas(spec)}
+    quota = needed[f"Concurrently running builds for Linux/{name} environment"]
+    assert (quota.service, quota.value) == ("codebuild", 2)
+    assert quota.reasons == ("builds of encoder, encoder-two", "with less, builds wait for each other")
+    # Images are built on a machine of their own size.
+    assert "Concurrently running builds for Linux/Large environment" in needed
 
 
 def lock_current(project: Project, **changes: object) -> None:

@@ -97,6 +97,16 @@ def test_what_stands_twice_in_a_list_is_refused(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("count", [0, 1])
+def test_an_existing_network_has_two_subnets(tmp_path: Path, count: int) -> None:
+    ids = [f"subnet-{number}a1b2c3d" for number in range(count)]
+    existing = {"vpc_id": "vpc-0a1b2c3d", "subnet_ids": ids, "security_group_ids": ["sg-0a1b2c3d"]}
+    assert complaints(tmp_path, environment("", network={"existing": existing})) == [
+        "network.existing.subnet_ids: expected at least 2 subnets in different Availability Zones, "
+        f"got {count} -- add a private subnet of another zone: SageMaker asks for two"
+    ]
+
+
 @pytest.mark.parametrize("prefix", ["aws", "aws-team", "ssm"])
 def test_names_that_systems_manager_keeps_for_itself(tmp_path: Path, prefix: str) -> None:
     assert complaints(tmp_path, environment("", name_prefix=prefix)) == [

@@ -81,7 +81,8 @@ def test_a_network_that_is_made_counts_and_one_that_exists_does_not() -> None:
     made = quotas(endpoint("e"), "network: {create: {}}")
     assert made["VPCs per Region"].value == 1
     assert made["Interface VPC endpoints per VPC"].value == 3
-    there = "{vpc_id: vpc-0a1b2c3d, subnet_ids: [subnet-0a1b2c3d], security_group_ids: [sg-0a1b2c3d]}"
+    subnets = "[subnet-0a1b2c3d, subnet-1a1b2c3d]"
+    there = f"{{vpc_id: vpc-0a1b2c3d, subnet_ids: {subnets}, security_group_ids: [sg-0a1b2c3d]}}"
     assert "VPCs per Region" not in quotas(endpoint("e"), f"network: {{existing: {there}}}")
 
 

@@ -62,12 +62,12 @@ class Watched:
         (needed,) = needed_artifacts(self.workspace)
         return [replace(needed, model=model) for model in self.models]
 
-    def run(self, *, wait_for_it: bool = True) -> list[Outcome]:
+    def run(self, *, wait_for_it: bool = True, ground: BuildGround | None = None) -> list[Outcome]:
         outcomes: list[Outcome] = []
         build_there(
             Context(self.project, Output()),
             self.cloud,
-            self.ground,
+            ground or self.ground,
             self.needed,
             wait_for_it=wait_for_it,
             on_done=outcomes.append,
@@ -224,22 +224,38 @@ def test_credentials_that_expire_end_the_watching_and_not_the_build(
     assert watched.codebuild.stopped == []
 
 
-def test_a_project_gets_as_many_builds_as_it_runs_at_once_and_the_next_as_one_ends(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("concurrent", "quota", "at_once"), [(4, 60, 4), (None, 60, 9), (None, 1, 1)])
+def test_as_many_builds_run_at_once_as_the_project_and_the_account_allow(
+    watched: Watched,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    concurrent: int | None,
+    quota: int,
+    at_once: int,
 ) -> None:
+    """The account's quota is not known beforehand: CodeBuild rejects what exceeds it, and the rest waits."""
+    watched.codebuild = StrictCodeBuild(CPU, quota=quota, limit=concurrent or 100)
+    watched.cloud.__dict__["stand_ins"]["codebuild"] = watched.codebuild
     watched.models = [f"model-{number}" for number in range(9)]
-    at_once: list[int] = []
+    seen: list[int] = []
 
     def act(build_id: str) -> None:
-        at_once.append(sum(not build["buildComplete"] for build in watched.codebuild.builds.values()))
+        seen.append(sum(not build["buildComplete"] for build in watched.codebuild.builds.values()))
         if not watched.codebuild.builds[build_id]["buildComplete"]:
             watched.finish(build_id)
 
     when_looked_at(watched, monkeypatch, act)
-    outcomes = watched.run()
+    outcomes = watched.run(ground=replace(watched.ground, concurrent=concurrent))
     assert sorted(outcome.needed.model for outcome in outcomes if outcome.manifest) == watched.models
-    assert at_once[0] == max(at_once) == watched.ground.concurrent == 4
-    assert watched.codebuild.refused == []
+    assert seen[0] == max(seen) == at_once
+    assert bool(watched.codebuild.refused) == (quota == 1)
+    said = capsys.readouterr().err
+    assert ("is waiting: CodeBuild starts no more builds" in said) == (quota == 1)
+    assert said.count("model-8 for cpu is waiting") <= 1
+
+
+def test_without_a_limit_nothing_of_a_project_is_held_back(watched: Watched) -> None:
+    assert watched.ground.concurrent is None
 
 
 def test_where_others_build_as_much_as_may_be_room_is_waited_for(
@@ -284,7 +300,10 @@ def test_without_waiting_what_has_no_room_is_told_of(watched: Watched) -> None:
     watched.models = [f"model-{number}" for number in range(5)]
     (outcome,) = watched.run(wait_for_it=False)
     assert outcome.error is not None
-    assert outcome.error.message == f"the build of model-4 is not started: {CPU} builds 4 at once"
+    assert outcome.error.message == (
+        f"the build of model-4 is not started: CodeBuild starts no more builds of {CPU} now: "
+        "Cannot have more than 4 active builds for the project"
+    )
     assert "when one of its builds has ended" in str(outcome.error.remedy)
     assert len(watched.codebuild.started) == 4
 

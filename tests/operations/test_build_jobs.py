@@ -176,28 +176,21 @@ def test_a_project_that_builds_as_much_as_it_may_has_no_room() -> None:
     other = replace(ORDER, model="n")
     with pytest.raises(NoRoomError, match="more than 1 active builds for the project") as caught:
         begin(service, other)
-    assert "when one of its builds has ended" in str(caught.value.remedy)
+    assert "when a build has ended" in str(caught.value.remedy)
     codebuild.end(first, "SUCCEEDED")
     assert begin(service, other)[1] is False
 
 
-def test_a_build_that_ends_while_room_is_asked_for_is_no_missing_quota(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    codebuild = StrictCodeBuild(PROJECT, limit=1)
+def test_a_quota_that_other_projects_use_up_leaves_no_room() -> None:
+    """The account's quota counts the builds of every project; this one runs none."""
+    codebuild = StrictCodeBuild(PROJECT, "another", quota=1)
+    codebuild.start_build(projectName="another", environmentVariablesOverride=[], idempotencyToken="other")
     service = CodeBuildJobs(account(codebuild=codebuild), GROUND, PROJECT)
-    first, _ = begin(service)
-    other = replace(ORDER, model="n")
-    list_builds = codebuild.list_builds_for_project
-
-    def ending(**parameters: Any) -> dict[str, Any]:
-        if codebuild.refused:
-            codebuild.end(first, "SUCCEEDED")
-        return list_builds(**parameters)
-
-    monkeypatch.setattr(codebuild, "list_builds_for_project", ending)
-    assert begin(service, other)[1] is False
-    assert codebuild.refused == [PROJECT]
+    with pytest.raises(NoRoomError, match="more than 1 builds in queue for the account") as caught:
+        begin(service)
+    assert "tritonstack quotas" in str(caught.value.remedy)
+    codebuild.end("another:1", "SUCCEEDED")
+    assert begin(service)[1] is False
 
 
 @pytest.mark.parametrize(

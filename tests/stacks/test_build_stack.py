@@ -198,10 +198,22 @@ def test_jobs_start_from_one_archive_and_read_no_other(template):
         assert granted["Resource"] == [f"arn:aws:s3:::{source}"]
 
 
+PUSH = {
+    "ecr:BatchCheckLayerAvailability",
+    "ecr:BatchGetImage",
+    "ecr:CompleteLayerUpload",
+    "ecr:InitiateLayerUpload",
+    "ecr:PutImage",
+    "ecr:UploadLayerPart",
+}
+"""What the ECR user guide lists for a push, but for the token."""
+
+
 def test_only_the_image_build_pushes(template):
     repository = f"arn:aws:ecr:{HOME}:repository/{BASE}/builder"
     (granted,) = granting(statements(template, "ImagesRole"), "ecr:PutImage")
     assert granted["Resource"] == [repository]
+    assert set(granted["Action"]) >= PUSH
     for role in (SHARED, OWN, CHAIN):
         assert not granting(statements(template, role), "ecr:PutImage")
         (pulled,) = granting(statements(template, role), "ecr:BatchGetImage")
@@ -238,9 +250,16 @@ def test_the_log_is_encrypted_kept_for_a_while_and_written_by_all(template):
 def test_builds_of_different_models_run_at_once_and_not_for_ever(template):
     for item in of_type(template, "AWS::CodeBuild::Project"):
         limits = (item["ConcurrentBuildLimit"], item["TimeoutInMinutes"], item["QueuedTimeoutInMinutes"])
-        assert limits == (2, 300, 480)
+        assert limits == (2, 300, 480)  # the environment's file asks for 2
         assert item["EncryptionKey"] == {"Ref": "KeyArn"}
         assert item["Artifacts"] == {"Type": "NO_ARTIFACTS"}
+
+
+def test_no_limit_is_set_that_an_account_could_be_below(sample):
+    """CodeBuild rejects a project whose limit exceeds the account's quota, which may be 1."""
+    projects = of_type(build_stack(sample), "AWS::CodeBuild::Project")
+    assert projects
+    assert not any("ConcurrentBuildLimit" in project for project in projects)
 
 
 def test_no_project_runs_before_its_role_may_do_anything(template):

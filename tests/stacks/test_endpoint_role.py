@@ -78,7 +78,20 @@ def test_role_of_an_endpoint_that_rolls_back_on_nothing_sees_no_alarm(every):
 
 
 def test_volumes_are_encrypted_with_the_environments_key(plain):
-    assert granted(plain, "kms:CreateGrant")["Resource"] == [KEY]
+    assert granted(plain, "kms:DescribeKey")["Resource"] == [KEY]
+
+
+@pytest.mark.parametrize("name", SINGLE_ROLE)
+def test_a_model_can_give_the_key_to_nobody_but_aws(every, name):
+    """A grant outlives the endpoint and the role; without the condition any principal could receive one."""
+    for statement in granting(every.endpoint(name), "kms:CreateGrant"):
+        assert statement["Action"] == ["kms:CreateGrant"]
+        assert statement["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+        assert statement["Resource"] == [KEY]
+
+
+def test_volumes_of_most_endpoints_are_encrypted_with_a_grant(plain):
+    assert granting(plain, "kms:CreateGrant")
 
 
 @pytest.mark.parametrize("name", SINGLE_ROLE)

@@ -116,15 +116,16 @@ def test_stack_says_what_is_served(sample, every):
 def test_an_existing_network_is_named_as_it_is(bare_project, synthesise):
     project = bare_project()
     file = project.environment_file("kept")
-    existing = "{vpc_id: vpc-0a1b2c3d, subnet_ids: [subnet-0a1b2c3d], security_group_ids: [sg-0a1b2c3d]}"
+    subnets = "[subnet-0a1b2c3d, subnet-1a1b2c3d]"
+    existing = f"{{vpc_id: vpc-0a1b2c3d, subnet_ids: {subnets}, security_group_ids: [sg-0a1b2c3d]}}"
     file.write_text(file.read_text() + f"network: {{existing: {existing}}}\n")
     template = synthesise(lock_everything(project, "kept")).endpoint("plain")
     assert properties(template, "AWS::SageMaker::Model")["VpcConfig"] == {
-        "Subnets": ["subnet-0a1b2c3d"],
+        "Subnets": ["subnet-0a1b2c3d", "subnet-1a1b2c3d"],
         "SecurityGroupIds": ["sg-0a1b2c3d"],
     }
     assert [s["Resource"] for s in granting(template, "ec2:CreateNetworkInterface")][:2] == [
-        ["arn:aws:ec2:us-east-1:123456789012:subnet/subnet-0a1b2c3d"],
+        [f"arn:aws:ec2:us-east-1:123456789012:subnet/subnet-{number}a1b2c3d" for number in range(2)],
         ["arn:aws:ec2:us-east-1:123456789012:security-group/sg-0a1b2c3d"],
     ]
     assert "SubnetIds" not in template.to_json()["Parameters"]

@@ -100,7 +100,8 @@ def joining(tmp_path, synthesise: Synthesise) -> Assembly:
     file = workspace.environment.file
     created = "create: {cidr: 10.9.0.0/20, availability_zones: 3}"
     existing = (
-        "existing: {vpc_id: vpc-0a1b2c3d4e5f67890, subnet_ids: [subnet-0a1b2c3d4e5f67890], "
+        "existing: {vpc_id: vpc-0a1b2c3d4e5f67890, "
+        "subnet_ids: [subnet-0a1b2c3d4e5f67890, subnet-1a1b2c3d4e5f67890], "
         "security_group_ids: [sg-0a1b2c3d4e5f67890]}"
     )
     assert created in file.read_text()
