@@ -16,7 +16,7 @@ from catalog.errors import FileProblem, InvalidFilesError
 from catalog.files import sha256_of
 from catalog.models import ModelSpec
 
-BUILDER_VERSION = 2
+BUILDER_VERSION = 3
 """Raised when model_build makes other bytes from the same model.yaml."""
 
 

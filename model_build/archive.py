@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tarfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -61,15 +61,19 @@ def is_safe_name(name: str) -> bool:
     )
 
 
-def pack(folder: Path, archive: Path, *, any_name: bool = False) -> PackedArchive:
+def pack(
+    folder: Path, archive: Path, *, any_name: bool = False, links: Collection[str] = ()
+) -> PackedArchive:
     """Pack a folder; the same names and contents give the same bytes anywhere.
 
-    `any_name` is for what Triton itself unpacks, whose names no shell gets to see. Every file is read once,
-    and nothing of what was written is read again: contents and archive are hashed as they pass.
+    `any_name` is for what Triton itself unpacks, whose names no shell gets to see; `links` names the symbolic
+    links in it that are packed as links, all others are refused. Every file is read once, and nothing of what
+    was written is read again: contents and archive are hashed as they pass.
     """
     paths = sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix())
     for path in paths:
-        _check_packable(folder, path, any_name=any_name)
+        if path.relative_to(folder).as_posix() not in links:
+            _check_packable(folder, path, any_name=any_name)
     with archive.open("wb") as file:
         written = _HashedWriter(file)
         with (
@@ -235,6 +239,10 @@ def _check_packable(folder: Path, path: Path, *, any_name: bool) -> None:
 def _add(tar: tarfile.TarFile, folder: Path, path: Path) -> FileEntry | None:
     """Put one file or folder into the archive; the entry of a file."""
     member = tarfile.TarInfo(path.relative_to(folder).as_posix())
+    if path.is_symlink():
+        member.type, member.mode, member.linkname = tarfile.SYMTYPE, 0o777, str(path.readlink())
+        tar.addfile(member)
+        return None
     if path.is_dir():
         member.type, member.mode = tarfile.DIRTYPE, 0o755
         tar.addfile(member)

@@ -2,8 +2,12 @@
 
 The archive brings only what Triton's image lacks; NumPy is the image's own, because Triton's stub is bound
 to it, unless the requirements name it: then theirs is imported, and has to be one that the stub works with.
-The archive fits itself to the image's Python when it is activated (served/adapt_environment.py). Packages
-that run on every Python lie in packages/, compiled ones once for each Python in packages-py310/ and so on.
+Packages that run on every Python lie in packages/, compiled ones once for each Python in packages-py310/ and
+so on.
+
+Triton enters an environment in two ways. Releases up to 25.07 source its bin/activate, which fits it to the
+python3 on PATH (served/adapt_environment.py). Releases from 25.08 on run nothing of it and only put its bin/
+first on PATH, so the archive is a complete virtual environment of the images' Python as it is packed.
 """
 
 from __future__ import annotations
@@ -41,8 +45,12 @@ PYTHONS = tuple(sorted({*RELEASE_PYTHONS, LAPTOP_PYTHON}, key=_by_age))
 """What compiled packages are brought for unless asked otherwise: every release's Python, and the laptop's."""
 OLDEST_PYTHON = PYTHONS[0]
 
+IMAGE_PYTHON = Path("/usr/bin/python3")
+"""The Python of Triton's images, which are based on Ubuntu."""
+PYTHON_LINK = "bin/python3"
+
 ANY_PYTHON = "packages"
-# Triton's launcher runs: bash -c "source <environment>/bin/activate && exec … stub"
+# Up to 25.07, Triton's launcher runs: bash -c "source <environment>/bin/activate && exec … stub"
 ACTIVATE = """\
 # Sourced by Triton's Python backend. Fits this environment to the python3 of the image, and enters it.
 tritonstack_environment="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
@@ -167,7 +175,7 @@ def _pack(folders: Folders, kept: Path, file: Path) -> EnvironmentReport:
     for leftover in (new, kept):
         shutil.rmtree(leftover, ignore_errors=True)
     _lay(new / "environment", folders)
-    packed = archive.pack(new / "environment", new / ARCHIVE_NAME, any_name=True)
+    packed = archive.pack(new / "environment", new / ARCHIVE_NAME, any_name=True, links=(PYTHON_LINK,))
     shutil.rmtree(new / "environment")
     report = EnvironmentReport(
         path=ARCHIVE_NAME,
@@ -197,6 +205,28 @@ def _lay(folder: Path, folders: Folders) -> None:
     (folder / "bin" / "activate").write_text(activate)
     for script in scripts:
         shutil.copyfile(script, folder / script.name)
+    _lay_virtual_environment(folder, folders)
+
+
+def _lay_virtual_environment(folder: Path, folders: Folders) -> None:
+    """Write what makes the folder a virtual environment of the images' Python without being activated.
+
+    The files have the names that `bin/activate` writes, so that activating replaces them.
+    """
+    (folder / PYTHON_LINK).symlink_to(IMAGE_PYTHON)
+    # NumPy comes from the image.
+    settings = f"home = {IMAGE_PYTHON.parent}\ninclude-system-site-packages = true\n"
+    (folder / "pyvenv.cfg").write_text(settings)
+    for python in PYTHONS:
+        compiled = f"{ANY_PYTHON}-{_tag(python)}"
+        if len(folders) > 1 and compiled not in folders:
+            continue
+        site_packages = folder / "lib" / f"python{python}" / "site-packages"
+        site_packages.mkdir(parents=True)
+        # Paths in .pth files may be relative to site-packages.
+        (site_packages / "packages.pth").write_text(f"../../../{ANY_PYTHON}\n")
+        if compiled in folders:
+            (site_packages / "compiled.pth").write_text(f"../../../{compiled}\n")
 
 
 def _extract(wheel: Path, folder: Path) -> None:

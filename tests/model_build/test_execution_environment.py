@@ -22,7 +22,9 @@ import pytest
 from catalog.files import sha256_of
 from catalog.manifests import EnvironmentReport
 from model_build.environments.packing import (
+    IMAGE_PYTHON,
     OLDEST_PYTHON,
+    PYTHONS,
     build_environment,
     installed_requirement,
     target_python,
@@ -89,7 +91,7 @@ def plain_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def unpacked(packed: Packed, folder: Path) -> Path:
     with tarfile.open(packed.file) as tar:
-        tar.extractall(folder, filter="data")
+        tar.extractall(folder, filter="tar")
     return folder
 
 
@@ -106,6 +108,32 @@ def activate(
         text=True,
         check=False,
     )
+
+
+def enter(environment: Path, probe: str) -> subprocess.CompletedProcess[str]:
+    """What Triton's launcher does from 25.08 on: it sets variables and runs no script of the environment.
+
+    After ParseActivationScript and PrepareEnvironment in python_backend's src/pb_utils.cc. The stub embeds
+    Python, which then looks for its home as a `python3` found on PATH does.
+    """
+    variables = {
+        "VIRTUAL_ENV": str(environment),
+        "PATH": f"{environment}/bin:/usr/local/bin:/usr/bin:/bin",
+        "LD_LIBRARY_PATH": f"{environment}/lib:",
+    }
+    return subprocess.run(
+        ["env", "python3", "-c", probe], env=variables, capture_output=True, text=True, check=False
+    )
+
+
+def require_image_python() -> str:
+    """The version of this machine's /usr/bin/python3, if environments are made for it."""
+    if not IMAGE_PYTHON.exists():
+        pytest.skip(f"no {IMAGE_PYTHON} on this machine")
+    version = subprocess.check_output(
+        [IMAGE_PYTHON, "-c", "import sys; print(*sys.version_info[:2], sep='.')"], text=True
+    ).strip()
+    return version if version in PYTHONS else pytest.skip(f"{IMAGE_PYTHON} is Python {version}")
 
 
 def other_python(version: str) -> Path:
@@ -170,6 +198,26 @@ def test_a_python_without_numpy_is_told(packed: Packed, tmp_path: Path) -> None:
     done = activate(environment, bare / "bin")
     assert done.returncode != 0
     assert "has no NumPy" in done.stderr
+
+
+def test_entered_by_releases_that_do_not_activate(packed: Packed, tmp_path: Path) -> None:
+    """25.08 and later do not run bin/activate."""
+    require_image_python()
+    environment = unpacked(packed, tmp_path / "env")
+    done = enter(
+        environment, "import sys, site, tokenizers; print(sys.prefix, tokenizers.__file__, *sys.path)"
+    )
+    assert done.returncode == 0, done.stderr
+    prefix, tokenizers_file, *path = done.stdout.split()
+    assert prefix == str(environment)
+    assert tokenizers_file.startswith(str(environment / "packages"))
+    # The image's own packages, NumPy among them, come last.
+    system = subprocess.check_output(
+        [IMAGE_PYTHON, "-I", "-c", "import site; print(*site.getsitepackages())"], text=True
+    )
+    shared = [folder for folder in system.split() if Path(folder).exists()]
+    assert shared
+    assert path[-len(shared) :] == shared
 
 
 @pytest.mark.e2e
@@ -247,7 +295,7 @@ def test_compiled_packages_lie_in_a_folder_for_each_python(tmp_path: Path) -> No
     with tarfile.open(tmp_path / "part/env.tar.gz") as tar:
         compiled = sorted(name for name in tar.getnames() if name.endswith(".so"))
         assert [name.partition("/")[0] for name in compiled] == [f"packages-{tag}" for tag in report.pythons]
-        tar.extractall(tmp_path / "env", filter="data")
+        tar.extractall(tmp_path / "env", filter="tar")
     done = activate(
         tmp_path / "env",
         Path(sys.executable).parent,
@@ -257,6 +305,18 @@ def test_compiled_packages_lie_in_a_folder_for_each_python(tmp_path: Path) -> No
     assert "/packages-py311/" in done.stdout
 
 
+def test_compiled_packages_are_found_without_activation(tmp_path: Path) -> None:
+    tag = "py" + require_image_python().replace(".", "")
+    build_environment(
+        [installed_requirement("MarkupSafe")], file=tmp_path / "env.tar.gz", cache_dir=tmp_path / "cache"
+    )
+    with tarfile.open(tmp_path / "env.tar.gz") as tar:
+        tar.extractall(tmp_path / "env", filter="tar")
+    done = enter(tmp_path / "env", COMPILED)
+    assert done.returncode == 0, done.stderr
+    assert f"/packages-{tag}/" in done.stdout
+
+
 def test_a_python_that_the_environment_is_not_for_is_told(tmp_path: Path, plain_cache: Path) -> None:
     report = build_environment(
         ["plain==1.0"], file=tmp_path / "env.tar.gz", cache_dir=plain_cache, pythons=["3.10", "3.12"]
@@ -264,7 +324,7 @@ def test_a_python_that_the_environment_is_not_for_is_told(tmp_path: Path, plain_
     assert report.pythons == ("py310", "py312")
     assert target_python(report, None) is None
     with tarfile.open(tmp_path / "env.tar.gz") as tar:
-        tar.extractall(tmp_path / "env", filter="data")
+        tar.extractall(tmp_path / "env", filter="tar")
     done = activate(tmp_path / "env", Path(sys.executable).parent)
     assert done.returncode != 0
     assert (
@@ -381,6 +441,8 @@ def test_a_wheels_data_is_laid_where_it_is_imported_from(
     assert names == {
         "adapt_environment.py",
         "bin/activate",
+        *(f"lib/python{python}/site-packages/packages.pth" for python in PYTHONS),
+        "pyvenv.cfg",
         "packages/plain/__init__.py",
         "packages/plain/a name (odd).txt",
         "packages/plain/inside.py",
