@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from model_build.environments.packing import build_environment
+from tests.projects import edit
 from tests.triton_runtime.asking import (
     invoke,
     outputs,
@@ -164,6 +166,40 @@ def test_an_execution_environment_is_unpacked_out_of_sight(
     server = start(models)
     assert outputs(invoke(server, [1.0])) == {"y": [-1.0]}
     assert set(Path("/tmp").glob("python_env_*")) <= left_before  # noqa: S108
+
+
+def test_a_packed_environment_serves_without_activation(
+    start: Start, installation: TritonInstallation, tmp_path: Path
+) -> None:
+    """Triton 25.08 and later run no script of an environment; this activate sets what they set."""
+    source = "import idna, numpy\nassert 'python_env_' in idna.__file__\n" + NEGATE
+    models = add_python_model(tmp_path / "models", source=source)
+    packed, environment = tmp_path / "env.tar.gz", tmp_path / "environment"
+    build_environment(["idna==3.10"], file=packed, cache_dir=tmp_path / "cache")
+    with tarfile.open(packed) as archive:
+        archive.extractall(environment, filter="tar")
+    (environment / "bin/activate").write_text(
+        'root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"\n'
+        'export VIRTUAL_ENV="$root" PATH="$root/bin:$PATH" LD_LIBRARY_PATH="$root/lib:$LD_LIBRARY_PATH"\n'
+        "unset PYTHONHOME\n"
+    )
+    # The embedded server's Python and NumPy lie elsewhere than an image's.
+    python = (installation.root / "python/bin/python3").resolve()
+    (environment / "bin/python3").unlink()
+    (environment / "bin/python3").symlink_to(python)
+    edit(environment / "pyvenv.cfg", "/usr/bin", str(python.parent))
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    (environment / f"lib/{version}/site-packages/server.pth").write_text(
+        f"/opt/tritonstack-server/python/lib/{version}/site-packages\n"
+    )
+    with tarfile.open(models / "negate/environment.tar.gz", "w:gz") as archive:
+        archive.add(environment, arcname=".")
+    with (models / "negate/config.pbtxt").open("a") as config:
+        config.write(
+            'parameters { key: "EXECUTION_ENV_PATH" '
+            'value: { string_value: "$$TRITON_MODEL_DIRECTORY/environment.tar.gz" } }\n'
+        )
+    assert outputs(invoke(start(models), [1.0])) == {"y": [-1.0]}
 
 
 def test_a_failed_load_says_why(start: Start, tmp_path: Path) -> None:
