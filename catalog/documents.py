@@ -18,7 +18,16 @@ from pydantic_core import ErrorDetails
 
 from catalog.errors import FileProblem, InvalidFilesError
 from catalog.record_shapes import branches_at, known_keys
-from catalog.yaml_reading import FieldPath, field_text, holds, nearest_line, parse_yaml, read_text, value_at
+from catalog.yaml_reading import (
+    MAX_FAULTS,
+    FieldPath,
+    field_text,
+    holds,
+    nearest_line,
+    parse_yaml,
+    read_text,
+    value_at,
+)
 
 __all__ = [
     "ContradictionError",
@@ -163,7 +172,7 @@ def check_data(
     except ValidationError as error:
         raise InvalidFilesError(
             problem
-            for details in error.errors(include_url=False)
+            for details in error.errors(include_url=False)[:MAX_FAULTS]
             for problem in _problems(file, lines, data, record_type, details)
         ) from None
     return Document(record, file, lines)

@@ -14,6 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+_LONGEST_FIELD = 200
+_LONGEST_MESSAGE = 2000
+
 
 class TritonstackError(Exception):
     """Something failed. `message` says what and where, `remedy` what to do about it."""
@@ -48,9 +51,18 @@ class FileProblem:
     def __str__(self) -> str:
         file = shown_path(self.file)
         place = file if self.line is None else f"{file}:{self.line}"
-        subject = f"{self.field}: " if self.field else ""
-        text = f"{place}: {subject}{self.message}"
+        subject = f"{_printable(self.field, _LONGEST_FIELD)}: " if self.field else ""
+        text = f"{place}: {subject}{_printable(self.message, _LONGEST_MESSAGE)}"
         return f"{text}\n  help: {self.remedy}" if self.remedy else text
+
+
+def _printable(text: str, longest: int) -> str:
+    """Shorten a text in the middle, and escape what would disturb a terminal."""
+    half = longest // 2
+    short = text if len(text) <= longest else f"{text[:half]} … {text[-half:]}"
+    return "".join(
+        one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode() for one in short
+    )
 
 
 def shown_path(path: Path) -> str:

@@ -32,6 +32,7 @@ RESERVED = ("env", "name", OWNER, EXPIRES)
 _FOUND_BY = ("account", "region", "name_prefix", "bootstrap_qualifier")
 """What has to be known of an instance before anything of it can be looked up, or made."""
 _PLACE = re.compile(r"\$\{([^}]*)\}")
+_LONGEST_VALUE = 1000
 _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
@@ -53,6 +54,12 @@ def _check_parameters(parameters: Mapping[str, Value]) -> Mapping[str, Value]:
                     (name,),
                     "this is not the name of a parameter",
                     "write up to 40 lower-case letters, digits and _, beginning with a letter",
+                )
+            elif isinstance(parameters[name], str) and len(str(parameters[name])) > _LONGEST_VALUE:
+                yield Fault(
+                    (name,),
+                    f"the value has {len(str(parameters[name])):,} characters",
+                    f"write at most {_LONGEST_VALUE}",
                 )
 
     refuse(faults())

@@ -154,8 +154,10 @@ def _listed(values: set[str]) -> str:
 def _load(body: str) -> dict[str, Any]:
     try:
         document = json.loads(body) if body.lstrip().startswith("{") else yaml.load(body, _TemplateLoader)  # noqa: S506
-    except (json.JSONDecodeError, yaml.YAMLError) as error:
+    except (ValueError, yaml.YAMLError) as error:
         raise TemplateError(f"Template format error: {error}") from error
+    except RecursionError:
+        raise TemplateError("Template format error: the template is nested too deeply.") from None
     if not isinstance(document, dict):
         raise TemplateError("Template format error: unsupported structure.")
     return document
@@ -163,6 +165,12 @@ def _load(body: str) -> dict[str, Any]:
 
 class _TemplateLoader(yaml.SafeLoader):
     """YAML as CloudFormation reads it: `!Sub` and its like, and dates that stay strings."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Compose a node; refuse an alias in CloudFormation's own words."""
+        if self.check_event(yaml.AliasEvent):
+            raise TemplateError("Template error: YAML aliases are not allowed in CloudFormation templates")
+        return super().compose_node(parent, index)
 
 
 def _short_form(loader: _TemplateLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:

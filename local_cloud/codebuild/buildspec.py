@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from catalog.yaml_nodes import load_yaml
 from local_cloud.codebuild.faults import PhaseFailedError
 from local_cloud.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT, REFUSED
 
@@ -132,7 +133,7 @@ def is_inline(text: str) -> bool:
 def parse_buildspec(text: str) -> Buildspec:
     """Read a buildspec, or fail the phase as CodeBuild does."""
     try:
-        document = yaml.safe_load(text)
+        document = load_yaml(text)
     except yaml.MarkedYAMLError as fault:
         line = f" at line {fault.problem_mark.line + 1}" if fault.problem_mark else ""
         raise _wrong(f"{fault.problem}{line}") from fault

@@ -26,8 +26,21 @@ from model_build.inputs.types import NUMPY_TYPES, datatype_of, fits_shape
 Array = NDArray[Any]
 RANDOM_SEED = 20240917
 OUTPUTS = "outputs/"
+MAX_EXPANDED_BYTES = 2**30
+"""The size to which an .npz file may expand."""
 MOST_ROWS = 1024
 """Every row is asked several times, of a real server."""
+
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    zipfile.BadZipFile,
+    AttributeError,
+    TypeError,
+    MemoryError,
+)
+"""What NumPy raises for a file that is not an archive of arrays."""
 
 
 @dataclass(frozen=True)
@@ -161,11 +174,20 @@ class _Reader:
     def _load(self, path: FieldPath, file: Path) -> dict[str, Array]:
         try:
             with np.load(file, allow_pickle=False) as archive:
+                _check_expanded_size(archive)
                 arrays = {key: _as_object(archive[key]) for key in archive.files}
                 if not arrays:
                     raise ValueError("it holds none")
                 return arrays
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
+        except (
+            OSError,
+            ValueError,
+            EOFError,
+            zipfile.BadZipFile,
+            AttributeError,
+            TypeError,
+            MemoryError,
+        ) as error:
             self._problem(
                 path,
                 f"{file.name} cannot be read as named arrays: {error}",
@@ -279,3 +301,12 @@ def _random_array(random: np.random.Generator, datatype: str, shape: tuple[int, 
     if datatype == "BOOL":
         return random.integers(0, 2, shape).astype(dtype)
     return random.integers(0, min(below, int(np.iinfo(dtype).max) + 1), shape).astype(dtype)
+
+
+def _check_expanded_size(archive: Any) -> None:
+    """Refuse an archive before it is unpacked: a few kilobytes can expand to any size."""
+    # np.load gives a bare array, without a zip file, for an .npy file under another name.
+    parts = getattr(archive, "zip", None)
+    size = sum(part.file_size for part in parts.infolist()) if parts else 0
+    if size > MAX_EXPANDED_BYTES:
+        raise ValueError(f"it expands to {size:,} bytes, and at most {MAX_EXPANDED_BYTES:,} are read")

@@ -18,6 +18,7 @@ import yaml
 
 from catalog.environments import EnvironmentSpec
 from catalog.errors import UsageError, shown_path
+from catalog.yaml_nodes import load_yaml
 from operations.checkout import Checkout
 from operations.stacks import StackState
 
@@ -96,7 +97,7 @@ def _versions(checkout: Checkout, file: Path) -> Iterator[str]:
 def _protects(text: str) -> bool:
     """Whether an environment's file, of whatever version, protects it."""
     try:
-        data = yaml.safe_load(text)
+        data = load_yaml(text)
     except yaml.YAMLError:
         return False  # nothing was ever deployed from that
     if not isinstance(data, dict):

@@ -124,12 +124,13 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
         (
             "region: eu-west-1",
             'region: "\\ud800"',
-            "dev.yaml:3: this is not valid YAML: found invalid Unicode character escape code",
+            "dev.yaml:3: this is not valid YAML: found invalid Unicode character escape code\n"
+            "  help: check this line and the ones before it: indentation, quotes, brackets, `key: value`",
         ),
         (
             "region: eu-west-1",
             "region: eu-west-1\nalarms: &loop [*loop]",
-            "dev.yaml: this is nested without end, or holds an alias of itself",
+            "dev.yaml:4: the alias *loop is inside the value that it repeats\n  help: write out the value",
         ),
         (
             "name: dev",

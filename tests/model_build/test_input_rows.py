@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from catalog.errors import InvalidFilesError
 from catalog.manifests import TensorSpec
 from catalog.models import ModelSpec
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
-from model_build.inputs.rows import read_rows
+from model_build.inputs.rows import MAX_EXPANDED_BYTES, read_rows
 from model_build.inputs.types import NUMPY_TYPES
 from tests.model_build.given_models import write_given
 
@@ -256,3 +258,30 @@ def test_model_yaml_that_contradicts_the_graph(tmp_path: Path, text: str, field:
         narrow_tensors(document, [IDS], [Y])
     assert message in str(caught.value)
     assert f": {field}: " in str(caught.value)
+
+
+def test_an_archive_that_expands_without_bounds_is_not_unpacked(tmp_path: Path) -> None:
+    header = {"descr": "<f4", "fortran_order": False, "shape": (2**28 + 1, 1)}
+    with (
+        zipfile.ZipFile(tmp_path / "rows.npz", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x.npy", "w", force_zip64=True) as stream,
+    ):
+        np.lib.format.write_array_header_1_0(stream, header)
+        for _ in range(1025):
+            stream.write(bytes(2**20))
+    assert (tmp_path / "rows.npz").stat().st_size < 2_000_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert f"bytes, and at most {MAX_EXPANDED_BYTES:,} are read" in fault(
+        model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X
+    )
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+
+
+def test_an_array_that_no_memory_can_hold_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "rows.npz", "w") as archive, archive.open("x.npy", "w") as stream:
+        np.lib.format.write_array_header_1_0(
+            stream, {"descr": "<f4", "fortran_order": False, "shape": (2**50, 2)}
+        )
+    assert "rows.npz cannot be read as named arrays" in fault(
+        model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X
+    )

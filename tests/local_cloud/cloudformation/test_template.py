@@ -59,6 +59,10 @@ Resources:
         ),
         ('{"Resources": {"A": {"Type": "T"}}, "Outputs": {"X": 5}}', "Outputs.X must be an"),
         ('{"Resources": {"A": {"Type": "T"}}, "Parameters": {"X": "a"}}', "Parameters.X must be an"),
+        ("Resources: &all {A: {Type: T}}\nOutputs: *all", "YAML aliases are not allowed in CloudFormation"),
+        ("Resources: 0b_", "Template format error: invalid literal"),
+        (f"Resources: {'[' * 5000}", "nested too deeply"),
+        (f'{{"Resources": {"[" * 100_000}', "nested too deeply"),
     ],
 )
 def test_a_template_that_cannot_be_deployed_is_refused(body, complaint):

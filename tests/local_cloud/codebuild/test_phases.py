@@ -195,6 +195,9 @@ def test_what_a_build_exports(account):
     ]
 
 
+ALIAS_BOMB = "b0: &b0 [x, x]\n" + "".join(f"b{n}: &b{n} [*b{n - 1}, *b{n - 1}]\n" for n in range(1, 40))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -205,6 +208,7 @@ def test_what_a_build_exports(account):
         ("version: 0.1\nphases: {build: {commands: [a]}}\n", "does not offer buildspec.version 0.1"),
         ("version: 0.2\nphases: {build: {on-failure: RETRY-2, commands: [a]}}\n", "does not offer"),
         ("version: 0.2\nbatch: {}\nphases: {}\n", "does not offer buildspec.batch"),
+        ("version: 0.2\n" + ALIAS_BOMB, "the aliases of this file repeat more than"),
         ("version: 0.2\nenv: {shell: powershell.exe}\nphases: {}\n", "env.shell"),
     ],
 )

@@ -1,0 +1,180 @@
+"""YAML text to a tree of nodes whose size is bounded, however few bytes the text has.
+
+A few lines of aliases can stand for billions of values ("billion laughs"), and a few kilobytes of brackets
+for nesting that no recursive reader survives. Both are refused while the text is parsed, before any value
+is made.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+MAX_DEPTH = 64
+"""How deep lists and mappings may be nested. The deepest field of any file here is at 12."""
+MAX_REPEATED = 10_000
+"""How many values the aliases of one document may repeat, all of them together."""
+_MAX_DIGITS = 40
+_MAX_NUMBER = 2**63
+
+_CHECKED = {
+    "tag:yaml.org,2002:int": "whole number",
+    "tag:yaml.org,2002:float": "number",
+    "tag:yaml.org,2002:bool": "boolean",
+}
+
+
+# libyaml's, which reads ten times faster than Python's: an endpoint can have a thousand models.
+class TextualLoader(yaml.CSafeLoader):
+    """Leaves dates as text: no field here is a date, and a surprise conversion helps nobody."""
+
+
+TextualLoader.yaml_implicit_resolvers = {
+    first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+class LimitError(yaml.MarkedYAMLError):
+    """The document is valid YAML, but larger than any file here has to be."""
+
+    def __init__(self, message: str, remedy: str, mark: Any) -> None:
+        super().__init__(problem=message, problem_mark=mark)
+        self.remedy = remedy
+
+
+def load_yaml(text: str) -> Any:
+    """Return the plain data of a YAML text; raise yaml.YAMLError if it is invalid or exceeds a limit."""
+    loader = TextualLoader(text)
+    node = compose(loader)
+    if node is None:
+        return None
+    check_scalars(loader, node)
+    return loader.construct_document(node)
+
+
+def compose(loader: TextualLoader) -> yaml.Node | None:
+    """Return the root node of the loader's one document, None if there is no document."""
+    loader.get_event()  # the start of the stream
+    if loader.check_event(yaml.StreamEndEvent):
+        return None
+    loader.get_event()  # the start of the document
+    node = _Composer(loader).node(1)[0]
+    loader.get_event()  # the end of the document
+    if not loader.check_event(yaml.StreamEndEvent):
+        event: Any = loader.peek_event()
+        raise LimitError(
+            "the file holds more than one YAML document",
+            "remove the line '---' and what follows it",
+            event.start_mark,
+        )
+    return node
+
+
+def scalar_fault(loader: TextualLoader, node: yaml.ScalarNode) -> str | None:
+    """Return what is wrong with a number or a boolean, None if it can be constructed."""
+    kind = _CHECKED.get(node.tag)
+    if kind is None:
+        return None
+    if len(node.value) > _MAX_DIGITS:
+        return f"the {kind} has {len(node.value)} characters, and at most {_MAX_DIGITS} are allowed"
+    try:
+        value = loader.construct_object(node)
+    except (ValueError, KeyError, OverflowError):
+        return f"{node.value!r} is not a valid {kind}"
+    if isinstance(value, int) and not -_MAX_NUMBER <= value < _MAX_NUMBER:
+        return f"{node.value} does not fit into 64 bits"
+    return None
+
+
+def check_scalars(loader: TextualLoader, root: yaml.Node) -> None:
+    """Raise LimitError if a number or a boolean cannot be constructed."""
+    waiting, seen = [root], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.ScalarNode):
+            if message := scalar_fault(loader, node):
+                raise LimitError(message, "write another value", node.start_mark)
+        elif isinstance(node, yaml.MappingNode):
+            waiting += (part for pair in node.value for part in pair)
+        else:
+            waiting += node.value
+
+
+class _Composer:
+    """Builds nodes from the parser's events, as yaml.compose does, within the limits."""
+
+    def __init__(self, loader: TextualLoader) -> None:
+        self._loader = loader
+        self._anchors: dict[str, tuple[yaml.Node, int] | None] = {}
+        self._repeated = 0
+
+    def node(self, depth: int) -> tuple[yaml.Node, int]:
+        """Return the next node, and how many nodes it stands for once its aliases are expanded."""
+        event: Any = self._loader.get_event()
+        if isinstance(event, yaml.AliasEvent):
+            return self._repeat(event)
+        if depth > MAX_DEPTH:
+            raise LimitError(
+                f"lists and mappings are nested more than {MAX_DEPTH} levels deep",
+                "write a flatter structure",
+                event.start_mark,
+            )
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        found = self._made(event, depth)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = found
+        return found
+
+    def _made(self, event: Any, depth: int) -> tuple[yaml.Node, int]:
+        kind: type[yaml.Node]
+        value: Any
+        if isinstance(event, yaml.SequenceStartEvent):
+            kind, (value, size) = yaml.SequenceNode, self._parts(yaml.SequenceEndEvent, depth)
+        elif isinstance(event, yaml.MappingStartEvent):
+            kind, (value, size) = yaml.MappingNode, self._parts(yaml.MappingEndEvent, depth)
+            value = list(zip(value[::2], value[1::2], strict=True))
+        else:
+            kind, value, size = yaml.ScalarNode, event.value, 0
+        tag = event.tag
+        if tag is None or tag == "!":
+            tag = self._loader.resolve(kind, value, event.implicit)  # type: ignore[no-untyped-call]
+        return kind(tag, value, event.start_mark, event.end_mark), size + 1
+
+    def _parts(self, end: type[yaml.Event], depth: int) -> tuple[list[yaml.Node], int]:
+        """Return the nodes up to an event, keys and values in turn, and how many they stand for."""
+        parts, size = list[yaml.Node](), 0
+        while not self._loader.check_event(end):
+            part, part_size = self.node(depth + 1)
+            parts.append(part)
+            size += part_size
+        self._loader.get_event()
+        return parts, size
+
+    def _repeat(self, event: yaml.AliasEvent) -> tuple[yaml.Node, int]:
+        if event.anchor not in self._anchors:
+            raise LimitError(
+                f"the alias *{event.anchor} has no anchor before it",
+                f"write &{event.anchor} before the value that it repeats",
+                event.start_mark,
+            )
+        found = self._anchors[event.anchor]
+        if found is None:
+            raise LimitError(
+                f"the alias *{event.anchor} is inside the value that it repeats",
+                "write out the value",
+                event.start_mark,
+            )
+        self._repeated += found[1]
+        if self._repeated > MAX_REPEATED:
+            raise LimitError(
+                f"the aliases of this file repeat more than {MAX_REPEATED:,} values",
+                "use fewer aliases, or write out the values",
+                event.start_mark,
+            )
+        return found
