@@ -1,7 +1,7 @@
 """Triton releases that SageMaker has images for, and what is inside each.
 
-Read from NVIDIA's release notes and from AWS's image list; tests/catalog proves the list of releases
-equal to the SageMaker SDK's wherever AWS publishes the image.
+Read from NVIDIA's release notes and from AWS's image list; tests/catalog compares the list of releases with
+the SageMaker SDK's image table.
 """
 
 from __future__ import annotations
@@ -67,6 +67,14 @@ RELEASES: dict[str, TritonRelease] = {
         TritonRelease("24.09", "2.50.0", "3.10", "12.6.1", "10.4.0", "1.19.2", "6.0"),
         TritonRelease("25.04", "2.57.0", "3.12", "12.9.0", "10.9.0", "1.21.0", "7.5"),
         TritonRelease("25.09", "2.61.0", "3.12", "13.0.1", "10.13.3", "1.23.0", "7.5"),
+        TritonRelease("25.12", "2.64.0", "3.12", "13.1.0", "10.14.1", "1.23.2", "7.5"),
         TritonRelease("26.03", "2.67.0", "3.12", "13.2.0", "10.16.0", "1.24.2", "7.5"),
+        TritonRelease("26.04", "2.68.0", "3.12", "13.2.1", "10.16.1", "1.24.4", "7.5"),
+        TritonRelease("26.05", "2.69.0", "3.12", "13.2.1", "10.16.1", "1.24.4", "7.5"),
     )
 }
+"""Unverified: TensorRT of 25.12 to 26.05 comes from public reports on the `tensorrt` image of the same tag;
+the least compute capability of 25.12 and 26.05 is that of the neighboring releases."""
+
+NEWEST = max(RELEASES)
+"""The release that this project's environments, examples and documents use."""

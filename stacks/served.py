@@ -51,7 +51,7 @@ class TritonImage:
     """SageMaker's own Triton image for a kind of machine, or one that extends it."""
 
     release: str
-    """The Triton release, for example 25.04."""
+    """The Triton release, for example 26.05."""
     instance_type: str
     """The kind of machine, which decides between the image for GPUs and the one for CPUs."""
     extended: str | None = None

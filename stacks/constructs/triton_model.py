@@ -3,7 +3,7 @@
 model = TritonModel(
     stack, "Model",
     data=ModelArchive("s3://models/encoder/7/model.tar.gz", entry_model="encoder"),
-    image=TritonImage("25.04", instance_type="ml.g5.xlarge"),
+    image=TritonImage("26.05", instance_type="ml.g5.xlarge"),
     key_arn=key.key_arn,
 )
 """

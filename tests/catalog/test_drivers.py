@@ -39,6 +39,10 @@ def test_the_drivers_are_those_that_sagemaker_documents() -> None:
         ("ml.g5.xlarge", "26.03", GPU_4_1),
         ("ml.g6.xlarge", "25.04", None),
         ("ml.g6.xlarge", "25.09", GPU_4_1),
+        ("ml.g5.xlarge", "25.12", GPU_4_1),
+        ("ml.g6.xlarge", "26.04", GPU_4_1),
+        ("ml.g4dn.xlarge", "26.05", GPU_4_1),
+        ("ml.p4d.24xlarge", "26.05", GPU_4_1),
         # AWS does not say which driver it has.
         ("ml.g6e.xlarge", "24.09", GPU_4_1),
         # 550 may do for CUDA 13, but nobody promises it.
@@ -120,3 +124,20 @@ def test_the_newest_image_runs_every_release_on_every_gpu_that_it_knows(release:
 )
 def test_a_gpu_needs_a_cuda_that_knows_it(instance: str, release: str, fits: bool) -> None:
     assert (cuda_fault(INSTANCE_TYPES[instance], RELEASES[release]) is None) == fits
+
+
+@pytest.mark.parametrize("release", [release for release in RELEASES if release >= "25.09"])
+def test_every_gpu_that_a_cuda_13_release_runs_on_gets_a_host_with_its_driver(release: str) -> None:
+    gpus = [
+        instance
+        for instance in INSTANCE_TYPES.values()
+        if instance.family.runs_triton
+        and instance.gpus
+        and float(instance.family.compute_capability or 0) >= float(RELEASES[release].min_compute_capability)
+    ]
+    assert {instance.family.name for instance in gpus} >= {"g4dn", "g5", "g6", "g6e", "p4d", "p5"}
+    for instance in gpus:
+        ami = chosen_ami(instance, RELEASES[release])
+        assert ami is not None, instance.name
+        assert HOST_IMAGES[ami].driver >= 580
+        assert ami_fault(ami, instance, RELEASES[release]) is None

@@ -13,6 +13,7 @@ from catalog.documents import Record, load_document
 from catalog.environments import EnvironmentSpec
 from catalog.models import ModelSpec
 from catalog.project import find_project
+from catalog.releases import NEWEST, RELEASES
 from cli.main import app
 
 ROOT = find_project(Path(__file__).parent).root
@@ -21,11 +22,11 @@ DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")], key=str)
 
 RECORDS: dict[str, type[Record]] = {"# models/": ModelSpec, "# delivery.yaml": DeliverySpec}
 """What an example is by its first line, where it is no environment."""
-ENVIRONMENT_HEAD = """\
+ENVIRONMENT_HEAD = f"""\
 name: example
 account: "111111111111"
 region: eu-west-1
-triton_release: "25.04"
+triton_release: "{NEWEST}"
 """
 
 
@@ -77,3 +78,31 @@ def test_every_link_and_path_leads_somewhere(document: Path) -> None:
 @pytest.mark.parametrize("target", ["demo", "test", "lint", "clean", "help", "setup"])
 def test_every_make_target_shown_exists(target: str) -> None:
     assert re.search(rf"^{target}:.* ## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+SHOWN_RELEASE = re.compile(
+    r"""(?:triton_release: |^\s+release: |TritonImage\()"(\d{2}\.\d{2})\"|\bsm\d+-(\d{2}\.\d{2})\b""", re.M
+)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [*DOCUMENTS, *sorted((ROOT / "environments").glob("*.yaml")), ROOT / "stacks/constructs/triton_model.py"],
+    ids=lambda file: file.name,
+)
+def test_every_release_shown_is_the_newest(file: Path) -> None:
+    """A person who copies an example gets the release with the fewest published vulnerabilities."""
+    shown = {release or target for release, target in SHOWN_RELEASE.findall(file.read_text())}
+    assert shown <= {NEWEST}
+
+
+def test_the_releases_are_listed() -> None:
+    text = (ROOT / "docs/endpoints.md").read_text()
+    section = text.partition("### Triton release\n")[2].partition(". Use the newest")[0]
+    assert re.findall(r"\d{2}\.\d{2}", section) == list(RELEASES)
+
+
+def test_the_examples_of_releases_are_found() -> None:
+    """The pattern above matches what the project's own files write."""
+    for name in ("dev", "local", "prod", "preview.template", "test.template"):
+        assert SHOWN_RELEASE.search((ROOT / "environments" / f"{name}.yaml").read_text()), name
