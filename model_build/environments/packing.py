@@ -26,7 +26,7 @@ from model_build import archive
 from model_build.environments.wheels import bound_python, fetch_wheels, wheel_name
 from model_build.errors import EnvironmentBuildError
 from model_build.locking import only_one
-from model_build.served import adapt_environment, choose_packages
+from model_build.served import adapt_environment, choose_packages, watch_stubs
 
 ARCHIVE_NAME = "env.tar.gz"
 REPORT_NAME = "report.json"
@@ -58,11 +58,23 @@ case ":$PATH:" in
     *":$tritonstack_environment/bin:"*) ;;
     *)
         python3 -I "$tritonstack_environment/adapt_environment.py" "$tritonstack_environment" || return 1
+        (python3 -I -S "$tritonstack_environment/watch_stubs.py" "$PPID" </dev/null &)
         export PATH="$tritonstack_environment/bin:$PATH"
         ;;
 esac
 unset tritonstack_environment PYTHONHOME
 """
+# An environment without packages: the model keeps the image's Python and its packages.
+ACTIVATE_ALONE = """\
+# Sourced by Triton's Python backend. Watches the model's process.
+(python3 -I -S "$(dirname "${BASH_SOURCE[0]}")/../watch_stubs.py" "$PPID" </dev/null &)
+"""
+WATCHING = (
+    "import sys, importlib.util as u; "
+    "s = u.spec_from_file_location('watch_stubs', sys.prefix + '/watch_stubs.py'); "
+    "m = u.module_from_spec(s); s.loader.exec_module(m); m.start()\n"
+)
+"""A line of a .pth file, which Python runs when it starts."""
 ADAPTING = '        python3 -I "$tritonstack_environment/adapt_environment.py"'
 CHOOSING = """\
         python3 -I "$tritonstack_environment/choose_packages.py" "$tritonstack_environment" || return 1
@@ -94,10 +106,10 @@ def build_environment(
 
     `pythons` (3.10, 3.12) are those that compiled packages are brought for; by default PYTHONS. `file` lies
     in the model's own folder of the repository. The same wheels always give the same bytes, and are packed
-    once for all models that share the cache.
+    once for all models that share the cache. Without requirements it only watches the model's process.
     """
     chosen = sorted(set(pythons or PYTHONS), key=_by_age)
-    folders = _folders(requirements, chosen, cache_dir / "wheels", dependencies)
+    folders = _folders(requirements, chosen, cache_dir / "wheels", dependencies) if requirements else {}
     kept = cache_dir / "environments" / _key(folders)
     with only_one(kept.with_name(f".{kept.name}.lock")):
         report = _reuse(kept, file) or _pack(folders, kept, file)
@@ -149,8 +161,9 @@ def _folders(
 def _key(folders: Folders) -> str:
     """All that decides the bytes of an environment: its wheels, and the code that packs them."""
     digest = hashlib.sha256()
-    for module in (__file__, archive.__file__, adapt_environment.__file__, choose_packages.__file__):
-        digest.update(Path(module).read_bytes())
+    served = (adapt_environment.__file__, choose_packages.__file__, watch_stubs.__file__)
+    for file in (__file__, archive.__file__, *served):
+        digest.update(Path(file).read_bytes())
     digest.update(importlib.metadata.version("isal").encode())
     for folder, wheels in sorted(folders.items()):
         digest.update(f"\n{folder}:".encode())
@@ -196,9 +209,12 @@ def _lay(folder: Path, folders: Folders) -> None:
         (folder / name).mkdir(parents=True)
         for wheel in wheels:
             _extract(wheel, folder / name)
-    (folder / "bin").mkdir()
-    scripts = [Path(adapt_environment.__file__)]
-    activate = ACTIVATE
+    (folder / "bin").mkdir(parents=True)
+    scripts = [Path(watch_stubs.__file__)]
+    activate = ACTIVATE_ALONE
+    if folders:
+        scripts.append(Path(adapt_environment.__file__))
+        activate = ACTIVATE
     if len(folders) > 1:
         scripts.append(Path(choose_packages.__file__))
         activate = ACTIVATE.replace(ADAPTING, CHOOSING + ADAPTING)
@@ -224,7 +240,9 @@ def _lay_virtual_environment(folder: Path, folders: Folders) -> None:
         site_packages = folder / "lib" / f"python{python}" / "site-packages"
         site_packages.mkdir(parents=True)
         # Paths in .pth files may be relative to site-packages.
-        (site_packages / "packages.pth").write_text(f"../../../{ANY_PYTHON}\n")
+        if folders:
+            (site_packages / "packages.pth").write_text(f"../../../{ANY_PYTHON}\n")
+        (site_packages / "watch_stubs.pth").write_text(WATCHING)
         if compiled in folders:
             (site_packages / "compiled.pth").write_text(f"../../../{compiled}\n")
 

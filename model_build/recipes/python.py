@@ -72,7 +72,7 @@ class PythonModel:
         laid = (inputs, outputs, cases[0])
         steps.run("repository", lambda: self._lay(repository, laid, workshop), lambda _: self._name)
         report = steps.run("environment", lambda: self._environment(repository, workshop), _describe)
-        python = target_python(report, workshop.target.python) if report else None
+        python = target_python(report, workshop.target.python)
         return LaidRepository(
             folder=repository,
             entry=self._name,
@@ -81,7 +81,7 @@ class PythonModel:
             outputs=served_tensors(outputs, filled_in),
             parity=(),
             cases=cases,
-            environments=(report,) if report else (),
+            environments=(report,),
         )
 
     @property
@@ -90,7 +90,6 @@ class PythonModel:
 
     def _lay(self, repository: Path, laid: tuple[Tensors, Tensors, Case], workshop: Workshop) -> None:
         spec = self._model.record
-        has_environment = bool(self._requirements or self._recipe.environment)
         version = add_python_model(
             repository,
             name=spec.name,
@@ -100,7 +99,7 @@ class PythonModel:
             batching=spec.batching,
             triton=spec.triton,
             target=workshop.target,
-            around=Around(model=self._model, example=laid[2].inputs, environment=has_environment),
+            around=Around(model=self._model, example=laid[2].inputs),
         )
         if spec.source is None:
             return
@@ -114,12 +113,10 @@ class PythonModel:
             (version / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / name, version / name)
 
-    def _environment(self, repository: Path, workshop: Workshop) -> EnvironmentReport | None:
+    def _environment(self, repository: Path, workshop: Workshop) -> EnvironmentReport:
         file = environment_file(repository, self._name)
         if self._recipe.environment:
             return accept_environment(self._folder / self._recipe.environment, file=file)
-        if not self._requirements:
-            return None
         return build_environment(
             self._requirements, file=file, cache_dir=workshop.cache_dir, pythons=self._recipe.pythons
         )
@@ -238,7 +235,7 @@ def _tensors(entries: Any) -> Tensors:
     )
 
 
-def _describe(report: EnvironmentReport | None) -> str:
-    if report is None:
-        return "none: it imports what the image has"
+def _describe(report: EnvironmentReport) -> str:
+    if not report.packages:
+        return "no packages: it imports what the image has"
     return f"{len(report.packages)} packages, {report.size_bytes / 1e6:.1f} MB"

@@ -441,11 +441,16 @@ def test_a_wheels_data_is_laid_where_it_is_imported_from(
     assert names == {
         "adapt_environment.py",
         "bin/activate",
-        *(f"lib/python{python}/site-packages/packages.pth" for python in PYTHONS),
+        *(
+            f"lib/python{python}/site-packages/{name}.pth"
+            for python in PYTHONS
+            for name in ("packages", "watch_stubs")
+        ),
         "pyvenv.cfg",
         "packages/plain/__init__.py",
         "packages/plain/a name (odd).txt",
         "packages/plain/inside.py",
+        "watch_stubs.py",
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,13 @@ def python_model(folder: Path, body: str = "y = x * 2", **more: Any) -> Document
 def test_a_python_model_with_written_answers(tmp_path: Path) -> None:
     laid = lay(python_model(tmp_path), tmp_path / "work")
     assert tensors(laid) == [("x", "FP32", (2,)), ("y", "FP32", (2,))]
-    assert contents(laid.folder).keys() == {"tiny/config.pbtxt", "tiny/1/model.py"}
+    assert contents(laid.folder).keys() == {"tiny/config.pbtxt", "tiny/1/model.py", "tiny/env.tar.gz"}
     assert laid.target == Target("cpu")
-    assert laid.environments == ()
+    assert [(report.path, report.packages) for report in laid.environments] == [("tiny/env.tar.gz", ())]
+    with tarfile.open(laid.folder / "tiny/env.tar.gz") as tar:
+        names = {member.name for member in tar if member.isfile()}
+    assert {"bin/activate", "watch_stubs.py"} <= names
+    assert not [name for name in names if name.startswith("packages")]
 
 
 def test_a_python_model_with_a_reference_and_weights(tmp_path: Path) -> None:

@@ -199,7 +199,10 @@ def test_a_packed_environment_serves_without_activation(
             'parameters { key: "EXECUTION_ENV_PATH" '
             'value: { string_value: "$$TRITON_MODEL_DIRECTORY/environment.tar.gz" } }\n'
         )
-    assert outputs(invoke(start(models), [1.0])) == {"y": [-1.0]}
+    server = start(models)
+    assert outputs(invoke(server, [1.0])) == {"y": [-1.0]}
+    commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in processes_writing_to(server.log_path)]
+    assert len([command for command in commands if "/watch_stubs.py" in command]) == 1
 
 
 def test_a_failed_load_says_why(start: Start, tmp_path: Path) -> None:
