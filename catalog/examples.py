@@ -21,9 +21,10 @@ from catalog.naming import Name
 
 EXAMPLES_NAME = "examples.json"
 
-Origin = Literal["framework", "given", "served"]
+Origin = Literal["framework", "given", "served", "itself"]
 """Who says what is right. framework: the library that the model came from. given: model.yaml, or a function
-that it names. served: archives that were served and checked before, as those of an ensemble's models."""
+that it names. served: archives that were served and checked before, as those of an ensemble's models. itself:
+the given file, run by the build; nothing else confirms its answers."""
 
 Value = bool | int | float | str
 

@@ -126,6 +126,8 @@ class LockedArtifact(LockedEntry):
     built_from: Mapping[str, str] | None = None
     """What `spec_hash` is made of, shortened: model.yaml, files, members and the builder's version."""
     figures: Figures | None = None
+    unverified: str | None = None
+    """Why nothing proves its answers right; None if a framework or right answers in model.yaml do."""
 
     def serves_for(self, spec_hash: str) -> bool:
         """Whether an environment is to run it, now that this is the hash of its model.
@@ -219,6 +221,7 @@ def entry_of(manifest: Manifest, parts: Mapping[str, str] | None = None) -> Lock
         shared_memory_bytes=manifest.shared_memory_bytes or None,
         built_from=parts,
         figures=figures_of(manifest),
+        unverified="; ".join(manifest.unverified or ()) or None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, time
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
@@ -52,6 +52,8 @@ class PromotionSpec(Record):
     """Lowest cosine similarity to the framework that its build may have measured."""
     max_latency_p99_ms: Annotated[float, Field(gt=0)] | None = None
     """Longest time that one request of its build's check may have taken, at the 99th percentile."""
+    allow_unverified: Mapping[Name, Annotated[str, Field(min_length=10)]] = Field(default_factory=dict)
+    """Models that may be promoted although nothing proves their answers right, each with the reason."""
     windows: tuple[ChangeWindow, ...] = ()
     """When it may be promoted; always if there are none."""
 

@@ -68,6 +68,7 @@ def _table(environment: EnvironmentStatus) -> list[str]:
 def _served(endpoint: EndpointStatus) -> Iterator[str]:
     for served in endpoint.models[:_MODELS_SHOWN]:
         mark = "" if served.live == served.locked else " ≠ lock"
+        mark += " (unverified)" if served.unverified else ""
         yield f"{served.model} {served.live[:8] if served.live else 'not there'}{mark}"
     if len(endpoint.models) > _MODELS_SHOWN:
         there = sum(served.live is not None for served in endpoint.models)
@@ -78,6 +79,11 @@ def _amiss(endpoint: EndpointStatus) -> Iterator[str]:
     yield from (f"{name} rings" for name in endpoint.ringing)
     if endpoint.traffic.server_errors:
         yield f"{endpoint.traffic.server_errors:,} requests failed in the last 15 minutes (5XX)"
+    yield from (
+        f"{served.model} is unverified: {served.unverified}"
+        for served in endpoint.models
+        if served.unverified
+    )
     yield from (f"not as deployed: {fault}" for fault in endpoint.drift)
     yield from (f"to deploy: {words}" for words in endpoint.to_deploy)
     if endpoint.verdict is not None and endpoint.verdict.kind == "refuted":

@@ -145,7 +145,8 @@ class _Build:
         )
 
     def _find(self, key: BuildKey) -> BuildResult | None:
-        found = find_artifact(self._store, key, self._targets, self._steps)
+        kind = self._spec.recipe.kind
+        found = find_artifact(self._store, key, self._targets, self._steps, kind=kind)
         return BuildResult(artifact_dir=found[0], manifest=found[1], reused=True) if found else None
 
     def _make(self, source: FetchedSource, key: BuildKey, work: Path) -> BuildResult:
@@ -260,6 +261,7 @@ class _Build:
             unpacked_bytes=packed.unpacked_bytes,
             files=packed.files,
             parity=(*laid.parity, *([served.parity] if served.parity else [])),
+            unverified=laid.unverified,
             generation=served.generation,
             latency=served.latency,
             served_by=served.served_by,

@@ -294,5 +294,7 @@ def _summary(outcome: Outcome) -> str:
 def _proof(manifest: Manifest) -> str:
     if manifest.generation is not None:
         return f"{manifest.generation.cases} texts answered alike {manifest.generation.times} times"
+    if manifest.unverified:
+        return f"unverified ({'; '.join(manifest.unverified)})"
     worst = min(report.min_cosine for report in manifest.parity)
     return f"cosine to the framework ≥ {worst:.6f}"

@@ -297,7 +297,17 @@ def _proofs(source: Side, candidates: Sequence[Candidate]) -> list[Event]:
 
 def _candidate(item: Artifact, manifest: Manifest) -> Candidate:
     figures = item.entry.figures or figures_of(manifest)
-    return Candidate(item.name, item.key, item.entry.digest, figures, compared=manifest.generation is None)
+    # The manifest in the bucket may be of an earlier build of the same bytes, from other test inputs.
+    told = (item.entry.unverified,) if item.entry.unverified else ()
+    unverified = (manifest.unverified or ()) if manifest.spec_hash == item.entry.spec_hash else told
+    return Candidate(
+        item.name,
+        item.key,
+        item.entry.digest,
+        figures,
+        compared=manifest.generation is None,
+        unverified=unverified,
+    )
 
 
 def _entry_facts(item: Entry) -> dict[str, Any]:

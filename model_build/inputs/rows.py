@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from catalog.documents import Document, FieldPath, closest
 from catalog.errors import FileProblem, InvalidFilesError
+from catalog.examples import Origin
 from catalog.manifests import TensorSpec
 from catalog.model_inputs import RandomInputs, TestInput
 from catalog.models import ModelSpec, TensorNarrowing
@@ -54,16 +55,17 @@ class Row:
     outputs: Mapping[str, Array] = field(default_factory=dict)
     """The right answers, if they are written beside it."""
 
-    def case(self, expected: Mapping[str, Array], *, batches: bool) -> Case:
+    def case(self, expected: Mapping[str, Array], *, batches: bool, origin: Origin = "framework") -> Case:
         """The row as a request; `expected` has the batch dimension already, if there is one.
 
-        What is written beside the inputs is right, whatever the framework says.
+        What is written beside the inputs is right, whatever the framework says. `origin` is where `expected`
+        comes from.
         """
         return Case(
             self.name,
             self.batch(self.inputs, batches=batches),
             {**expected, **self.right(batches)},
-            origin="given" if self.outputs else "framework",
+            origin="given" if self.outputs.keys() >= expected.keys() else origin,
         )
 
     def right(self, batches: bool) -> dict[str, Array]:

@@ -62,6 +62,8 @@ class LaidRepository:
     environments: tuple[EnvironmentReport, ...] = ()
     max_batch: int | None = None
     """The largest batch, where it is not what model.yaml says: a pipeline's follows from its models."""
+    unverified: tuple[str, ...] = ()
+    """Why nothing proves its answers right; empty if a framework or right answers in model.yaml do."""
 
 
 class Recipe(Protocol):

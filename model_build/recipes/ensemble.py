@@ -101,6 +101,11 @@ class Ensemble:
             tensorrt=next((manifest.tensorrt for manifest in manifests if manifest.tensorrt), None),
             environments=tuple(_environment_reports(members.values(), environments)),
             max_batch=pipeline.max_batch,
+            unverified=tuple(
+                f"{manifest.model}: {reason}"
+                for manifest in manifests
+                for reason in manifest.unverified or ()
+            ),
         )
 
     def _member(self, name: str, workshop: Workshop) -> _Member:

@@ -17,12 +17,18 @@ from model_build.progress import Steps
 from model_build.recipes.base import LaidRepository, Workshop
 from model_build.repository.existing import tensors_of_triton
 from model_build.repository.parts import Around, add_graph_model
+from model_build.sizes import SizedCase
 
 Array = NDArray[Any]
 
 
 def lay_graph(
-    settled: SettledGraph, cases: Sequence[Case], workshop: Workshop, steps: Steps
+    settled: SettledGraph,
+    cases: Sequence[Case],
+    workshop: Workshop,
+    steps: Steps,
+    *,
+    unverified: tuple[str, ...] = (),
 ) -> LaidRepository:
     """The repository of a model that is one graph."""
     spec = workshop.model.record
@@ -53,6 +59,7 @@ def lay_graph(
         precision=settled.precision,
         tensorrt=settled.tensorrt,
         candidates=settled.candidates,
+        unverified=unverified,
     )
 
 
@@ -82,6 +89,15 @@ def served_cases(
         }
 
     return [replace(case, inputs=served(case.inputs), expected=served(case.expected)) for case in cases]
+
+
+def describe_sizes(sized: Sequence[SizedCase]) -> str:
+    """The sizes that were tried beside those of the test inputs."""
+    tried: dict[str, list[int]] = {}
+    for one in sized:
+        tried.setdefault(one.axis.title, []).append(one.size)
+    told = (f"{axis}: {', '.join(map(str, sizes))}" for axis, sizes in tried.items())
+    return "; ".join(told) or "no dimension varies but the batch"
 
 
 def describe_cases(cases: Sequence[Case]) -> str:

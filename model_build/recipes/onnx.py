@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,25 @@ from catalog.documents import Document
 from catalog.errors import InvalidFilesError
 from catalog.models import ModelSpec
 from catalog.recipes import OnnxRecipe
+from model_build.answers import Answer
 from model_build.cases import Case, join_cases
 from model_build.errors import ExportError
-from model_build.graphs.records import ExportedGraph
+from model_build.graphs.records import ExportedGraph, SettledGraph
 from model_build.graphs.settle import settle_graph
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import Row, read_rows
 from model_build.progress import Steps
 from model_build.recipes.base import LaidRepository, Workshop
-from model_build.recipes.given import describe_cases, lay_graph
+from model_build.recipes.given import describe_cases, describe_sizes, lay_graph
+from model_build.sizes import (
+    SizedCase,
+    batch_cases,
+    check_batches,
+    check_outputs,
+    check_sizes,
+    sized_cases,
+    unverified_reasons,
+)
 
 Array = NDArray[Any]
 
@@ -44,9 +54,31 @@ class OnnxGraph:
     def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
         """Check the graph, ask it for the right answers, and lay the repository."""
         graph = steps.run("read", lambda: self._read(workshop), _describe)
-        cases = steps.run("answer", lambda: self._cases(graph), describe_cases)
+        rows = read_rows(self._model, graph.inputs, graph.outputs)
+        cases = steps.run("answer", lambda: self._cases(graph, rows), describe_cases)
+        sized = steps.run("compare sizes", lambda: self._check_sizes(graph, rows), describe_sizes)
         settled = settle_graph(graph, cases=cases, spec=self._model.record, workshop=workshop, steps=steps)
-        return lay_graph(settled, cases, workshop, steps)
+        self._check_settled(settled, sized)
+        unverified = unverified_reasons(graph.inputs, graph.outputs, rows)
+        return lay_graph(settled, cases, workshop, steps, unverified=unverified)
+
+    def _check_sizes(self, graph: ExportedGraph, rows: Sequence[Row]) -> list[SizedCase]:
+        """Run the graph at other sizes of every dimension that varies, and in batches of several sizes."""
+        answer = _answer_of(graph)
+        sized = sized_cases(self._model, graph.inputs, rows, answer, batches=graph.batches)
+        check_outputs(self._model, graph.outputs, sized)
+        batches = batch_cases(rows, answer, max_batch=self._model.record.batching.max_batch)
+        check_batches(self._model, answer, batches, what="the graph")
+        return sized
+
+    def _check_settled(self, settled: SettledGraph, sized: Sequence[SizedCase]) -> None:
+        """A converted graph takes the sizes that the given one takes. An engine's sizes are its profiles'."""
+        if settled.backend == "onnxruntime" and settled.precision not in ("fp32", "int8"):
+            from model_build.graphs.running import Session  # noqa: PLC0415 - as below
+
+            answer = Session(settled.folder / "model.onnx").answer
+            what = f"the {settled.precision} graph"
+            check_sizes(self._model, answer, sized, what=what, precision=settled.precision)
 
     def _read(self, workshop: Workshop) -> ExportedGraph:
         # onnx takes time to import, and a build that finds its artifact does not need it.
@@ -57,7 +89,7 @@ class OnnxGraph:
         inputs, outputs = read_tensors(self._model, file, batches=batches)
         return ExportedGraph(file, *narrow_tensors(self._model, inputs, outputs), batches=batches)
 
-    def _cases(self, graph: ExportedGraph) -> list[Case]:
+    def _cases(self, graph: ExportedGraph, rows: Sequence[Row]) -> list[Case]:
         from model_build.recipes.given_graph import ask_session, start_session  # noqa: PLC0415 - as above
 
         session = start_session(graph.file)
@@ -75,16 +107,23 @@ class OnnxGraph:
                 raise InvalidFilesError([problem]) from error
             return answers
 
-        rows = read_rows(self._model, graph.inputs, graph.outputs)
         requests = [row.batch(row.inputs, batches=graph.batches) for row in rows]
         cases = [
-            row.case(answer(request, row), batches=graph.batches)
+            row.case(answer(request, row), batches=graph.batches, origin="itself")
             for row, request in zip(rows, requests, strict=True)
         ]
         if self._model.record.batching.max_batch > 1:
             twice = join_cases([cases[0], cases[0]])
             answer(twice.inputs, rows[0], count=2)
         return cases
+
+
+def _answer_of(graph: ExportedGraph) -> Answer:
+    """The graph in ONNX Runtime, as a function."""
+    from model_build.recipes.given_graph import ask_session, start_session  # noqa: PLC0415 - as above
+
+    session, names = start_session(graph.file), [tensor.name for tensor in graph.outputs]
+    return lambda inputs: ask_session(session, names, inputs)
 
 
 def _check_rows(answers: Mapping[str, Array], count: int) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from catalog.documents import Document, closest
 from catalog.errors import FileProblem, InvalidFilesError
+from catalog.examples import Origin
 from catalog.manifests import TensorSpec
 from catalog.models import ModelSpec
 from catalog.recipes import TorchScriptRecipe
@@ -23,7 +24,16 @@ from model_build.inputs.rows import Row, read_rows
 from model_build.parity import describe_parity
 from model_build.progress import Steps
 from model_build.recipes.base import LaidRepository, Workshop
-from model_build.recipes.given import describe_cases, lay_graph
+from model_build.recipes.given import describe_cases, describe_sizes, lay_graph
+from model_build.sizes import (
+    SizedCase,
+    batch_cases,
+    check_batches,
+    check_sizes,
+    difference_of,
+    sized_cases,
+    unverified_reasons,
+)
 
 if TYPE_CHECKING:
     from model_build.exporters.torchscript import TracedModule
@@ -66,7 +76,8 @@ class TorchScript:
         rows = self._rows(loaded.arguments)
         made = steps.run("make module", lambda: loaded.make(self._example(rows)), _describe_module)
         cases = steps.run("answer", lambda: self._cases(rows, made.original), describe_cases)
-        inputs, outputs = self._tensors(rows, cases, made.served.inputs)
+        sized = steps.run("compare sizes", lambda: self._check_sizes(rows, cases, made), describe_sizes)
+        inputs, outputs = self._tensors(rows, [*cases, *(one.case for one in sized)], made.served.inputs)
         accept = self._model.record.accept
         parity = steps.run(
             "compare graph",
@@ -82,7 +93,24 @@ class TorchScript:
             parity=parity,
             batches=self._max_batch > 0,
         )
-        return lay_graph(settled, cases, workshop, steps)
+        # A traced module was compared with the module itself; a file has nothing beside it.
+        unverified = () if self._recipe.entry else unverified_reasons(inputs, outputs, rows)
+        return lay_graph(settled, cases, workshop, steps, unverified=unverified)
+
+    def _check_sizes(self, rows: Sequence[Row], cases: Sequence[Case], made: _Made) -> list[SizedCase]:
+        """Compare at other sizes of every dimension that varies, and in batches of several sizes."""
+        what = "the traced module" if self._recipe.entry else "the module"
+        for case in cases:
+            self._unbatched(case)  # batches are made of answers of one row each
+        inputs = tensors_of_rows(self._model, rows)
+        sized = sized_cases(self._model, inputs, rows, made.original, batches=self._max_batch > 0)
+        if difference_of(self._model, made.served.answer, cases[0]):
+            return sized  # wrong at the size that it was made with: comparing the graph reports that
+        check_sizes(self._model, made.served.answer, sized, what=what)
+        batches = batch_cases(rows, made.original, max_batch=self._max_batch)
+        for answer in dict.fromkeys((made.original, made.served.answer)):
+            check_batches(self._model, answer, batches, what=what)
+        return sized
 
     def _load_file(self, source: Path, folder: Path) -> _Loaded:
         # torch takes seconds to import, and a build that finds its artifact does not need it.
@@ -136,15 +164,20 @@ class TorchScript:
 
     def _cases(self, rows: Sequence[Row], original: Answer) -> list[Case]:
         batches = self._max_batch > 0
-        return [row.case(original(row.batch(row.inputs, batches=batches)), batches=batches) for row in rows]
+        origin: Origin = "framework" if self._recipe.entry else "itself"
+        return [
+            row.case(original(row.batch(row.inputs, batches=batches)), batches=batches, origin=origin)
+            for row in rows
+        ]
 
     def _tensors(
         self, rows: Sequence[Row], cases: Sequence[Case], order: Sequence[str]
     ) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+        """Inputs and outputs; `cases` are those of the rows, and of other sizes after them."""
         inputs = {spec.name: spec for spec in tensors_of_rows(self._model, rows)}
+        places = [*(row.path for row in rows), *[rows[0].path] * (len(cases) - len(rows))]
         answered = [
-            Row(row.name, row.path, row.inputs, self._unbatched(case))
-            for row, case in zip(rows, cases, strict=True)
+            Row(case.name, path, {}, self._unbatched(case)) for path, case in zip(places, cases, strict=True)
         ]
         outputs = tensors_of_rows(self._model, answered, of_outputs=True)
         return narrow_tensors(self._model, [inputs[name] for name in order], outputs)

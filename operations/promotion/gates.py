@@ -16,7 +16,7 @@ from catalog.events import Event, EventKind
 from catalog.locks import Figures
 from catalog.promotion import DAYS, ChangeWindow, PromotionSpec
 
-Gate = Literal["soaked_hours", "verified", "min_cosine", "max_latency_p99_ms", "windows"]
+Gate = Literal["soaked_hours", "verified", "allow_unverified", "min_cosine", "max_latency_p99_ms", "windows"]
 """Gates by their names in the environment's file."""
 GATES: tuple[Gate, ...] = get_args(Gate)
 DEPLOYMENTS: tuple[EventKind, ...] = ("deployed", "rolled-back")
@@ -37,6 +37,8 @@ class Candidate:
     compared: bool = True
     """Whether there is a framework that its answers can be compared with at all."""
     image: bool = False
+    unverified: tuple[str, ...] = ()
+    """Why nothing proves its answers right, as its manifest says."""
 
     @property
     def words(self) -> str:
@@ -234,6 +236,14 @@ def _measured(spec: PromotionSpec, candidate: Candidate) -> Iterator[Shut]:
     """Of an image nothing is measured by itself: what was, was measured of artifacts."""
     if candidate.image:
         return
+    if candidate.unverified and candidate.name not in spec.allow_unverified:
+        yield Shut(
+            "allow_unverified",
+            candidate.words,
+            f"is unverified: {'; '.join(candidate.unverified)}",
+            "write right answers beside its test inputs (`outputs`) and build it again, or write "
+            f"`promotion: {{allow_unverified: {{{candidate.name}: <reason>}}}}` in the environment's file",
+        )
     figures = candidate.figures or Figures()
     again = f"another build that {spec.source} has proved opens it"
     if spec.min_cosine is not None and candidate.compared:

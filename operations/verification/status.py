@@ -46,6 +46,8 @@ class ServedDigest:
     model: str
     live: str | None
     locked: str | None
+    unverified: str | None = None
+    """Why nothing proves the answers of the locked artifact right, as its build found."""
 
 
 @dataclass(frozen=True)
@@ -163,13 +165,15 @@ def served_digests(
     there = set(shelved)
     running = dict(_running(live))
     locked: dict[str, str | None] = {}
+    unverified: dict[str, str | None] = {}
     for served in workspace.serves(name):
         artifact = workspace.artifact_for(served.model, served.instance)
         locked[served.model] = artifact.digest if artifact else None
+        unverified[served.model] = artifact.unverified if artifact else None
     if isinstance(workspace.spec.endpoints[name], MultiModelEndpoint):
         running = {model: digest for model, digest in locked.items() if model in there and digest}
     return [
-        ServedDigest(model, running.get(model), locked.get(model))
+        ServedDigest(model, running.get(model), locked.get(model), unverified.get(model))
         for model in dict.fromkeys((*locked, *running))
     ]
 

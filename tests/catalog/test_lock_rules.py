@@ -193,6 +193,7 @@ def test_a_manifest_of_another_version_says_nothing(project: Project) -> None:
         (measured(cosine=0.99991), "figures", False),
         (measured(p99=400.0), "figures", False),
         ({"parity": ()}, "figures", True),
+        ({"unverified": ("compared with itself only",)}, "unverified", True),
         ({"spec_hash": "77" * 32}, "spec_hash", False),
     ],
 )

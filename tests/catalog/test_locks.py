@@ -57,6 +57,13 @@ def test_an_entry_says_who_built_it_and_what_was_measured(file: Path) -> None:
     assert entry(file).is_sealed(PLACE)
 
 
+def test_an_entry_says_why_nothing_proves_an_artifact_right(file: Path) -> None:
+    add_to_lock(file, [manifest("m", unverified=("y is not proven", "nor z"))], built=BUILT)
+    assert entry(file).unverified == "y is not proven; nor z"
+    add_to_lock(file, [manifest("m", unverified=(), spec_hash="01" * 32)], built=BUILT)
+    assert entry(file).unverified is None
+
+
 def test_only_what_the_packed_archive_answered_counts() -> None:
     assert figures_of(manifest("m", **measured())) == Figures(
         min_cosine=0.9999, max_absolute_error=1e-07, p99_ms=4.5

@@ -20,6 +20,10 @@ from tests.operations.two_accounts import PROMOTION, TwoAccounts, add_model, two
 from tests.projects import edit
 
 CONTENT = bytes(range(256)) * 40
+ALLOWED = (
+    "promotion:\n  source: dev\n  verified: false\n"
+    "  allow_unverified: {minilm: its answers were compared by hand}\n"
+)
 
 
 class Killed(BaseException):
@@ -83,6 +87,21 @@ def test_what_the_lock_names_and_the_bucket_lacks_is_copied_again(site: TwoAccou
     promote()
     assert site.held(built) == CONTENT
     assert len(site.promotions()) == 1
+
+
+def test_an_unverified_artifact_is_promoted_for_a_reason_only(site: TwoAccounts, capsys: Any) -> None:
+    site.build("minilm", CONTENT, unverified=("compared with itself only",))
+    promote("--dry-run", expected=1)
+    shown = "".join(capsys.readouterr())
+    assert "gate allow_unverified is shut: minilm for cpu" in shown
+    assert "is unverified: compared with itself only" in shown
+    promote(expected=1)
+    assert not site.project.lock_file("prod").exists()
+    edit(site.project.environment_file("prod"), PROMOTION, ALLOWED)
+    promote()
+    entry = site.entry()
+    assert entry is not None
+    assert entry.unverified == "compared with itself only"
 
 
 def test_examples_come_along_and_bad_ones_do_not(site: TwoAccounts, capsys: Any) -> None:

@@ -245,6 +245,26 @@ def test_what_was_measured(candidate: Candidate, gates: list[str]) -> None:
     assert all(words in gate for gate, words in zip(found, gates, strict=True))
 
 
+ITSELF = "compared with itself only: no test input has right answers for y"
+UNVERIFIED = Candidate("minilm", "cpu", OURS, Figures(min_cosine=1.0), unverified=(ITSELF,))
+
+
+def test_an_artifact_that_nothing_proves_right_needs_a_reason() -> None:
+    spec = PromotionSpec(source="dev", verified=False, min_cosine=0.99)
+    (said,) = shut(spec, candidate=UNVERIFIED)
+    assert said.startswith(
+        f"gate allow_unverified is shut: minilm for cpu (abababababab) is unverified: {ITSELF}; write right "
+    )
+    assert "`promotion: {allow_unverified: {minilm: <reason>}}`" in said
+    allowed = spec.model_copy(update={"allow_unverified": {"minilm": "compared by hand, see SEARCH-12"}})
+    assert shut(allowed, candidate=UNVERIFIED) == []
+    other = spec.model_copy(update={"allow_unverified": {"other": "compared by hand, see SEARCH-12"}})
+    assert len(shut(other, candidate=UNVERIFIED)) == 1
+    overrides = parse_overrides(["allow_unverified=INC-4711"])
+    gates = shut_gates(spec, [UNVERIFIED], [], NOON, asked=())
+    assert override_note(gates, overrides) == "gate allow_unverified overridden: INC-4711"
+
+
 DUBLIN = ChangeWindow(start="09:00", end="16:00", timezone="Europe/Dublin")
 NIGHT = ChangeWindow(days=("SUN",), start="01:30", end="03:00", timezone="Europe/Dublin")
 

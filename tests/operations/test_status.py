@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -99,6 +100,13 @@ def test_an_environment_that_is_well_takes_a_few_lines() -> None:
         "search InService minilm aaaaaaaa main 1 (1–2) 1,204 34 ms 0 verified",
         "2026-11-22 08:30",
     ]
+
+
+def test_a_model_that_nothing_proves_right_is_marked() -> None:
+    models = (ServedDigest("minilm", A, A, "compared with itself only"),)
+    said = lines(dataclasses.replace(WELL, models=models))
+    assert any("(unverified)" in line for line in said)
+    assert "  search: minilm is unverified: compared with itself only" in said
 
 
 def test_what_is_amiss_stands_below_the_table() -> None:
