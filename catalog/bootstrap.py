@@ -20,6 +20,9 @@ Qualifier = Annotated[str, Field(pattern=r"^[a-z0-9]{1,10}$")]
 """What the CDK takes as one, and S3 in the name of a bucket."""
 BootstrapRole = Literal["deploy", "file-publishing", "image-publishing", "lookup"]
 
+POLICIES_PER_ROLE = 10
+"""Managed policies that IAM attaches to a role unless its quota was raised."""
+
 
 @dataclass(frozen=True)
 class Bootstrap:

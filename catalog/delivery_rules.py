@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from catalog import naming
+from catalog.bootstrap import POLICIES_PER_ROLE, Bootstrap
 from catalog.delivery import DeliverySpec, PreviewDelivery
 from catalog.documents import Document, closest
 from catalog.environments import EnvironmentSpec
@@ -29,9 +30,30 @@ def delivery_problems(
             place = ("environments", index, "name")
             yield from _has_a_name_of_its_own(document, place, spec)
             yield from _out_of_order(document, index, spec)
+    yield from _policies_fit_one_role(document, environments)
     if document.record.previews is not None:
         yield from _previews_are_alone(document, document.record.previews, environments)
         yield from _previews_have_a_place(document, document.record.previews, environments, templates)
+
+
+def _policies_fit_one_role(
+    document: Document[DeliverySpec], environments: Mapping[str, EnvironmentSpec | None]
+) -> Iterator[FileProblem]:
+    """CloudFormation's role is one per bootstrap, and carries the execution policies of every environment."""
+    sharing: dict[Bootstrap, list[str]] = {}
+    for index, name in enumerate(document.record.names):
+        if (spec := environments.get(name)) is None:
+            continue
+        names = sharing.setdefault(spec.bootstrap, [])
+        names.append(name)
+        policies = len(naming.execution_policy_names(spec.delivery_base)) * len(names)
+        if policies > POLICIES_PER_ROLE:
+            yield document.problem(
+                ("environments", index, "name"),
+                f"{', '.join(names)} share one bootstrap of account {spec.account} in {spec.region}: their "
+                f"{policies} execution policies exceed the {POLICIES_PER_ROLE} that IAM attaches to a role",
+                remedy=f"give {name} a bootstrap_qualifier of its own, and bootstrap the account under it",
+            )
 
 
 def _unknown(

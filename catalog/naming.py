@@ -59,9 +59,9 @@ def delivery_boundary_name(base: str) -> str:
     return f"{base}-boundary"
 
 
-def execution_policy_name(base: str) -> str:
-    """What CloudFormation may do for an environment: the policy that `cdk bootstrap` is given."""
-    return f"{base}-execution"
+def execution_policy_names(base: str) -> tuple[str, str]:
+    """What CloudFormation may do for an environment: the policies that `cdk bootstrap` is given."""
+    return f"{base}-execution", f"{base}-execution-security"
 
 
 def preview_execution_role_name(base: str) -> str:

@@ -20,7 +20,7 @@ from stacks.constructs import artifact_grants, preview_grants
 from stacks.constructs import delivery_grants as grants
 from stacks.constructs.delivery_bounds import Bounds, DeliveryBounds
 from stacks.constructs.execution_grants import execution_grants, scaling_role_arn
-from stacks.constructs.execution_policy import execution_policy, explain_services
+from stacks.constructs.execution_policy import execution_policies, explain_services
 from stacks.constructs.github_trust import GithubProvider, github_trust, provider_arn, role_trust
 from stacks.constructs.granted_role import GrantedRole, explain_pattern
 from stacks.constructs.grants import Grant, Home
@@ -63,8 +63,8 @@ class DeliveryStack(cdk.Stack):
             self._first.append(GithubProvider(self, "Github"))
         roles = [*self._duties(), *self._previews()]
         self._reader()
-        policy = execution_policy(self, environment=spec)
-        cdk.CfnOutput(self, "ExecutionPolicy", value=policy.ref)
+        policies = [policy.ref for policy in execution_policies(self, environment=spec)]
+        cdk.CfnOutput(self, "ExecutionPolicies", value=",".join(policies))
         bounds = DeliveryBounds(
             self,
             "Bounds",

@@ -11,8 +11,8 @@ from constructs import Construct
 
 from stacks.constructs.delivery_grants import global_arn
 from stacks.constructs.execution_grants import EC2_ACTIONS, PRIVATE_NAMES, SERVICE_ACTIONS
-from stacks.constructs.granted_role import policy_document
 from stacks.constructs.grants import Home
+from stacks.constructs.managed_policy import managed_policy
 from stacks.constructs.skipped_checks import skip_check
 
 _CHANGES_OF_RIGHTS = [
@@ -88,13 +88,7 @@ class DeliveryBounds(Construct):
     def _policy(
         self, name: str, description: str, statements: Sequence[Mapping[str, object]]
     ) -> iam.CfnManagedPolicy:
-        return iam.CfnManagedPolicy(
-            self,
-            "Policy",
-            managed_policy_name=name,
-            description=description,
-            policy_document=policy_document(statements),
-        )
+        return managed_policy(self, "Policy", name=name, description=description, statements=statements)
 
 
 def _refusals(bounds: Bounds) -> list[Mapping[str, object]]:

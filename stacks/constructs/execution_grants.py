@@ -24,6 +24,7 @@ _ALARMS_OF_SCALING = (
 _SUBSCRIPTIONS = "IAM knows no subscription by its name"
 
 EC2_ACTIONS = (
+    "autoscaling:DescribeTags",  # CloudFormation calls it before it makes a flow log
     "ec2:*FlowLogs",
     "ec2:*SecurityGroupEgress",
     "ec2:*SecurityGroupIngress",
@@ -41,6 +42,7 @@ EC2_ACTIONS = (
     "ec2:DeleteVpcEndpoints",
     "ec2:DescribeAccountAttributes",
     "ec2:DescribeAvailabilityZones",
+    "ec2:DescribeInstances",
     "ec2:DescribeNetworkAcls",
     "ec2:DescribeNetworkInterfaces",
     "ec2:DescribeRouteTables",
@@ -52,6 +54,8 @@ EC2_ACTIONS = (
     "ec2:ModifySubnetAttribute",
     "ec2:ModifyVpcAttribute",
     "ec2:ModifyVpcEndpoint",
+    "ec2:ReplaceRouteTableAssociation",
+    "ec2:UpdateSecurityGroupRuleDescriptions*",
 )
 
 PRIVATE_NAMES = "route53:AssociateVPCWithHostedZone"
@@ -72,15 +76,25 @@ SERVICE_ACTIONS = (
 
 
 def execution_grants(home: Home, named: Named, *, boundary_arn: str | None, network: bool) -> Iterator[Grant]:
-    """Make, change and delete everything that an environment consists of.
+    """Make, change and delete everything that an environment consists of."""
+    yield from service_grants(home, named, network=network)
+    yield from security_grants(home, named, boundary_arn=boundary_arn)
+
+
+def security_grants(home: Home, named: Named, *, boundary_arn: str | None) -> Iterator[Grant]:
+    """Make, change and delete keys and roles.
 
     `boundary_arn` is the policy that bounds the environment's own roles: where there is one, no role can be
-    made without it.
+    made without it, and none can lose it.
     """
-    yield Grant(SERVICE_ACTIONS, _named_resources(home, named), because=named.because)
-    yield from _nameless(home, named)
     yield from _keys(home, named)
     yield from _roles(home, named, boundary_arn)
+
+
+def service_grants(home: Home, named: Named, *, network: bool) -> Iterator[Grant]:
+    """Make, change and delete everything but keys and roles."""
+    yield Grant(SERVICE_ACTIONS, _named_resources(home, named), because=named.because)
+    yield from _nameless(home, named)
     if network:
         yield Grant(
             EC2_ACTIONS, ["*"], {"StringEquals": {"aws:RequestedRegion": home.region}}, because=_NAMELESS
@@ -239,6 +253,8 @@ def _roles(home: Home, named: Named, boundary_arn: str | None) -> Iterator[Grant
     yield Grant(
         [
             "iam:DeleteRole",
+            # It would lift a boundary, so it is granted only where there is none.
+            *([] if boundary_arn else ["iam:DeleteRolePermissionsBoundary"]),
             "iam:DeleteRolePolicy",
             "iam:GetRole",
             "iam:GetRolePolicy",

@@ -1,6 +1,12 @@
-"""The policy for `cdk bootstrap --cloudformation-execution-policies`: no administrator's rights."""
+"""The policies for `cdk bootstrap --cloudformation-execution-policies`: no administrator's rights.
+
+There are two, because IAM allows 6,144 characters per managed policy. One holds services and network, the
+other keys and roles.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -9,29 +15,46 @@ from constructs import Construct
 from catalog import naming
 from catalog.environments import EnvironmentSpec
 from stacks.constructs.delivery_grants import Named, global_arn
-from stacks.constructs.execution_grants import EC2_ACTIONS, SERVICE_ACTIONS, execution_grants
-from stacks.constructs.granted_role import explain_pattern, policy_document
-from stacks.constructs.grants import Home
+from stacks.constructs.execution_grants import EC2_ACTIONS, SERVICE_ACTIONS, security_grants, service_grants
+from stacks.constructs.granted_role import explain_pattern
+from stacks.constructs.grants import Grant, Home
+from stacks.constructs.managed_policy import managed_policy
 from stacks.constructs.skipped_checks import skip_check
 
 
-def execution_policy(scope: Construct, *, environment: EnvironmentSpec) -> iam.CfnManagedPolicy:
+def execution_policies(scope: Construct, *, environment: EnvironmentSpec) -> list[iam.CfnManagedPolicy]:
     """What CloudFormation may do for one environment."""
-    home, boundary = Home.of(scope), environment.permissions_boundary
-    granted = list(
-        execution_grants(
-            home,
-            Named.like(environment),
-            boundary_arn=global_arn(home, f"policy/{boundary}") if boundary else None,
-            network=bool(environment.network and environment.network.create),
-        )
-    )
-    policy = iam.CfnManagedPolicy(
+    home, named, boundary = Home.of(scope), Named.like(environment), environment.permissions_boundary
+    services, security = naming.execution_policy_names(environment.delivery_base)
+    network = bool(environment.network and environment.network.create)
+    boundary_arn = global_arn(home, f"policy/{boundary}") if boundary else None
+    return [
+        _policy(
+            scope,
+            "Execution",
+            services,
+            f"What CloudFormation needs to make {environment.name}, beside keys and roles",
+            list(service_grants(home, named, network=network)),
+        ),
+        _policy(
+            scope,
+            "ExecutionSecurity",
+            security,
+            f"The keys and roles that CloudFormation makes for {environment.name}",
+            list(security_grants(home, named, boundary_arn=boundary_arn)),
+        ),
+    ]
+
+
+def _policy(
+    scope: Construct, construct_id: str, name: str, description: str, granted: Sequence[Grant]
+) -> iam.CfnManagedPolicy:
+    policy = managed_policy(
         scope,
-        "Execution",
-        managed_policy_name=naming.execution_policy_name(environment.delivery_base),
-        description=f"All that CloudFormation needs to make {environment.name}",
-        policy_document=policy_document([grant.statement() for grant in granted]),
+        construct_id,
+        name=name,
+        description=description,
+        statements=[grant.statement() for grant in granted],
     )
     for grant in granted:
         for pattern in (resource for resource in grant.resources if "*" in resource):

@@ -10,6 +10,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct, IConstruct
 
 from stacks.constructs.grants import Grant
+from stacks.constructs.policy_sizes import INLINE_POLICIES, TRUST_POLICY, check_policy_size
 
 
 class GrantedRole(Construct):
@@ -27,12 +28,14 @@ class GrantedRole(Construct):
         session_hours: int | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
+        trusted = policy_document(trust)
+        check_policy_size(f"the trust policy of {self.node.path}", trusted, limit=TRUST_POLICY)
         role = iam.CfnRole(
             self,
             "Role",
             role_name=role_name,
             description=description,
-            assume_role_policy_document=policy_document(trust),
+            assume_role_policy_document=trusted,
             max_session_duration=session_hours * 3600 if session_hours else None,
         )
         self.arn, self.name = role.attr_arn, role.ref
@@ -51,7 +54,9 @@ class GrantedRole(Construct):
                 for pattern in (resource for resource in grant.resources if "*" in resource):
                     self._reasons.setdefault(pattern, []).append(grant.because)
                     patterns[pattern] = None
-        self.policy.policy_document = policy_document(self._statements)
+        document = policy_document(self._statements)
+        check_policy_size(f"the policy of {self.node.path}", document, limit=INLINE_POLICIES)
+        self.policy.policy_document = document
         for pattern in patterns:
             explain_pattern(self, pattern, because="; and ".join(dict.fromkeys(self._reasons[pattern])))
 

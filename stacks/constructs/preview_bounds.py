@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from catalog import naming
 from stacks.constructs.delivery_grants import Named, some_key
-from stacks.constructs.granted_role import explain_pattern, policy_document
+from stacks.constructs.granted_role import explain_pattern
 from stacks.constructs.grants import Grant, Home, use_key_through_s3
+from stacks.constructs.managed_policy import managed_policy
 from stacks.constructs.skipped_checks import skip_check
 
 _EDGE = "a boundary grants nothing: it is the edge of what the roles of previews may be granted"
@@ -28,12 +28,12 @@ class PreviewBounds(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, name: str, named: Named) -> None:
         super().__init__(scope, construct_id)
         granted = [*_own_things(Home.of(self), named), *_shared_things(Home.of(self), named)]
-        self.policy = iam.CfnManagedPolicy(
+        self.policy = managed_policy(
             self,
             "Policy",
-            managed_policy_name=name,
+            name=name,
             description="Bounds the roles inside previews",
-            policy_document=policy_document([grant.statement() for grant in granted]),
+            statements=[grant.statement() for grant in granted],
         )
         for pattern in sorted({one for grant in granted for one in grant.resources if "*" in one}):
             explain_pattern(self.policy, pattern, because=_EDGE)

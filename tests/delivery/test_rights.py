@@ -479,14 +479,19 @@ def test_the_edge_holds_whatever_else_is_granted(carriers, environment):
     assert not may(template, role, "sagemaker:CreateEndpoint", "*", **{"aws__RequestedRegion": "us-east-1"})
 
 
+def executing(template, environment):
+    """The statements of the policies that `cdk bootstrap` is given."""
+    names = [f"tritonstack-delivery-{environment}-execution{part}" for part in ("", "-security")]
+    found = {
+        item["Properties"].get("ManagedPolicyName"): item["Properties"].get("PolicyDocument")
+        for item in template["Resources"].values()
+    }
+    return [statement for name in names for statement in found[name]["Statement"]]
+
+
 def test_cloudformation_can_be_held_to_the_environment(carriers):
     """The policy that `cdk bootstrap` is given."""
-    (policy,) = [
-        item["Properties"]
-        for item in carriers["prod"]["Resources"].values()
-        if item["Properties"].get("ManagedPolicyName") == "tritonstack-delivery-prod-execution"
-    ]
-    statements = policy["PolicyDocument"]["Statement"]
+    statements = executing(carriers["prod"], "prod")
     assert "*" not in [statement["Action"] for statement in statements]
     makes_roles = [statement for statement in statements if "iam:CreateRole" in statement["Action"]]
     (statement,) = makes_roles
@@ -529,16 +534,12 @@ def test_keys_that_are_not_a_previews_are_left_alone(carriers, action, context, 
 
 
 def test_an_environment_is_known_by_its_tags_even_where_its_file_says_them(carriers):
-    policy = [
-        item["Properties"]["PolicyDocument"]["Statement"]
-        for item in carriers["staging"]["Resources"].values()
-        if item["Properties"].get("ManagedPolicyName") == "tritonstack-delivery-staging-execution"
-    ]
+    policy = executing(carriers["staging"], "staging")
     staging = {"aws:ResourceTag/project": "tritonstack", "aws:ResourceTag/environment": "staging"}
     region = {"aws:RequestedRegion": REGION}
-    assert within(policy[0], "kms:ScheduleKeyDeletion", KEY, {**region, **staging})
-    assert not within(policy[0], "kms:ScheduleKeyDeletion", KEY, {**region, **DEVS_KEY})
-    assert not within(policy[0], "kms:CreateAlias", arn("kms", "alias/tritonstack-dev"), region)
+    assert within(policy, "kms:ScheduleKeyDeletion", KEY, {**region, **staging})
+    assert not within(policy, "kms:ScheduleKeyDeletion", KEY, {**region, **DEVS_KEY})
+    assert not within(policy, "kms:CreateAlias", arn("kms", "alias/tritonstack-dev"), region)
 
 
 def test_policies_fit_what_iam_takes(carriers):

@@ -1,0 +1,164 @@
+"""What `cdk bootstrap` gives CloudFormation: all that the templates need, within IAM's limits."""
+
+from __future__ import annotations
+
+import json
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
+
+from catalog import naming
+from catalog.errors import UsageError
+from catalog.images import ACCOUNTS
+from catalog.loading import validate_project
+from catalog.project import Project
+from stacks.carried import carried_to
+from stacks.delivery import DeliveryStack
+from tests.delivery.iam import listed
+from tests.delivery.test_rights import executing
+from tests.projects import edit
+from tests.stacks.assemblies import new_app
+
+SNAPSHOTS = Path(__file__).parent.parent / "stacks" / "snapshots"
+REGION = "eu-west-1"
+
+NOT_CALLED = {
+    "lambda:*ProvisionedConcurrencyConfig": "targets are endpoints, never functions",
+    "firehose:TagDeliveryStream": "log groups are of the standard class",
+    "s3tables:*": "no bucket has a metadata table",
+    "vpc-lattice:*": "endpoints in the network are of the types Gateway and Interface",
+    "vpce:AllowMultiRegion": "endpoints in the network are of their own region",
+    "ec2:CreateVpcEncryptionControl": "the network sets none",
+    "ec2:ModifyVpcTenancy": "the network sets no tenancy",
+    "ec2:*ssociateSubnetCidrBlock": "the network has no IPv6 addresses",
+    "iam:*UserPolicy": "policies belong to roles",
+    "iam:*GroupPolicy": "policies belong to roles",
+    "iam:DeleteRolePermissionsBoundary": "a role that could lose its boundary would have none",
+}
+"""Actions of the handlers that our templates never lead to, and why."""
+WITHOUT_HANDLERS = {"AWS::CodeBuild::Project"}
+"""Types whose schemas list no permissions."""
+
+
+def types_in_use() -> set[str]:
+    """The resource types of every environment that is kept as a snapshot."""
+    templates = [json.loads(file.read_text()) for file in SNAPSHOTS.glob("*.json")]
+    return {item["Type"] for template in templates for item in template["Resources"].values()}
+
+
+def handler_actions(resource_type: str) -> set[str]:
+    """What CloudFormation's resource schema says that creating, reading, changing and deleting takes."""
+    handlers = PROVIDER_SCHEMA_MANAGER.get_resource_schema(REGION, resource_type).schema.get("handlers", {})
+    return {
+        action for name, handler in handlers.items() if name != "list" for action in handler["permissions"]
+    }
+
+
+def covered(action: str, patterns: Any) -> bool:
+    return any(fnmatchcase(action.lower(), pattern.lower()) for pattern in patterns)
+
+
+def actions(template: dict[str, Any], environment: str) -> set[str]:
+    return {one for statement in executing(template, environment) for one in listed(statement["Action"])}
+
+
+@pytest.mark.parametrize("resource_type", sorted(types_in_use() - WITHOUT_HANDLERS))
+def test_cloudformation_may_do_what_its_handlers_call(carriers, resource_type):
+    needed = handler_actions(resource_type)
+    assert needed
+    allowed = actions(carriers["prod"], "prod")  # the environment with a network of its own
+    assert sorted(one for one in needed if not covered(one, {*allowed, *NOT_CALLED})) == []
+
+
+def test_every_exception_is_one_of_a_handler():
+    called = {action for one in types_in_use() for action in handler_actions(one)}
+    assert [pattern for pattern in NOT_CALLED if not any(covered(one, [pattern]) for one in called)] == []
+    assert {one for one in types_in_use() if not handler_actions(one)} == WITHOUT_HANDLERS
+
+
+def test_a_boundary_can_be_lifted_only_where_there_is_none(carriers):
+    lifting = "iam:DeleteRolePermissionsBoundary"
+    assert not covered(lifting, actions(carriers["prod"], "prod"))
+
+
+def delivered(project: Project, folder: Path, name: str) -> dict[str, Any]:
+    app = new_app(folder)
+    carried = carried_to(project, name)
+    DeliveryStack(app, carried=carried)
+    app.synth()
+    template: dict[str, Any] = json.loads((folder / f"{carried.base}.template.json").read_text())
+    return template
+
+
+def longest(roads: Project, folder: Path, region: str, *, more: str = "") -> Project:
+    """A project whose one environment has the longest names that its file may give it in a region."""
+    longest_base = naming.BUCKET_NAME_LIMIT - len(
+        naming.artifact_bucket_name("", account="1" * 12, region=region)
+    )
+    prefix, name = "p" * (longest_base // 2), "n" * (longest_base - longest_base // 2 - 1)
+    project = Project(folder)
+    project.environments_dir.mkdir(parents=True)
+    (folder / "models").symlink_to(roads.root / "models")
+    text = roads.environment_file("dev").read_text()
+    project.environment_file(name).write_text(
+        text.replace("environment: dev", f"environment: {name}")
+        .replace("name: dev", f"name: {name}\nname_prefix: {prefix}")
+        .replace(REGION, region)
+        .replace("team: search", f"team: search{more}")
+        + f"permissions_boundary: {'b' * 128}\nnetwork: {{create: {{}}}}\n"
+    )
+    project.delivery_file.write_text(f"repository: example/tritonstack\nenvironments: [{{name: {name}}}]\n")
+    return project
+
+
+def problems(project: Project) -> list[str]:
+    return [f"{one.file.name}:{one.line}: {one.message} -- {one.remedy}" for one in validate_project(project)]
+
+
+def only_environment(project: Project) -> str:
+    (file,) = project.environments_dir.glob("*.yaml")
+    return file.stem
+
+
+@pytest.mark.parametrize("region", [max(ACCOUNTS, key=len), min(ACCOUNTS, key=len)])
+def test_policies_fit_at_the_longest_names(roads, tmp_path, region):
+    project = longest(roads, tmp_path / "project", region)
+    template = delivered(project, tmp_path / "out", only_environment(project))
+    sizes = [
+        len(json.dumps(item["Properties"]["PolicyDocument"], separators=(",", ":")))
+        for item in template["Resources"].values()
+        if item["Type"] == "AWS::IAM::ManagedPolicy"
+    ]
+    assert len(sizes) >= 3
+    assert max(sizes) <= 6_144
+
+
+def test_a_policy_that_is_too_large_is_refused_before_the_deploy(roads, tmp_path, monkeypatch):
+    project = longest(roads, tmp_path / "project", REGION)
+    monkeypatch.setattr("stacks.constructs.managed_policy.MANAGED_POLICY", 3_000)
+    with pytest.raises(UsageError, match=r"the policy '.*' would have 3,\d\d\d characters") as caught:
+        delivered(project, tmp_path / "out", only_environment(project))
+    assert "IAM allows 3,000" in caught.value.message
+    assert "shorten name, name_prefix" in str(caught.value.remedy)
+
+
+def test_a_sixth_environment_under_one_bootstrap_is_refused(roads, tmp_path):
+    """IAM attaches ten policies to CloudFormation's role, and each environment brings two."""
+    project = Project(tmp_path)
+    project.environments_dir.mkdir()
+    (tmp_path / "models").symlink_to(roads.root / "models")
+    names = [f"e{number}" for number in range(6)]
+    for name in names:
+        text = roads.environment_file("dev").read_text()
+        project.environment_file(name).write_text(text.replace(": dev", f": {name}"))
+    listed_names = "".join(f"  - name: {name}\n" for name in names)
+    project.delivery_file.write_text(f"repository: example/tritonstack\nenvironments:\n{listed_names}")
+    (problem,) = [one for one in problems(project) if "execution policies" in one]
+    assert "delivery.yaml:8" in problem
+    assert "12 execution policies exceed the 10 that IAM attaches to a role" in problem
+    assert "give e5 a bootstrap_qualifier of its own" in problem
+    edit(project.environment_file("e5"), "name: e5\n", "name: e5\nbootstrap_qualifier: e5\n")
+    assert [one for one in problems(project) if "execution policies" in one] == []
