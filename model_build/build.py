@@ -35,7 +35,7 @@ from model_build.reuse import find_artifact, fits, has_artifact_of
 from model_build.serving_check import ServingCheck
 from model_build.sources import FetchedSource, fetch_source, wanted_files
 from model_build.sources.base import hash_files
-from triton_runtime import TritonInstallation, find_installation
+from triton_runtime import TritonInstallation, find_installation, require_isolation
 
 COPIES_IN_MEMORY = 3
 """How often an export holds the weights at its height: in the framework, in the graph, and in its runtime."""
@@ -129,6 +129,7 @@ class _Build:
     def _find_server(self) -> TritonInstallation:
         """The server that the archive will be checked with."""
         installation = find_installation(home=self._folders.server)
+        require_isolation(installation)
         require_backends(self._spec, installation)
         if self._spec.generates:
             require_generate(self._targets)

@@ -8,6 +8,7 @@ holds the python-based backends that stand in for the ones the embedded server l
 
 from triton_runtime.connections import TritonResponse
 from triton_runtime.errors import (
+    ExposureRefusedError,
     InstallError,
     ServeRefusedError,
     TritonEndedError,
@@ -19,9 +20,10 @@ from triton_runtime.errors import (
 )
 from triton_runtime.installation import TritonInstallation, find_installation
 from triton_runtime.serve import ServeCommand, serve_command
-from triton_runtime.server import TritonServer
+from triton_runtime.server import TritonServer, require_isolation
 
 __all__ = [
+    "ExposureRefusedError",
     "InstallError",
     "ServeCommand",
     "ServeRefusedError",
@@ -35,5 +37,6 @@ __all__ = [
     "TritonTimeoutError",
     "TritonUnreachableError",
     "find_installation",
+    "require_isolation",
     "serve_command",
 ]

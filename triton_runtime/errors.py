@@ -3,6 +3,7 @@
 TritonstackError
 ├── TritonNotFoundError     no server is installed where one was looked for
 ├── InstallError            the embedded server could not be installed
+├── ExposureRefusedError    the server would listen on every interface of this machine
 ├── ServeRefusedError       NVIDIA's `serve` would refuse to start with this model folder or environment
 ├── TritonFailedError       the server ended, or did not become ready in time
 └── TritonRequestError      no answer came to a request
@@ -22,6 +23,10 @@ class TritonNotFoundError(TritonstackError):
 
 class InstallError(TritonstackError):
     """The embedded server could not be installed."""
+
+
+class ExposureRefusedError(TritonstackError):
+    """The server would listen on every network interface of this machine, and nobody has allowed it."""
 
 
 class ServeRefusedError(TritonstackError):

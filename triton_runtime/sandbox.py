@@ -3,8 +3,8 @@
 The world is a set of Linux namespaces (user, network, process, mount, IPC), made by util-linux's `unshare`
 without special rights: the server in it can keep SageMaker's port, finds its model where SageMaker puts it,
 reaches no network, is reached from nowhere, and everything it started or left in shared memory vanishes
-with it. Where a system forbids them the server runs on the host, and a warning says so; one that had to be
-killed there can leave a folder /tmp/python_env_* behind.
+with it. Where a system forbids them, the server runs on the host only if EXPOSE allows it; one that had to
+be killed there can leave a folder /tmp/python_env_* behind.
 
 Inside, supervisor.py is the first process. Its lifeline is a socket pair rather than the kernel's
 parent-death signal, which is bound to the thread that started the child.
@@ -24,12 +24,14 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from triton_runtime.errors import TritonRequestError, TritonUnreachableError
+from triton_runtime.errors import ExposureRefusedError, TritonRequestError, TritonUnreachableError
 from triton_runtime.supervisor import CONNECT, MAX_MESSAGE, MEASURE, STOP, WEIGH, Order
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 NAMESPACES = ("--user", "--map-root-user", "--net", "--pid", "--mount", "--ipc")
 UNSHARE = ("unshare", *NAMESPACES, "--fork", "--kill-child", "--mount-proc")
+EXPOSE = "TRITONSTACK_EXPOSE"
+"""Set to 1, this variable allows servers that listen on every network interface of this machine."""
 
 logger = logging.getLogger(__name__)
 
@@ -45,11 +47,33 @@ def why_no_namespaces() -> str | None:
     return None if probe.returncode == 0 else probe.stderr.strip()
 
 
-def warn_without_namespaces(reason: str, port: int) -> None:
-    """Say what is lost where namespaces cannot be made."""
+def require_namespaces_or_consent() -> None:
+    """Raise ExposureRefusedError if a server would be exposed and EXPOSE does not allow it."""
+    reason = why_no_namespaces()
+    if reason is not None:
+        require_consent(
+            f"this system forbids user namespaces ({reason}), so Triton would listen on every network "
+            "interface of this machine, without authentication",
+            remedy="allow user namespaces (Ubuntu: `sudo sysctl -w "
+            "kernel.apparmor_restrict_unprivileged_userns=0`)",
+        )
+
+
+def require_consent(message: str, *, remedy: str) -> None:
+    """Raise ExposureRefusedError unless EXPOSE allows servers on every interface."""
+    if os.environ.get(EXPOSE) != "1":
+        raise ExposureRefusedError(
+            message,
+            remedy=f"{remedy}, or accept the exposure with `--expose` of `tritonstack up` and "
+            f"`tritonstack build`, or {EXPOSE}=1",
+        )
+
+
+def warn_of_exposure(reason: str, port: int) -> None:
+    """Log that a server listens on every interface."""
     logger.warning(
-        "this system forbids namespaces (%s): Triton runs on port %d of every interface of this machine, "
-        "and its models can reach the network",
+        "this system forbids user namespaces (%s): Triton listens on port %d of every network interface of "
+        "this machine, and its models can reach the network",
         reason,
         port,
     )

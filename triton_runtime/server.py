@@ -23,7 +23,12 @@ from triton_runtime import log
 from triton_runtime.connections import NO_HEADERS, TritonResponse
 from triton_runtime.contact import Contact
 from triton_runtime.installation import TritonInstallation
-from triton_runtime.sandbox import Sandbox, warn_without_namespaces, why_no_namespaces
+from triton_runtime.sandbox import (
+    Sandbox,
+    require_namespaces_or_consent,
+    warn_of_exposure,
+    why_no_namespaces,
+)
 from triton_runtime.serve import (
     BIND_TO_PORT,
     MULTI_MODEL,
@@ -76,15 +81,17 @@ class TritonServer:
         """Start what `serve` would start for a container with this environment; returns before it is ready.
 
         `model_root` is what lies under /opt/ml/model, in multi-model mode under /opt/ml/models. Raises
-        ServeRefusedError where `serve` would refuse.
+        ServeRefusedError where `serve` would refuse, and ExposureRefusedError where the server would listen
+        on every interface without consent.
         """
+        require_isolation(installation)
         state_dir.mkdir(parents=True, exist_ok=True)
         reason = why_no_namespaces()
         if reason is None:
             plan = _plan_in_namespaces(installation, model_root.resolve(), environment)
         else:
             plan = _plan_on_host(installation, model_root.resolve(), environment, state_dir)
-            warn_without_namespaces(reason, plan.order["port"])
+            warn_of_exposure(reason, plan.order["port"])
         log_path = state_dir / LOG_NAME
         sandbox = Sandbox.start(order=plan.order, log=log_path)
         return cls(sandbox=sandbox, log_path=log_path, model_root=plan.model_root)
@@ -146,6 +153,15 @@ class TritonServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def require_isolation(installation: TritonInstallation) -> None:
+    """Raise ExposureRefusedError if a server would listen on every interface of this machine unasked.
+
+    In a container of the server's image, the interfaces are the container's.
+    """
+    if installation.kind == "embedded":
+        require_namespaces_or_consent()
 
 
 def _plan_in_namespaces(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -29,9 +30,10 @@ from operations.aws import Cloud
 from operations.events import built_event, built_now, record_event, touched
 from operations.shelf import shelf_copies
 from operations.smoke.examples import has_examples
+from triton_runtime.sandbox import EXPOSE
 
 
-def build(
+def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
     context: typer.Context,
     environment: Annotated[str, typer.Argument(help="The environment to build for.")],
     models: Annotated[list[str] | None, typer.Argument(help="Models; by default all it serves.")] = None,
@@ -46,6 +48,10 @@ def build(
         bool, typer.Option("--explain", help="Say what would be built where, and why; build nothing.")
     ] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Builds at once on this machine.")] = None,
+    expose: Annotated[
+        bool,
+        typer.Option("--expose", help="Allow Triton on every network interface where it cannot be isolated."),
+    ] = False,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Start the jobs in the account, and do not wait for them.")
     ] = False,
@@ -59,6 +65,8 @@ def build(
     Example: tritonstack build local --no-publish
     """
     state: Context = context.obj
+    if expose:
+        os.environ[EXPOSE] = "1"
     workspace = load_workspace(state.project, environment)
     wanted = needed_artifacts(workspace, models or ())
     here = local or not upload

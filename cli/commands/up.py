@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from typing import Annotated
 
@@ -14,6 +15,8 @@ from cli.installed import require
 from local_cloud.pace import USUAL_MINUTE_S, Pace
 from local_cloud.process import CloudAddress, read_address, run_foreground, start_detached
 from local_cloud.settings import CloudSettings
+from triton_runtime import ExposureRefusedError
+from triton_runtime.sandbox import EXPOSE, require_namespaces_or_consent
 
 
 def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
@@ -42,6 +45,10 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
             min=1, help="Models that a multi-model instance holds loaded; by default as its memory allows."
         ),
     ] = None,
+    expose: Annotated[
+        bool,
+        typer.Option("--expose", help="Allow Triton on every network interface where it cannot be isolated."),
+    ] = False,
     shell: Annotated[
         bool, typer.Option("--shell", help="Print export lines, of a running cloud too.")
     ] = False,
@@ -68,6 +75,9 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
         return
     if containers:
         _require_engine()
+    if expose:
+        os.environ[EXPOSE] = "1"
+    _tell_what_cannot_start(state)
     settings = CloudSettings(
         state_dir=state.project.cloud_dir(account),
         server_home=state.project.server_dir,
@@ -83,6 +93,14 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
     with state.output.step("starting the embedded cloud"):
         address = start_detached(settings, port=port)
     _report(state, address, shell=shell)
+
+
+def _tell_what_cannot_start(state: Context) -> None:
+    """Warn early that endpoints will fail on this machine."""
+    try:
+        require_namespaces_or_consent()
+    except ExposureRefusedError as refused:
+        state.output.note(f"endpoints cannot start: {refused.message}\n  help: {refused.remedy}")
 
 
 def _require_engine() -> None:

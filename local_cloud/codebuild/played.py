@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from triton_runtime.sandbox import EXPOSE
+
 PYTHON = "/opt/builder"
 HOME = "/home/builder"
 STATE = f"{HOME}/state"
@@ -39,6 +41,7 @@ def played_image(*, folder: Path, server_home: Path) -> PlayedImage:
             "PATH": os.environ.get("PATH", os.defpath),
             "LANG": "C.UTF-8",
             "TRITONSTACK_HOME": STATE,
+            **{name: os.environ[name] for name in (EXPOSE,) if name in os.environ},
         },
         words=f"this cloud's Python ({sys.prefix}) is shown as {PYTHON}, an empty home as {HOME}",
     )

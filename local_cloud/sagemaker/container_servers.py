@@ -26,6 +26,7 @@ from local_cloud.sagemaker.servers import Server, ServerOrder, StartServer, intr
 from triton_runtime import TritonFailedError, TritonResponse, TritonUnreachableError
 from triton_runtime.connections import NO_HEADERS
 from triton_runtime.contact import Contact
+from triton_runtime.sandbox import require_consent
 from triton_runtime.serve import BIND_TO_PORT, DEFAULT_PORT, MULTI_MODEL
 from triton_runtime.server import LOG_NAME, MULTI_MODEL_ROOT, SINGLE_MODEL_ROOT
 
@@ -208,6 +209,11 @@ def _start(
 def _port(engine: docker.DockerClient, order: ServerOrder, network: Network, image: str) -> int:
     if not network.shared:
         return int(order.environment.get(BIND_TO_PORT) or DEFAULT_PORT)
+    require_consent(
+        "this machine's Docker engine makes no network of its own, so the container would listen on every "
+        "network interface of this machine, without authentication",
+        remedy="start an engine that can make networks (with the kernel's bridges)",
+    )
     labels = engine.images.get(image).labels
     if labels.get(_ACCEPTS_PORTS) != "true":
         raise ContainerRefusedError(

@@ -148,7 +148,9 @@ class Launcher:
 
 
 def _told(fault: BaseException) -> str:
-    return fault.message if isinstance(fault, TritonstackError) else str(fault)
+    if not isinstance(fault, TritonstackError):
+        return str(fault)
+    return f"{fault.message} (help: {fault.remedy})" if fault.remedy else fault.message
 
 
 def _ping_failed(plan: DeploymentPlan, fault: TritonFailedError) -> str:

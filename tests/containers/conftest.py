@@ -18,6 +18,7 @@ from local_cloud.container_ground import ContainerGround
 from local_cloud.docker_engine import NoEngineError, docker_engine
 from tests.containers.stand_in_base.gather import REPOSITORY, StandInBase
 from triton_runtime.installation import find_embedded
+from triton_runtime.sandbox import EXPOSE
 
 PROJECT = find_project(Path(__file__).parent)
 CONTAINERS = PROJECT.root / "containers"
@@ -63,9 +64,14 @@ def lean_builder_image(engine: docker.DockerClient, base_image: str) -> str:
 
 @pytest.fixture(params=["a network of its own", "the machine's network"])
 def ground(
-    engine: docker.DockerClient, request: pytest.FixtureRequest, tmp_path: Path
+    engine: docker.DockerClient,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[ContainerGround]:
     isolate = request.param == "a network of its own"
+    if not isolate:
+        monkeypatch.setenv(EXPOSE, "1")
     ground = ContainerGround(engine=engine, owner=tmp_path, isolate=isolate)
     if isolate and ground.network().shared:
         pytest.skip("this machine's Docker engine makes no network of its own")

@@ -29,7 +29,7 @@ def cloud(
 ) -> Iterator[Site]:
     site = empty_site(tmp_path_factory.mktemp("site"), shared=("server",))
     engine.images.get(serving_image).tag(HELD)  # SageMaker takes names of ECR's alone
-    site.tritonstack("up", "--detach", "--containers")
+    site.tritonstack("up", "--detach", "--containers", "--expose")
     yield site
     site.tritonstack("down")
     engine.images.remove(HELD)

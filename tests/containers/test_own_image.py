@@ -42,7 +42,7 @@ def site(
 
 
 def test_the_image_of_the_lock_is_what_runs(site: Site, engine: docker.DockerClient) -> None:
-    site.tritonstack("up", "--detach", "--containers")
+    site.tritonstack("up", "--detach", "--containers", "--expose")
     output = site.tritonstack("deploy", "local", exit_code=2)
     assert "local.lock.yaml has no image 'serving' for cpu" in output
     assert "tritonstack build local" in output

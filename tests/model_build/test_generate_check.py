@@ -19,7 +19,7 @@ from model_build.serving_check import ServedCheck
 from tests.model_build.laying import lay
 from tests.model_build.test_vllm import vllm_model
 from triton_runtime import TritonFailedError, TritonInstallation
-from triton_runtime.sandbox import why_no_namespaces
+from triton_runtime.sandbox import EXPOSE, why_no_namespaces
 
 STAND_IN = Path(__file__).with_name("stand_in_generate.py")
 pytestmark = pytest.mark.skipif(bool(why_no_namespaces()), reason="the server's files cannot be shown to it")
@@ -100,6 +100,7 @@ def test_an_archive_without_its_weights_does_not_start(server: TritonInstallatio
 def test_without_namespaces_it_says_why(
     server: TritonInstallation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(EXPOSE, "1")
     monkeypatch.setattr("triton_runtime.server.why_no_namespaces", lambda: "as the test wants it")
     with pytest.raises(ServingError, match="the engine's arguments name /opt/ml/model"):
         serve(server, tmp_path)

@@ -33,6 +33,7 @@ from triton_runtime import (
     TritonTimeoutError,
 )
 from triton_runtime import server as server_module
+from triton_runtime.sandbox import EXPOSE
 
 pytestmark = pytest.mark.e2e
 Start = Callable[..., TritonServer]
@@ -78,6 +79,8 @@ threading.Event().wait()
 def on_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """With namespaces, and as on a system that forbids them."""
     if request.param:
+        monkeypatch.setenv(EXPOSE, "1")
+        monkeypatch.setattr("triton_runtime.sandbox.why_no_namespaces", lambda: "as the test wants it")
         monkeypatch.setattr(server_module, "why_no_namespaces", lambda: "as the test wants it")
     elif (reason := server_module.why_no_namespaces()) is not None:
         pytest.skip(reason)
@@ -107,9 +110,10 @@ def test_serves_a_python_model_and_leaves_nothing(start: Start, tmp_path: Path) 
 def test_on_the_host_a_warning_says_what_is_lost(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setenv(EXPOSE, "1")
     monkeypatch.setattr(server_module, "why_no_namespaces", lambda: "as the test wants it")
     start(add_python_model(tmp_path / "models"), ready=False)
-    assert "this system forbids namespaces (as the test wants it)" in caplog.text
+    assert "this system forbids user namespaces (as the test wants it)" in caplog.text
 
 
 def test_two_servers_stand_side_by_side_in_folders_with_odd_names(start: Start, tmp_path: Path) -> None:
