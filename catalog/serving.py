@@ -107,6 +107,17 @@ class Components(Record):
         return self
 
 
+class EndpointMetrics(Record):
+    """What SageMaker publishes in CloudWatch beside an endpoint's usual metrics; each costs extra."""
+
+    detailed: bool = False
+    """Detailed observability: metrics per container, GPU and instance, billed by the volume published."""
+    enhanced: bool = False
+    """Usual metrics per instance and container as well, billed as custom metrics."""
+    publish_every_s: Literal[10, 30, 60, 120, 180, 240, 300] = 60
+    """How often utilization, enhanced and detailed metrics are published."""
+
+
 InferenceAmi = Literal[
     "al2-ami-sagemaker-inference-gpu-2",
     "al2-ami-sagemaker-inference-gpu-2-1",
@@ -124,6 +135,8 @@ class ServingOptions(Record):
     """How an update reaches it; all at once if not given, in batches for inference components."""
     alarms: Alarms = Alarms()
     """When the alarm topic hears of it."""
+    metrics: EndpointMetrics = EndpointMetrics()
+    """More metrics in CloudWatch."""
     data_capture: DataCapture | None = None
     """Keep a sample of requests and answers."""
     asynchronous: Asynchronous | None = None

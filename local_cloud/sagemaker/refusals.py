@@ -28,6 +28,7 @@ ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "ContainerDefinition.Image": "the installed Triton plays every image of an ECR repository",
     "ContainerDefinition.ContainerHostname": "there is one container and nobody calls it by name",
     "CreateEndpointConfig.KmsKeyId": "there is no volume to encrypt",
+    "CreateEndpointConfig.MetricsConfig": "metrics are published per variant, once per minute, in any case",
     "ProductionVariant.InstanceType": "its memory bounds multi-model endpoints; but this machine serves",
     "ProductionVariant.EnableSSMAccess": "there is no instance to log in to",
     "ProductionVariant.InferenceAmiVersion": "there is no host driver to choose",
@@ -48,7 +49,6 @@ REFUSED: dict[str, str] = {
     "CreateEndpointConfig.ExecutionRoleArn": _FOR_COMPONENTS,
     "CreateEndpointConfig.VpcConfig": _FOR_COMPONENTS,
     "CreateEndpointConfig.EnableNetworkIsolation": _FOR_COMPONENTS,
-    "CreateEndpointConfig.MetricsConfig": "metrics are published as without it: by variant, once a minute",
     "CreateEndpointConfig.CrossRegionTrafficConfig": "there is no other region to send traffic to",
     "ProductionVariant.InstancePools": "there are no instances to pool",
     "ProductionVariant.VariantInstanceProvisionTimeoutInSeconds": "there are no instances to pool",
@@ -66,6 +66,9 @@ REFUSED: dict[str, str] = {
     "InvokeEndpoint.PrefixAwareId": _NO_AWARENESS,
     "ProductionVariantRoutingConfig.PrefixAwareRoutingConfig": _NO_AWARENESS,
 }
+
+PUBLISH_FREQUENCIES_S = (10, 30, 60, 120, 180, 240, 300)
+"""The values of MetricPublishFrequencyInSeconds that SageMaker documents; its service model has no list."""
 
 _ECR_IMAGE = re.compile(r"\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/[a-z0-9._/-]+([:@][\w:.-]+)?")
 
@@ -85,6 +88,7 @@ def refusal_of_template(shape: str, fields: Mapping[str, Any]) -> str | None:
     """
     try:
         refuse_unbuilt(shape, fields)
+        _refuse_metrics(fields.get("MetricsConfig", {}))
         for inner, name in _STRUCTURES[shape]:
             held = fields.get(name, [])
             for structure in held if isinstance(held, list) else [held]:
@@ -154,6 +158,7 @@ def _refuse_multi_model_settings(container: Mapping[str, Any]) -> None:
 def refuse_unbuilt_config(fields: Mapping[str, Any]) -> None:
     """Hold a CreateEndpointConfig request against the tables."""
     refuse_unbuilt("CreateEndpointConfig", fields)
+    _refuse_metrics(fields.get("MetricsConfig", {}))
     variants = fields["ProductionVariants"]
     for number, variant in enumerate(variants):
         _refuse_variant(number, variant)
@@ -164,6 +169,16 @@ def refuse_unbuilt_config(fields: Mapping[str, Any]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise validation_exception(f"Two ProductionVariants have the VariantName {', '.join(twice)}.")
+
+
+def _refuse_metrics(metrics: Mapping[str, Any]) -> None:
+    frequency = metrics.get("MetricPublishFrequencyInSeconds", 60)
+    # In a template, a number may be text, or known only during the deployment.
+    if isinstance(frequency, str | int) and str(frequency) not in map(str, PUBLISH_FREQUENCIES_S):
+        raise validation_exception(
+            f"MetricsConfig.MetricPublishFrequencyInSeconds {frequency} is not valid. "
+            f"Valid values: {', '.join(map(str, PUBLISH_FREQUENCIES_S))}."
+        )
 
 
 def _refuse_variant(number: int, variant: Mapping[str, Any]) -> None:

@@ -149,6 +149,12 @@ class TritonEndpoint(Construct):
             data_capture_config=self._data.capture_config(options.data_capture)
             if options.data_capture
             else None,
+            # Detailed observability is on, and billed, where a configuration does not turn it off.
+            metrics_config=_Config.MetricsConfigProperty(
+                enable_detailed_observability=options.metrics.detailed,
+                enable_enhanced_metrics=options.metrics.enhanced,
+                metric_publish_frequency_in_seconds=options.metrics.publish_every_s,
+            ),
             # With components the machines come before any model, so what a model says is said here too.
             execution_role_arn=model.role.arn if components else None,
             enable_network_isolation=model.options.network_isolation if components else None,

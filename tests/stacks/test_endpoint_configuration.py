@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.projects import edit
+from tests.stacks.assemblies import lock_everything
 from tests.stacks.templates import only, production, properties
 
 CONFIG = "AWS::SageMaker::EndpointConfig"
@@ -36,6 +38,31 @@ def test_variant(plain):
     }
     endpoint = properties(plain, "AWS::SageMaker::Endpoint")
     assert endpoint["EndpointConfigName"] == {"Fn::GetAtt": [config_id, "EndpointConfigName"]}
+
+
+KINDS = ["single", "shelf", "queued", "component", "compared", "shadowed", "rolled"]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_endpoint_publishes_metrics_that_cost_without_being_asked(every, name):
+    """SageMaker turns detailed observability on where a configuration does not set it."""
+    assert properties(every.endpoint(name), CONFIG)["MetricsConfig"] == {
+        "EnableDetailedObservability": False,
+        "EnableEnhancedMetrics": False,
+        "MetricPublishFrequencyInSeconds": 60,
+    }
+
+
+def test_metrics_that_are_asked_for(bare_project, synthesise):
+    project = bare_project()
+    file = project.environment_file("kept")
+    edit(file, "plain: {", "plain: {metrics: {detailed: true, enhanced: true, publish_every_s: 10}, ")
+    template = synthesise(lock_everything(project, "kept")).endpoint("plain")
+    assert properties(template, CONFIG)["MetricsConfig"] == {
+        "EnableDetailedObservability": True,
+        "EnableEnhancedMetrics": True,
+        "MetricPublishFrequencyInSeconds": 10,
+    }
 
 
 def test_time_limits_follow_from_the_artifact_where_the_file_gives_none(every):

@@ -16,6 +16,7 @@ _CREATE_ONLY = (
     "ExecutionRoleArn",
     "ExplainerConfig",
     "KmsKeyId",
+    "MetricsConfig",
     "ProductionVariants",
     "ShadowProductionVariants",
     "VpcConfig",

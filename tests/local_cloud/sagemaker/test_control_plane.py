@@ -394,6 +394,37 @@ IN_EFFECT = {
 }
 
 
+METRICS = {
+    "EnableDetailedObservability": False,
+    "EnableEnhancedMetrics": True,
+    "MetricPublishFrequencyInSeconds": 10,
+}
+
+
+def test_a_configuration_of_metrics_is_described_as_it_was_made(cloud):
+    cloud.model("m", url="s3://b/k")
+    cloud.sagemaker.create_endpoint_config(
+        EndpointConfigName="c", ProductionVariants=[a_variant("m")], MetricsConfig=METRICS
+    )
+    assert cloud.sagemaker.describe_endpoint_config(EndpointConfigName="c")["MetricsConfig"] == METRICS
+
+
+@pytest.mark.parametrize("frequency", [0, 1, 59, 600])
+def test_a_frequency_that_sagemaker_does_not_have_is_refused(cloud, frequency):
+    cloud.model("m", url="s3://b/k")
+    code, message = refusal(
+        cloud.sagemaker.create_endpoint_config,
+        EndpointConfigName="c",
+        ProductionVariants=[a_variant("m")],
+        MetricsConfig=METRICS | {"MetricPublishFrequencyInSeconds": frequency},
+    )
+    assert code == "ValidationException"
+    assert message == (
+        f"MetricsConfig.MetricPublishFrequencyInSeconds {frequency} is not valid. "
+        "Valid values: 10, 30, 60, 120, 180, 240, 300."
+    )
+
+
 @pytest.mark.parametrize("shape", sorted(IN_EFFECT))
 def test_every_field_of_the_service_model_is_in_effect_refused_or_declared_to_do_nothing(shape):
     service = "sagemaker-runtime" if shape == "InvokeEndpoint" else "sagemaker"
