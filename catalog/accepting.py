@@ -16,7 +16,7 @@ WantedPrecision = Literal["fp32", "fp16", "bf16", "int8", "auto"]
 
 
 class Tolerance(Record):
-    """How far one output may be from the framework's. What is not given is not looked at."""
+    """How far one output may be from the framework's. A measure without a bound is not checked."""
 
     cosine: Annotated[float, Field(ge=-1, le=1)] | None = None
     """Lowest cosine similarity of any row."""
@@ -36,23 +36,36 @@ class Tolerance(Record):
 Answers = Literal["vectors", "numbers", "whole"]
 """Rows of several numbers, of one, and whole numbers, which are names or places more often than amounts."""
 
-DEFAULT_TOLERANCES: Mapping[Precision, Tolerance] = {
+DEFAULT_TOLERANCES: Mapping[WantedPrecision, Tolerance] = {
     "fp32": Tolerance(cosine=0.9999, absolute=1e-4),
     "fp16": Tolerance(cosine=0.999, relative=0.02),
     "bf16": Tolerance(cosine=0.995, relative=0.1),
-    "int8": Tolerance(cosine=0.97),
+    "int8": Tolerance(cosine=0.97, relative=0.3),
+    "auto": Tolerance(cosine=0.999, relative=0.02),
 }
-"""What holds where model.yaml says nothing."""
+"""Default tolerances, as docs/models.md states them. Each bounds the size of an error too: a cosine alone
+allows any error of one value among many. Those of `auto` hold for the graphs that it may prefer to fp32."""
 SAME = Tolerance(absolute=0.5)
-"""For whole numbers, where it says nothing."""
+"""Default for whole numbers."""
 NEAR = Tolerance(relative=0.1)
-"""For single numbers in int8, where it says nothing: any two of one sign have the cosine 1."""
+"""Default for single numbers in int8: any two of one sign have the cosine 1."""
 
 
-def _default(precision: Precision, answers: Answers) -> Tolerance:
+def _default(precision: WantedPrecision, answers: Answers) -> Tolerance:
     if answers == "whole":
         return SAME
     return NEAR if answers == "numbers" and precision == "int8" else DEFAULT_TOLERANCES[precision]
+
+
+def _completed(written: Tolerance, default: Tolerance) -> Tolerance:
+    """Written bounds if they bound the size of an error; else completed by the defaults.
+
+    A cosine or a top1 alone would accept errors of a size that nobody has written down.
+    """
+    bounds = written.model_dump(include=set(Tolerance.model_fields), exclude_none=True)
+    if bounds.keys() & {"absolute", "relative"}:
+        return Tolerance(**bounds)
+    return Tolerance(**default.model_dump(exclude_none=True) | bounds)
 
 
 class Accept(Tolerance):
@@ -70,8 +83,6 @@ class Accept(Tolerance):
         )
         return self
 
-    def tolerance(self, output: str, precision: Precision, answers: Answers = "vectors") -> Tolerance:
-        """What holds for an output of a model of some precision."""
-        if output in self.outputs:
-            return self.outputs[output]
-        return _default(precision, answers) if self.is_open else self
+    def tolerance(self, output: str, precision: WantedPrecision, answers: Answers = "vectors") -> Tolerance:
+        """What holds for an output: what model.yaml says, completed by the defaults of the precision."""
+        return _completed(self.outputs.get(output, self), _default(precision, answers))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from catalog.build_reach import BuildReach, reach_of
 from catalog.builds import ByHand, Venue, venue_of
@@ -12,6 +12,7 @@ from catalog.errors import UsageError
 from catalog.hardware import InstanceType
 from catalog.locks import LockedArtifact
 from catalog.model_hashes import hash_parts
+from catalog.recorded_choices import recorded_choices
 from catalog.targets import acceptable_targets
 from catalog.workspace import Workspace
 
@@ -38,6 +39,8 @@ class NeededArtifact:
     """Why it has to be built; empty where the lock is up to date."""
     reach: BuildReach
     """What its build reaches for."""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    """What `precision: auto` chose in earlier builds of the same files, by model."""
 
     @property
     def target(self) -> str:
@@ -81,6 +84,7 @@ def _needed(
         locked=locked,
         reason=_reason(workspace, model, targets, locked),
         reach=reach_of(model, workspace.models),
+        choices=recorded_choices(workspace, model, targets),
     )
 
 

@@ -125,6 +125,8 @@ class LockedArtifact(LockedEntry):
     """What its Python models need of shared memory, where they need any."""
     built_from: Mapping[str, str] | None = None
     """What `spec_hash` is made of, shortened: model.yaml, files, members and the builder's version."""
+    choices: Mapping[Name, str] | None = None
+    """The graph that `precision: auto` chose, by model; a build of the same files uses it again."""
     figures: Figures | None = None
     unverified: str | None = None
     """Why nothing proves its answers right; None if a framework or right answers in model.yaml do."""
@@ -220,6 +222,7 @@ def entry_of(manifest: Manifest, parts: Mapping[str, str] | None = None) -> Lock
         item_bytes=manifest.item_bytes or None,
         shared_memory_bytes=manifest.shared_memory_bytes or None,
         built_from=parts,
+        choices=manifest.choices or None,
         figures=figures_of(manifest),
         unverified="; ".join(manifest.unverified or ()) or None,
     )

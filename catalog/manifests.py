@@ -107,7 +107,7 @@ class CandidateReport(Record):
     """Why it was kept or not."""
     parity: ParityReport | None = None
     latency_ms: Mapping[str, float] = Field(default_factory=dict)
-    """Median time of one run by shape, such as 1x16, in the runtime on the machine that built it."""
+    """Shortest processor time of one run by shape, such as 1x16, on the machine that built it."""
     size_bytes: Annotated[int, Field(ge=0)]
 
 
@@ -177,6 +177,8 @@ class Manifest(Record):
     """The TensorRT version its engines were built with, if it holds any."""
     candidates: tuple[CandidateReport, ...] = ()
     """The graphs that were tried, the one that is served among them."""
+    choices: Mapping[Name, str] = Field(default_factory=dict)
+    """The graph that `precision: auto` chose, by model: this one, or those that a pipeline is made of."""
     environments: tuple[EnvironmentReport, ...] = ()
     """The execution environments of its Python models."""
     max_batch: Annotated[int, Field(ge=0)] = 0

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from catalog.accepting import Accept, WantedPrecision
+from catalog.accepting import Accept, Precision, WantedPrecision
 from catalog.documents import Record, refuse
 from catalog.manifests import DatatypeName
 from catalog.model_inputs import AnyTestInput
@@ -132,6 +132,10 @@ class ModelSpec(Record):
     def generates(self) -> bool:
         """Whether it answers in parts, so that callers ask with `generate`."""
         return self.recipe.kind == "vllm"
+
+    def tolerated(self, served: Precision) -> WantedPrecision:
+        """The precision whose default tolerances hold for a graph of this model."""
+        return "auto" if self.precision == "auto" and served != "fp32" else served
 
     @property
     def builds_for(self) -> tuple[Literal["cpu", "gpu"], ...]:

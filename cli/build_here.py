@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -132,6 +133,7 @@ def _command(state: Context, needed: NeededArtifact) -> list[str]:
         *("--project", str(state.project.root)),
         *("--model", needed.model),
         *("--targets", " ".join(needed.targets)),
+        *("--choices", json.dumps(needed.choices)),
         "--json-progress",
     ]
 

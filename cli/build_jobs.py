@@ -65,6 +65,7 @@ class Job:
             needed.venue,
             role=own_role(cloud, ground.base, needed.model) if needed.reach.own_code else None,
             needs_token=needed.reach.hub,
+            choices=needed.choices,
         )
         service: JobService = (
             CodeBuildJobs(cloud, ground, needed.venue.project)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import boto3
+from pydantic import TypeAdapter, ValidationError
 
 from catalog.project import Project, find_project
 from model_build.job import BuildOrder, Tell, run_order
@@ -34,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     order = BuildOrder(
         model=options.model,
         targets=options.targets.split(),
+        choices=options.choices,
         bucket=options.publish,
         cache=options.cache,
         job=options.job,
@@ -58,10 +60,24 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--cache", metavar="URL", help="s3://bucket/prefix that builds on several machines share"
     )
+    parser.add_argument(
+        "--choices",
+        type=_choices,
+        default={},
+        metavar="JSON",
+        help="the graphs that `precision: auto` chose before, by model",
+    )
     parser.add_argument("--job", help="the name under which the bucket tells what came of this")
     parser.add_argument("--token-secret", metavar="NAME", help="the secret with the Hugging Face token")
     parser.add_argument("--json-progress", action="store_true", help="tell what happens in lines of JSON")
     return parser
+
+
+def _choices(text: str) -> dict[str, str]:
+    try:
+        return TypeAdapter(dict[str, str]).validate_json(text or "{}")
+    except ValidationError:
+        raise argparse.ArgumentTypeError(f"expected a JSON object of texts, got {text!r}") from None
 
 
 def _project(text: str) -> Project:

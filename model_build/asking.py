@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from catalog.manifests import LatencyReport
 from endpoint_client.comparing import Comparison
-from model_build.cases import Case, join_cases, same_shapes
+from model_build.cases import Case, batches, join_cases, row_count, same_shapes
 from model_build.entrance import NO_PARAMETERS, Entrance, Parameters, measure
 from model_build.repository.facts import RepositoryFacts
 
@@ -94,19 +94,5 @@ def rows_of(case: Case) -> list[Case]:
             typical=case.typical,
             origin=case.origin,
         )
-        for row in range(_rows(case))
+        for row in range(row_count(case))
     ]
-
-
-def batches(cases: Sequence[Case], max_batch: int) -> Iterator[Case]:
-    """Cases of the same shapes as rows of common requests, as many as one takes; none without batching."""
-    if not max_batch:
-        return
-    for alike in same_shapes(cases):
-        size = max(1, max_batch // _rows(alike[0]))
-        for begin in range(0, len(alike), size):
-            yield join_cases(alike[begin : begin + size])
-
-
-def _rows(case: Case) -> int:
-    return len(next(iter(case.inputs.values())))

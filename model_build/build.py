@@ -75,17 +75,19 @@ def build_model(
     members: Mapping[str, Document[ModelSpec]] = MappingProxyType({}),
     folders: BuildFolders,
     targets: Sequence[str] = ("cpu",),
+    choices: Mapping[str, str] = MappingProxyType({}),
     on_progress: OnProgress = ignore_progress,
 ) -> BuildResult:
     """The artifact of a model for one of `targets`, the most specific first, as an endpoint accepts them.
 
-    `members` are the models that it is made of, however deep; others may be among them.
+    `members` are the models that it is made of, however deep; others may be among them. `choices` are the
+    graphs that `precision: auto` chose in earlier builds of the same files, by model.
     It is built unless the very same one lies in the local store already. Raises UsageError for what cannot
     be built, and ModelBuildError for what went wrong; then nothing new lies in the store.
     """
     models = {**members, model.record.name: model}
     asked = [parse_target(text) for text in targets]
-    return _Build(model.record.name, models, folders, asked, Steps(on_progress)).run()
+    return _Build(model.record.name, models, folders, asked, choices, Steps(on_progress)).run()
 
 
 class _Build:
@@ -97,9 +99,11 @@ class _Build:
         models: Mapping[str, Document[ModelSpec]],
         folders: BuildFolders,
         targets: list[Target],
+        choices: Mapping[str, str],
         steps: Steps,
     ) -> None:
         self._models = models
+        self._choices = choices
         self._model = models[name]
         self._spec = self._model.record
         self._folders = folders
@@ -147,7 +151,7 @@ class _Build:
 
     def _find(self, key: BuildKey) -> BuildResult | None:
         kind = self._spec.recipe.kind
-        found = find_artifact(self._store, key, self._targets, self._steps, kind=kind)
+        found = find_artifact(self._store, key, self._targets, self._steps, choices=self._choices, kind=kind)
         return BuildResult(artifact_dir=found[0], manifest=found[1], reused=True) if found else None
 
     def _make(self, source: FetchedSource, key: BuildKey, work: Path) -> BuildResult:
@@ -162,6 +166,7 @@ class _Build:
             installation=installation,
             build_member=self._build_member,
             shared_cache=self._folders.shared_cache,
+            recorded_choice=self._choices.get(self._spec.name),
         )
         laid = self._recipe.lay_repository(workshop, self._steps)
         self._check_target(laid)
@@ -191,7 +196,7 @@ class _Build:
             entry=laid.entry,
             cases=laid.cases,
             accept=self._spec.accept,
-            precision=laid.precision,
+            precision=self._spec.tolerated(laid.precision),
             max_batch=self._max_batch(laid),
             work=work,
             arguments=server_arguments_of(self._spec.name, self._models),
@@ -208,7 +213,7 @@ class _Build:
             self._spec.accept,
             model=name,
             digest=digest,
-            precision=laid.precision,
+            precision=self._spec.tolerated(laid.precision),
             keeps_state=read_facts(laid.folder).keeps_state,
         )
 
@@ -221,7 +226,7 @@ class _Build:
 
     def _build_member(self, name: str) -> Path:
         """The artifact of a model that this one is made of."""
-        member = _Build(name, self._models, self._folders, self._targets, self._steps)
+        member = _Build(name, self._models, self._folders, self._targets, self._choices, self._steps)
         return member.run().artifact_dir
 
     def _check_target(self, laid: LaidRepository) -> None:
@@ -268,11 +273,18 @@ class _Build:
             served_by=served.served_by,
             tensorrt=laid.tensorrt,
             candidates=laid.candidates,
+            choices={**laid.choices, **self._own_choice(laid)},
             environments=laid.environments,
             max_batch=self._max_batch(laid),
             shared_memory_bytes=served.shared_memory_bytes,
             tools=key.tools,
         )
+
+    def _own_choice(self, laid: LaidRepository) -> dict[str, str]:
+        if self._spec.precision != "auto":
+            return {}
+        kept = next(candidate for candidate in laid.candidates if candidate.kept)
+        return {self._spec.name: kept.name}
 
     def _max_batch(self, laid: LaidRepository) -> int:
         return self._spec.batching.max_batch if laid.max_batch is None else laid.max_batch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,3 +43,18 @@ def join_cases(cases: Sequence[Case]) -> Case:
         {name: np.concatenate([case.inputs[name] for case in cases]) for name in cases[0].inputs},
         {name: np.concatenate([case.expected[name] for case in cases]) for name in cases[0].expected},
     )
+
+
+def batches(cases: Sequence[Case], max_batch: int) -> Iterator[Case]:
+    """Cases of the same shapes as rows of common requests, as many as one takes; none without batching."""
+    if not max_batch:
+        return
+    for alike in same_shapes(cases):
+        size = max(1, max_batch // row_count(alike[0]))
+        for begin in range(0, len(alike), size):
+            yield join_cases(alike[begin : begin + size])
+
+
+def row_count(case: Case) -> int:
+    """How many rows a request has."""
+    return len(next(iter(case.inputs.values())))

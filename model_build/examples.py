@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from catalog.accepting import Accept, Precision, Tolerance
+from catalog.accepting import Accept, Tolerance, WantedPrecision
 from catalog.examples import Example, Examples, PlaceInSequence, RightAnswer
 from endpoint_client.comparing import kind_of
 from endpoint_client.example_tensors import tensor_of
@@ -28,7 +28,7 @@ def examples_of(
     *,
     model: str,
     digest: str,
-    precision: Precision,
+    precision: WantedPrecision,
     keeps_state: bool,
 ) -> Examples:
     """The smallest of what users send; to a model that keeps a state, the beginning of its sequence.
@@ -68,7 +68,7 @@ def _that_fit(written: Sequence[Example]) -> Iterator[Example]:
         left -= size
 
 
-def _sequence(cases: Sequence[Case], accept: Accept, precision: Precision) -> list[Example]:
+def _sequence(cases: Sequence[Case], accept: Accept, precision: WantedPrecision) -> list[Example]:
     """Requests in their order. Where it goes on, the last that is kept does not end it either."""
     last = len(cases) - 1
     return [
@@ -78,7 +78,7 @@ def _sequence(cases: Sequence[Case], accept: Accept, precision: Precision) -> li
 
 
 def _example(
-    case: Case, accept: Accept, precision: Precision, sequence: PlaceInSequence | None = None
+    case: Case, accept: Accept, precision: WantedPrecision, sequence: PlaceInSequence | None = None
 ) -> Example:
     return Example(
         name=case.name,

@@ -10,8 +10,8 @@ It tells what it does in lines of JSON, one event a line:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import boto3
@@ -39,6 +39,8 @@ class BuildOrder:
     """What the artifact may be built for, the most specific first."""
     bucket: str | None = None
     """Where it is published; it stays on this machine if not given."""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    """What `precision: auto` chose in earlier builds of the same files, by model."""
     cache: str | None = None
     """s3://bucket/prefix that builds on several machines share."""
     job: str | None = None
@@ -74,6 +76,7 @@ def _build(project: Project, order: BuildOrder, tell: Tell) -> BuildResult:
         members=models,
         folders=replace(BuildFolders.of(project), shared_cache=order.cache),
         targets=order.targets,
+        choices=order.choices,
         on_progress=hear,
     )
     if order.bucket is not None:

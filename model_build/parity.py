@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from catalog.accepting import Accept, Precision, Tolerance
+from catalog.accepting import Accept, Tolerance, WantedPrecision
 from catalog.manifests import ParityReport
 from endpoint_client import comparing
 from endpoint_client.comparing import MEASURES, Comparison, Measure
@@ -29,7 +29,7 @@ def compare(case: str, output: str, *, actual: Array, expected: Array) -> Compar
 
 
 def judge(
-    stage: Stage, comparisons: Sequence[Comparison], accept: Accept, *, precision: Precision = "fp32"
+    stage: Stage, comparisons: Sequence[Comparison], accept: Accept, *, precision: WantedPrecision = "fp32"
 ) -> ParityReport:
     """The report of a stage, or ParityError with a table of what missed by how much."""
     missed = _misses(comparisons, accept, precision)
@@ -42,7 +42,9 @@ def judge(
     return report_of(stage, comparisons)
 
 
-def describe_miss(comparisons: Sequence[Comparison], accept: Accept, precision: Precision) -> str | None:
+def describe_miss(
+    comparisons: Sequence[Comparison], accept: Accept, precision: WantedPrecision
+) -> str | None:
     """The worst miss of all in a few words; None if there is none."""
     missed = _misses(comparisons, accept, precision)
     if not missed:
@@ -76,7 +78,9 @@ def describe_parity(report: ParityReport) -> str:
     )
 
 
-def _misses(comparisons: Iterable[Comparison], accept: Accept, precision: Precision) -> list[Comparison]:
+def _misses(
+    comparisons: Iterable[Comparison], accept: Accept, precision: WantedPrecision
+) -> list[Comparison]:
     """Those that are not near enough, the worst first."""
 
     def excess(item: Comparison) -> float:
@@ -87,11 +91,11 @@ def _misses(comparisons: Iterable[Comparison], accept: Accept, precision: Precis
     return sorted(missed, key=excess, reverse=True)
 
 
-def _tolerance(item: Comparison, accept: Accept, precision: Precision) -> Tolerance:
+def _tolerance(item: Comparison, accept: Accept, precision: WantedPrecision) -> Tolerance:
     return accept.tolerance(item.output, precision, item.answers)
 
 
-def _table(missed: Sequence[Comparison], accept: Accept, precision: Precision) -> str:
+def _table(missed: Sequence[Comparison], accept: Accept, precision: WantedPrecision) -> str:
     """What missed, the worst first, in the measures that something is asked of."""
     tolerances = {
         item.output: _tolerance(item, accept, precision)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from catalog.errors import TritonstackError
@@ -27,10 +27,17 @@ def has_artifact_of(store: ArtifactStore, spec_hash: str) -> bool:
 
 
 def find_artifact(
-    store: ArtifactStore, key: BuildKey, asked: Sequence[Target], steps: Steps, *, kind: str
+    store: ArtifactStore,
+    key: BuildKey,
+    asked: Sequence[Target],
+    steps: Steps,
+    *,
+    choices: Mapping[str, str],
+    kind: str,
 ) -> tuple[Path, Manifest] | None:
     """The artifact that `key` would make again; a damaged one is told of, and taken out of the store.
 
+    `choices` are those that were recorded for `precision: auto`: an artifact with others is another one.
     `kind` is the recipe's.
     """
     for folder, manifest in _stored(store):
@@ -39,6 +46,7 @@ def find_artifact(
         wanted = wanted and manifest.examples_sha256 is not None
         # An earlier version did not check given graphs at other sizes, nor record what proves them right.
         wanted = wanted and (manifest.unverified is not None or kind not in CHECKED_SINCE)
+        wanted = wanted and manifest.choices.items() <= {**manifest.choices, **choices}.items()
         if wanted and _is_sound(store, folder, steps):
             return folder, manifest
     return None

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from catalog.accepting import Accept, Precision
+from catalog.accepting import Accept, WantedPrecision
 from catalog.manifests import LatencyReport
 from catalog.variables import ADDITIONAL_ARGS, Served, container_variables
 from endpoint_client.comparing import Comparison
@@ -52,7 +52,7 @@ class ServingCheck:
     entry: str
     cases: Sequence[Case]
     accept: Accept
-    precision: Precision
+    precision: WantedPrecision
     max_batch: int
     """0 where tensors have no batch dimension: then every case is a request of its own."""
     work: Path

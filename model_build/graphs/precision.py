@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from catalog.manifests import ParityReport
+from catalog.manifests import CandidateReport, ParityReport
 from catalog.models import ModelSpec
 from catalog.targets import Target
 from model_build.cases import Case
 from model_build.errors import ExportError
 from model_build.graphs.candidates import (
+    NAMED,
+    RECORDED,
     Candidate,
     attempt,
     check,
     choose,
     make,
     report,
-    report_named,
+    report_only,
     time_candidates,
 )
 from model_build.graphs.levels import FP32, Level, level_of, rivals
@@ -30,12 +32,21 @@ from model_build.progress import Steps
 
 
 def settle_onnx(
-    graph: ExportedGraph, *, cases: Sequence[Case], spec: ModelSpec, target: Target, steps: Steps
+    graph: ExportedGraph,
+    *,
+    cases: Sequence[Case],
+    spec: ModelSpec,
+    target: Target,
+    steps: Steps,
+    recorded: str | None = None,
 ) -> SettledGraph:
-    """The graph that is named, or the fastest that is right."""
+    """The graph that model.yaml names, or the one that `auto` chooses.
+
+    `recorded` names the graph that an earlier build of the same files chose; it is used again.
+    """
     readable = make_readable(graph, target)
     if spec.precision == "auto":
-        return _fastest(rivals(readable), readable, cases, spec, steps)
+        return _chosen(_Auto(readable, cases, spec, steps), recorded)
     if spec.precision == "bf16":
         raise ExportError("ONNX Runtime does not compute in bf16", remedy="write `format: tensorrt`")
     return _named(level_of(spec.precision, readable), readable, cases, spec, steps)
@@ -51,30 +62,59 @@ def _named(
     settled = _settled(level, made, parity)
     if level is FP32:
         return settled
-    return replace(settled, candidates=(report_named(Candidate(level, made, parity)),))
+    return replace(settled, candidates=(report_only(Candidate(level, made, parity), NAMED),))
 
 
-def _fastest(
-    levels: Sequence[Level], graph: ExportedGraph, cases: Sequence[Case], spec: ModelSpec, steps: Steps
-) -> SettledGraph:
-    parity = steps.run("compare graph", lambda: check(FP32, graph, cases, spec.accept), describe_parity)
-    base = Candidate(FP32, graph, parity)
-    tried = [base]
-    for level in levels:
-        attempted = partial(attempt, level, graph, cases, spec.accept)
-        tried.append(steps.run(f"try {level.name}", attempted, _describe_candidate))
-    timed = steps.run(
-        "time graphs",
-        lambda: time_candidates(tried, cases, max_batch=spec.batching.max_batch),
-        _describe_times,
-    )
-    chosen = choose(timed)
+@dataclass(frozen=True)
+class _Auto:
+    """What `precision: auto` chooses from."""
+
+    graph: ExportedGraph
+    cases: Sequence[Case]
+    spec: ModelSpec
+    steps: Steps
+
+    def base(self) -> Candidate:
+        """The graph as it was exported, which has to be right in any case."""
+        parity = self.steps.run(
+            "compare graph", lambda: check(FP32, self.graph, self.cases, self.spec.accept), describe_parity
+        )
+        return Candidate(FP32, self.graph, parity)
+
+    def attempt(self, level: Level) -> Candidate:
+        """One converted graph, or what rules it out."""
+        max_batch = self.spec.batching.max_batch
+        attempted = partial(attempt, level, self.graph, self.cases, self.spec.accept, max_batch=max_batch)
+        return self.steps.run(f"try {level.name}", attempted, _describe_candidate)
+
+    def timed(self, tried: Sequence[Candidate]) -> list[Candidate]:
+        """The candidates with their times."""
+        return self.steps.run(
+            "time graphs",
+            lambda: time_candidates(tried, self.cases, max_batch=self.spec.batching.max_batch),
+            _describe_times,
+        )
+
+
+def _chosen(auto: _Auto, recorded: str | None) -> SettledGraph:
+    base, levels = auto.base(), rivals(auto.graph)
+    if recorded == FP32.name:
+        return _kept(base, [report_only(base, RECORDED)])
+    # The record comes first; if its graph is not accurate enough here, the choice is made again.
+    tried = {level.name: auto.attempt(level) for level in levels if level.name == recorded}
+    for candidate in tried.values():
+        if not candidate.fault:
+            return _kept(candidate, [report_only(candidate, RECORDED)])
+    others = {level.name: tried.get(level.name) or auto.attempt(level) for level in levels}
+    timed = auto.timed([base, *others.values()])
+    return _kept(choose(timed), [report(candidate, timed) for candidate in timed])
+
+
+def _kept(chosen: Candidate, reports: Sequence[CandidateReport]) -> SettledGraph:
     if chosen.graph is None or chosen.parity is None:
         raise ExportError(f"{chosen.level.name} was chosen and was not made")
-    return replace(
-        _settled(chosen.level, chosen.graph, chosen.parity),
-        candidates=tuple(report(candidate, timed) for candidate in timed),
-    )
+    settled = _settled(chosen.level, chosen.graph, chosen.parity)
+    return replace(settled, candidates=tuple(reports))
 
 
 def _settled(level: Level, graph: ExportedGraph, parity: ParityReport) -> SettledGraph:

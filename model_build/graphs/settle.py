@@ -25,4 +25,11 @@ def settle_graph(
         return settle_engines(graph, cases=cases, spec=spec, workshop=workshop, steps=steps)
     from model_build.graphs.precision import settle_onnx  # noqa: PLC0415
 
-    return settle_onnx(graph, cases=cases, spec=spec, target=workshop.target, steps=steps)
+    return settle_onnx(
+        graph,
+        cases=cases,
+        spec=spec,
+        target=workshop.target,
+        steps=steps,
+        recorded=workshop.recorded_choice,
+    )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -35,6 +35,8 @@ class Workshop:
     """Builds another model for the same target, and gives the folder of its artifact."""
     shared_cache: str | None = None
     """`s3://bucket/prefix` where builds on several machines keep timing caches and engines for each other."""
+    recorded_choice: str | None = None
+    """The graph that `precision: auto` chose in an earlier build of the same files."""
 
     @property
     def model_folder(self) -> Path:
@@ -59,6 +61,8 @@ class LaidRepository:
     tensorrt: str | None = None
     """The TensorRT version that built its engines."""
     candidates: tuple[CandidateReport, ...] = ()
+    choices: Mapping[str, str] = field(default_factory=dict)
+    """What `precision: auto` chose for the models that a pipeline is made of."""
     environments: tuple[EnvironmentReport, ...] = ()
     max_batch: int | None = None
     """The largest batch, where it is not what model.yaml says: a pipeline's follows from its models."""

@@ -99,6 +99,7 @@ class Ensemble:
             cases=cases,
             precision=max((_precision(manifest) for manifest in manifests), key=COARSENESS.index),
             tensorrt=next((manifest.tensorrt for manifest in manifests if manifest.tensorrt), None),
+            choices={name: choice for manifest in manifests for name, choice in manifest.choices.items()},
             environments=tuple(_environment_reports(members.values(), environments)),
             max_batch=pipeline.max_batch,
             unverified=tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -56,7 +57,14 @@ class CodeBuildJobs:
 
     def start(self, order: JobOrder, job: str, attempt: int) -> JobState:
         """Two that start the same attempt at once get one build: its token is the same."""
-        told = _plain({"MODEL": order.model, "TARGETS": " ".join(order.targets), "JOB": job})
+        told = _plain(
+            {
+                "MODEL": order.model,
+                "TARGETS": " ".join(order.targets),
+                "CHOICES": json.dumps(dict(order.choices)),
+                "JOB": job,
+            }
+        )
         if order.needs_token and self._ground.token_secret:
             # CodeBuild fetches it when the build starts; what needs no token never sees one.
             told.append({"name": "HF_TOKEN", "value": self._ground.token_secret, "type": "SECRETS_MANAGER"})

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from botocore.exceptions import ClientError
@@ -45,6 +45,8 @@ class JobOrder:
     """The role of this model's own, if it brings code along."""
     needs_token: bool = False
     """Whether it downloads from Hugging Face."""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    """What `precision: auto` chose in earlier builds of the same files, by model."""
 
     def name(self, ground: BuildGround) -> str:
         """The same for the same build, whoever asks."""
@@ -54,6 +56,7 @@ class JobOrder:
             self.spec_hash,
             ground.source,
             ground.image(self.venue.hardware),
+            *([sorted(self.choices.items())] if self.choices else []),
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -99,7 +100,7 @@ class ProcessingJobs:
         arguments = ["--model", order.model, "--targets", " ".join(order.targets)]
         arguments += ["--publish", ground.bucket]
         arguments += ["--cache", f"s3://{ground.bucket}/{build_cache_prefix(order.model)}"]
-        arguments += ["--job", job, "--json-progress"]
+        arguments += ["--choices", json.dumps(dict(order.choices)), "--job", job, "--json-progress"]
         if order.needs_token and ground.token_secret:
             arguments += ["--token-secret", ground.token_secret]
         return {

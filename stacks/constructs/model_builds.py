@@ -21,13 +21,13 @@ MODEL_BUILDSPEC: Mapping[str, object] = {
             "commands": [
                 # Whatever home CodeBuild gives it: libraries keep their caches there.
                 "HOME=/home/builder /opt/builder/bin/python -m model_build --project . "
-                '--model "$MODEL" --targets "$TARGETS" '
+                '--model "$MODEL" --targets "$TARGETS" --choices "$CHOICES" '
                 '--publish "$BUCKET" --cache "s3://$BUCKET/models/$MODEL/caches" --job "$JOB" --json-progress'
             ]
         }
     },
 }
-"""Who starts a build gives MODEL, TARGETS and JOB, and HF_TOKEN where the model needs it."""
+"""Who starts a build gives MODEL, TARGETS, CHOICES and JOB, and HF_TOKEN where the model needs it."""
 
 
 class ModelBuilds(Construct):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from catalog.accepting import DEFAULT_TOLERANCES, Tolerance
 from catalog.delivery import DeliverySpec
 from catalog.documents import Record, load_document
 from catalog.environments import EnvironmentSpec
@@ -15,6 +16,7 @@ from catalog.models import ModelSpec
 from catalog.project import find_project
 from catalog.releases import NEWEST, RELEASES
 from cli.main import app
+from model_build.graphs.candidates import LEAST_GAIN
 
 ROOT = find_project(Path(__file__).parent).root
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")], key=str)
@@ -106,3 +108,13 @@ def test_the_examples_of_releases_are_found() -> None:
     """The pattern above matches what the project's own files write."""
     for name in ("dev", "local", "prod", "preview.template", "test.template"):
         assert SHOWN_RELEASE.search((ROOT / "environments" / f"{name}.yaml").read_text()), name
+
+
+def test_default_tolerances_are_those_of_the_code() -> None:
+    text = (ROOT / "docs" / "models.md").read_text()
+    stated = {}
+    for row in re.findall(r"^\| `(\w+)` \|.*\| (`cosine: .*`) \|$", text, flags=re.MULTILINE):
+        bounds = (bound.split(": ") for bound in re.findall(r"`([^`]+)`", row[1]))
+        stated[row[0]] = Tolerance(**{measure: float(bound) for measure, bound in bounds})
+    assert stated == DEFAULT_TOLERANCES
+    assert f"at least {LEAST_GAIN} times as fast" in " ".join(text.split())

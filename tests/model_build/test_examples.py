@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catalog.accepting import Accept, Precision, Tolerance
+from catalog.accepting import Accept, Tolerance, WantedPrecision
 from catalog.documents import load_document
 from catalog.examples import Examples
 from catalog.models import ModelSpec
@@ -93,15 +93,19 @@ def test_a_sequence_keeps_its_order_and_its_beginning() -> None:
     ("accept", "precision", "output", "held"),
     [
         (Accept(), "fp32", "scores", Tolerance(cosine=0.9999, absolute=1e-4)),
-        (Accept(), "int8", "scores", Tolerance(cosine=0.97)),
+        (Accept(), "int8", "scores", Tolerance(cosine=0.97, relative=0.3)),
+        (Accept(), "auto", "scores", Tolerance(cosine=0.999, relative=0.02)),
+        (Accept(cosine=0.98, top1=1), "auto", "scores", Tolerance(cosine=0.98, relative=0.02, top1=1)),
+        (Accept(cosine=0.98, absolute=0.05), "auto", "scores", Tolerance(cosine=0.98, absolute=0.05)),
+        (Accept(absolute=0.05), "int8", "scores", Tolerance(absolute=0.05)),
         (Accept(), "int8", "value", Tolerance(relative=0.1)),
         (Accept(), "fp16", "label", Tolerance(absolute=0.5)),
-        (Accept(cosine=0.9), "fp16", "label", Tolerance(cosine=0.9)),
-        (Accept(outputs={"label": Tolerance(top1=1.0)}), "fp32", "label", Tolerance(top1=1.0)),
+        (Accept(cosine=0.9), "fp16", "label", Tolerance(cosine=0.9, absolute=0.5)),
+        (Accept(outputs={"label": Tolerance(top1=1.0)}), "fp32", "label", Tolerance(top1=1.0, absolute=0.5)),
     ],
 )
 def test_the_tolerance_is_that_of_the_builds_own_check(
-    accept: Accept, precision: Precision, output: str, held: Tolerance
+    accept: Accept, precision: WantedPrecision, output: str, held: Tolerance
 ) -> None:
     answers: dict[str, Any] = {
         "scores": np.zeros((1, 3), dtype=np.float32),

@@ -97,6 +97,7 @@ def test_the_buildspecs_own_command_builds_publishes_and_tells(
     variables = {
         "MODEL": "tiny",
         "TARGETS": "cpu-py312 cpu",
+        "CHOICES": '{"tiny": "fp32"}',
         "BUCKET": "artifacts",
         "JOB": "0a1b2c",
         "TRITONSTACK_HOME": str(state),

@@ -51,3 +51,20 @@ def test_int8_gives_the_same_bytes_again(tmp_path: Path, classifier: Path, folde
     again = build_model(model=model, folders=replace(folders, artifacts=tmp_path / "again"))
     assert first.manifest.digest == again.manifest.digest
     assert not again.reused
+
+
+def test_a_recorded_choice_makes_the_same_artifact_and_another_is_not_taken_for_it(
+    tmp_path: Path, classifier: Path, folders: BuildFolders
+) -> None:
+    file = write_classifier(tmp_path, classifier, "auto")
+    with file.open("a") as stream:
+        stream.write("accept: {cosine: 0.9, absolute: 0.5}\n")
+    model = load_document(file, ModelSpec)
+    first = build_model(model=model, folders=folders).manifest
+    assert first.choices == {"moods": "fp32"}, "a tiny graph gains nothing"
+    other = build_model(model=model, folders=folders, choices={"moods": "int8"})
+    assert (other.manifest.choices, other.manifest.precision) == ({"moods": "int8"}, "int8")
+    assert not other.reused
+    assert other.manifest.digest != first.digest
+    again = build_model(model=model, folders=folders, choices={"moods": "fp32"})
+    assert (again.reused, again.manifest.digest) == (True, first.digest)

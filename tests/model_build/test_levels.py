@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,9 +52,20 @@ def spec_of(**more: Any) -> ModelSpec:
     return ModelSpec.model_validate_json(json.dumps(facts | more))
 
 
-def settle(graph: ExportedGraph, cases: list[Case], target: str = "cpu", **more: Any) -> SettledGraph:
+def settle(
+    graph: ExportedGraph,
+    cases: list[Case],
+    target: str = "cpu",
+    recorded: str | None = None,
+    **more: Any,
+) -> SettledGraph:
     return settle_onnx(
-        graph, cases=cases, spec=spec_of(**more), target=parse_target(target), steps=Steps(ignore_progress)
+        graph,
+        cases=cases,
+        spec=spec_of(**more),
+        target=parse_target(target),
+        steps=Steps(ignore_progress),
+        recorded=recorded,
     )
 
 
@@ -193,7 +205,7 @@ def test_auto_keeps_fp32_where_nothing_else_is_right(tmp_path: Path) -> None:
     settled = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999})
     assert settled.precision == "fp32"
     reasons = {candidate.name: candidate.reason for candidate in settled.candidates}
-    assert reasons["int8"].startswith("too far from the framework: 2 of 2 outputs, y of ")
+    assert reasons["int8"].startswith("too far from the framework: 4 of 4 outputs, y of ")
     assert "accepted is >= 0.9999999; weights of 7 bits" in reasons["int8"]
     assert settled.folder == graph.file.parent
 
@@ -272,6 +284,46 @@ def test_requests_that_are_timed(tmp_path: Path) -> None:
     assert (requests["8x5"]["x"][3] == requests["8x5"]["x"][0]).all()
     assert list(typical_requests([case(3, 5)], max_batch=0)) == ["3x5"]
     assert list(typical_requests([case(3, 5)], max_batch=1)) == ["1x5"]
+
+
+def as_it_is_in(graph: ExportedGraph, folder: Path) -> ExportedGraph:
+    folder.mkdir()
+    return replace(graph, file=Path(shutil.copy(graph.file, folder)))
+
+
+@pytest.mark.parametrize(
+    ("accept", "refused"),
+    [
+        ({}, "relative 4."),
+        ({"cosine": 0.98}, "relative 4."),
+        ({"cosine": 0.98, "top1": 0.9}, "relative 4."),
+        ({"relative": 0.01}, "relative 4."),
+        ({"outputs": {"y": {"cosine": 0.9}}}, "relative 4."),
+    ],
+)
+def test_auto_refuses_an_error_that_nobody_has_written(
+    accept: dict[str, Any], refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A graph whose answers are all 4.5 % too small: its cosine is 1."""
+
+    def shrunk(graph: ExportedGraph, folder: Path, cases: object) -> ExportedGraph:
+        made = as_it_is_in(graph, folder)
+        model = onnx.load(made.file)
+        for tensor in model.graph.initializer:
+            if tensor.name == "w2":
+                array = onnx.numpy_helper.to_array(tensor) * np.float32(0.955)
+                tensor.CopyFrom(onnx.numpy_helper.from_array(array, "w2"))
+        onnx.save(model, made.file)
+        return made
+
+    monkeypatch.setattr(levels, "INT8", replace(INT8, convert=shrunk))
+    graph = perceptron(tmp_path / "graph")
+    settled = settle(graph, answered(graph), precision="auto", accept=accept)
+    (shrunk_one,) = (one for one in settled.candidates if one.name == "int8")
+    assert shrunk_one.parity is not None
+    assert shrunk_one.parity.min_cosine > 0.9999
+    assert refused in shrunk_one.reason
+    assert "accepted is <= 0.0" in shrunk_one.reason
 
 
 def test_no_accept_at_all_means_the_precisions_own(tmp_path: Path) -> None:

@@ -88,8 +88,10 @@ def test_a_jobs_name_changes_with_all_that_decides_what_comes_of_it() -> None:
         replace(ORDER, spec_hash="cd" * 32).name(GROUND),
         ORDER.name(replace(GROUND, source="assets/def.zip")),
         ORDER.name(replace(GROUND, images={"cpu": "other"})),
+        replace(ORDER, choices={"m": "int8"}).name(GROUND),
+        replace(ORDER, choices={"m": "fp32"}).name(GROUND),
     ]
-    assert len({ORDER.name(GROUND), *others}) == 6
+    assert len({ORDER.name(GROUND), *others}) == 8
     assert ORDER.name(GROUND) == ORDER.name(replace(GROUND, images={**GROUND.images, "gpu": "other"}))
 
 
@@ -97,7 +99,7 @@ def test_a_build_is_told_what_to_do(codebuild: StrictCodeBuild, service: CodeBui
     begin(service)
     (started,) = codebuild.started
     variables = {item["name"]: item["value"] for item in started["environmentVariablesOverride"]}
-    assert variables == {"MODEL": "m", "TARGETS": "cpu-py312 cpu", "JOB": ORDER.name(GROUND)}
+    assert variables == {"MODEL": "m", "TARGETS": "cpu-py312 cpu", "CHOICES": "{}", "JOB": ORDER.name(GROUND)}
     assert started["sourceLocationOverride"] == GROUND.source
 
 

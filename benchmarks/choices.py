@@ -1,0 +1,80 @@
+"""Whether `precision: auto` makes the same artifact again beside busy processes.
+
+    python -m benchmarks.choices [--builds 10] [--busy 1]
+
+Builds MiniLM several times, each time into an empty store and without the record of an earlier choice, and
+prints digest, choice and times of each build. Exits with code 1 if there are several digests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from catalog.accepting import Accept
+from catalog.documents import Document, load_document
+from catalog.manifests import Manifest
+from catalog.models import ModelSpec
+from catalog.project import find_project
+from model_build.build import BuildFolders, build_model
+
+MODEL = "minilm-embedding"
+ACCEPT = Accept(cosine=0.97, relative=0.3)
+"""The default of `int8`, which MiniLM keeps."""
+
+
+def main() -> int:
+    """Build, and compare digests."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--builds", type=int, default=10, help="number of builds")
+    parser.add_argument("--busy", type=int, default=1, help="number of busy processes")
+    options = parser.parse_args()
+    project = find_project(Path(__file__))
+    model = _model(project.model_file(MODEL))
+    digests = set()
+    with busy_processes(options.busy):
+        for number in range(1, options.builds + 1):
+            with tempfile.TemporaryDirectory() as store:
+                folders = replace(BuildFolders.of(project), artifacts=Path(store))
+                begin = time.monotonic()
+                manifest = build_model(model=model, folders=folders).manifest
+            digests.add(manifest.digest)
+            print(f"{number:2} {_words(manifest)} ({time.monotonic() - begin:.0f} s)", flush=True)
+    print(f"{len(digests)} digest(s) from {options.builds} builds beside {options.busy} busy processes")
+    return 0 if len(digests) == 1 else 1
+
+
+@contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Processes that use all the processor time they get."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _model(file: Path) -> Document[ModelSpec]:
+    document = load_document(file, ModelSpec)
+    record = document.record.model_copy(update={"precision": "auto", "accept": ACCEPT})
+    return replace(document, record=record)
+
+
+def _words(manifest: Manifest) -> str:
+    times = "; ".join(
+        f"{one.name} {' '.join(map(str, one.latency_ms.values()))} ms" for one in manifest.candidates
+    )
+    return f"{manifest.digest[:12]} {manifest.choices[MODEL]} [{times}]"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

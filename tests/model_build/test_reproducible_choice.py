@@ -1,0 +1,135 @@
+"""`precision: auto` makes the same choice again, whatever else the machine does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from catalog.files import sha256_of
+from catalog.manifests import TensorSpec
+from model_build.graphs import precision
+from model_build.graphs.candidates import LEAST_GAIN, Candidate, choose
+from model_build.graphs.levels import FP32, INT8, INT8_FUSED
+from model_build.graphs.records import ExportedGraph
+from tests.model_build.graphs_to_try import answered, perceptron
+from tests.model_build.test_levels import settle
+
+FLOAT = onnx.TensorProto.FLOAT
+HOG = "while True: pass"
+BUILDS = 10
+WIDE = 512
+LOOSE = {"cosine": 0.9, "absolute": 10.0}
+
+
+@pytest.fixture
+def hogs() -> Iterator[None]:
+    """One busy process per core."""
+    processes = [subprocess.Popen([sys.executable, "-c", HOG]) for _ in range(len(os.sched_getaffinity(0)))]
+    yield
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def block(folder: Path) -> ExportedGraph:
+    """Large products around a GELU: int8 gains much, and its two forms are nearly as fast as each other."""
+    random = np.random.default_rng(12)
+    weights = {
+        "w1": random.normal(size=(WIDE, 4 * WIDE)) / WIDE**0.5,
+        "b1": random.normal(size=4 * WIDE),
+        "w2": random.normal(size=(4 * WIDE, WIDE)) / (4 * WIDE) ** 0.5,
+        "root": np.array(2**0.5),
+        "one": np.array(1.0),
+        "half": np.array(0.5),
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["h0"]),
+        helper.make_node("Add", ["b1", "h0"], ["h"]),
+        helper.make_node("Div", ["h", "root"], ["g1"]),
+        helper.make_node("Erf", ["g1"], ["g2"]),
+        helper.make_node("Add", ["g2", "one"], ["g3"]),
+        helper.make_node("Mul", ["h", "g3"], ["g4"]),
+        helper.make_node("Mul", ["g4", "half"], ["g"]),
+        helper.make_node("MatMul", ["g", "w2"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "block",
+        [helper.make_tensor_value_info("x", FLOAT, ["batch", WIDE])],
+        [helper.make_tensor_value_info("y", FLOAT, ["batch", WIDE])],
+        [numpy_helper.from_array(array.astype(np.float32), name) for name, array in weights.items()],
+    )
+    folder.mkdir(parents=True)
+    opsets = [helper.make_opsetid("", 18)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "model.onnx")
+    tensor = {"datatype": "FP32", "shape": (WIDE,)}
+    return ExportedGraph(
+        folder / "model.onnx",
+        inputs=(TensorSpec(name="x", **tensor),),
+        outputs=(TensorSpec(name="y", **tensor),),
+    )
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("hogs")
+def test_ten_builds_beside_busy_processes_make_one_file(tmp_path: Path) -> None:
+    made = {}
+    for build in range(BUILDS):
+        graph = block(tmp_path / str(build) / "graph")
+        settled = settle(graph, answered(graph), precision="auto", accept=LOOSE, batching={"max_batch": 16})
+        made[sha256_of(settled.folder / "model.onnx")] = settled.precision
+        assert {one.name for one in settled.candidates if not one.parity} == set(), "each one competes"
+    assert list(made.values()) == ["int8"]
+
+
+@pytest.mark.parametrize("choice", ["fp32", "int8, GELU fused", "int8"])
+def test_a_recorded_choice_is_used_again_and_nothing_is_timed(
+    choice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def untimed(*_: object, **__: object) -> None:
+        raise AssertionError("the record makes timing unnecessary")
+
+    monkeypatch.setattr(precision, "time_candidates", untimed)
+    graph = perceptron(tmp_path / "graph")
+    settled = settle(graph, answered(graph), precision="auto", accept=LOOSE, recorded=choice)
+    (only,) = settled.candidates
+    assert (only.name, only.kept) == (choice, True)
+    assert only.reason.startswith("chosen by an earlier build of the same files")
+    assert settled.precision == only.precision
+
+
+@pytest.mark.parametrize("choice", ["int8", "a graph of another version"])
+def test_a_record_that_does_not_hold_here_is_replaced_by_a_new_choice(choice: str, tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    settled = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999}, recorded=choice)
+    assert [one.name for one in settled.candidates] == ["fp32", "int8, GELU fused", "int8"]
+    assert settled.precision == "fp32"
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "chosen"),
+    [
+        ((10.0, 9.0, 8.0), "fp32"),
+        ((10.0, 10 / LEAST_GAIN, 7.0), "int8, GELU fused"),
+        ((10.0, 5.0, 4.9), "int8, GELU fused"),
+        ((10.0, 4.9, 5.0), "int8, GELU fused"),
+        ((10.0, 5.0, 5.0 / LEAST_GAIN), "int8"),
+        ((10.0, 9.0, 5.0), "int8"),
+    ],
+)
+def test_nearly_equal_candidates_are_ordered_by_a_fixed_rule(
+    milliseconds: tuple[float, float, float], chosen: str
+) -> None:
+    levels = (FP32, INT8_FUSED, INT8)
+    timed = [
+        Candidate(level, latency_ms={"1x16": time}) for level, time in zip(levels, milliseconds, strict=True)
+    ]
+    assert choose(timed).level.name == chosen
