@@ -16,7 +16,8 @@ from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem, InvalidFilesError, UsageError, shown_path
 from catalog.fitness import environment_problems
 from catalog.locks import Lock, load_lock
-from catalog.model_hashes import missing_files, model_hash
+from catalog.model_files import file_problems
+from catalog.model_hashes import model_hash
 from catalog.models import ModelSpec
 from catalog.naming import check_name
 from catalog.project import LOCK_SUFFIX, TEMPLATE_SUFFIX, Project
@@ -139,7 +140,7 @@ def validate_project(project: Project) -> list[FileProblem]:
     problems: set[FileProblem] = set()
     for name in model_names(project):
         try:
-            load_model(project, name)
+            problems.update(file_problems(load_model(project, name)))
         except InvalidFilesError as error:
             problems.update(error.problems)
     workspaces = []
@@ -204,7 +205,7 @@ def _load_models(
             continue
         if model := _try_load(project.model_file(name), ModelSpec, problems):
             models[name] = model
-            problems += missing_files(model)
+            problems += file_problems(model)
             waiting += model.record.members
     problems += composition_problems(models, known)
     return dict(sorted(models.items()))

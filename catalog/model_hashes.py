@@ -1,8 +1,8 @@
 """A hash of everything in this repository that a model's artifact depends on.
 
 It changes when the artifact has to be built again: with model.yaml (but for its description), with the files
-beside it that the build reads, with a source that lies in this repository, and with the models of an
-ensemble's steps. What lies elsewhere is named by an exact version in model.yaml.
+beside it that the build reads, with Python modules beside a model's code, with a `file://` source, and with
+the models of an ensemble's steps. What lies elsewhere is named by an exact version in model.yaml.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import json
 from collections.abc import Iterator, Mapping
 
 from catalog.documents import Document
-from catalog.errors import FileProblem, InvalidFilesError
-from catalog.files import sha256_of
+from catalog.model_files import CODE_SUFFIX, model_files
 from catalog.models import ModelSpec
+from catalog.recipes import PythonRecipe
+from catalog.source_files import SourceFile, open_file
 
 BUILDER_VERSION = 3
 """Raised when model_build makes other bytes from the same model.yaml."""
@@ -45,25 +46,20 @@ def _hash_of(facts: object) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def missing_files(document: Document[ModelSpec]) -> Iterator[FileProblem]:
-    """Files that a model's file names and that are not beside it."""
-    folder = document.file.parent
-    for name in document.record.own_files:
-        if not (folder / name).is_file():
-            yield FileProblem(
-                document.file, None, "", f"there is no file {name} beside it", "add it, or correct its name"
-            )
-
-
 def _own_files(document: Document[ModelSpec]) -> Iterator[tuple[str, str]]:
-    problems = list(missing_files(document))
-    if problems:
-        raise InvalidFilesError(problems)
-    folder = document.file.parent
-    for name in sorted(document.record.own_files):
-        yield name, sha256_of(folder / name)
-    source = document.record.source or ""
-    if source.startswith("file://"):
-        root = folder / source.removeprefix("file://")
-        for file in sorted(path for path in root.rglob("*") if path.is_file()):
-            yield f"source/{file.relative_to(root).as_posix()}", sha256_of(file)
+    files = model_files(document)
+    # Python modules of a source were not packed once: another name makes another hash.
+    packs_code = isinstance(document.record.recipe, PythonRecipe)
+    yield from ((name, _sha256(file)) for name, file in sorted(files.own.items()))
+    yield from ((f"helpers/{name}", _sha256(file)) for name, file in files.helpers.items())
+    for name, file in files.source.items():
+        is_code = packs_code and name.endswith(CODE_SUFFIX)
+        yield f"{'source-code' if is_code else 'source'}/{name}", _sha256(file)
+
+
+def _sha256(file: SourceFile) -> str:
+    digest = hashlib.sha256()
+    with open_file(file) as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

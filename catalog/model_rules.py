@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from catalog.documents import Fault
+from catalog.source_files import TRUST_EXTERNAL, leaves_folder
 from catalog.triton_rules import triton_faults
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ def _source_faults(spec: ModelSpec) -> Iterator[Fault]:
         yield Fault(("source",), f"the recipe {kind} needs a source", "say where the weights come from")
     if spec.source is not None and kind == "ensemble":
         yield Fault(("source",), "an ensemble is made of its steps' models and has no source", "remove it")
+    scheme, _, text = (spec.source or "").partition("://")
+    if scheme == "file" and leaves_folder(text) and spec.trust.external_source is None:
+        yield Fault(("source",), f"{spec.source} is outside the model's folder", TRUST_EXTERNAL)
 
 
 def _input_faults(spec: ModelSpec) -> Iterator[Fault]:

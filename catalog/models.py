@@ -20,7 +20,7 @@ from catalog.triton_options import Batching, TritonOptions
 
 SOURCE_FORMS = (
     "package://<distribution>==<version>/<folder>",
-    "file://<folder, relative to model.yaml>",
+    "file://<folder in the model's folder>",
     "hf://<org>/<name>@<revision>",
     "s3://<bucket>/<prefix>",
 )
@@ -49,6 +49,8 @@ class Trust(Record):
     """Load weights that are a pickle."""
     remote_code: Reason | None = None
     """Run Python that the model's repository brings along."""
+    external_source: Reason | None = None
+    """Read a `file://` source that is outside the model's folder."""
 
 
 UNTRUSTED = Trust()

@@ -10,9 +10,11 @@ from types import MappingProxyType
 from catalog.documents import Document
 from catalog.examples import Examples
 from catalog.manifests import ARCHIVE_NAME, Manifest
+from catalog.model_files import model_files
 from catalog.model_hashes import model_hash
 from catalog.models import ModelSpec
 from catalog.project import Project
+from catalog.source_files import require_same
 from catalog.targets import Target, parse_target
 from model_build.archive import PackedArchive, pack
 from model_build.artifacts import ArtifactStore, BuildKey
@@ -115,6 +117,7 @@ class _Build:
 
     def run(self) -> BuildResult:
         """Reuse or build."""
+        self._files = model_files(self._model)
         spec_hash = model_hash(self._spec.name, self._models)
         if not has_artifact_of(self._store, spec_hash):
             self._find_server()  # that it is missing is better known before the source is fetched
@@ -147,6 +150,7 @@ class _Build:
             model_folder=self._model.file.parent,
             cache_dir=self._folders.cache,
             wanted=wanted_files(self._spec),
+            external=self._spec.trust.external_source is not None,
         )
 
     def _find(self, key: BuildKey) -> BuildResult | None:
@@ -170,7 +174,7 @@ class _Build:
         )
         laid = self._recipe.lay_repository(workshop, self._steps)
         self._check_target(laid)
-        packed = self._steps.run("pack", lambda: self._pack(laid, work), _describe_archive)
+        packed = self._steps.run("pack", lambda: self._pack(laid, work, source), _describe_archive)
         check = self._serving_check(installation, packed, laid, work / "serving")
         served = self._steps.run("serve", check.run, _describe_served)
         examples = self._examples(packed, laid)
@@ -217,6 +221,15 @@ class _Build:
             keeps_state=read_facts(laid.folder).keeps_state,
         )
 
+    def _require_unchanged(self) -> None:
+        now = model_files(self._model)
+        for before, after in (
+            (self._files.own, now.own),
+            (self._files.helpers, now.helpers),
+            (self._files.source, now.source),
+        ):
+            require_same(before, after)
+
     def _require_memory(self, source: FetchedSource) -> None:
         """Stop before a framework is killed for what it takes."""
         if self._spec.source is not None and self._spec.recipe.kind not in SERVED_AS_GIVEN:
@@ -234,14 +247,18 @@ class _Build:
             asked = " or ".join(str(target) for target in self._targets)
             raise LayoutError(f"the repository runs on {laid.target} and was to be built for {asked}")
 
-    def _pack(self, laid: LaidRepository, work: Path) -> PackedArchive:
+    def _pack(self, laid: LaidRepository, work: Path, source: FetchedSource) -> PackedArchive:
         chosen = check_layout(laid.folder, generates=self._spec.generates)
         if chosen != laid.entry:
             raise LayoutError(f"multi-model hosting would load {chosen}, and single-model {laid.entry}")
         size = sum(path.stat().st_size for path in laid.folder.rglob("*") if path.is_file())
         # The archive, and beside it what it unpacks to when it is served.
         require_space(work, 2 * size, purpose=f"packing and serving {self._spec.name!r}")
-        return pack(laid.folder, work / ARCHIVE_NAME)
+        packed = pack(laid.folder, work / ARCHIVE_NAME)
+        # What is packed has to be what was hashed: no file or link may have changed in between.
+        source.require_unchanged()
+        self._require_unchanged()
+        return packed
 
     def _manifest(
         self,

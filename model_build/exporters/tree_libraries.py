@@ -20,6 +20,7 @@ import numpy as np
 import treelite
 from numpy.typing import NDArray
 
+from catalog.source_files import copy_from
 from model_build.errors import ExportError, UnsafeWeightsError
 
 Array = NDArray[Any]
@@ -71,7 +72,7 @@ class Trees:
         """Write the file that FIL reads, and give the name of its form."""
         folder.mkdir(parents=True)
         if self.text is not None:
-            (folder / LIGHTGBM_FILE).write_bytes(self.text.read_bytes())
+            copy_from(self.text.parent, self.text.name, folder / LIGHTGBM_FILE)
             return "lightgbm"
         self.model.serialize(folder / CHECKPOINT)
         return "treelite_checkpoint"

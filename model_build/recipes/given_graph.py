@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from catalog.documents import Document
 from catalog.errors import FileProblem, InvalidFilesError
 from catalog.manifests import TensorSpec
 from catalog.models import ModelSpec
+from catalog.source_files import copy_from
 from model_build.archive import is_safe_name
 from model_build.errors import ExportError
 
@@ -54,10 +54,10 @@ def copy_graph(source: Path, name: str, folder: Path) -> Path:
                 "<graph>_data, *.data or *.weights",
             )
     folder.mkdir(parents=True)
-    shutil.copyfile(original, folder / GRAPH_NAME)
+    copy_from(source, name, folder / GRAPH_NAME)
     for item in data:
         (folder / item).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(original.parent / item, folder / item)
+        copy_from(source, f"{name.rpartition('/')[0]}/{item}", folder / item)
     _check(folder / GRAPH_NAME, graph, name)
     return folder / GRAPH_NAME
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,10 @@ from numpy.typing import NDArray
 from catalog.documents import Document
 from catalog.errors import FileProblem, InvalidFilesError
 from catalog.manifests import EnvironmentReport, TensorSpec
+from catalog.model_files import helper_files, module_names
 from catalog.models import ModelSpec
 from catalog.recipes import PythonRecipe
+from catalog.source_files import SourceFile, copy_file
 from catalog.targets import Target
 from model_build.archive import is_safe_name
 from model_build.cases import Case
@@ -54,6 +55,7 @@ class PythonModel:
         if problems:
             raise InvalidFilesError(problems)
         self._requirements = self._read_requirements()
+        self._helpers = helper_files(model)
 
     def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
         """Gather the right answers, lay the model, and pack what it imports."""
@@ -72,6 +74,7 @@ class PythonModel:
         laid = (inputs, outputs, cases[0])
         steps.run("repository", lambda: self._lay(repository, laid, workshop), lambda _: self._name)
         report = steps.run("environment", lambda: self._environment(repository, workshop), _describe)
+        self._check_helpers(report)
         python = target_python(report, workshop.target.python)
         return LaidRepository(
             folder=repository,
@@ -93,7 +96,7 @@ class PythonModel:
         version = add_python_model(
             repository,
             name=spec.name,
-            code=self._folder / self._recipe.code,
+            code=(self._folder / self._recipe.code).resolve(),
             inputs=laid[0],
             outputs=laid[1],
             batching=spec.batching,
@@ -101,17 +104,19 @@ class PythonModel:
             target=workshop.target,
             around=Around(model=self._model, example=laid[2].inputs),
         )
-        if spec.source is None:
-            return
-        source = workshop.source.folder
-        for name in wanted_files(spec).among(source):
-            if not is_safe_name(name) or (version / name).exists():
+        packed = {(self._folder / self._recipe.code).resolve()}
+        for file in (*self._helpers.values(), *_wanted_of_source(spec, workshop)):
+            if file.path in packed:
+                continue  # the source is the folder of model.py, or around it
+            packed.add(file.path)
+            if not is_safe_name(file.name) or (version / file.name).exists():
                 raise SourceError(
-                    f"{spec.source}: {name} cannot lie beside model.py",
-                    remedy="use letters, digits, '.', '_', '-' and '/' only, and no name twice",
+                    f"{file.name} cannot be packed beside model.py: "
+                    f"{'unsafe name' if not is_safe_name(file.name) else 'duplicate name'}",
+                    remedy="use letters, digits, '.', '_', '-' and '/' only, and each name once",
                 )
-            (version / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source / name, version / name)
+            (version / file.name).parent.mkdir(parents=True, exist_ok=True)
+            copy_file(file, version / file.name)
 
     def _environment(self, repository: Path, workshop: Workshop) -> EnvironmentReport:
         file = environment_file(repository, self._name)
@@ -120,6 +125,22 @@ class PythonModel:
         return build_environment(
             self._requirements, file=file, cache_dir=workshop.cache_dir, pythons=self._recipe.pythons
         )
+
+    def _check_helpers(self, report: EnvironmentReport) -> None:
+        """Python looks among the packages first, so a module of the same name would never be imported."""
+        packages = {package.partition("==")[0].lower().replace("-", "_") for package in report.packages}
+        problems = [
+            FileProblem(
+                (self._folder / self._recipe.code).parent / module,
+                None,
+                "",
+                f"the required package {module} has the same name, and is imported instead",
+                "rename it",
+            )
+            for module in sorted(module_names(self._helpers) & packages)
+        ]
+        if problems:
+            raise InvalidFilesError(problems)
 
     def _read_requirements(self) -> tuple[str, ...]:
         name = self._recipe.requirements
@@ -226,6 +247,13 @@ class PythonModel:
                     "nothing says what the right answer is",
                     remedy="write `outputs: {...}` beside it, or `reference: <file>.py:<function>` in recipe",
                 )
+
+
+def _wanted_of_source(spec: ModelSpec, workshop: Workshop) -> list[SourceFile]:
+    if spec.source is None:
+        return []
+    wanted = wanted_files(spec)
+    return [file for name, file in workshop.source.files.items() if wanted.holds(name)]
 
 
 def _tensors(entries: Any) -> Tensors:

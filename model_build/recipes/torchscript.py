@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from catalog.examples import Origin
 from catalog.manifests import TensorSpec
 from catalog.models import ModelSpec
 from catalog.recipes import TorchScriptRecipe
+from catalog.source_files import copy_from
 from model_build.answers import Answer, compare_answers
 from model_build.cases import Case, join_cases
 from model_build.graphs.records import SettledGraph
@@ -120,7 +120,7 @@ class TorchScript:
         file = source / str(self._recipe.file)
         check_torchscript(file)
         folder.mkdir(parents=True)
-        shutil.copyfile(file, folder / FILE_NAME)
+        copy_from(source, str(self._recipe.file), folder / FILE_NAME)
         module = load_torchscript(folder / FILE_NAME)
         return _Loaded(module.inputs, lambda _: _Made(module, module.answer))
 

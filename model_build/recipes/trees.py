@@ -100,7 +100,7 @@ class TreesForFil:
         # The libraries take time to import, and a build that finds its artifact does not need them.
         from model_build.exporters.tree_libraries import library_of, load_trees  # noqa: PLC0415
 
-        file: Path = workshop.source.folder / self._recipe.file
+        file: Path = (workshop.source.folder / self._recipe.file).resolve()
         found = library_of(file)
         if self._recipe.library not in (None, found):
             raise InvalidFilesError(

@@ -8,7 +8,6 @@ vLLM is told an absolute path, so such an artifact is for endpoints of one model
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from catalog.documents import Document, closest
 from catalog.errors import FileProblem, InvalidFilesError, UsageError
 from catalog.models import ModelSpec
 from catalog.recipes import VllmRecipe
+from catalog.source_files import SourceFile, copy_file, require_file
 from catalog.targets import Target, release_of
 from catalog.variables import INFERENCE_TYPE, SINCE
 from model_build.archive import is_safe_name
@@ -82,14 +82,15 @@ class VllmModel:
         spec = self._model.record
         engine = {"model": f"{MODEL_ROOT}/{spec.name}/1", **self._recipe.engine}
         version = add_vllm_model(repository, name=spec.name, engine=engine, around=Around(model=self._model))
-        source = workshop.source.folder
-        names = wanted_files(spec).among(source)
-        for name in names:
+        wanted = wanted_files(spec)
+        files = [file for name, file in workshop.source.files.items() if wanted.holds(name)]
+        for file in files:
+            name = file.name
             if not is_safe_name(name) or (version / name).exists():
                 raise SourceError(f"{spec.source}: {name} cannot lie in a Triton repository")
             (version / name).parent.mkdir(parents=True, exist_ok=True)
-            _place((source / name).resolve(), version / name)
-        return sum((version / name).stat().st_size for name in names)
+            _place(file, version / name)
+        return sum(file.size for file in files)
 
 
 def require_generate(targets: Sequence[Target]) -> None:
@@ -138,9 +139,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _place(original: Path, copy: Path) -> None:
+def _place(file: SourceFile, copy: Path) -> None:
     """Weights of many gigabytes are not written twice where the disk is the same."""
     try:
-        os.link(original, copy)
+        os.link(file.path, copy, follow_symlinks=False)
     except OSError:
-        shutil.copyfile(original, copy)
+        copy_file(file, copy)
+    else:
+        require_file(file, copy)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from catalog.documents import Document, Fault, closest
 from catalog.errors import InvalidFilesError, UsageError
 from catalog.manifests import TensorSpec
 from catalog.models import ModelSpec
+from catalog.source_files import copy_from
 from catalog.targets import Target
 from catalog.triton_options import Batching, TritonOptions
 from model_build.environments.packing import ARCHIVE_NAME, PARAMETER, PARAMETER_VALUE
@@ -116,7 +116,7 @@ def add_python_model(  # noqa: PLR0913 - what a model has; the last three differ
     _refuse(_python_faults(inputs, batching, options, target), around)
     folder = repository / name
     (folder / VERSION).mkdir(parents=True)
-    shutil.copyfile(code, folder / VERSION / "model.py")
+    copy_from(code.parent, code.name, folder / VERSION / "model.py")
     message = _message(folder, inputs, outputs, batching, options)
     message.backend = "python"
     for tensor in message.input:

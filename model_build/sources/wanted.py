@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from catalog.model_files import FILE_SCHEME
 from catalog.models import ModelSpec
 from catalog.recipes import (
     HuggingFaceRecipe,
@@ -16,6 +17,7 @@ from catalog.recipes import (
     TreesRecipe,
     VllmRecipe,
 )
+from catalog.source_files import list_files
 
 SAFE_WEIGHTS = "*.safetensors"
 PICKLED_WEIGHTS = "pytorch_model*.bin"
@@ -45,8 +47,7 @@ class WantedFiles:
 
     def among(self, folder: Path) -> list[str]:
         """The wanted files below a folder, in order."""
-        names = (file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
-        return sorted(name for name in names if self.holds(name))
+        return [name for name in list_files(folder) if self.holds(name)]
 
     def weights_among(self, folder: Path) -> list[Path]:
         """The files that hold the model, in order."""
@@ -65,8 +66,6 @@ TRANSFORMERS = WantedFiles(
     refused=(f"*/{SAFE_WEIGHTS}", f"*/{PICKLED_WEIGHTS}"),
 )
 """Weights that cannot run code, configuration, vocabularies; weights in inner folders are other forms."""
-DATA = WantedFiles(("*",), ("*",), refused=(*PICKLES, CODE))
-"""Whatever a program of one's own may read."""
 
 
 def wanted_files(spec: ModelSpec) -> WantedFiles:
@@ -83,7 +82,7 @@ def wanted_files(spec: ModelSpec) -> WantedFiles:
         case TreesRecipe(file=file) | TorchScriptRecipe(file=str(file)):
             return _exactly(file)
         case TorchScriptRecipe() | PythonRecipe():
-            return DATA if spec.trust.pickle is None else WantedFiles(("*",), ("*",), refused=(CODE,))
+            return _for_programs(spec)
         case _:
             return TRANSFORMERS
 
@@ -97,6 +96,14 @@ def _matches(name: str, patterns: Iterable[str], *, whole: bool = False) -> bool
 
 def _exactly(file: str, *beside: str) -> WantedFiles:
     return WantedFiles((file, *beside), (file,), exact=True)
+
+
+def _for_programs(spec: ModelSpec) -> WantedFiles:
+    """All but pickles and code; a model in Python also gets code, from its own repository or if trusted."""
+    own = (spec.source or "").startswith(FILE_SCHEME) or spec.trust.remote_code is not None
+    takes_code = isinstance(spec.recipe, PythonRecipe) and own
+    pickles = PICKLES if spec.trust.pickle is None else ()
+    return WantedFiles(("*",), ("*",), refused=(*pickles, *(() if takes_code else (CODE,))))
 
 
 def _for_transformers(spec: ModelSpec) -> WantedFiles:

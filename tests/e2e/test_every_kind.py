@@ -27,6 +27,7 @@ MODEL = """\
 name: {name}
 description: Tiny.
 source: file://../weights
+trust: {{external_source: shared by the models of this test}}
 recipe: {{kind: text-embedding, max_length: 24, input: {input}}}
 batching: {{max_batch: 4}}
 test_inputs: [A man is eating food., The girl is carrying a baby.]

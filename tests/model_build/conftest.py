@@ -21,7 +21,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_source(tiny_folder: Path) -> FetchedSource:
-    return fetch_source(f"file://{tiny_folder}", model_folder=tiny_folder, cache_dir=tiny_folder)
+    return fetch_source(f"file://{tiny_folder.name}", model_folder=tiny_folder.parent, cache_dir=tiny_folder)
 
 
 @pytest.fixture(scope="session")

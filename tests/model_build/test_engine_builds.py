@@ -15,7 +15,7 @@ from model_build.build import BuildFolders, build_model
 from model_build.engines import machine
 from model_build.progress import Progress
 from tests.model_build.stand_in_machine import pretend_machine, pretend_server
-from tests.model_build.tiny import TEXTS
+from tests.model_build.tiny import TEXTS, trusting
 
 TARGET = "sm86-24.09"
 
@@ -29,7 +29,7 @@ def engine_model(
     file.write_text(
         f"name: tiny\ndescription: Tiny.\nsource: file://{source}\n"
         f"recipe: {{kind: {recipe}, max_length: 24, format: tensorrt}}\n"
-        f"batching: {{max_batch: 4}}\ntest_inputs:\n{texts}{extra}"
+        f"batching: {{max_batch: 4}}\ntest_inputs:\n{texts}{trusting(f'file://{source}')}{extra}"
     )
     return load_document(file, ModelSpec)
 

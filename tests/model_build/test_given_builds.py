@@ -82,12 +82,33 @@ def python(folder: Path) -> Document[ModelSpec]:
     return write_given(folder, recipe, source=None, test_inputs=asked)
 
 
+def with_helpers(folder: Path) -> Document[ModelSpec]:
+    """A module and a package beside model.py, and a package in the source, each importing another."""
+    files = {
+        "model.py": PYTHON_MODEL.format(
+            imports="import helpers\nfrom lexicon import BASE", body="y = helpers.twice(x) + BASE"
+        ),
+        "helpers.py": "from kit.words import FACTOR\n\ndef twice(x):\n    return x * FACTOR\n",
+        "kit/__init__.py": "",
+        "kit/words.py": "with open(__file__[:-8] + 'f.txt') as file:\n    FACTOR = int(file.read())\n",
+        "kit/f.txt": "2",
+        "weights/lexicon/__init__.py": "from .base import BASE\n",
+        "weights/lexicon/base.py": "BASE = 1\n",
+        "right.py": "def right(request):\n    return {'y': request['x'] * 2 + 1}\n",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    recipe = {"kind": "python", "reference": "right.py:right"}
+    return write_given(folder, recipe, test_inputs=[{"inputs": {"x": [1.0, 2.0]}}])
+
+
 def build(model: Document[ModelSpec], folders: BuildFolders) -> BuildResult:
     return build_model(model=model, folders=folders)
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("make", [onnx, scripted, entry, xgboost, lightgbm, sklearn, python])
+@pytest.mark.parametrize("make", [onnx, scripted, entry, xgboost, lightgbm, sklearn, python, with_helpers])
 def test_a_given_model_from_end_to_end(make: Any, tmp_path: Path, folders: BuildFolders) -> None:
     model = make(tmp_path / "model")
     built = build(model, folders)
@@ -114,6 +135,33 @@ def test_a_python_model_that_is_wrong_is_not_kept(tmp_path: Path, folders: Build
     with pytest.raises(ParityError, match="the served artifact answers otherwise"):
         build(model, folders)
     assert not list(folders.artifacts.rglob("manifest.json"))
+
+
+SWAPS: dict[str, tuple[str, str]] = {
+    "a module beside model.py": ("helpers.py", "repository"),
+    "a file of a package": ("kit/f.txt", "environment"),
+    "the code itself": ("model.py", "answer"),
+    "a file of the source": ("weights/lexicon/base.py", "source"),
+}
+
+
+@pytest.mark.parametrize("what", SWAPS)
+def test_a_file_that_becomes_a_link_during_the_build(
+    what: str, tmp_path: Path, folders: BuildFolders
+) -> None:
+    """Whenever it happens: nothing is kept, and nothing of what the link leads to was packed."""
+    name, moment = SWAPS[what]
+    model = with_helpers(tmp_path / "model")
+    (tmp_path / "secret").write_text("SECRET = 1\n")
+
+    def swap(progress: Progress) -> None:
+        if (progress.step, progress.state) == (moment, "done"):
+            (tmp_path / "model" / name).unlink()
+            (tmp_path / "model" / name).symlink_to("../" * name.count("/") + "../secret")
+
+    with pytest.raises(UsageError, match=rf"{Path(name).name} (changed during the build|is a link out)"):
+        build_model(model=model, folders=folders, on_progress=swap)
+    assert not list(folders.artifacts.rglob("*.tar.gz"))
 
 
 def test_vllm_is_refused_before_its_weights_are_fetched(tmp_path: Path, folders: BuildFolders) -> None:

@@ -11,7 +11,7 @@ from catalog.documents import load_document
 from catalog.models import ModelSpec
 from model_build.artifacts import read_manifest
 from model_build.build import BuildFolders, build_model
-from tests.model_build.tiny import TEXTS
+from tests.model_build.tiny import TEXTS, trusting
 from tests.model_build.tiny_tasks import LABELS, save_text_model
 
 pytestmark = pytest.mark.e2e
@@ -29,7 +29,7 @@ def write_classifier(folder: Path, source: Path, precision: str) -> Path:
     file.write_text(
         f"name: moods\ndescription: Moods.\nsource: file://{source}\nprecision: {precision}\n"
         "recipe: {kind: text-classification, max_length: 24}\nbatching: {max_batch: 4}\n"
-        f"test_inputs:\n{texts}"
+        f"test_inputs:\n{texts}{trusting(f'file://{source}')}"
     )
     return file
 

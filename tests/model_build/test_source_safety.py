@@ -112,6 +112,13 @@ def test_code_is_fetched_only_where_it_is_trusted() -> None:
     assert wanted_files(spec(recipe, trust={"remote_code": "read by ourselves"})).holds("modeling_own.py")
 
 
+def test_code_of_a_python_model_comes_from_its_own_folder_or_is_trusted() -> None:
+    far = {"source": "s3://models/m/3"}
+    assert not wanted_files(spec({"kind": "python"}, **far)).holds("helpers.py")
+    trusted = spec({"kind": "python"}, **far, trust={"remote_code": "written by our own team"})
+    assert wanted_files(trusted).holds("helpers.py")
+
+
 def test_weights_in_inner_folders_are_other_forms_of_the_model() -> None:
     wanted = wanted_files(spec({"kind": "text-embedding"}))
     assert wanted.holds("1_Pooling/config.json")
@@ -129,7 +136,7 @@ def test_weights_in_inner_folders_are_other_forms_of_the_model() -> None:
         ({"kind": "trees", "file": "m.ubj"}, ["m.ubj"], "m.json"),
         ({"kind": "torchscript", "file": "m.pt"}, ["m.pt"], "n.pt"),
         ({"kind": "python"}, ["vocabulary.csv", "a/b.npy"], "model.pkl"),
-        ({"kind": "python"}, ["x.onnx"], "model.py"),
+        ({"kind": "python"}, ["x.onnx", "helpers.py"], "model.pt"),
     ],
 )
 def test_what_given_models_bring(recipe: dict[str, Any], held: list[str], left: str) -> None:

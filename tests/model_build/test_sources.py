@@ -46,7 +46,10 @@ def fill(folder: Path, files: dict[str, bytes] = FILES) -> Path:
 
 def test_folder_is_relative_to_the_model_file(tmp_path: Path) -> None:
     fill(tmp_path / "weights")
-    found = fetch_source("file://../weights", model_folder=tmp_path / "weights", cache_dir=tmp_path)
+    (tmp_path / "model").mkdir()
+    found = fetch_source(
+        "file://../weights", model_folder=tmp_path / "model", cache_dir=tmp_path, external=True
+    )
     assert found.folder == tmp_path / "weights"
     assert found.weights_sha256 == hashlib.sha256(WEIGHTS).hexdigest()
 

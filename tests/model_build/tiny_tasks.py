@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.model_build.tiny import TEXTS, VOCABULARY
+from tests.model_build.tiny import TEXTS, VOCABULARY, trusting
 
 LABELS = {0: "calm", 1: "glad", 2: "cross"}
 TOKEN_LABELS = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC"}
@@ -112,6 +112,6 @@ def write_model_file(
     lines = "".join(f"  - {test}\n" for test in tests)
     file.write_text(
         f"name: tiny\ndescription: Tiny.\nsource: file://{source}\nrecipe: {{{recipe}}}\n"
-        f"batching: {{max_batch: 4}}\ntest_inputs:\n{lines}{extra}"
+        f"batching: {{max_batch: 4}}\ntest_inputs:\n{lines}{trusting(f'file://{source}')}{extra}"
     )
     return file
