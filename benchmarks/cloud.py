@@ -18,9 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -89,6 +89,8 @@ class Started:
     pid: int
     seconds: float
     url: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Those that lead AWS's tools there."""
 
 
 def starting(folder: Path, rounds: int) -> Iterator[Row]:
@@ -121,7 +123,7 @@ def started_cloud(folder: Path) -> Iterator[Started]:
     with stopwatch() as elapsed:
         address = process.start_detached(settings)
     try:
-        yield Started(address.pid, elapsed[0], address.endpoint_url)
+        yield Started(address.pid, elapsed[0], address.endpoint_url, address.environment())
     finally:
         process.stop(state_dir=folder)
 
@@ -162,13 +164,14 @@ def serving(folder: Path, requests: int) -> Iterator[Row]:
     """One endpoint: what it adds to the memory, and what the cloud adds to a request."""
     repository = write_repository(folder / "repository")
     with started_cloud(folder / "serving") as started, bare_triton(folder, repository) as triton:
-        session = boto3.Session("bench", "bench", region_name=REGION)
+        keys = Credentials(started.variables["AWS_ACCESS_KEY_ID"], started.variables["AWS_SECRET_ACCESS_KEY"])
+        session = boto3.Session(keys.access_key, keys.secret_key, region_name=REGION)
         deploy(session, started.url, repository, folder / "model.tar.gz")
         yield "the cloud: memory, one endpoint in service", str(footprint(started.pid))
         yield "the cloud: processor, one endpoint in service", idle_processor(started.pid, seconds=IDLE_S)
         asked = {
             "bare tritonserver": lambda: triton.request("POST", "/invocations", body=BODY).status,
-            "the cloud, plain HTTP": asking_plainly(started.url),
+            "the cloud, plain HTTP": asking_plainly(started.url, keys),
             "the cloud, boto3": asking_with_boto3(session, started.url),
         }
         times = taking_turns(asked, requests)
@@ -193,11 +196,11 @@ def taking_turns(asked: dict[str, Callable[[], int]], requests: int) -> dict[str
     return times
 
 
-def asking_plainly(url: str) -> Callable[[], int]:
+def asking_plainly(url: str, keys: Credentials) -> Callable[[], int]:
     """InvokeEndpoint over a kept connection, signed once."""
     path = f"/endpoints/{NAME}/invocations"
     request = AWSRequest("POST", url + path, data=BODY, headers={"Content-Type": JSON})
-    SigV4Auth(Credentials("bench", "bench"), "sagemaker", REGION).add_auth(request)
+    SigV4Auth(keys, "sagemaker", REGION).add_auth(request)
     headers = dict(request.headers.items())
     address = urlsplit(url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port)

@@ -8,13 +8,11 @@ only if each step held.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +28,7 @@ from catalog.errors import TritonstackError
 from catalog.loading import load_workspace
 from catalog.project import Project, find_project
 from endpoint_client import EndpointClient
+from local_cloud.access.own_routes import read_inventory
 from local_cloud.process import CloudAddress, read_address
 from operations.aws import Cloud, cloud_of
 from operations.destruction.destroy import remove_bootstrap
@@ -156,8 +155,7 @@ def destroy(demo: Demo) -> None:
 
 def look_at_what_is_left(demo: Demo) -> None:
     """Step 7: ask every service of the cloud for what it still holds."""
-    with urllib.request.urlopen(f"{demo.address().endpoint_url}/_tritonstack/inventory") as answer:  # noqa: S310
-        found = json.load(answer)
+    found = read_inventory(demo.address().environment())
     left = [item for item in found if not item.get("pending_deletion")]
     for item in found:
         if item not in left:

@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from local_cloud.accounts import access_key_for
+from local_cloud.access.keys import CloudSecret
 from local_cloud.places import Place
 from local_cloud.state.receipts import name_step
 
@@ -24,8 +24,9 @@ class Clients:
     Clients are for sharing between threads, the making of them is not.
     """
 
-    def __init__(self, *, endpoint_url: str) -> None:
+    def __init__(self, *, endpoint_url: str, secret: CloudSecret) -> None:
         self.endpoint_url = endpoint_url
+        self._secret = secret
         self._lock = threading.Lock()
         self._session = boto3.session.Session()
         self._session.events.register("before-sign", name_step)
@@ -35,12 +36,13 @@ class Clients:
         """Return a client that acts in a place."""
         with self._lock:
             if (service, place) not in self._made:
+                key = self._secret.account_key(place.account)
                 self._made[service, place] = self._session.client(
                     service,
                     region_name=place.region,
                     endpoint_url=self.endpoint_url,
-                    aws_access_key_id=access_key_for(place.account),
-                    aws_secret_access_key="embedded",  # noqa: S106 - the embedded cloud checks no signature
+                    aws_access_key_id=key.key_id,
+                    aws_secret_access_key=key.secret,
                     config=_CONFIG,
                 )
             return self._made[service, place]

@@ -19,7 +19,9 @@ from moto.s3.models import FakeBucket, S3Backend
 from moto.sts.models import STSBackend
 
 from local_cloud import s3_correction
-from local_cloud.accounts import account_in_key, read_credential
+from local_cloud.access import moto_keys
+from local_cloud.access.guard import caller_of
+from local_cloud.accounts import account_in_key
 from local_cloud.aws_policies import policies_of_aws
 from local_cloud.bucket_policies import (
     RequestContext,
@@ -68,10 +70,7 @@ def _get_permission(bucket: Any, action: str, resource: str) -> PermissionResult
 
 def _context_of_request() -> RequestContext:
     headers = {name.lower(): value for name, value in flask.request.headers.items()}
-    credential = read_credential(
-        headers=dict(flask.request.headers.items()), query=flask.request.query_string.decode()
-    )
-    return request_context(account=account_of(credential.access_key) if credential else None, headers=headers)
+    return request_context(account=caller_of(flask.request.environ).account, headers=headers)
 
 
 def _put_checked_bucket_policy(backend: Any, bucket_name: str, policy: bytes) -> None:
@@ -90,6 +89,7 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto puts unknown keys into the account 123456789012, knows no key that names an account, and looks an
     # issued one up in every partition of every account, all of which it makes for that.
     (iam_models, "get_account_id_from", account_of),
+    *moto_keys.CORRECTIONS,
     (STSBackend, "assume_role", assume_role),
     (IamResponse, "add_client_id_to_open_id_connect_provider", add_client_id),
     (IamResponse, "remove_client_id_from_open_id_connect_provider", remove_client_id),

@@ -21,12 +21,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import IO
 
 from catalog.errors import TritonstackError, UsageError
-from local_cloud.accounts import access_key_for
+from local_cloud.access.keys import CloudSecret, forget_secret
+from local_cloud.access.profile import remove_profile, write_profile
 from local_cloud.lifetime import die_with_parent, is_running, start_ticks
 from local_cloud.settings import CloudSettings
 from local_cloud.state.errors import NotKeptError
@@ -67,13 +68,21 @@ class CloudAddress:
     region: str
     notices: tuple[str, ...] = ()
     """What there is to be said about its start: what comes back, what does not."""
+    secret: CloudSecret | None = field(default=None, repr=False, compare=False)
+    """What its access keys are made of. None for a cloud started by a version that verified no signatures."""
 
     def environment(self) -> dict[str, str]:
         """Return the variables that point AWS's tools at this cloud, and at nothing else."""
+        if self.secret is None:
+            raise CloudFailedError(
+                f"the embedded cloud at {self.endpoint_url} has no secret: an older version started it",
+                remedy="run `tritonstack down`, then `tritonstack up --detach`",
+            )
+        key = self.secret.account_key(self.account_id)
         return {
             "AWS_ENDPOINT_URL": self.endpoint_url,
-            "AWS_ACCESS_KEY_ID": access_key_for(self.account_id),
-            "AWS_SECRET_ACCESS_KEY": "embedded",
+            "AWS_ACCESS_KEY_ID": key.key_id,
+            "AWS_SECRET_ACCESS_KEY": key.secret,
             "AWS_REGION": self.region,
             "AWS_DEFAULT_REGION": self.region,
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -156,6 +165,7 @@ def be_the_cloud(
                 settings.account_id,
                 settings.region,
                 cloud.notices,
+                cloud.secret,
             )
             _write_address(settings.state_dir, address)
             on_ready(address)
@@ -163,7 +173,7 @@ def be_the_cloud(
             while not ended.wait(_SIGNAL_LOOK_S):
                 continue
         finally:
-            _address_path(settings.state_dir).unlink(missing_ok=True)
+            _remove_address(settings.state_dir)
             cloud.close()
 
 
@@ -187,20 +197,23 @@ def stop(*, state_dir: Path) -> bool:
                 remedy=f"look at {log_path(state_dir)}; `kill -9 {address.pid}` ends it by force",
             )
         time.sleep(_POLL_S)
-    _address_path(state_dir).unlink(missing_ok=True)
+    _remove_address(state_dir)
     return True
 
 
 def forget(*, state_dir: Path) -> bool:
     """Remove everything that the cloud of a state folder remembers. False if that was nothing."""
     with _locked(state_dir):
+        forget_secret(state_dir)
         return forget_state(state_dir)
 
 
 def read_address(state_dir: Path) -> CloudAddress | None:
     """Return the running cloud of a state folder; what a killed cloud left behind counts for nothing."""
     written = _written(state_dir)
-    return written[0] if written and _is_held(state_dir) else None
+    if written is None or not _is_held(state_dir):
+        return None
+    return replace(written[0], secret=CloudSecret.read(state_dir))
 
 
 def _written(state_dir: Path) -> tuple[CloudAddress, int] | None:
@@ -238,10 +251,17 @@ def _address_path(state_dir: Path) -> Path:
 
 
 def _write_address(state_dir: Path, address: CloudAddress) -> None:
-    whole = json.dumps(asdict(address) | {"start_ticks": start_ticks(address.pid)}, indent=1)
+    shown = {item.name: getattr(address, item.name) for item in fields(address) if item.name != "secret"}
+    whole = json.dumps(shown | {"start_ticks": start_ticks(address.pid)}, indent=1)
+    write_profile(state_dir, address.environment())
     draft = state_dir / "cloud.json.new"
     draft.write_text(whole)
     draft.replace(_address_path(state_dir))
+
+
+def _remove_address(state_dir: Path) -> None:
+    _address_path(state_dir).unlink(missing_ok=True)
+    remove_profile(state_dir)
 
 
 def _check_account(account_id: str) -> None:
@@ -279,7 +299,7 @@ def _locked(state_dir: Path) -> Iterator[None]:
                 raise _already_running(state_dir, read_address(state_dir))
             time.sleep(_POLL_S)
         # A killed cloud has left it, and nobody must take what it says for this one's.
-        _address_path(state_dir).unlink(missing_ok=True)
+        _remove_address(state_dir)
         yield
 
 

@@ -25,7 +25,12 @@ from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.wrappers import Request, Response
 
 from local_cloud import moto_corrections
-from local_cloud.accounts import read_credential
+from local_cloud.access.denials import DeniedError, Reason
+from local_cloud.access.guard import SENT_REQUEST, Caller, Guard, caller_of
+from local_cloud.access.keys import AccessKey, CloudSecret
+from local_cloud.access.moto_keys import find_issued_key
+from local_cloud.access.own_routes import INVENTORY_PATH
+from local_cloud.access.requests import SentRequest
 from local_cloud.clients import Clients
 from local_cloud.cloudformation.api import CloudFormationApp
 from local_cloud.cloudformation.providers import PROVIDERS
@@ -58,7 +63,8 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.05
 """How often the server looks whether it is to stop."""
-INVENTORY_PATH = "/_tritonstack/inventory"
+_CLOSED = {"moto_api", "instance_metadata"}
+"""The parts of moto that play no service of AWS: they control moto, or hand out credentials."""
 _log = logging.getLogger(__name__)
 
 
@@ -76,18 +82,20 @@ class Cloud:
         self, *, settings: CloudSettings, listener: socket.socket, make_sagemaker: MakeSageMaker = create_app
     ) -> None:
         self._ground = _ground_of(settings)
+        self._account_id = settings.account_id
+        self.secret = CloudSecret.kept_in(settings.state_dir)
         moto_corrections.apply(account_id=settings.account_id)
         self._state = open_state(state_folder(settings.state_dir))
         self._keeper = Keeper(self._state)
         self._front_door = FrontDoor(self._state, self._keeper)
         self._moto = _Moto(_backend_app)
-        self._server = _serve(listener, self)
-        clients = Clients(endpoint_url=self.endpoint_url)
+        guard = Guard(self._dispatch, find_key=self._find_key, port=listener.getsockname()[1])
+        self._server = _serve(listener, guard)
+        clients = Clients(endpoint_url=self.endpoint_url, secret=self.secret)
         self._metrics = Metrics()
         self._watch = Watch(clients=clients, pace=settings.pace)
         self._cloudformation = CloudFormationApp(
             clients=clients,
-            region=settings.region,
             providers=PROVIDERS,
             receipts=self._front_door.receipts,
         )
@@ -189,15 +197,16 @@ class Cloud:
         if self._ground is not None:
             self._ground.close()
 
-    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Hand a request to the service it is meant for."""
+    def _find_key(self, key_id: str) -> AccessKey | None:
+        return self.secret.find(key_id) or find_issued_key(key_id)
+
+    def _dispatch(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Hand a verified request to the service it is meant for."""
         request = Request(environ, shallow=True)
+        caller = caller_of(environ)
+        service = caller.service.lower()
         if request.path == INVENTORY_PATH:
-            return self._inventory()(environ, start_response)
-        credential = read_credential(
-            headers=dict(request.headers.items()), query=request.query_string.decode()
-        )
-        service = credential.service if credential else ""
+            return self._inventory(caller)(environ, start_response)
         if request.path.startswith(RUNTIME_PREFIX):
             return self._sagemaker(environ, start_response)
         application = self._own_application(request, service)
@@ -213,11 +222,14 @@ class Cloud:
             return self._ecr_layers
         return self._own.get(service)
 
-    def _inventory(self) -> Response:
+    def _inventory(self, caller: Caller) -> Response:
+        """List everything for the cloud's own account, and for others what is theirs."""
         held: list[Mapping[str, object]] = []
         held += (item.described() for item in inventory(self._cloudformation.stacks()))
         for own in (self._sagemaker, self._codebuild, self._codepipeline):
             held += own.inventory()
+        if caller.account != self._account_id:
+            held = [item for item in held if item["account"] == caller.account]
         return Response(json.dumps(held, indent=1), content_type="application/json")
 
 
@@ -250,6 +262,8 @@ class _Moto(DomainDispatcherApplication):
 
     def get_backend_for_host(self, host: str | None) -> Any:
         backend = super().get_backend_for_host(host)
+        if backend in _CLOSED:
+            raise DeniedError(Reason.FORBIDDEN, "This route of moto is closed in the embedded cloud")
         if host is not None and backend is None:
             raise NotImplementedError(f"{host} has not been implemented")
         return backend
@@ -258,15 +272,22 @@ class _Moto(DomainDispatcherApplication):
 class _RequestHandler(MotoRequestHandler):
     """Logs requests to the cloud's log instead of standard error, without colours."""
 
+    def make_environ(self) -> dict[str, Any]:
+        """Keep the request as it was sent: its signature was computed from that."""
+        words = self.requestline.split()
+        target = words[1] if len(words) > 1 else ""
+        sent = SentRequest(self.command, target, tuple(self.headers.items()))
+        return {**super().make_environ(), SENT_REQUEST: sent}
+
     def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - werkzeug's own signature
         level = logging.ERROR if type == "error" else logging.DEBUG
         _log.log(level, message, *args)
 
 
-def _serve(listener: socket.socket, cloud: Cloud) -> BaseWSGIServer:
+def _serve(listener: socket.socket, guard: Guard) -> BaseWSGIServer:
     host, port = listener.getsockname()
     with listener:
         listener.listen(128)
         return make_server(
-            host, port, cloud, threaded=True, request_handler=_RequestHandler, fd=listener.fileno()
+            host, port, guard, threaded=True, request_handler=_RequestHandler, fd=listener.fileno()
         )

@@ -8,6 +8,8 @@ import moto.iam.models as iam_models
 from moto.sts.exceptions import STSClientError
 from moto.sts.models import STSBackend
 
+from local_cloud.access.moto_keys import add_session
+
 _assume_role = STSBackend.assume_role
 
 
@@ -21,7 +23,9 @@ def assume_role(backend: Any, **asked: Any) -> Any:
             f"User: arn:aws:iam::{backend.account_id}:root is not authorized to perform: sts:AssumeRole on "
             f"resource: {arn}",
         )
-    return _assume_role(backend, **asked)
+    role = _assume_role(backend, **asked)
+    add_session(role.access_key, token=role.session_token, expiration=role.expiration)
+    return role
 
 
 def _exists(arn: str) -> bool:

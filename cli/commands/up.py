@@ -12,6 +12,7 @@ from catalog.accounts import EMBEDDED_ACCOUNT, is_embedded
 from catalog.images import image_account
 from cli.context import Context
 from cli.installed import require
+from local_cloud.access.profile import profile_path
 from local_cloud.pace import USUAL_MINUTE_S, Pace
 from local_cloud.process import CloudAddress, read_address, run_foreground, start_detached
 from local_cloud.settings import CloudSettings
@@ -114,12 +115,24 @@ def _require_engine() -> None:
 def _report(state: Context, address: CloudAddress, *, shell: bool) -> None:
     variables = address.environment()
     lines = [f"export {name}={value}" for name, value in variables.items()]
-    text = f"the embedded cloud listens on {address.endpoint_url} (account {address.account_id})"
+    profile = profile_path(state.project.cloud_dir(address.account_id))
+    text = "\n".join(
+        (
+            f"the embedded cloud listens on {address.endpoint_url} (account {address.account_id})",
+            "  credentials for other AWS tools, one of:",
+            f'    eval "$(tritonstack up{_account_option(address)} --shell)"',
+            f"    export AWS_CONFIG_FILE={profile} AWS_SHARED_CREDENTIALS_FILE={profile}",
+        )
+    )
     state.output.result(
         {
             "endpoint_url": address.endpoint_url,
             "pid": address.pid,
-            "environment": variables,
+            "profile": str(profile),
+            # Other output is kept in logs, which the secret must not reach.
+            "environment": {
+                name: value for name, value in variables.items() if shell or name != "AWS_SECRET_ACCESS_KEY"
+            },
             "notices": address.notices,
         },
         text="\n".join(lines) if shell else text,
@@ -131,6 +144,10 @@ def _report(state: Context, address: CloudAddress, *, shell: bool) -> None:
             f"account {address.account_id} may be one of AWS: commands mean this cloud by it in a shell "
             f'that has run eval "$(tritonstack up --account {address.account_id} --shell)"'
         )
+
+
+def _account_option(address: CloudAddress) -> str:
+    return "" if address.account_id == EMBEDDED_ACCOUNT else f" --account {address.account_id}"
 
 
 def _report_capabilities(state: Context) -> None:

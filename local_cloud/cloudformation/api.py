@@ -16,7 +16,7 @@ from moto.core.serialize import QuerySerializer, SerializationContext
 from moto.core.utils import get_service_model
 from werkzeug.wrappers import Request, Response
 
-from local_cloud.accounts import read_credential
+from local_cloud.access.guard import caller_of
 from local_cloud.clients import Clients
 from local_cloud.cloudformation.actions import ACTIONS, Action, Context
 from local_cloud.cloudformation.changes import Providers
@@ -24,7 +24,6 @@ from local_cloud.cloudformation.engine import Engine
 from local_cloud.cloudformation.errors import CloudFormationError, InvalidActionError
 from local_cloud.cloudformation.records import Stack
 from local_cloud.cloudformation.store import Store
-from local_cloud.moto_corrections import account_of
 from local_cloud.places import Place
 from local_cloud.state.receipts import Receipts
 from local_cloud.tagging.resources import TaggedResource
@@ -41,8 +40,7 @@ warnings.filterwarnings("ignore", message=".* does not match an error shape", ca
 class CloudFormationApp:
     """A WSGI application that is CloudFormation."""
 
-    def __init__(self, *, clients: Clients, region: str, providers: Providers, receipts: Receipts) -> None:
-        self._region = region
+    def __init__(self, *, clients: Clients, providers: Providers, receipts: Receipts) -> None:
         self._providers = providers
         self.store = Store(clients)
         self._engine = Engine(providers, clients, receipts, self.store)
@@ -82,11 +80,8 @@ class CloudFormationApp:
         action = ACTIONS[operation.name]
         params = QueryParser(operation).parse({"values": request.values})  # type: ignore[typeddict-item]
         _check_params(action, operation, params)
-        credential = read_credential(
-            headers=dict(request.headers.items()), query=request.query_string.decode()
-        )
-        account = account_of(credential.access_key if credential else "")
-        place = Place(account=account, region=credential.region if credential else self._region)
+        caller = caller_of(request.environ)
+        place = Place(account=caller.account, region=caller.region)
         _log.info("%s %s", operation.name, params.get("StackName", ""))
         return action.run(Context(self.store, self._engine, self._providers, place), params)
 

@@ -18,6 +18,7 @@ from catalog.naming import artifact_prefix
 from catalog.project import Project
 from cli.commands import invoke
 from cli.main import run
+from local_cloud.access.keys import CloudSecret
 from local_cloud.process import CloudAddress
 from tests.manifests import manifest
 from tests.projects import edit
@@ -137,7 +138,7 @@ def test_a_cloud_of_an_account_that_aws_may_have_says_how_it_is_meant(
     *,
     noted: bool,
 ) -> None:
-    address = CloudAddress("http://localhost:1", 1, 1, played, "us-east-1")
+    address = CloudAddress("http://localhost:1", 1, 1, played, "us-east-1", secret=CloudSecret.random())
     monkeypatch.setattr("cli.commands.up.start_detached", lambda *_, **__: address)
     code, out, err = said(capsys, "--project", root, "up", "--detach", "--account", played)
     assert code == 0

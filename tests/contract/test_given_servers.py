@@ -107,6 +107,7 @@ def cloud(tmp_path: Path) -> Iterator[CloudAddress]:
 def test_an_endpoint(mode: str, cloud: CloudAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in cloud.environment().items():
         monkeypatch.setenv(name, value)
+    boto3.setup_default_session()  # an earlier test's session remembers the keys of another cloud
     models.lay_out(tmp_path / "laid")
     deploy(mode, tmp_path / "laid/archives")
     options = ("--endpoint", "contract", "--mode", mode, "--release", "24.10")

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from catalog.accounts import EMBEDDED_ACCOUNT
 from catalog.environments import EnvironmentSpec
 from catalog.loading import load_workspace
 from catalog.project import Project, find_project
+from local_cloud.access.own_routes import read_inventory
 from local_cloud.process import CloudAddress, read_address
 from operations.aws import Cloud, cloud_of
 
@@ -100,9 +100,7 @@ class Site:
         return self.run("cdk", *arguments, "-c", "env=local", with_cloud=True)
 
     def inventory(self, environment: str = "local") -> list[dict[str, Any]]:
-        url = self.address_of(environment).endpoint_url
-        with urllib.request.urlopen(f"{url}/_tritonstack/inventory") as answer:
-            items: list[dict[str, Any]] = json.load(answer)
+        items = read_inventory(self.address_of(environment).environment())
         return [item for item in items if not item.get("pending_deletion")]
 
 

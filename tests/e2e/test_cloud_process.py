@@ -129,5 +129,5 @@ def client_of(address: CloudAddress, service: str) -> Any:
         endpoint_url=address.endpoint_url,
         region_name=address.region,
         aws_access_key_id=address.environment()["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key="embedded",
+        aws_secret_access_key=address.environment()["AWS_SECRET_ACCESS_KEY"],
     )

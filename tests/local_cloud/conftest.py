@@ -14,13 +14,13 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from local_cloud.accounts import access_key_for
 from local_cloud.pace import Pace
 from local_cloud.sagemaker import SageMakerApp
 from local_cloud.sagemaker.app import Surroundings
 from local_cloud.sagemaker.servers import ServerOrder
 from local_cloud.server import Cloud
 from local_cloud.settings import CloudSettings
+from tests.credentials import keys_of, register
 from tests.local_cloud.sagemaker.cloud import FakeTritons
 from tests.local_cloud.sagemaker.multi_model_triton import MultiModelTriton
 
@@ -38,17 +38,18 @@ class Account:
     region: str = REGION
 
     def client(self, service: str) -> Any:
-        return _client(service, self.endpoint_url, self.account_id, self.region)
+        keys = keys_of(self.endpoint_url, self.account_id)
+        return _client(service, self.endpoint_url, self.region, *keys.values())
 
 
 @cache
-def _client(service: str, endpoint_url: str, account_id: str, region: str) -> Any:
+def _client(service: str, endpoint_url: str, region: str, key_id: str, secret: str) -> Any:
     return _session.client(
         service,
         endpoint_url=endpoint_url,
         region_name=region,
-        aws_access_key_id=access_key_for(account_id),
-        aws_secret_access_key="x",
+        aws_access_key_id=key_id,
+        aws_secret_access_key=secret,
         config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}),
     )
 
@@ -72,6 +73,7 @@ class SharedCloud:
             self._made += 1
             folder = self.parent / str(self._made)
             self._cloud = self._make(folder)
+            register(self._cloud.endpoint_url, self._cloud.secret)
         return self._cloud
 
     def end(self) -> None:

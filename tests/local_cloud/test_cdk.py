@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from local_cloud.accounts import access_key_for
+from tests.credentials import variables_of
 from tests.local_cloud.cloudformation.stacks import StackDriver
 from tests.local_cloud.conftest import REGION, Account
 from tests.local_cloud.test_server import everything_in
@@ -75,11 +75,7 @@ class Cdk:
 
     def run(self, *command: str, exit_code: int = 0) -> str:
         variables = {
-            "AWS_ENDPOINT_URL": self.account.endpoint_url,
-            "AWS_ACCESS_KEY_ID": access_key_for(self.account.account_id),
-            "AWS_SECRET_ACCESS_KEY": "x",
-            "AWS_REGION": REGION,
-            "AWS_EC2_METADATA_DISABLED": "true",
+            **variables_of(self.account.endpoint_url, self.account.account_id, region=REGION),
             "CI": "1",
         }
         finished = subprocess.run(

@@ -20,7 +20,6 @@ from catalog.events import Event
 from catalog.project import Project
 from catalog.workspace import Workspace
 from cli.status_words import WIDTH, status_lines
-from local_cloud.accounts import access_key_for
 from operations.aws import Cloud
 from operations.deploying.assembly import Assembly
 from operations.deploying.deployments import record_deployment
@@ -30,6 +29,7 @@ from operations.verification.live import StandingStack, standing_stack
 from operations.verification.status import EndpointStatus, environment_status
 from operations.verification.verdicts import EndpointVerdict, look_at_endpoints, look_at_shared_stacks
 from stacks.environment import add_environment
+from tests.credentials import variables_of
 from tests.local_cloud.conftest import REGION, SHARED
 from tests.local_cloud.sagemaker.cloud import tarball
 from tests.projects import MODEL, add_builder
@@ -106,11 +106,7 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     cloud = Cloud(
         ACCOUNT,
         REGION,
-        {
-            "AWS_ENDPOINT_URL": SHARED.get().endpoint_url,
-            "AWS_ACCESS_KEY_ID": access_key_for(ACCOUNT),
-            "AWS_SECRET_ACCESS_KEY": "x",
-        },
+        variables_of(SHARED.get().endpoint_url, ACCOUNT, region=REGION),
     )
     archive = tarball({"minilm/config.pbtxt": 'platform: "ensemble"\n', "minilm/1/keep": ""})
     workspace = locked(tmp_path_factory, size=len(archive))

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from local_cloud.cloudformation.providers.base import Property, Provider, ResourceRequest, ignoring
 
-_NO_TOKENS = "It is kept and read back; no token is checked, here or by AssumeRoleWithWebIdentity."
+_NO_TOKENS = "Stored and returned; without a network its keys cannot be fetched, and no token is accepted."
 
 
 class OidcProvider(Provider):

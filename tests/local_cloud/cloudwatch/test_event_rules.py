@@ -10,6 +10,7 @@ from local_cloud.clients import Clients
 from local_cloud.cloudwatch.moto_events import target_input
 from local_cloud.cloudwatch.state_changes import endpoint_detail, event_status, publish_endpoint_state_change
 from local_cloud.places import Place
+from tests.credentials import secret_of
 from tests.local_cloud.test_server import ANYBODY
 
 PATTERN = {
@@ -59,7 +60,9 @@ def change(account, name, status):
         "EndpointArn": place.arn("sagemaker", f"endpoint/{name}"),
         "EndpointStatus": event_status(status),
     }
-    publish_endpoint_state_change(Clients(endpoint_url=account.endpoint_url), place, detail)
+    publish_endpoint_state_change(
+        Clients(endpoint_url=account.endpoint_url, secret=secret_of(account.endpoint_url)), place, detail
+    )
 
 
 def test_a_topic_hears_of_the_endpoints_that_its_rule_names(account, topic):

@@ -22,6 +22,7 @@ from botocore.exceptions import ClientError
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
+from local_cloud.access.keys import CloudSecret
 from local_cloud.accounts import access_key_for, account_in_key, read_credential
 from local_cloud.clients import Clients
 from local_cloud.cloudwatch.metrics import Metrics
@@ -205,7 +206,7 @@ def run_cloud(
     http = make_server("127.0.0.1", 0, front_door, threaded=True, request_handler=_Handler)
     http.daemon_threads = True
     url = f"http://127.0.0.1:{http.port}"
-    clients = Clients(endpoint_url=url)
+    clients = Clients(endpoint_url=url, secret=CloudSecret.random())
     metrics = Metrics()
     surroundings = BuildSurroundings(folder=folder, region=REGION, clients=clients, metrics=metrics)
     starter = start_machine or process_starter(server_home=folder / "no-server")

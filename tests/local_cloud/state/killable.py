@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
+from local_cloud.access.own_routes import read_inventory
 from local_cloud.process import CloudAddress, read_address, start_detached
 from local_cloud.settings import CloudSettings
+from tests.credentials import register, variables_of
 from tests.local_cloud.conftest import REGION, Account
 
 ACCOUNT = "400000000000"
@@ -30,6 +30,7 @@ class Killable:
             state_dir=self.folder, server_home=self._server_home, account_id=ACCOUNT, region=REGION
         )
         address = start_detached(settings)
+        register(address.endpoint_url, address.secret)
         self.account = Account(address.endpoint_url, ACCOUNT)
         return address
 
@@ -41,6 +42,5 @@ class Killable:
             time.sleep(0.01)
 
     def inventory(self) -> list[dict[str, Any]]:
-        with urllib.request.urlopen(f"{self.account.endpoint_url}/_tritonstack/inventory") as answer:
-            items = json.load(answer)
-        return [item for item in items if not item.get("pending_deletion")]
+        variables = variables_of(self.account.endpoint_url, ACCOUNT, region=REGION)
+        return [item for item in read_inventory(variables) if not item.get("pending_deletion")]

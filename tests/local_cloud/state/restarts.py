@@ -12,6 +12,7 @@ from moto.s3.models import s3_backends
 from local_cloud.sagemaker import SageMakerApp
 from local_cloud.server import Cloud
 from local_cloud.settings import CloudSettings
+from tests.credentials import register
 from tests.local_cloud.conftest import REGION, SHARED, Account
 from tests.local_cloud.sagemaker.cloud import FakeTritons
 
@@ -54,6 +55,7 @@ class RestartableCloud:
 
         listener = socket.create_server(("127.0.0.1", 0))
         self._cloud = Cloud(settings=settings, listener=listener, make_sagemaker=make_app)
+        register(self._cloud.endpoint_url, self._cloud.secret)
 
     def end(self) -> None:
         if self._cloud is not None:

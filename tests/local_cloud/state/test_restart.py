@@ -74,6 +74,7 @@ def sts(cloud):
         region_name="eu-west-1",
         aws_access_key_id=cloud.issued["AccessKeyId"],
         aws_secret_access_key=cloud.issued["SecretAccessKey"],
+        aws_session_token=cloud.issued["SessionToken"],
     )
     return client.get_caller_identity()["Arn"]
 
