@@ -5,13 +5,15 @@ restart it: /ping still answers 200, every request of the model fails, and unloa
 server for minutes. Ending the server ends the container, and SageMaker replaces a container that has ended.
 
 A stub that ends in the ordinary way (unload, reload, shutdown, failed load) is reaped by the server within
-two seconds. One that the server does not expect to end stays a zombie. One process watches all stubs of a
+two seconds. One that the server does not expect to end stays a zombie. If its model was never loaded, only
+that load hangs, and the server stays. One process watches all stubs of a
 server, whichever environment started it. It looks once per second and ends with the server.
 
 `bin/activate` starts it. Triton 25.08 and later run no script of an environment; there watch_stubs.pth
 starts it, from inside the stub.
 """
 
+import http.client
 import os
 import signal
 import socket
@@ -28,6 +30,8 @@ LOOK_S = 1.0
 UNREAPED_S = 5.0
 # The other models may finalize in this time. A dead stub makes a graceful exit take 30 s.
 GRACE_S = 2.0
+ANSWER_S = 5.0
+PORT_FLAG = "--sagemaker-port="
 
 
 class Process:
@@ -86,9 +90,12 @@ def main(server_pid: int) -> None:
         dead = [stub for stub in stubs if stub.ended]
         seen = {stub.identity: seen.get(stub.identity, now) for stub in dead}
         for stub in dead:
-            if now - seen[stub.identity] >= UNREAPED_S:
+            if now - seen[stub.identity] < UNREAPED_S:
+                continue
+            if serves(server, names[stub.pid]):
                 end(server, stub, names[stub.pid] or "a model")
                 return
+            seen[stub.identity] = now
         time.sleep(LOOK_S)
 
 
@@ -115,11 +122,45 @@ def stubs_of(server: Process) -> list[Process]:
 
 def name_of(stub: Process) -> str:
     """Return the path of the stub's model.py, which is its first argument."""
+    return [*arguments_of(stub), "", ""][1]
+
+
+def arguments_of(process: Process) -> list[str]:
+    """Read a command line; empty for a process that has ended."""
     try:
-        arguments = Path(f"/proc/{stub.pid}/cmdline").read_bytes().split(b"\0")
+        text = Path(f"/proc/{process.pid}/cmdline").read_bytes().decode(errors="replace")
     except OSError:
-        return ""
-    return arguments[1].decode(errors="replace") if len(arguments) > 1 else ""
+        return []
+    return text.split("\0")
+
+
+def serves(server: Process, path: str) -> bool:
+    """Return whether the server offers the model whose model.py has this path.
+
+    A server that starts or stops refuses connections. One that unloads a model with a dead stub accepts them
+    and does not answer.
+    """
+    flags = [one for one in arguments_of(server) if one.startswith(PORT_FLAG)]
+    port = int(flags[-1].removeprefix(PORT_FLAG)) if flags else 8080
+    try:
+        if os.environ.get("SAGEMAKER_MULTI_MODEL") != "true":
+            return status_of(port, "/ping") > 0
+        # One folder on the way to model.py has the name under which SageMaker has loaded the model.
+        return any(status_of(port, f"/models/{name}") == 200 for name in path.split("/") if name)
+    except TimeoutError:
+        return True
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def status_of(port: int, path: str) -> int:
+    """Send a GET request to the server and return the status."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_S)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    finally:
+        connection.close()
 
 
 def end(server: Process, stub: Process, model: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,10 +16,27 @@ import pytest
 
 from model_build.served import watch_stubs
 
-# Starts a stub and says which process it is. A line on stdin makes it reap a stub, as Triton does.
+MODEL = "/opt/ml/models/abc/model/m/1/model.py"
+# Starts a stub and says which process it is. A line on stdin makes it reap a stub, as Triton does. Answers
+# the paths that it is given with 200 and others with 404; `silent` makes it accept and answer nothing.
 SERVER = """
-import os, signal, subprocess, sys
-stub = subprocess.Popen([sys.argv[1], "60"])
+import http.server, signal, socket, subprocess, sys, threading
+stub, known = sys.argv[1], sys.argv[3:]
+port = int(sys.argv[2].partition("=")[2])
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path in known else 404)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+
+if known == ["silent"]:
+    listener = socket.create_server(("127.0.0.1", port))
+elif known:
+    web = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    threading.Thread(target=web.serve_forever, daemon=True).start()
+stub = subprocess.Popen([stub, "60"])
 print(stub.pid, flush=True)
 for _ in sys.stdin:
     stub.wait()
@@ -27,90 +45,136 @@ signal.pause()
 """
 
 
+class Server:
+    """A process called tritonserver with one called like its stub."""
+
+    def __init__(self, folder: Path, *known: str) -> None:
+        python, stub = folder / watch_stubs.SERVER, folder / watch_stubs.STUB
+        python.symlink_to(sys.executable)
+        stub.symlink_to("/bin/sleep")
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        self.process = subprocess.Popen(
+            [python, "-S", "-c", SERVER, stub, f"{watch_stubs.PORT_FLAG}{port}", *known],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.stub = int(self.line())
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def reap(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def watch(self) -> threading.Thread:
+        watcher = threading.Thread(target=watch_stubs.main, args=(self.process.pid,))
+        watcher.start()
+        time.sleep(0.1)
+        return watcher
+
+    def end(self) -> None:
+        with self.process:
+            self.process.kill()
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    python, stub = tmp_path / watch_stubs.SERVER, tmp_path / watch_stubs.STUB
-    python.symlink_to(sys.executable)
-    stub.symlink_to("/bin/sleep")
-    process = subprocess.Popen(
-        [python, "-S", "-c", SERVER, stub], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with process:
-        yield process
-        process.kill()
+def servers(tmp_path: Path) -> Iterator[list[Server]]:
+    started: list[Server] = []
+    yield started
+    for server in started:
+        server.end()
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_stubs, "LOOK_S", 0.02)
     monkeypatch.setattr(watch_stubs, "UNREAPED_S", 0.3)
+    monkeypatch.setattr(watch_stubs, "ANSWER_S", 0.3)
+    monkeypatch.setattr(watch_stubs, "name_of", lambda _: MODEL)
     monkeypatch.setattr(os, "closerange", lambda *_: None)
+    monkeypatch.delenv("SAGEMAKER_MULTI_MODEL", raising=False)
 
 
-def stub_of(server: subprocess.Popen[str]) -> int:
-    assert server.stdout is not None
-    return int(server.stdout.readline())
-
-
-def watch(server: subprocess.Popen[str]) -> threading.Thread:
-    watcher = threading.Thread(target=watch_stubs.main, args=(server.pid,))
-    watcher.start()
-    time.sleep(0.1)
-    return watcher
+def start(servers: list[Server], folder: Path, *known: str) -> Server:
+    servers.append(Server(folder, *known))
+    return servers[-1]
 
 
 @pytest.mark.parametrize(
     ("number", "cause"), [(signal.SIGKILL, "signal 9"), (signal.SIGSEGV, "signal 11")], ids=["kill", "crash"]
 )
-def test_a_stub_that_nobody_reaps_ends_the_server(
-    server: subprocess.Popen[str], capsys: pytest.CaptureFixture[str], number: int, cause: str
+def test_a_dead_stub_ends_the_server(
+    servers: list[Server], tmp_path: Path, capsys: pytest.CaptureFixture[str], number: int, cause: str
 ) -> None:
-    stub = stub_of(server)
-    watcher = watch(server)
-    os.kill(stub, number)
-    assert server.wait(10) == -signal.SIGTERM
+    server = start(servers, tmp_path, "/ping")
+    watcher = server.watch()
+    os.kill(server.stub, number)
+    assert server.process.wait(10) == -signal.SIGTERM
     watcher.join(10)
     assert not watcher.is_alive()
-    assert f"was killed by {cause}." in capsys.readouterr().err
+    assert f"the Python process of {MODEL} was killed by {cause}." in capsys.readouterr().err
 
 
 def test_a_server_that_does_not_exit_is_killed(
-    server: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+    servers: list[Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch_stubs, "GRACE_S", 0.1)
-    stub = stub_of(server)
     monkeypatch.setattr(signal, "SIGTERM", signal.SIGCONT)  # a signal that changes nothing
-    watcher = watch(server)
-    os.kill(stub, signal.SIGKILL)
-    assert server.wait(10) == -signal.SIGKILL
+    server = start(servers, tmp_path, "/ping")
+    watcher = server.watch()
+    os.kill(server.stub, signal.SIGKILL)
+    assert server.process.wait(10) == -signal.SIGKILL
     watcher.join(10)
 
 
-def test_a_stub_that_the_server_reaps_is_no_fault(server: subprocess.Popen[str]) -> None:
-    assert server.stdin is not None
-    assert server.stdout is not None
-    stub = stub_of(server)
-    watcher = watch(server)
-    server.stdin.write("\n")
-    server.stdin.flush()
-    os.kill(stub, signal.SIGKILL)
-    assert server.stdout.readline() == "reaped\n"
-    time.sleep(0.6)
-    assert watcher.is_alive()
-    assert server.poll() is None
-    server.kill()
-    server.wait()
+@pytest.mark.parametrize(
+    ("known", "ends"),
+    [("/models/abc", True), ("silent", True), ("/models/other", False)],
+    ids=["loaded", "stuck in an unload", "never loaded"],
+)
+def test_many_models(
+    servers: list[Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: str, ends: bool
+) -> None:
+    monkeypatch.setenv("SAGEMAKER_MULTI_MODEL", "true")
+    server = start(servers, tmp_path, known)
+    watcher = server.watch()
+    os.kill(server.stub, signal.SIGKILL)
+    if not ends:
+        time.sleep(1)
+        assert server.process.poll() is None
+        server.end()
+    assert server.process.wait(10) in (-signal.SIGTERM, -signal.SIGKILL)
     watcher.join(10)
     assert not watcher.is_alive()
 
 
-def test_one_watcher_per_server_and_none_for_other_processes(server: subprocess.Popen[str]) -> None:
-    stub_of(server)
-    watcher = watch(server)
-    watch_stubs.main(server.pid)
+@pytest.mark.parametrize("known", [(), ("/ping",)], ids=["still starting", "reaped"])
+def test_other_ends_are_no_fault(servers: list[Server], tmp_path: Path, known: tuple[str, ...]) -> None:
+    server = start(servers, tmp_path, *known)
+    watcher = server.watch()
+    os.kill(server.stub, signal.SIGKILL)
+    if known:
+        server.reap()
+        assert server.line() == "reaped\n"
+    time.sleep(0.8)
+    assert watcher.is_alive()
+    assert server.process.poll() is None
+    server.end()
+    watcher.join(10)
+    assert not watcher.is_alive()
+
+
+def test_one_watcher_per_server_and_none_for_other_processes(servers: list[Server], tmp_path: Path) -> None:
+    server = start(servers, tmp_path)
+    watcher = server.watch()
+    watch_stubs.main(server.process.pid)
     watch_stubs.main(os.getpid())
     watch_stubs.main(2**22 + 1)
     assert watcher.is_alive()
-    server.kill()
-    server.wait()
+    server.end()
     watcher.join(10)
