@@ -7,7 +7,7 @@ publishes to another bucket, with other roles.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -31,6 +31,8 @@ class Bootstrap:
     qualifier: str
     account: str
     region: str
+    key: str | None = field(default=None, compare=False)
+    """ARN of the KMS key that its bucket is encrypted with, where that is not a key of AWS's own."""
 
     @property
     def stack(self) -> str:
@@ -55,6 +57,12 @@ class Bootstrap:
     def arguments(self) -> Sequence[str]:
         """What `cdk bootstrap` is told to make it."""
         place = f"aws://{self.account}/{self.region}"
+        key = ("--bootstrap-kms-key-id", self.key) if self.key else ()
         if self.qualifier == CDK_QUALIFIER:
-            return (place,)
-        return (place, "--qualifier", self.qualifier, "--toolkit-stack-name", self.stack)
+            return (place, *key)
+        return (place, "--qualifier", self.qualifier, "--toolkit-stack-name", self.stack, *key)
+
+    @property
+    def words(self) -> str:
+        """Name it in a message."""
+        return f"account {self.account} in {self.region}, qualifier {self.qualifier}"

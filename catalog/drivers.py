@@ -33,6 +33,9 @@ HOST_IMAGES: dict[str, HostImage] = {
 }
 NEWEST = HOST_IMAGES["al2023-ami-sagemaker-inference-gpu-4-1"]
 
+CUDA_12_DRIVER = 470
+"""The oldest driver that runs NVIDIA's CUDA 12 images; every GPU host of AWS has it or a newer one."""
+
 _LAST_DRIVERS = {"K80": 470}
 """GPUs that later drivers no longer know."""
 _FIRST_DRIVERS = {"10.0": 570, "10.3": 570, "12.0": 570}
@@ -49,7 +52,7 @@ def least_driver(release: TritonRelease, *, sure: bool) -> int:
     runs one on 550 (gpu-3-1) in its own documentation, and nobody says that 535 does.
     """
     if _number(release.cuda) < _number("13.0"):
-        return 470
+        return CUDA_12_DRIVER
     return 580 if sure else 550
 
 

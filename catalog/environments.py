@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -64,6 +64,15 @@ def _check_policy_name(text: str) -> str:
     return text
 
 
+def _check_key_arn(text: str) -> str:
+    if not re.fullmatch(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,128}", text):
+        raise ValueError(
+            f"{text!r} is not the ARN of a KMS key; write the key's ARN, not an alias: "
+            "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-..."
+        )
+    return text
+
+
 def _check_email(text: str) -> str:
     if not re.fullmatch(r"[^@\s]+@[^@\s]+\.[^@\s]+", text):
         raise ValueError(f"{text!r} is not an e-mail address; write name@example.com")
@@ -106,6 +115,8 @@ class EnvironmentSpec(Record):
     """Name of the IAM policy in the account that bounds every role."""
     bootstrap_qualifier: Qualifier = CDK_QUALIFIER
     """Under which `cdk bootstrap` prepares the account for it; it takes nothing published under another."""
+    bootstrap_kms_key: Annotated[str, AfterValidator(_check_key_arn)] | None = None
+    """ARN of the key given to `cdk bootstrap --bootstrap-kms-key-id`; builds may then decrypt with it."""
     network: NetworkSpec | None = None
     """The network that endpoints stand in; SageMaker's own if not given."""
     prices: Mapping[InstanceTypeName, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
@@ -139,7 +150,7 @@ class EnvironmentSpec(Record):
     @property
     def bootstrap(self) -> Bootstrap:
         """What the CDK deploys it with."""
-        return Bootstrap(self.bootstrap_qualifier, self.account, self.region)
+        return Bootstrap(self.bootstrap_qualifier, self.account, self.region, self.bootstrap_kms_key)
 
     @property
     def artifact_bucket(self) -> str:
@@ -227,3 +238,20 @@ class EnvironmentSpec(Record):
                     f"{naming.ENDPOINT_NAME_LIMIT} are allowed; shorten name_prefix, name or {endpoint!r}"
                 )
         return self
+
+
+def shared_bootstraps(specs: Iterable[EnvironmentSpec]) -> list[str]:
+    """Name the environments that share the roles of one `cdk bootstrap`: who deploys one can deploy all.
+
+    Accounts of the embedded cloud are left out: nobody else deploys there.
+    """
+    sharing: dict[Bootstrap, list[str]] = {}
+    for spec in specs:
+        if not is_embedded(spec.account):
+            sharing.setdefault(spec.bootstrap, []).append(spec.name)
+    return [
+        f"{', '.join(names)} share the bootstrap roles of {bootstrap.words}: whoever can deploy one of them "
+        "can deploy the others; to separate them, give each a bootstrap_qualifier of its own"
+        for bootstrap, names in sharing.items()
+        if len(names) > 1
+    ]

@@ -24,6 +24,7 @@ from catalog.project import Project
 from model_build.aws_errors import explain
 from model_build.build import BuildFolders, BuildResult, build_model
 from model_build.errors import PublishError
+from model_build.host_driver import require_driver
 from model_build.progress import Progress
 from model_build.store import publish
 
@@ -67,6 +68,8 @@ def run_order(project: Project, order: BuildOrder, tell: Tell) -> int:
 
 
 def _build(project: Project, order: BuildOrder, tell: Tell) -> BuildResult:
+    require_driver(order.targets)
+
     def hear(progress: Progress) -> None:
         tell({"event": "step", "model": order.model, **asdict(progress)})
 

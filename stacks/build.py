@@ -39,7 +39,9 @@ class BuildStack(EnvironmentStack):
             environment=environment,
         )
         key_arn = self.shared_value("KeyArn", what=naming.KEY_PARAMETER)
-        source = BuildSource(self, "Source", root=workspace.project.root)
+        source = BuildSource(
+            self, "Source", root=workspace.project.root, encrypted_with=environment.bootstrap_kms_key
+        )
         log = BuildLog(
             self,
             "Log",
@@ -90,7 +92,7 @@ class BuildStack(EnvironmentStack):
             venues=found,
             # Both images lie in one repository.
             grants=[
-                *read_source(home, source.bucket, source.key),
+                *read_source(home, source.bucket, source.key, encrypted_with=source.encrypted_with),
                 *pull_image(home, next(iter(images.values())).uri),
             ],
         )

@@ -11,7 +11,8 @@ import typer
 
 from catalog.build_images import OwnImage, endpoint_images
 from catalog.build_plans import NeededArtifact, needed_artifacts
-from catalog.builds import ByHand
+from catalog.builds import ByHand, Venue
+from catalog.drivers import CUDA_12_DRIVER, least_driver
 from catalog.errors import shown_path
 from catalog.loading import load_workspace
 from catalog.lock_seals import PlacedEntry, broken_seal
@@ -262,7 +263,7 @@ def _explained(state: Context, workspace: Workspace, needed: NeededArtifact, *, 
     subject = f"{needed.model} for {needed.target}"
     digest = needed.locked.digest if needed.locked else None
     words = (
-        f"{subject}: to build {venue.words}: {reason}"
+        f"{subject}: to build {venue.words}: {reason}{_driver_note(workspace, venue)}"
         if reason
         else f"{subject}: up to date, {str(digest)[:12]}{_broken(workspace, needed)}"
     )
@@ -275,6 +276,15 @@ def _explained(state: Context, workspace: Workspace, needed: NeededArtifact, *, 
         "digest": digest,
         "words": words,
     }
+
+
+def _driver_note(workspace: Workspace, venue: Venue) -> str:
+    """Name the driver that a release needs where AWS does not say which one the machine has."""
+    release = workspace.spec.release
+    least = least_driver(release, sure=False)
+    if isinstance(venue, ByHand) or venue.hardware == "cpu" or least <= CUDA_12_DRIVER:
+        return ""
+    return f"; CUDA {release.cuda} needs NVIDIA driver {least} or newer, which the job checks first"
 
 
 def _broken(workspace: Workspace, needed: NeededArtifact) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from catalog.environments import shared_bootstraps
 from catalog.errors import FileProblem, InvalidFilesError, UsageError
 from catalog.fitness import unbuilt
 from catalog.loading import environment_names, load_workspace, model_names, template_names, validate_project
@@ -46,6 +47,9 @@ def validate(
     for text in to_build:
         state.output.note(f"to build: {text}")
     _tell(state, locks.notes)
+    shared = shared_bootstraps(workspace.spec for workspace in workspaces)
+    for text in shared:
+        state.output.note(f"note: {text}")
     checked = _online(state, workspaces) if online else []
     names, models = [workspace.words for workspace in workspaces], model_names(state.project)
     state.output.result(
@@ -55,7 +59,7 @@ def validate(
             "templates": templates,
             "models": models,
             "unbuilt": to_build,
-            "notes": [str(note) for note in locks.notes],
+            "notes": [*map(str, locks.notes), *shared],
             "checked_online": checked,
         },
         text=f"valid: environments {', '.join(names)}; "

@@ -8,13 +8,17 @@ from stacks.constructs.grants import Grant, Home, use_key_through_s3
 from stacks.served import split_image_uri
 
 
-def read_source(home: Home, bucket: str, key: str) -> list[Grant]:
-    """Fetch one archive of the repository's files, as CodeBuild and SageMaker do that."""
+def read_source(home: Home, bucket: str, key: str, *, encrypted_with: str | None) -> list[Grant]:
+    """Fetch one archive of the repository's files, as CodeBuild and SageMaker do that.
+
+    `encrypted_with` is the customer's key that the account was bootstrapped with, if there is one.
+    """
     arn = home.bucket(bucket)
     return [
         Grant(["s3:GetObject", "s3:GetObjectVersion"], [f"{arn}/{key}"]),
         Grant(["s3:GetBucketAcl", "s3:GetBucketLocation"], [arn]),
         Grant(["s3:ListBucket"], [arn], {"StringLike": {"s3:prefix": key}}),
+        *use_key_through_s3(home, ["kms:Decrypt"], encrypted_with, [arn, f"{arn}/{key}"]),
     ]
 
 

@@ -99,10 +99,7 @@ def _taken_on_by(home: Home, place: BuildPlace) -> dict[str, Conditions | None]:
     if projects:
         services["codebuild.amazonaws.com"] = {"StringEquals": {"aws:SourceArn": projects}}
     if _processing(place):
-        services["sagemaker.amazonaws.com"] = {
-            "StringEquals": {"aws:SourceAccount": home.account},
-            "ArnLike": {"aws:SourceArn": jobs},
-        }
+        services["sagemaker.amazonaws.com"] = {"ArnLike": {"aws:SourceArn": jobs}}
     return services
 
 

@@ -23,8 +23,12 @@ _NOT_READ = ("**/__pycache__", "**/.*", "catalog/schemas")
 class BuildSource(Construct):
     """Uploaded by the CDK with the stack: a build belongs to the commit that the stack was deployed from."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, root: Path) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, root: Path, encrypted_with: str | None = None
+    ) -> None:
+        """`encrypted_with` is the customer's key of the bootstrap bucket, if it has one."""
         super().__init__(scope, construct_id)
+        self.encrypted_with = encrypted_with
         asset = s3_assets.Asset(
             self,
             "Archive",

@@ -45,7 +45,7 @@ class ImageBuilds(Construct):
         )
         role.allow(
             [
-                *read_source(home, source.bucket, source.key),
+                *read_source(home, source.bucket, source.key, encrypted_with=source.encrypted_with),
                 write_build_log(home, settings.log_group),
                 *(
                     grant

@@ -91,11 +91,10 @@ class PipelineRoles(Construct):
     def _service(
         self, construct_id: str, service: str, description: str, policy: str, role_name: str | None = None
     ) -> ServiceRole:
-        account = {"StringEquals": {"aws:SourceAccount": self._home.account}}
         return ServiceRole(
             self,
             construct_id,
-            taken_on_by={f"{service}.amazonaws.com": account},
+            taken_on_by={f"{service}.amazonaws.com": None},
             description=description,
             policy_name=policy,
             role_name=role_name,

@@ -82,6 +82,7 @@ def _shared_things(home: Home, named: Named) -> Iterator[Grant]:
         ],
         [staged, f"{staged}/*"],
     )
+    yield from use_key_through_s3(home, ["kms:Decrypt"], named.bootstrap.key, [staged, f"{staged}/*"])
     yield Grant(
         ["kms:Decrypt", "kms:GenerateDataKey"],
         [some_key(home)],

@@ -11,7 +11,7 @@ from aws_cdk import aws_events as events
 from constructs import Construct
 
 from stacks.constructs.granted_role import GrantedRole
-from stacks.constructs.grants import Grant, Home
+from stacks.constructs.grants import Grant
 from stacks.constructs.service_role import ServiceRole
 
 _TIMEOUT_MINUTES = 60
@@ -38,7 +38,6 @@ class ScheduledReaping(Construct):
 
     def __init__(self, scope: Construct, construct_id: str, *, reaping: Reaping) -> None:
         super().__init__(scope, construct_id)
-        home = Home.of(self)
         phases = {
             "install": {"runtime-versions": reaping.runtimes},
             "build": {"commands": list(reaping.commands)},
@@ -75,9 +74,7 @@ class ScheduledReaping(Construct):
         clock = ServiceRole(
             self,
             "Clock",
-            taken_on_by={
-                "events.amazonaws.com": {"StringEquals": {"aws:SourceAccount": home.account}},
-            },
+            taken_on_by={"events.amazonaws.com": None},
             description="EventBridge starts the clean-up with it",
             policy_name="start-clean-up",
         )

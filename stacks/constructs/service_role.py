@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from constructs import Construct
 
 from stacks.constructs.granted_role import GrantedRole
-from stacks.constructs.grants import Conditions
-from stacks.constructs.partition import partition_of
+from stacks.constructs.grants import Conditions, Home
 
 
 class ServiceRole(GrantedRole):
     """It may do what it is granted, and nothing else.
 
-    `taken_on_by` are the services that take it on, each with the condition that says on whose behalf;
+    `taken_on_by` are the services that take it on, each with what its request must show beside this account;
     `accounts` are those that may let their own principals take it on; then it needs a name to be found by.
     """
 
@@ -29,12 +28,13 @@ class ServiceRole(GrantedRole):
         accounts: Sequence[str] = (),
         role_name: str | None = None,
     ) -> None:
+        home = Home.of(scope)
         super().__init__(
             scope,
             construct_id,
             trust=[
-                *(_trusted_service(*service) for service in taken_on_by.items()),
-                *([_trusted_accounts(partition_of(scope), accounts)] if accounts else []),
+                *(_trusted_service(home, *service) for service in taken_on_by.items()),
+                *([_trusted_accounts(home.partition, accounts)] if accounts else []),
             ],
             description=description,
             policy_name=policy_name,
@@ -42,12 +42,22 @@ class ServiceRole(GrantedRole):
         )
 
 
-def _trusted_service(service: str, condition: Conditions | None) -> dict[str, object]:
+NAMES_NO_SOURCE = frozenset({"cloudformation.amazonaws.com"})
+"""Services that do not document aws:SourceAccount for the roles that they assume. Who may pass such a role to
+them is limited by iam:PassRole instead."""
+
+
+def _trusted_service(home: Home, service: str, condition: Conditions | None) -> dict[str, object]:
+    """Trust a service that acts for this account; other accounts could use it as a confused deputy."""
+    conditions = dict(condition or {})
+    if service not in NAMES_NO_SOURCE:
+        own = {"aws:SourceAccount": home.account}
+        conditions["StringEquals"] = {**conditions.get("StringEquals", {}), **own}
     return {
         "Effect": "Allow",
         "Principal": {"Service": service},
         "Action": "sts:AssumeRole",
-        **({"Condition": condition} if condition else {}),
+        **({"Condition": conditions} if conditions else {}),
     }
 
 

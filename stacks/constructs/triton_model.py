@@ -53,7 +53,11 @@ class TritonModel(Construct):
         self.role = ServiceRole(
             self,
             "Execution",
-            taken_on_by={"sagemaker.amazonaws.com": None},
+            taken_on_by={
+                "sagemaker.amazonaws.com": {
+                    "ArnLike": {"aws:SourceArn": grants.Home.of(self).arn("sagemaker", "*")}
+                }
+            },
             description="SageMaker runs a Triton model with it",
             policy_name="execution",
         )

@@ -107,6 +107,14 @@ def test_an_existing_network_has_two_subnets(tmp_path: Path, count: int) -> None
     ]
 
 
+@pytest.mark.parametrize("key", ["alias/team", "0a1b2c3d", "arn:aws:kms:eu-west-1:111111111111:alias/team"])
+def test_the_key_of_the_bootstrap_is_an_arn(tmp_path: Path, key: str) -> None:
+    (complaint,) = complaints(tmp_path, environment("", bootstrap_kms_key=key))
+    assert complaint.startswith(
+        f"bootstrap_kms_key: {key!r} is not the ARN of a KMS key -- write the key's ARN"
+    )
+
+
 @pytest.mark.parametrize("prefix", ["aws", "aws-team", "ssm"])
 def test_names_that_systems_manager_keeps_for_itself(tmp_path: Path, prefix: str) -> None:
     assert complaints(tmp_path, environment("", name_prefix=prefix)) == [

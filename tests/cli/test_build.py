@@ -189,6 +189,24 @@ def test_explain_before_anything_was_built(project: Project, capsys: pytest.Capt
     assert explained(capsys, project) == here
 
 
+@pytest.mark.parametrize(
+    ("release", "note"),
+    [
+        ("25.04", ""),
+        ("26.03", "; CUDA 13.2.0 needs NVIDIA driver 550 or newer, which the job checks first"),
+    ],
+)
+def test_explain_names_the_driver_that_a_machine_may_lack(
+    project: Project, capsys: pytest.CaptureFixture[str], release: str, note: str
+) -> None:
+    file = project.environment_file("dev")
+    edit(file, "ml.c7i.xlarge", "ml.g5.xlarge")
+    edit(file, "25.04", release)
+    words = explained(capsys, project)
+    there = "in CodeBuild, project tritonstack-dev-build-sm86"
+    assert words.endswith(f"to build {there}: never built for sm86-{release}{note}")
+
+
 @pytest.mark.usefixtures("stand_in")
 def test_explain_tells_of_an_entry_that_nobody_would_deploy(
     project: Project, capsys: pytest.CaptureFixture[str]

@@ -33,6 +33,22 @@ def built(project: Project) -> Manifest:
     return made
 
 
+@pytest.mark.parametrize(("qualifier", "shared"), [("", True), ("bootstrap_qualifier: apart\n", False)])
+def test_environments_that_share_bootstrap_roles_are_named(
+    project: Project, capsys: pytest.CaptureFixture[str], qualifier: str, shared: bool
+) -> None:
+    text = project.environment_file("dev").read_text().replace("name: dev", "name: qa")
+    project.environment_file("qa").write_text(text + qualifier)
+    code, _, said = outcome(capsys, project, "validate")
+    note = (
+        "note: dev, qa share the bootstrap roles of account 111111111111 in eu-west-1, qualifier hnb659fds: "
+        "whoever can deploy one of them can deploy the others; to separate them, give each a "
+        "bootstrap_qualifier of its own"
+    )
+    assert code == 0
+    assert (note in said) is shared
+
+
 @pytest.mark.usefixtures("built")
 def test_a_lock_as_it_was_written_is_valid(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     assert outcome(capsys, project, "validate") == (0, "valid: environments dev; models minilm\n", "")

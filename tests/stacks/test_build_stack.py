@@ -198,6 +198,38 @@ def test_jobs_start_from_one_archive_and_read_no_other(template):
         assert granted["Resource"] == [f"arn:aws:s3:::{source}"]
 
 
+BOOTSTRAP_KEY = "arn:aws:kms:us-east-1:123456789012:key/0a1b2c3d-0000-4000-8000-0a1b2c3d4e5f"
+
+
+def test_builds_can_decrypt_their_source_where_the_bootstrap_has_a_customers_key(bare_project, synthesise):
+    """With `cdk bootstrap --bootstrap-kms-key-id`, reading the staged archive takes that key too."""
+    project = bare_project()
+    edit(project.environment_file("kept"), "removal: retain", f"bootstrap_kms_key: {BOOTSTRAP_KEY}")
+    assembly = synthesise(lock_everything(project, "kept"))
+    assert assembly.workspace.spec.bootstrap.arguments[1:] == ("--bootstrap-kms-key-id", BOOTSTRAP_KEY)
+    template = build_stack(assembly)
+    source = template["Outputs"]["SourceArchive"]["Value"]
+    bucket = source.partition("/")[0]
+    for role in ("ImagesRole", SHARED):
+        (granted,) = [
+            one
+            for one in granting(statements(template, role), "kms:Decrypt")
+            if one["Resource"] == [BOOTSTRAP_KEY]
+        ]
+        assert granted["Action"] == ["kms:Decrypt"]
+        assert granted["Condition"] == {
+            "StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"},
+            "StringLike": {
+                "kms:EncryptionContext:aws:s3:arn": [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{source}"]
+            },
+        }
+
+
+def test_no_other_key_is_granted_where_the_bootstrap_has_none(sample):
+    assert "--bootstrap-kms-key-id" not in sample.workspace.spec.bootstrap.arguments
+    assert "kms:us-east-1:123456789012:key/" not in json.dumps(build_stack(sample))
+
+
 PUSH = {
     "ecr:BatchCheckLayerAvailability",
     "ecr:BatchGetImage",
@@ -224,7 +256,8 @@ def test_roles_are_taken_on_for_these_projects_and_jobs_alone(template):
     trusted = [item["AssumeRolePolicyDocument"]["Statement"] for item in of_type(template, "AWS::IAM::Role")]
     codebuild = f"arn:aws:codebuild:{HOME}:project/{BASE}-build-"
     ((images,), *jobs) = sorted(trusted, key=len)
-    assert images["Condition"] == {"StringEquals": {"aws:SourceArn": f"{codebuild}images"}}
+    account = {"aws:SourceAccount": HOME.partition(":")[2]}
+    assert images["Condition"] == {"StringEquals": {"aws:SourceArn": f"{codebuild}images", **account}}
     assert len(jobs) == 3
     for builds, processing in jobs:
         assert builds["Principal"] == {"Service": "codebuild.amazonaws.com"}

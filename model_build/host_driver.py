@@ -1,0 +1,51 @@
+"""Check the host's NVIDIA driver before a GPU build: AWS does not say which one build machines have."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from catalog.drivers import least_driver
+from catalog.releases import RELEASES
+from model_build.errors import ModelBuildError
+
+_QUERY = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+_RELEASE = "NVIDIA_TRITON_SERVER_VERSION"
+"""NVIDIA's images set it."""
+
+
+class DriverError(ModelBuildError):
+    """The host's driver cannot run the CUDA of the image that the build runs in."""
+
+
+def require_driver(targets: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
+    """Refuse a GPU build on a host whose driver is missing or too old for the image's CUDA.
+
+    Outside NVIDIA's images nothing is checked: there the CUDA in use is not the release's.
+    """
+    release = RELEASES.get(environment.get(_RELEASE, ""))
+    hardware = next((target.partition("-")[0] for target in targets if target.startswith("sm")), None)
+    if release is None or hardware is None:
+        return
+    least = least_driver(release, sure=False)
+    remedy = (
+        f"under builds.machines.{hardware} of the environment's file, name a machine with driver {least} or "
+        f"newer (`fleet`, `instance_type`, or `by_hand: true`), or choose a triton_release with an older CUDA"
+    )
+    needed = f"the CUDA {release.cuda} of Triton {release.name} needs NVIDIA driver {least} or newer"
+    found = _driver_version()
+    if found is None:
+        raise DriverError(f"{needed}, and nvidia-smi finds no driver on this host", remedy=remedy)
+    major = found.partition(".")[0]
+    if not major.isdecimal() or int(major) < least:
+        raise DriverError(f"{needed}, and this host has {found}", remedy=remedy)
+
+
+def _driver_version() -> str | None:
+    try:
+        result = subprocess.run(_QUERY, capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = result.stdout.split()
+    return lines[0] if result.returncode == 0 and lines else None

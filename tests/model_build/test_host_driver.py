@@ -1,0 +1,85 @@
+"""A GPU build looks at the host's driver before it does anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.drivers import least_driver
+from catalog.releases import RELEASES
+from model_build.host_driver import DriverError, require_driver
+from model_build.job import BuildOrder, run_order
+from tests.projects import write_project
+
+GPU = ["sm86-trt10.9", "sm86"]
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A host whose nvidia-smi prints something, or has none."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+
+    def make(printed: str | None, code: int = 0) -> None:
+        program = tmp_path / "bin" / "nvidia-smi"
+        program.parent.mkdir()
+        if printed is not None:
+            program.write_text(f"#!/bin/sh\nprintf '{printed}'\nexit {code}\n")
+            program.chmod(0o755)
+
+    return make
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_release_has_the_driver_that_its_cuda_needs(host: Any, release: str) -> None:
+    least = least_driver(RELEASES[release], sure=False)
+    image = {"NVIDIA_TRITON_SERVER_VERSION": release}
+    host(f"{least}.54.03\\n{least}.54.03\\n")
+    require_driver(GPU, image)
+
+
+@pytest.mark.parametrize(
+    ("release", "driver"), [("25.09", "535.216.01"), ("26.03", "470.1"), ("25.04", "418.1")]
+)
+def test_an_old_driver_is_refused_in_words(host: Any, release: str, driver: str) -> None:
+    host(f"{driver}\\n")
+    with pytest.raises(DriverError) as caught:
+        require_driver(GPU, {"NVIDIA_TRITON_SERVER_VERSION": release})
+    found = RELEASES[release]
+    assert caught.value.message == (
+        f"the CUDA {found.cuda} of Triton {release} needs NVIDIA driver {least_driver(found, sure=False)} or "
+        f"newer, and this host has {driver}"
+    )
+    assert "builds.machines.sm86" in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize(("printed", "code"), [(None, 0), ("", 0), ("NVIDIA-SMI has failed", 9)])
+def test_a_host_without_a_driver_is_refused(host: Any, printed: str | None, code: int) -> None:
+    host(printed, code)
+    with pytest.raises(DriverError, match="finds no driver on this host"):
+        require_driver(GPU, {"NVIDIA_TRITON_SERVER_VERSION": "25.09"})
+
+
+@pytest.mark.parametrize(
+    ("targets", "image"),
+    [(["cpu-py312", "cpu"], {"NVIDIA_TRITON_SERVER_VERSION": "25.09"}), (GPU, {})],
+)
+def test_other_builds_ask_for_no_driver(host: Any, targets: list[str], image: dict[str, str]) -> None:
+    host(None)
+    require_driver(targets, image)
+
+
+def test_the_job_checks_it_before_any_work(
+    host: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host("535.1\\n")
+    monkeypatch.setenv("NVIDIA_TRITON_SERVER_VERSION", "26.03")
+    (tmp_path / "project").mkdir()
+    told: list[dict[str, Any]] = []
+    project = write_project(tmp_path / "project")
+    code = run_order(project, BuildOrder(model="minilm", targets=GPU), told.append)
+    (event,) = told
+    assert (code, event["event"]) == (1, "failed")
+    assert "this host has 535.1" in event["message"], json.dumps(event)
