@@ -10,6 +10,10 @@ from pydantic import BeforeValidator, Field, model_validator
 from catalog.documents import Record
 from catalog.recipes import InputKind, OwnFile
 
+WRITE_ANSWERS = (
+    "write right answers: `outputs` beside `inputs`, or arrays named outputs/<name> in the .npz file"
+)
+"""The remedy for a model that has no framework to compare with."""
 Text = Annotated[str, Field(min_length=1)]
 
 

@@ -20,6 +20,7 @@ from catalog.lock_writing import add_to_lock
 from catalog.locks import Built
 from catalog.manifests import Manifest
 from catalog.model_hashes import hash_parts
+from catalog.model_inputs import WRITE_ANSWERS
 from catalog.workspace import Workspace
 from cli.artifacts import local_manifest, publish_artifact, put_on_shelves
 from cli.build_here import build_here, most_at_once
@@ -313,6 +314,6 @@ def _proof(manifest: Manifest) -> str:
     if manifest.generation is not None:
         return f"{manifest.generation.cases} texts answered alike {manifest.generation.times} times"
     if manifest.unverified:
-        return f"unverified ({'; '.join(manifest.unverified)})"
+        return f"unverified ({'; '.join(manifest.unverified)}; {WRITE_ANSWERS})"
     worst = min(report.min_cosine for report in manifest.parity)
     return f"cosine to the framework ≥ {worst:.6f}"

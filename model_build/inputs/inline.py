@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,8 +23,11 @@ class UnfitValuesError(ValueError):
         self.message, self.remedy = message, remedy
 
 
-def array_of(value: Any, datatype: str | None = None) -> Array:
-    """Nested lists as an array of one of Triton's types; by default of what most models take of that sort."""
+def array_of(value: Any, datatype: str | None = None, *, allow_nan: bool = False) -> Array:
+    """Nested lists as an array of one of Triton's types; by default of what most models take of that sort.
+
+    `allow_nan` is for inputs of floating-point types, where NaN stands for a missing value.
+    """
     leaves = list(_leaves(value))
     shape = _shape(value)
     wanted = datatype or _natural_type(leaves)
@@ -31,13 +35,20 @@ def array_of(value: Any, datatype: str | None = None) -> Array:
         raise UnfitValuesError(
             "its lists have different lengths", "make each list as long as those beside it"
         )
+    if None in leaves:
+        raise UnfitValuesError("null is not a value", "write .nan for a missing number of a float input")
     if wanted is None:
         raise UnfitValuesError(
             "its values are of several sorts", "write numbers, texts, or true and false, not a mixture"
         )
     if wanted not in NUMPY_TYPES:
         raise UnfitValuesError(f"values of {wanted} cannot be written in a file", "choose another type")
+    is_float = NUMPY_TYPES[wanted].kind == "f"
     for leaf in leaves:
+        if isinstance(leaf, float) and math.isnan(leaf) and is_float:
+            if allow_nan:
+                continue
+            raise UnfitValuesError(".nan is allowed in inputs only", "write a number: NaN equals nothing")
         if not _fits(leaf, wanted):
             raise UnfitValuesError(f"{leaf!r} is not {_in_words(wanted)}", f"write {_in_words(wanted)}")
     array = np.empty(shape, NUMPY_TYPES[wanted])

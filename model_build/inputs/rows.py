@@ -133,7 +133,8 @@ class _Reader:
                 continue
             asked = self._model.record.tensors.get(name, TensorNarrowing()).datatype
             try:
-                array = array_of(value, spec.datatype if spec else asked)
+                datatype = spec.datatype if spec else asked
+                array = array_of(value, datatype, allow_nan=path[-1] == "inputs")
             except UnfitValuesError as error:
                 self._problem((*path, name), error.message, error.remedy)
                 continue

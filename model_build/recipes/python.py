@@ -14,6 +14,7 @@ from catalog.documents import Document
 from catalog.errors import FileProblem, InvalidFilesError
 from catalog.manifests import EnvironmentReport, TensorSpec
 from catalog.model_files import helper_files, module_names
+from catalog.model_inputs import WRITE_ANSWERS
 from catalog.models import ModelSpec
 from catalog.recipes import PythonRecipe
 from catalog.source_files import SourceFile, copy_file
@@ -182,7 +183,9 @@ class PythonModel:
         ]
         problems = [
             self._model.problem(
-                row.path, "nothing says what the right answer is", remedy="write `outputs: {...}` beside it"
+                row.path,
+                "nothing says what the right answer is",
+                remedy=f"{WRITE_ANSWERS}, or return every output from `reference`",
             )
             for row, case in zip(rows, cases, strict=True)
             if not case.expected
@@ -245,7 +248,7 @@ class PythonModel:
                 yield self._model.problem(
                     ("test_inputs", index),
                     "nothing says what the right answer is",
-                    remedy="write `outputs: {...}` beside it, or `reference: <file>.py:<function>` in recipe",
+                    remedy=f"{WRITE_ANSWERS}, or `reference: <file>.py:<function>` in recipe",
                 )
 
 

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from catalog.errors import UsageError
 from catalog.events import Event, EventKind
 from catalog.locks import Figures
+from catalog.model_inputs import WRITE_ANSWERS
 from catalog.promotion import DAYS, ChangeWindow, PromotionSpec
 
 Gate = Literal["soaked_hours", "verified", "allow_unverified", "min_cosine", "max_latency_p99_ms", "windows"]
@@ -241,7 +242,7 @@ def _measured(spec: PromotionSpec, candidate: Candidate) -> Iterator[Shut]:
             "allow_unverified",
             candidate.words,
             f"is unverified: {'; '.join(candidate.unverified)}",
-            "write right answers beside its test inputs (`outputs`) and build it again, or write "
+            f"{WRITE_ANSWERS}, and build it again; or write "
             f"`promotion: {{allow_unverified: {{{candidate.name}: <reason>}}}}` in the environment's file",
         )
     figures = candidate.figures or Figures()

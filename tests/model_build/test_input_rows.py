@@ -13,6 +13,7 @@ import pytest
 from catalog.documents import Document
 from catalog.errors import InvalidFilesError
 from catalog.manifests import TensorSpec
+from catalog.model_hashes import model_hash
 from catalog.models import ModelSpec
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import MAX_EXPANDED_BYTES, read_rows
@@ -69,6 +70,41 @@ def test_values_that_do_not_fit(tmp_path: Path, value: str, message: str) -> Non
     told = fault(model(tmp_path, f"test_inputs:\n- inputs:\n    x: {value}\n"), X)
     assert message in told
     assert "model.yaml:8: test_inputs.0.inputs.x: " in told
+
+
+@pytest.mark.parametrize("datatype", ["FP16", "FP32", "FP64"])
+def test_nan_is_a_value_of_float_inputs(tmp_path: Path, datatype: str) -> None:
+    spec = X.model_copy(update={"datatype": datatype})
+    (row,) = read_rows(model(tmp_path, "test_inputs:\n- inputs: {x: [1.0, .nan]}\n"), [spec])
+    np.testing.assert_array_equal(row.inputs["x"], np.array([1.0, np.nan], row.inputs["x"].dtype))
+    (untyped,) = read_rows(model(tmp_path, "test_inputs:\n- inputs: {x: [.nan]}\n"))
+    assert untyped.inputs["x"].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "message"),
+    [
+        ("inputs: {x: [1.0, .nan], ids: [.nan]}", "inputs.ids", "nan is not a whole number"),
+        ("inputs: {x: [1.0, 2.0], ids: [1], names: [.nan]}", "inputs.names", "nan is not text"),
+        ("inputs: {x: [1.0, 2.0]}\n  outputs: {y: [.nan]}", "outputs.y", ".nan is allowed in inputs only"),
+        ("inputs: {x: [1.0, null]}", "inputs.x", "null is not a value"),
+        ("random: {below: .nan}", "random.below", "this must be a whole number, not NaN"),
+    ],
+)
+def test_nan_is_a_value_of_nothing_else(tmp_path: Path, text: str, field: str, message: str) -> None:
+    with pytest.raises(InvalidFilesError) as caught:
+        read_rows(model(tmp_path, f"test_inputs:\n- {text}\n"), [X, IDS, NAMES][: 1 + text.count(",")])
+    assert f"test_inputs.0.{field}: {message}" in str(caught.value)
+    assert "help: " in str(caught.value)
+
+
+def test_nan_infinity_and_zero_are_different_models(tmp_path: Path) -> None:
+    hashes = set()
+    for value in (".nan", ".inf", "-.inf", "0.0", "null"):
+        (tmp_path / "m").mkdir(exist_ok=True)
+        document = model(tmp_path / "m", f"test_inputs:\n- inputs: {{x: [{value}]}}\n")
+        hashes.add(model_hash("tiny", {"tiny": document}))
+    assert len(hashes) == 5
 
 
 @pytest.mark.parametrize(("value", "fits"), [(-1, False), (0, True), (255, True), (256, False), (1.0, False)])
