@@ -18,6 +18,7 @@ from catalog.errors import UsageError
 from catalog.leases import Lifetime
 from catalog.naming import Name
 from catalog.project import Project
+from catalog.region_features import ConfirmedFeatures
 
 _OWNER_AND_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,100}")
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}")
@@ -88,6 +89,8 @@ class PipelineDelivery(Record):
 
     account: AccountId
     region: RegionName
+    region_features: ConfirmedFeatures = ()
+    """Features that the region has, although AWS's published lists do not say so (docs/regions.md)."""
     connection: Annotated[str, AfterValidator(_check_connection)] | None = None
     """The connection to the repository, which a person has made in that account."""
     bucket: BucketSource | None = None

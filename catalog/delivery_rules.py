@@ -10,6 +10,7 @@ from catalog.delivery import DeliverySpec, PreviewDelivery
 from catalog.documents import Document, closest
 from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem
+from catalog.region_rules import pipeline_problems
 
 
 def delivery_problems(
@@ -31,6 +32,7 @@ def delivery_problems(
             yield from _has_a_name_of_its_own(document, place, spec)
             yield from _out_of_order(document, index, spec)
     yield from _policies_fit_one_role(document, environments)
+    yield from pipeline_problems(document)
     if document.record.previews is not None:
         yield from _previews_are_alone(document, document.record.previews, environments)
         yield from _previews_have_a_place(document, document.record.previews, environments, templates)

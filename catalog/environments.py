@@ -12,12 +12,13 @@ from catalog import naming
 from catalog.accounts import is_embedded
 from catalog.bootstrap import CDK_QUALIFIER, Bootstrap, Qualifier
 from catalog.build_options import BuildOptions
-from catalog.documents import Fault, Record, check_distinct, closest, refuse
+from catalog.documents import Fault, Record, check_distinct, refuse
 from catalog.endpoints import EndpointSpec, InstanceTypeName
-from catalog.images import ACCOUNTS, FIRST_RELEASES, has_image
+from catalog.images import FIRST_RELEASES, has_image, region_fault
 from catalog.naming import Name
 from catalog.network import NetworkSpec
 from catalog.promotion import PromotionSpec
+from catalog.region_features import ConfirmedFeatures
 from catalog.releases import RELEASES, TritonRelease
 from catalog.tags import Tags
 from catalog.variants import CHALLENGER
@@ -30,16 +31,8 @@ def _check_account(text: str) -> str:
 
 
 def _check_region(text: str) -> str:
-    if text not in ACCOUNTS:
-        suggestion = closest(text, ACCOUNTS)
-        raise ValueError(
-            f"SageMaker publishes no Triton image in region {text!r}"
-            + (
-                f"; did you mean '{suggestion}'?"
-                if suggestion
-                else f"; choose one of {', '.join(sorted(ACCOUNTS))}"
-            )
-        )
+    if fault := region_fault(text):
+        raise ValueError("; ".join(fault))
     return text
 
 
@@ -95,6 +88,8 @@ class EnvironmentSpec(Record):
     """The AWS region it lives in."""
     triton_release: Annotated[str, AfterValidator(_check_release)]
     """The release of the SageMaker Triton image that its endpoints run."""
+    region_features: ConfirmedFeatures = ()
+    """Features that the region has, although AWS's published lists do not say so (docs/regions.md)."""
     name_prefix: Annotated[Name, AfterValidator(_check_prefix)] = "tritonstack"
     """What the names of all its resources begin with."""
     removal: Literal["retain", "destroy"] = "retain"

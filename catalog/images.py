@@ -5,6 +5,7 @@ The SageMaker SDK holds the same table but weighs hundreds of megabytes; a test 
 
 from __future__ import annotations
 
+from catalog.documents import closest
 from catalog.errors import UsageError
 
 REPOSITORY = "sagemaker-tritonserver"
@@ -52,13 +53,36 @@ FIRST_RELEASES: dict[str, str] = {
 """Regions that got the image later than the others, and the first release they have."""
 
 
+_PARTITIONS = {
+    "cn-": "the AWS China partition",
+    "us-gov-": "the AWS GovCloud (US) partition",
+    "us-iso": "the AWS ISO partitions",
+    "eu-iso": "the AWS ISO partitions",
+    "eusc-": "the AWS European Sovereign Cloud",
+}
+"""Partitions other than `aws`, by the first letters of their regions. The stacks write ARNs of `aws` only."""
+
+
+def region_fault(region: str) -> tuple[str, str] | None:
+    """Why endpoints cannot be in a region, and what to do; None if they can."""
+    if region in ACCOUNTS:
+        return None
+    others = f"choose one of {', '.join(sorted(ACCOUNTS))}"
+    for start, partition in _PARTITIONS.items():
+        if region.startswith(start):
+            return f"{partition} is not supported, got region {region!r}", others
+    suggestion = closest(region, ACCOUNTS)
+    return (
+        f"SageMaker publishes no Triton image in region {region!r}",
+        f"did you mean '{suggestion}'?" if suggestion else others,
+    )
+
+
 def image_account(region: str) -> str:
     """The account that holds the Triton image in a region."""
-    if region not in ACCOUNTS:
-        raise UsageError(
-            f"SageMaker publishes no Triton image in region {region!r}",
-            remedy=f"regions with the image: {', '.join(sorted(ACCOUNTS))}",
-        )
+    if fault := region_fault(region):
+        message, remedy = fault
+        raise UsageError(message, remedy=remedy)
     return ACCOUNTS[region]
 
 

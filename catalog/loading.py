@@ -21,6 +21,7 @@ from catalog.model_hashes import model_hash
 from catalog.models import ModelSpec
 from catalog.naming import check_name
 from catalog.project import LOCK_SUFFIX, TEMPLATE_SUFFIX, Project
+from catalog.region_rules import region_problems
 from catalog.templates import HEAD, Instance, Template, instance_document, load_template
 from catalog.workspace import Workspace
 
@@ -245,6 +246,7 @@ def _contradictions(workspace: Workspace) -> Iterator[FileProblem]:
         yield from _misnamed(document, document.file.stem)
     for name, model in workspace.models.items():
         yield from _misnamed(model, name)
+    yield from region_problems(document)
     known = model_names(workspace.project)
     for name in spec.endpoints:
         for served in dict.fromkeys(workspace.serves(name)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from catalog import naming
+from catalog.region_rules import region_warnings
 from catalog.workspace import Workspace
 from cli.artifacts import missing_artifacts, publish_artifact, put_on_shelves
 from cli.bootstrap import lacks_bootstrap, make_bootstrap
@@ -57,6 +58,8 @@ def _deploy(
     only: Collection[str],
 ) -> None:
     spec = workspace.spec
+    for warning in region_warnings(workspace.environment):
+        state.output.note(f"warning: {warning}")
     endpoints = [name for name in spec.endpoints if not only or name in only]
     stacks = [naming.endpoint_stack_name(spec.base, name) for name in endpoints]
     with state.output.step("waiting for what CloudFormation is still doing") as step:

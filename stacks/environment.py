@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import aws_cdk as cdk
 from constructs import Construct
 
+from catalog.region_rules import region_warnings
 from catalog.workspace import Workspace
 from stacks.build import BuildStack
 from stacks.endpoint import EndpointStack
@@ -27,6 +29,8 @@ def _add_ground(scope: Construct, workspace: Workspace) -> EnvironmentStack:
     """What endpoints stand on; gives the last stack of it."""
     environment = workspace.spec
     foundation = FoundationStack(scope, environment=environment, instance=workspace.instance)
+    for warning in region_warnings(workspace.environment):
+        cdk.Annotations.of(foundation).add_warning_v2(f"tritonstack:region:{warning.field}", str(warning))
     if environment.builds_in_account:
         # No endpoint stands on it: it makes the artifacts, and they lie in the foundation's bucket.
         BuildStack(scope, workspace=workspace).add_stack_dependency(foundation)

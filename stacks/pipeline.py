@@ -21,10 +21,11 @@ from constructs import Construct
 from catalog import naming
 from catalog.delivery import DeliverySpec, PipelineDelivery, require_delivery
 from catalog.environments import EnvironmentSpec
-from catalog.errors import UsageError
+from catalog.errors import InvalidFilesError, UsageError
 from catalog.loading import load_workspace
 from catalog.naming import Duty
 from catalog.project import Project
+from catalog.region_rules import pipeline_problems, pipeline_warnings
 from stacks.constructs import pipeline_steps as steps
 from stacks.constructs.grants import Home
 from stacks.constructs.pipeline_roles import PipelineGround, PipelineRoles, StepRole
@@ -43,6 +44,8 @@ class Line:
     pipeline: PipelineDelivery
     environments: Sequence[EnvironmentSpec]
     approvals: Mapping[str, bool] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+    """What the region may lack."""
 
     @property
     def prefix(self) -> str:
@@ -57,7 +60,8 @@ class Line:
 
 def line_of(project: Project, branch: str) -> Line:
     """The pipeline that the delivery file asks for."""
-    delivery = require_delivery(project).record
+    document = require_delivery(project)
+    delivery = document.record
     if delivery.pipeline is None:
         raise UsageError(
             f"{project.delivery_file.name} asks for no pipeline",
@@ -68,11 +72,14 @@ def line_of(project: Project, branch: str) -> Line:
             f"{project.delivery_file.name} delivers branch {delivery.branch!r}, not {branch!r}",
             remedy=f"write -c pipeline={delivery.branch}",
         )
+    if problems := list(pipeline_problems(document)):
+        raise InvalidFilesError(problems)
     return Line(
         delivery,
         delivery.pipeline,
         [load_workspace(project, name).spec for name in delivery.names],
         {item.name: item.approval for item in delivery.environments},
+        [str(warning) for warning in pipeline_warnings(document)],
     )
 
 
@@ -94,6 +101,8 @@ class PipelineStack(cdk.Stack):
             else None,
             synthesizer=cdk.CliCredentialsStackSynthesizer(),
         )
+        for warning in line.warnings:
+            cdk.Annotations.of(self).add_warning_v2("tritonstack:region", warning)
         self._line = line
         self._home = Home.of(self)
         self._store = PipelineStore(self, "Store", name=line.name)

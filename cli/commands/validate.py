@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
+from catalog.delivery import load_delivery
 from catalog.environments import shared_bootstraps
 from catalog.errors import FileProblem, InvalidFilesError, UsageError
 from catalog.fitness import unbuilt
 from catalog.loading import environment_names, load_workspace, model_names, template_names, validate_project
+from catalog.region_rules import pipeline_warnings, region_warnings
 from catalog.workspace import Workspace
 from cli.context import Context
 from cli.selection import NameOption
@@ -43,6 +45,9 @@ def validate(
     locks = check_offline(state.project, lock_names(state.project) if environment is None else owners)
     if locks.faults:
         raise InvalidFilesError(locks.faults)
+    warnings = _warnings(state, workspaces, whole=environment is None)
+    for text in warnings:
+        state.output.note(f"warning: {text}")
     to_build = [str(problem) for workspace in workspaces for problem in unbuilt(workspace)]
     for text in to_build:
         state.output.note(f"to build: {text}")
@@ -58,6 +63,7 @@ def validate(
             "environments": names,
             "templates": templates,
             "models": models,
+            "warnings": warnings,
             "unbuilt": to_build,
             "notes": [*map(str, locks.notes), *shared],
             "checked_online": checked,
@@ -81,6 +87,13 @@ def _workspaces(state: Context, environment: str | None, name: str | None) -> li
     if problems:
         raise InvalidFilesError({*problems, *check_offline(state.project, owners).faults})
     return [load_workspace(state.project, known) for known in names]
+
+
+def _warnings(state: Context, workspaces: Sequence[Workspace], *, whole: bool) -> list[str]:
+    """What the regions of environments may lack, and the pipeline's if the whole project is checked."""
+    found = [warning for workspace in workspaces for warning in region_warnings(workspace.environment)]
+    delivery = load_delivery(state.project) if whole else None
+    return [str(warning) for warning in (*found, *(pipeline_warnings(delivery) if delivery else ()))]
 
 
 def _problems(state: Context, environment: str) -> list[FileProblem]:

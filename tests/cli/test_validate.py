@@ -55,6 +55,20 @@ def test_a_lock_as_it_was_written_is_valid(project: Project, capsys: pytest.Capt
 
 
 @pytest.mark.usefixtures("built")
+def test_what_a_region_may_lack_is_a_warning(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(project.environment_file("dev"), "eu-west-1", "me-central-1")
+    edit(project.environment_file("dev"), "ml.c7i.xlarge", "ml.m5.xlarge")
+    code, out, err = outcome(capsys, project, "validate")
+    assert (code, out) == (0, "valid: environments dev; models minilm\n")
+    assert "warning: " in err
+    assert "CloudFormation's schemas of me-central-1 do not list AWS::SageMaker::Endpoint" in err
+    warnings = json.loads(outcome(capsys, project, "--json", "validate")[1])["warnings"]
+    assert len(warnings) == 1
+    edit(project.environment_file("dev"), "endpoints:", "region_features: [endpoints]\nendpoints:")
+    assert "warning" not in outcome(capsys, project, "validate")[2]
+
+
+@pytest.mark.usefixtures("built")
 def test_templates_are_named_that_were_checked(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     text = project.environment_file("dev").read_text().replace("name: dev", "name: ${name}")
     head = "template: {locks: dev, purpose: preview}\nremoval: destroy\n"

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from catalog.errors import UsageError
+from catalog.errors import InvalidFilesError, UsageError
 from stacks.pipeline import PipelineStack, line_of
 from tests.delivery.roads import DEV, PROD, TOOLS
+from tests.projects import edit
 from tests.stacks.assemblies import new_app
 
 NAME = "tritonstack-delivery-pipeline"
@@ -234,6 +235,25 @@ def test_the_source_may_be_an_archive_in_a_bucket(roads, tmp_path):
     assert source["ActionTypeId"]["Provider"] == "S3"
     assert source["Configuration"]["S3ObjectKey"] == "source.zip"
     assert projects(template)["reap"]["Source"]["Location"] == "team-source/source.zip"
+
+
+@pytest.mark.parametrize("region", ["ca-west-1", "me-south-1"])
+def test_its_region_is_checked_at_synth(roads, tmp_path, region):
+    """CodeBuild is not in the one; nothing is known of the other."""
+    text = roads.delivery_file.read_text()
+    try:
+        edit(roads.delivery_file, "  region: eu-west-1\n", f"  region: {region}\n")
+        if region == "ca-west-1":
+            with pytest.raises(InvalidFilesError, match=r"pipeline\.region: .* AWS::CodeBuild::Project"):
+                line_of(roads, "main")
+            return
+        line = line_of(roads, "main")
+    finally:
+        roads.delivery_file.write_text(text)
+    app = new_app(tmp_path)
+    PipelineStack(app, line=line)
+    messages = [str(message.entry.data) for stack in app.synth().stacks for message in stack.messages]
+    assert any("schemas of me-south-1 are unknown" in message for message in messages)
 
 
 def test_a_branch_that_is_not_delivered_has_no_pipeline(roads):
