@@ -13,6 +13,7 @@ from pydantic import Field
 from catalog.documents import Record
 from catalog.manifests import Digest
 from catalog.naming import EVENTS, Name
+from catalog.revisions import UncommittedFiles
 from catalog.targets import TargetText
 
 EventKind = Literal["built", "promoted", "deployed", "verified", "refuted", "rolled-back"]
@@ -49,7 +50,9 @@ class Event(Record):
     by: str
     """Who did it, as git or the CI that ran it knows them."""
     commit: str | None = None
-    """The commit that it was done from; `+` at its end where files differed from it."""
+    """The commit that it was done from; `+uncommitted` at its end if files differed from it."""
+    uncommitted: UncommittedFiles = None
+    """The files that differed."""
     endpoints: tuple[Name, ...] = ()
     """The endpoints concerned, by their names in the environment's file."""
     artifacts: tuple[TouchedArtifact, ...] = ()

@@ -6,7 +6,7 @@ entries and no others, and none over something that it has not seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -29,6 +29,7 @@ from catalog.locks import (
     locked_environment,
 )
 from catalog.manifests import Manifest
+from catalog.revisions import is_committed, is_hashed
 
 _HEADER = "# Which artifact runs where. Written by `tritonstack`; review it, do not edit it.\n"
 
@@ -101,6 +102,40 @@ def add_image_to_lock(
         return write_lock(file, lock.with_image(folder, kind, entry))
 
 
+def attest_builds(
+    file: Path, built: Built, *, hashes: Mapping[str, str], rebuilt: Collection[str] = ()
+) -> bool:
+    """Name the commit of artifacts that were built before their files were committed.
+
+    `hashes` are those of the models' files now. An entry qualifies if its model's files are the same and its
+    build used no other uncommitted files, or if it is among the digests that `built` has just `rebuilt`.
+    """
+    if not is_committed(built.commit):
+        return False
+    with files.only_writer(file.parent):
+        lock, environment = load_lock(file).record, locked_environment(file)
+        for model, targets in lock.models.items():
+            for target, entry in targets.items():
+                place = (environment, model, target)
+                if entry.spec_hash != hashes.get(model) or not entry.is_sealed(place):
+                    continue
+                if record := attested(entry.built, built, is_rebuilt=entry.digest in rebuilt):
+                    renewed = entry.model_copy(update={"built": record}).sealed(place)
+                    lock = lock.with_entry(model, target, renewed)
+        return write_lock(file, lock)
+
+
+def attested(known: Built | None, built: Built, *, is_rebuilt: bool = False) -> Built | None:
+    """Return a build's record with the commit of `built`, made from the same files; None if not proven."""
+    if known is None or is_committed(known.commit):
+        return None
+    if is_rebuilt:
+        return built
+    listed = known.uncommitted or ()
+    is_covered = bool(listed) and all(is_hashed(name) for name in listed)
+    return known.model_copy(update={"commit": built.commit, "uncommitted": None}) if is_covered else None
+
+
 def replace_entries(
     file: Path,
     *,
@@ -153,6 +188,13 @@ def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None, 
     if before is not None and before.digest == entry.digest and before.is_sealed(place):
         known = _PROVENANCE & set(type(before).model_fields)
         kept |= {name: value for name in known if (value := getattr(before, name)) is not None}
+        if (
+            isinstance(entry, LockedImage)
+            and isinstance(before, LockedImage)
+            and entry.tag == before.tag
+            and built
+        ):
+            kept["built"] = attested(before.built, built) or kept["built"]
     return entry.model_copy(update=kept).sealed(place)
 
 

@@ -22,6 +22,7 @@ from catalog.documents import Document, Record, load_document, parse_document
 from catalog.events import Moment
 from catalog.manifests import Digest, Manifest
 from catalog.naming import Name
+from catalog.revisions import UncommittedFiles
 from catalog.targets import TargetText, are_rivals
 
 ImageKind = Literal["cpu", "gpu"]
@@ -37,7 +38,9 @@ class Built(Record):
     by: str
     at: Moment
     commit: str | None = None
-    """`+` at its end where files differed from it."""
+    """`+uncommitted` at its end if files that the build depends on differed from it."""
+    uncommitted: UncommittedFiles = None
+    """The files that differed."""
 
 
 class Promoted(Record):
@@ -48,6 +51,8 @@ class Promoted(Record):
     by: str
     at: Moment
     commit: str | None = None
+    uncommitted: UncommittedFiles = None
+    """Files other than locks that differed from the commit."""
     note: str | None = None
     """Which gates a person has overridden, and why."""
 
@@ -62,6 +67,8 @@ class RolledBack(Record):
     by: str
     at: Moment
     commit: str | None = None
+    uncommitted: UncommittedFiles = None
+    """Files other than locks that differed from the commit."""
 
 
 class Figures(Record):

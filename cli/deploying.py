@@ -27,6 +27,7 @@ from operations.deploying.changes import (
 )
 from operations.deploying.deployments import record_deployment
 from operations.locks.retention import mark_superseded
+from operations.revisions import revision_of
 from operations.running import require_running
 from operations.shelf import shelf_copies
 from operations.stacks import environment_stacks, wait_until_settled
@@ -57,7 +58,9 @@ def _deploy(
     bootstrap: bool,
     only: Collection[str],
 ) -> None:
-    spec = workspace.spec
+    spec, revision = workspace.spec, revision_of(workspace)
+    if revision.files:
+        state.output.note(f"deploying {revision.words}; {revision.note}")
     for warning in region_warnings(workspace.environment):
         state.output.note(f"warning: {warning}")
     endpoints = [name for name in spec.endpoints if not only or name in only]
@@ -92,7 +95,7 @@ def _deploy(
     for stack in changes.leftovers:
         state.output.note(f"{stack}: {leftover_words(stack)}")
     require_running(cloud, stacks)
-    record_deployment(cloud, workspace, endpoints)
+    record_deployment(cloud, workspace, endpoints, revision)
 
 
 def _mark_superseded(state: Context, workspace: Workspace, cloud: Cloud) -> None:

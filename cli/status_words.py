@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from catalog.events import Event
+from catalog.revisions import is_committed, short_commit
 from operations.verification.status import EndpointStatus, EnvironmentStatus
 
 WIDTH = 100
@@ -23,6 +24,8 @@ def status_lines(environment: EnvironmentStatus) -> Iterator[str]:
     if environment.error is not None:
         yield from (f"  {line}" for line in environment.error.splitlines())
         return
+    if environment.revision.files:
+        yield f"  checked out: {environment.revision.words}; {environment.revision.note}"
     if environment.endpoints:
         yield from (f"  {line}" for line in _table(environment))
     for endpoint in environment.endpoints:
@@ -35,7 +38,7 @@ def _deployed_words(environment: EnvironmentStatus) -> str:
     last = environment.deployed
     if last is None:
         return "never deployed, as far as is written down"
-    commit = f"from {_commit(last)} " if last.commit else ""
+    commit = f"from {short_commit(last.commit)} " if last.commit else ""
     return f"deployed {commit}by {last.by}, {_moment(last)}"
 
 
@@ -58,7 +61,7 @@ def _table(environment: EnvironmentStatus) -> list[str]:
             f"{traffic.requests:,}",
             p99,
             f"{traffic.server_errors + traffic.client_errors:,}",
-            f"{endpoint.verdict.kind}\n{_moment(endpoint.verdict)}" if endpoint.verdict else "none yet",
+            _verdict(endpoint.verdict) if endpoint.verdict else "none yet",
         )
     text = io.StringIO()
     Console(file=text, width=WIDTH - 2, color_system=None).print(table)
@@ -91,9 +94,11 @@ def _amiss(endpoint: EndpointStatus) -> Iterator[str]:
         yield f"refuted: {note if len(note) <= _LONGEST_NOTE else f'{note[:_LONGEST_NOTE]}…'}"
 
 
-def _commit(event: Event) -> str:
-    commit = event.commit or ""
-    return f"{commit[:8]}{' with changes' if commit.endswith('+') else ''}"
+def _verdict(event: Event) -> str:
+    lines = [event.kind, _moment(event)]
+    if event.commit and not is_committed(event.commit):
+        lines.append(short_commit(event.commit))
+    return "\n".join(lines)
 
 
 def _moment(event: Event) -> str:

@@ -8,7 +8,7 @@ from catalog.workspace import Workspace
 from cli.context import Context
 from cli.synthesis import cdk_of, synthesised
 from operations.aws import Cloud
-from operations.checkout import Checkout
+from operations.revisions import require_unchanged, revision_of
 from operations.running import wait_until_served
 from operations.smoke.asking import smoke_endpoint
 from operations.stacks import environment_stacks, wait_until_settled
@@ -42,10 +42,12 @@ def verify_workspace(
     names = known_endpoints(workspace, endpoints or ())
     if wait:
         _wait(state, workspace, cloud, names)
+    revision = revision_of(workspace)
     with (
         synthesised(state, cdk_of(workspace, cloud)) as assembly,
         state.output.step("looking at what runs") as step,
     ):
+        require_unchanged(workspace, revision)
         stacks = [] if endpoints else look_at_shared_stacks(cloud, workspace, assembly)
         found = look_at_endpoints(cloud, workspace, assembly, names)
         passed = [*(check.passed for check in stacks), *(one.passed for one in found)]
@@ -54,7 +56,7 @@ def verify_workspace(
         found = [_asked(state, workspace, cloud, one) for one in found]
     verdict = Verdict(
         environment=workspace.spec.name,
-        commit=Checkout(workspace.project.root).state(),
+        revision=revision,
         endpoints=tuple(found),
         stacks=tuple(stacks),
         asked=smoke,
@@ -76,6 +78,8 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
         if endpoint.not_compared:
             yield f"  by its template alone: {_counted(endpoint.not_compared)}"
         yield ""
+    if verdict.revision.files:
+        yield str(verdict.revision.note)
     yield verdict.words
 
 

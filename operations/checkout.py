@@ -8,7 +8,7 @@ from __future__ import annotations
 import getpass
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,19 +44,52 @@ class Checkout:
         """Whether the project is in git, and has a commit."""
         return self._ask("rev-parse", "--verify", "HEAD") is not None
 
-    def state(self, *, apart_from: str = "", new_below: Sequence[str] = ()) -> str | None:
-        """The commit that is checked out, with `+` at its end if files that git follows differ from it.
+    def head(self) -> str | None:
+        """Return the commit that is checked out; None without git or without a commit."""
+        head = self._ask("rev-parse", "--verify", "HEAD")
+        return head.strip() if head else None
 
-        Those whose paths match `apart_from` may differ. Below the folders `new_below` a file that git has not
-        been told of counts as well, unless it ignores it.
+    def uncommitted(self, files: Collection[Path], folders: Collection[Path]) -> list[str]:
+        """Return which of these differ from the checked-out commit, relative to the project, sorted.
+
+        Files count whatever git thinks of their names: ignored, outside the repository, or marked
+        assume-unchanged. Below folders, git decides: ignored files do not count. A submodule with changes
+        counts as one file.
         """
-        head = self._ask("rev-parse", "HEAD")
-        if head is None:
-            return None
-        exceptions = [f":(exclude){apart_from}"] if apart_from else []
-        changed = self._ask("status", "--porcelain", "--untracked-files=no", "--", ".", *exceptions)
-        new = self._ask("ls-files", "--others", "--exclude-standard", "--", *new_below) if new_below else None
-        return head.strip() + ("+" if changed or new else "")
+        top = self._ask("rev-parse", "--show-toplevel")
+        if top is None:
+            return []
+        changed, tracked = self._changed(Path(top.rstrip("\n"))), self._tracked(Path(top.rstrip("\n")))
+        read = {file: {file.parent.resolve() / file.name, file.resolve()} for file in files if file.exists()}
+        found = {file for file, places in read.items() if not places <= tracked}
+        wanted = {place for file in files for place in (file.parent.resolve() / file.name, file.resolve())}
+        below = {folder.resolve() for folder in folders}
+        around = {parent for path in wanted | below for parent in path.parents}
+        found |= {
+            path
+            for path in changed
+            if path in wanted or path in around or not below.isdisjoint((path, *path.parents))
+        }
+        root = self.root.resolve()
+        named = (path.parent.resolve() / path.name for path in found)
+        return sorted({Path(os.path.relpath(path, root)).as_posix() for path in named})
+
+    def _changed(self, top: Path) -> set[Path]:
+        """Return what differs from the commit: changed, staged, deleted, unmerged, and new files."""
+        options = (
+            "--porcelain=v1",
+            "-z",
+            "--untracked-files=all",
+            "--ignore-submodules=none",
+            "--no-renames",
+        )
+        said = self._ask("--no-optional-locks", "-C", str(top), "status", *options) or ""
+        return {top / entry[3:].rstrip("/") for entry in said.split("\0") if entry}
+
+    def _tracked(self, top: Path) -> set[Path]:
+        """Return the files that git has and compares with the commit, those of submodules too."""
+        said = self._ask("-C", str(top), "ls-files", "-v", "-z", "--recurse-submodules") or ""
+        return {top / entry[2:] for entry in said.split("\0") if entry.startswith("H ")}
 
     def actor(self) -> str:
         """Who works here: as the CI says, as git has it, or as the machine knows them."""

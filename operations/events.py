@@ -13,10 +13,10 @@ from catalog.locks import Built, ImageKind
 from catalog.machine_records import parse_record
 from catalog.manifests import Manifest
 from catalog.naming import EVENTS
-from catalog.project import LOCK_SUFFIX
 from catalog.workspace import Workspace
 from operations.aws import Cloud, error_code
 from operations.checkout import Checkout
+from operations.revisions import Revision, build_revision_of, revision_of
 
 _READS_AT_ONCE = 8
 
@@ -28,23 +28,30 @@ def now() -> str:
 
 def built_now(workspace: Workspace) -> Built:
     """Who builds now, and from which commit."""
-    checkout = Checkout(workspace.project.root)
-    # Nothing is built from a lock: one that another build has just written is no difference. From a new file
-    # beside a model or a Dockerfile something is, whether or not git knows of it.
-    sources = [folder.name for folder in (workspace.project.models_dir, workspace.project.containers_dir)]
-    commit = checkout.state(apart_from=f"environments/*{LOCK_SUFFIX}", new_below=sources)
-    return Built(by=checkout.actor(), at=now(), commit=commit)
+    checkout, revision = Checkout(workspace.project.root), build_revision_of(workspace)
+    return Built(by=checkout.actor(), at=now(), commit=revision.text, uncommitted=revision.recorded)
 
 
-def new_event(kind: EventKind, workspace: Workspace, *, endpoints: Sequence[str], note: str = "") -> Event:
-    """Something that happens now, from this checkout, to what endpoints serve."""
-    checkout = Checkout(workspace.project.root)
+def new_event(
+    kind: EventKind,
+    workspace: Workspace,
+    *,
+    endpoints: Sequence[str],
+    note: str = "",
+    revision: Revision | None = None,
+) -> Event:
+    """Something that happens now, from this checkout, to what endpoints serve.
+
+    `revision`: that of the files that were read; by default the present one.
+    """
+    revision = revision or revision_of(workspace)
     return Event(
         kind=kind,
         environment=workspace.spec.name,
         at=now(),
-        by=checkout.actor(),
-        commit=checkout.state(),
+        by=Checkout(workspace.project.root).actor(),
+        commit=revision.text,
+        uncommitted=revision.recorded,
         endpoints=tuple(endpoints),
         artifacts=served_artifacts(workspace, endpoints),
         images=run_images(workspace, endpoints),
@@ -66,6 +73,7 @@ def built_event(workspace: Workspace, built: Built, artifacts: Sequence[TouchedA
         at=built.at,
         by=built.by,
         commit=built.commit,
+        uncommitted=built.uncommitted,
         endpoints=tuple(serving),
         artifacts=tuple(artifacts),
     )

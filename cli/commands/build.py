@@ -16,11 +16,12 @@ from catalog.drivers import CUDA_12_DRIVER, least_driver
 from catalog.errors import shown_path
 from catalog.loading import load_workspace
 from catalog.lock_seals import PlacedEntry, broken_seal
-from catalog.lock_writing import add_to_lock
+from catalog.lock_writing import add_to_lock, attest_builds
 from catalog.locks import Built
 from catalog.manifests import Manifest
 from catalog.model_hashes import hash_parts
 from catalog.model_inputs import WRITE_ANSWERS
+from catalog.revisions import list_files, short_commit
 from catalog.workspace import Workspace
 from cli.artifacts import local_manifest, publish_artifact, put_on_shelves
 from cli.build_here import build_here, most_at_once
@@ -77,6 +78,11 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
         return
     cloud = state.cloud(workspace.spec) if upload else None
     built = built_now(workspace)
+    if built.uncommitted:
+        state.output.note(
+            f"building from commit {short_commit(str(built.commit))}; uncommitted: "
+            f"{list_files(built.uncommitted, most=10)}; protected environments do not accept such builds"
+        )
     run = _Run(state, workspace, cloud, here, built)
     images_changed = _lock_images(state, workspace, cloud, built, here=here)
     try:
@@ -90,6 +96,8 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
         {
             "lock": str(workspace.lock.file),
             "changed": changed or images_changed,
+            "commit": built.commit,
+            "uncommitted": list(built.uncommitted or ()),
             "artifacts": [outcome.facts() for outcome in run.outcomes],
         },
         text="\n".join(_summary(outcome) for outcome in run.outcomes) or "nothing has been built yet",
@@ -137,6 +145,8 @@ class _Run:
         lock = self.workspace.lock.file
         begun = self.workspace.lock.record
         changed = add_to_lock(lock, made, self._parts(made), built=self.built, begun=begun) if made else False
+        fresh = [one.manifest.digest for one in self.outcomes if one.manifest and not one.reused]
+        changed |= attest_builds(lock, self.built, hashes=self.workspace.hashes, rebuilt=fresh)
         if made:
             self._tell_of_rivals(made)
             self.state.output.note(f"{shown_path(lock)} {'written' if changed else 'is up to date'}")

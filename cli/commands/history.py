@@ -12,6 +12,7 @@ from catalog.documents import closest
 from catalog.errors import TritonstackError, UsageError
 from catalog.loading import environment_names, find_template, model_names, require_free, template_names
 from catalog.locks import Figures
+from catalog.revisions import short_commit
 from cli.context import Context
 from cli.selection import NameOption
 from operations.events import read_events
@@ -157,7 +158,7 @@ def _row(happening: Happening, figures: Figures | None) -> tuple[str, ...]:
 
 
 def _commit(commit: str | None) -> str:
-    return f"{commit[:8]}{'+' if commit.endswith('+') else ''}" if commit else ""
+    return short_commit(commit) if commit else ""
 
 
 def _words(happening: Happening, figures: Figures | None) -> str:

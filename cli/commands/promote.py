@@ -13,11 +13,11 @@ import typer
 from catalog.errors import TritonstackError, UsageError, shown_path
 from catalog.events import Event
 from catalog.loading import environment_names, template_names
-from catalog.lock_writing import lock_text
-from catalog.locks import LockedArtifact, Promoted, figures_of
+from catalog.lock_writing import attested, lock_text
+from catalog.locks import Built, LockedArtifact, Promoted, figures_of
 from catalog.manifests import Manifest
-from catalog.project import LOCK_SUFFIX
 from catalog.promotion import PromotionSpec
+from catalog.revisions import is_committed
 from catalog.workspace import Workspace
 from cli.context import Context
 from cli.promoting import (
@@ -32,7 +32,7 @@ from cli.promoting import (
     record_missing,
 )
 from operations.checkout import Checkout
-from operations.events import now, read_events
+from operations.events import built_now, now, read_events
 from operations.promotion.claims import CHANGES, Claim
 from operations.promotion.fetching import read_source_manifest
 from operations.promotion.gates import (
@@ -57,6 +57,7 @@ from operations.promotion.plans import (
     words_of_rivals,
 )
 from operations.promotion.records import unrecorded
+from operations.revisions import change_revision_of
 
 
 class GatesShutError(TritonstackError):
@@ -192,13 +193,23 @@ class _Run:
             return []
         candidates = [
             *(
-                _candidate(item, read_source_manifest(self.source.artifact(item)))
+                _candidate(item, read_source_manifest(self.source.artifact(item)), self.source.workspace)
                 for item in self.decision.artifacts
             ),
-            *(Candidate(item.name, item.key, item.entry.digest, image=True) for item in self.decision.images),
+            *(
+                Candidate(item.name, item.key, item.entry.digest, image=True, built=item.entry.built)
+                for item in self.decision.images
+            ),
         ]
         proofs, asked = _proofs(self.source, candidates), self.source.workspace.spec.endpoints
-        return shut_gates(self.gates, candidates, proofs, datetime.now(UTC), asked=asked)
+        return shut_gates(
+            self.gates,
+            candidates,
+            proofs,
+            datetime.now(UTC),
+            asked=asked,
+            protected=self.target.workspace.spec.is_protected,
+        )
 
     def _require_open(self, shut: Sequence[Shut]) -> None:
         closed = [gate for gate in shut if gate.gate not in self.overrides]
@@ -211,12 +222,14 @@ class _Run:
             )
 
     def _promoted(self, shut: Sequence[Shut]) -> Promoted:
-        checkout = Checkout(self.state.project.root)
+        sides = [self.target, *([self.source] if self.source else [])]
+        revision = change_revision_of(*(side.workspace for side in sides))
         return Promoted(
             source=self.gates.source,
-            by=checkout.actor(),
+            by=Checkout(self.state.project.root).actor(),
             at=now(),
-            commit=checkout.state(apart_from=f"environments/*{LOCK_SUFFIX}"),
+            commit=revision.text,
+            uncommitted=revision.recorded,
             note=override_note(shut, self.overrides),
         )
 
@@ -295,19 +308,31 @@ def _proofs(source: Side, candidates: Sequence[Candidate]) -> list[Event]:
     return sorted([*deployed, *verdicts], key=lambda event: event.key)
 
 
-def _candidate(item: Artifact, manifest: Manifest) -> Candidate:
-    figures = item.entry.figures or figures_of(manifest)
+def _candidate(item: Artifact, manifest: Manifest, source: Workspace) -> Candidate:
+    entry = item.entry
     # The manifest in the bucket may be of an earlier build of the same bytes, from other test inputs.
-    told = (item.entry.unverified,) if item.entry.unverified else ()
-    unverified = (manifest.unverified or ()) if manifest.spec_hash == item.entry.spec_hash else told
+    told = (entry.unverified,) if entry.unverified else ()
+    unverified = (manifest.unverified or ()) if manifest.spec_hash == entry.spec_hash else told
     return Candidate(
         item.name,
         item.key,
-        item.entry.digest,
-        figures,
+        entry.digest,
+        entry.figures or figures_of(manifest),
         compared=manifest.generation is None,
         unverified=unverified,
+        built=_built(item, source),
     )
+
+
+def _built(item: Artifact, source: Workspace) -> Built | None:
+    """Return who built an artifact; with the present commit, if that has the very files it was built from.
+
+    The usual order is to build, and to commit the model together with the lock.
+    """
+    built, present = item.entry.built, built_now(source)
+    if is_committed(present.commit) and item.entry.spec_hash == source.hashes.get(item.name):
+        return attested(built, present) or built
+    return built
 
 
 def _entry_facts(item: Entry) -> dict[str, Any]:

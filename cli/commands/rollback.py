@@ -25,6 +25,7 @@ from operations.locks.going_back import fetch_back, is_recorded, record_rollback
 from operations.locks.rollback import RollbackPlan, as_planned, entries_to_write, further_back, plan_rollback
 from operations.locks.versions import LockHistory, lock_history
 from operations.locks.ways_back import RollbackError
+from operations.revisions import change_revision_of
 
 
 def rollback(
@@ -106,8 +107,15 @@ def _check(workspace: Workspace, plan: RollbackPlan) -> None:
 
 
 def _who(workspace: Workspace) -> RolledBack:
-    checkout = Checkout(workspace.project.root)
-    return RolledBack(instead_of="", as_of="", by=checkout.actor(), at=now(), commit=checkout.state())
+    checkout, revision = Checkout(workspace.project.root), change_revision_of(workspace)
+    return RolledBack(
+        instead_of="",
+        as_of="",
+        by=checkout.actor(),
+        at=now(),
+        commit=revision.text,
+        uncommitted=revision.recorded,
+    )
 
 
 def _require_own_lock(state: Context, environment: str, name: str | None) -> None:

@@ -12,14 +12,20 @@ from catalog.events import Event
 from catalog.workspace import Workspace
 from operations.aws import Cloud
 from operations.events import latest_events, latest_of_each, new_event, record_event
+from operations.revisions import Revision
 
 
-def record_deployment(cloud: Cloud, workspace: Workspace, endpoints: Sequence[str]) -> Event | None:
-    """Write down that endpoints run what this checkout asks for, unless that has been said already."""
+def record_deployment(
+    cloud: Cloud, workspace: Workspace, endpoints: Sequence[str], revision: Revision | None = None
+) -> Event | None:
+    """Write down that endpoints run what this checkout asks for, unless that has been said already.
+
+    `revision`: that of the files when the deploy read them; by default the present one.
+    """
     if not endpoints:
         return None
     bucket = workspace.spec.artifact_bucket
-    event = new_event("deployed", workspace, endpoints=sorted(endpoints))
+    event = new_event("deployed", workspace, endpoints=sorted(endpoints), revision=revision)
     if is_told(event, latest_events(cloud, bucket, "deployed")):
         return None
     record_event(cloud, bucket, event)
@@ -35,4 +41,4 @@ def is_told(event: Event, earlier: Iterable[Event]) -> bool:
 
 
 def _said(event: Event) -> tuple[object, ...]:
-    return event.endpoints, event.artifacts, event.images, event.commit
+    return event.endpoints, event.artifacts, event.images, event.commit, event.uncommitted

@@ -12,6 +12,7 @@ from typing import Any
 from catalog.errors import InvalidFilesError
 from catalog.events import Event
 from catalog.locks import Figures, Lock, LockedArtifact, parse_lock
+from catalog.revisions import commit_id, short_commit
 from catalog.workspace import Workspace
 from operations.checkout import Checkout
 from operations.deploying.assembly import Template
@@ -162,7 +163,7 @@ def deployed_lock(workspace: Workspace, latest: Mapping[str, Event]) -> Lock | N
     if last is None or last.commit is None:
         return None
     file = workspace.lock.file
-    text = Checkout(workspace.project.root).file_at(last.commit.removesuffix("+"), file)
+    text = Checkout(workspace.project.root).file_at(commit_id(last.commit), file)
     if text is None:
         return None
     try:
@@ -172,7 +173,7 @@ def deployed_lock(workspace: Workspace, latest: Mapping[str, Event]) -> Lock | N
 
 
 def _from(commit: str | None) -> str:
-    return f" from commit {commit[:8]}" if commit else ""
+    return f" from commit {short_commit(commit)}" if commit else ""
 
 
 def _moment(at: str) -> str:

@@ -11,6 +11,7 @@ from catalog.events import Event, TouchedArtifact, TouchedImage
 from catalog.locks import ImageKind, LockedArtifact, LockedImage, RolledBack
 from catalog.manifests import MANIFEST_NAME
 from catalog.naming import artifact_prefix
+from catalog.revisions import commit_id
 from catalog.workspace import Workspace
 from operations.artifacts import is_published
 from operations.aws import Cloud
@@ -57,7 +58,9 @@ def record_rollback(cloud: Cloud, workspace: Workspace, plan: RollbackPlan, back
     event = new_event("rolled-back", workspace, endpoints=plan.concerned, note=_note(plan))
     # What else those endpoints serve has not gone back.
     gone = {"artifacts": tuple(_artifacts(plan)), "images": tuple(_images(plan))}
-    event = event.model_copy(update={"at": back.at, "by": back.by, "commit": back.commit, **gone})
+    event = event.model_copy(
+        update={"at": back.at, "by": back.by, "commit": back.commit, "uncommitted": back.uncommitted, **gone}
+    )
     record_event(cloud, workspace.spec.artifact_bucket, event)
     return event
 
@@ -92,5 +95,7 @@ def _require_image(cloud: Cloud, workspace: Workspace, image: LockedImage) -> No
 
 def _build_it_again(workspace: Workspace, step: Step) -> str:
     made = step.then.entry.built
-    commit = f"commit {made.commit}" if made and made.commit else "the commit that it was built from"
+    commit = (
+        f"commit {commit_id(made.commit)}" if made and made.commit else "the commit that it was built from"
+    )
     return f"run `tritonstack build {workspace.spec.name} {step.slot.name}` in a checkout of {commit}"

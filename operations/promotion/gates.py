@@ -9,16 +9,25 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
-from zoneinfo import ZoneInfo
 
 from catalog.errors import UsageError
 from catalog.events import Event, EventKind
-from catalog.locks import Figures
+from catalog.locks import Built, Figures
 from catalog.model_inputs import WRITE_ANSWERS
-from catalog.promotion import DAYS, ChangeWindow, PromotionSpec
+from catalog.promotion import PromotionSpec
+from catalog.revisions import is_committed, list_files, short_commit
+from operations.promotion.windows import next_opening
 
-Gate = Literal["soaked_hours", "verified", "allow_unverified", "min_cosine", "max_latency_p99_ms", "windows"]
-"""Gates by their names in the environment's file."""
+Gate = Literal[
+    "soaked_hours",
+    "verified",
+    "committed",
+    "allow_unverified",
+    "min_cosine",
+    "max_latency_p99_ms",
+    "windows",
+]
+"""Gates by their names in the environment's file. `committed` has no key: protection brings it."""
 GATES: tuple[Gate, ...] = get_args(Gate)
 DEPLOYMENTS: tuple[EventKind, ...] = ("deployed", "rolled-back")
 VERDICTS: tuple[EventKind, ...] = ("verified", "refuted")
@@ -40,6 +49,8 @@ class Candidate:
     image: bool = False
     unverified: tuple[str, ...] = ()
     """Why nothing proves its answers right, as its manifest says."""
+    built: Built | None = None
+    """None if its lock does not say who built it."""
 
     @property
     def words(self) -> str:
@@ -106,17 +117,22 @@ def shut_gates(
     now: datetime,
     *,
     asked: Collection[str],
+    protected: bool = False,
 ) -> list[Shut]:
     """Every gate that is shut to any of the candidates.
 
     `events` are the source's of DEPLOYMENTS and VERDICTS, the earliest first; `asked` are the endpoints that
-    its file asks for: no verification can clear one that has gone.
+    its file asks for: no verification can clear one that has gone. A `protected` target accepts neither
+    builds nor verdicts from uncommitted files.
     """
+    refused = [event for event in events if protected and _is_loose_verdict(event)]
+    accepted = [event for event in events if event not in refused]
     shut = [
         gate
         for candidate in candidates
         for gate in (
-            *_deployed(spec, candidate, standing(candidate, events).among(asked), now),
+            *_deployed(spec, candidate, standing(candidate, accepted).among(asked), refused, now),
+            *(_built(spec, candidate) if protected else ()),
             *_measured(spec, candidate),
         )
     ]
@@ -162,12 +178,6 @@ def _after_verdict(state: Standing, event: Event, *, concerned: bool) -> Standin
     return replace(state, refutation=event, refuted=state.refuted | named) if concerned else state
 
 
-def next_opening(windows: Sequence[ChangeWindow], now: datetime) -> datetime | None:
-    """When the first of several windows opens next, in UTC; None if none does within a fortnight."""
-    found = [opening for window in windows for opening in _openings(window, now)]
-    return min(found, default=None)
-
-
 def parse_overrides(given: Sequence[str]) -> dict[Gate, str]:
     """`<gate>=<reason>` as a person wrote it."""
     overrides: dict[Gate, str] = {}
@@ -193,7 +203,47 @@ def override_note(shut: Sequence[Shut], overrides: Mapping[Gate, str]) -> str | 
     return "; ".join(f"gate {gate} overridden: {overrides[gate]}" for gate in gates) or None
 
 
-def _deployed(spec: PromotionSpec, candidate: Candidate, seen: Standing, now: datetime) -> Iterator[Shut]:
+def _is_loose_verdict(event: Event) -> bool:
+    """Whether an event says that uncommitted files were verified. A refutation counts in any case."""
+    return event.kind == "verified" and not is_committed(event.commit)
+
+
+def _loose_words(candidate: Candidate, seen: Standing, refused: Sequence[Event]) -> str:
+    """Which verdict does not count because of its files; empty if there is none."""
+    found = [
+        event
+        for event in refused
+        if candidate.digest in candidate.touched_by(event) and event.at >= str(seen.deployed)
+    ]
+    if not found:
+        return ""
+    return (
+        f"; the verdict of {_shown(_moment(found[-1].at))} does not count: it is of {_loose_files(found[-1])}"
+    )
+
+
+def _loose_files(record: Event | Built) -> str:
+    if record.commit is None:
+        return "files that no commit holds"
+    listed = f" ({list_files(record.uncommitted)})" if record.uncommitted else ""
+    return f"{short_commit(record.commit)}{listed}"
+
+
+def _built(spec: PromotionSpec, candidate: Candidate) -> Iterator[Shut]:
+    """What was built from uncommitted files cannot be built again from any commit."""
+    built = candidate.built
+    if built is not None and not is_committed(built.commit):
+        yield Shut(
+            "committed",
+            candidate.words,
+            f"was built from {_loose_files(built)}; a protected environment requires a commit",
+            f"commit the files and run `tritonstack build {spec.source}`, deploy and verify to open it",
+        )
+
+
+def _deployed(
+    spec: PromotionSpec, candidate: Candidate, seen: Standing, refused: Sequence[Event], now: datetime
+) -> Iterator[Shut]:
     source = spec.source
     if not spec.soaked_hours and not spec.verified:
         return
@@ -223,7 +273,9 @@ def _deployed(spec: PromotionSpec, candidate: Candidate, seen: Standing, now: da
         )
     if spec.verified and (seen.verdict is None or seen.verdict.kind == "refuted"):
         since = f"since it was deployed there at {_shown(_moment(str(seen.deployed)))}"
-        words, opens_by = f"has not been verified in {source} {since}", "opens it"
+        loose = _loose_words(candidate, seen, refused)
+        words = f"has not been verified in {source} {since}{loose}"
+        opens_by = "from a checkout without uncommitted files opens it" if loose else "opens it"
         if seen.verdict is not None:
             note = f" ({seen.verdict.note})" if seen.verdict.note else ""
             words = (
@@ -281,26 +333,6 @@ def _window(spec: PromotionSpec, now: datetime) -> Iterator[Shut]:
         f"it is {_shown(now)}, and promotions are allowed {allowed}",
         f"it opens at {_shown(opening)}" if opening else "none of them opens within a fortnight",
     )
-
-
-def _openings(window: ChangeWindow, now: datetime) -> Iterator[datetime]:
-    """Moments at which a window opens in the days to come.
-
-    Where clocks go forward over its beginning there is no such time that day: the window has opened with the
-    hour that follows. Where they go back over it there are two, and the first one counts.
-    """
-    zone = ZoneInfo(window.timezone)
-    hour, minute = map(int, window.start.split(":"))
-    today = now.astimezone(zone).date()
-    for ahead in range(15):
-        day = today + timedelta(days=ahead)
-        if DAYS[day.weekday()] not in window.days:
-            continue
-        for fold in (0, 1):
-            local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone, fold=fold)
-            opening = local.astimezone(UTC)
-            if opening > now and window.is_open(opening):
-                yield opening
 
 
 def _short(digest: str) -> str:

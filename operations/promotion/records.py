@@ -27,6 +27,7 @@ def promoted_event(target: Workspace, item: Entry, promoted: Promoted) -> Event:
         at=promoted.at,
         by=promoted.by,
         commit=promoted.commit,
+        uncommitted=promoted.uncommitted,
         endpoints=tuple(_endpoints(target, item)),
         artifacts=() if image else (TouchedArtifact(model=item.name, target=item.key, digest=entry.digest),),
         images=(
@@ -41,7 +42,14 @@ def promoted_event(target: Workspace, item: Entry, promoted: Promoted) -> Event:
 def promoted_by(event: Event, source: str) -> Promoted:
     """What a lock's entry says of the promotion that an event tells of."""
     note = event.note.partition(_REASONS)[2] or None
-    return Promoted(source=source, by=event.by, at=event.at, commit=event.commit, note=note)
+    return Promoted(
+        source=source,
+        by=event.by,
+        at=event.at,
+        commit=event.commit,
+        uncommitted=event.uncommitted,
+        note=note,
+    )
 
 
 def unrecorded(target: Workspace, items: Iterable[Entry], history: Sequence[Event]) -> Iterator[Event]:

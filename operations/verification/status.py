@@ -15,10 +15,12 @@ from typing import Any
 from catalog import naming
 from catalog.endpoints import MultiModelEndpoint
 from catalog.events import Event
+from catalog.revisions import commit_id, is_committed, list_files
 from catalog.workspace import Workspace
 from operations.aws import Cloud
 from operations.checkout import Checkout
 from operations.events import latest_events, latest_of_each
+from operations.revisions import Revision, matters_to, revision_of
 from operations.shelf import missing_copies, shelf_copies
 from operations.verification.endpoint_checks import HEALTH, endpoint_checks, ringing
 from operations.verification.expectations import ExpectedEndpoint, expected_endpoint
@@ -32,8 +34,6 @@ from operations.verification.live import (
 from operations.verification.scaling_checks import limits
 from operations.verification.traffic import Traffic, recent_traffic
 
-_DECIDING = ("app.py", "cdk.json", "catalog", "stacks")
-"""What templates are made from, beside an environment's own files."""
 _TELLING = ("environments/", "models/")
 """Where files lie that say the most to whoever reads only one of them."""
 _ARTIFACT = re.compile(r"/models/(?P<model>[^/]+)/(?P<digest>[0-9a-f]{64})/")
@@ -91,6 +91,8 @@ class EnvironmentStatus:
     region: str = ""
     error: str | None = None
     endpoints: tuple[EndpointStatus, ...] = ()
+    revision: Revision = field(default_factory=lambda: Revision(None))
+    """The checked-out files."""
 
     @property
     def deployed(self) -> Event | None:
@@ -106,6 +108,8 @@ class EnvironmentStatus:
             "account": self.account,
             "region": self.region,
             "error": self.error,
+            "commit": self.revision.text,
+            "uncommitted": list(self.revision.files),
             "deployed": _event_facts(last),
             "endpoints": [
                 asdict(one) | {"deployed": _event_facts(one.deployed), "verdict": _event_facts(one.verdict)}
@@ -142,6 +146,7 @@ def environment_status(cloud: Cloud, workspace: Workspace, *, now: datetime) -> 
         name=spec.name,
         account=spec.account,
         region=spec.region,
+        revision=revision_of(workspace),
         endpoints=tuple(
             _status(
                 workspace,
@@ -194,8 +199,9 @@ def undeployed(
     if deployed is None:
         return [*found, "nobody has written down from which commit it was deployed"]
     commit = deployed.commit
-    if commit is None or commit.endswith("+"):
-        found.append("it was deployed from files that no commit holds")
+    if commit is None or not is_committed(commit):
+        listed = f": {list_files(deployed.uncommitted)}" if deployed.uncommitted else ""
+        found.append(f"it was deployed from uncommitted files{listed}")
     elif changed is None:
         found.append(f"it was deployed from commit {commit[:8]}, which git does not know here")
     elif changed:
@@ -235,7 +241,7 @@ def _status(
         return EndpointStatus(name, full_name, "not deployed", drift=drift, deployed=deployed)
     models = served_digests(workspace, name, seen.live, shelved)
     commit = deployed.commit if deployed else None
-    changed = checkout.changed_since(commit, _deciding_files(workspace)) if commit else None
+    changed = checkout.changed_since(commit_id(commit), _deciding_files(workspace)) if commit else None
     if changed:
         changed.sort(key=lambda file: not file.startswith(_TELLING))
     return EndpointStatus(
@@ -280,19 +286,17 @@ def _running(live: LiveEndpoint) -> Iterator[tuple[str, str]]:
 
 
 def _deciding_files(workspace: Workspace) -> list[str]:
-    root = workspace.project.root
-    files = [
-        workspace.environment.file,
-        workspace.lock.file,
-        *(workspace.project.model_file(model).parent for model in workspace.models),
-    ]
-    return [*_DECIDING, *(str(file.relative_to(root)) for file in files)]
+    """Return what a deployment depends on, as paths below the project."""
+    root = workspace.project.root.resolve()
+    paths = (path.resolve() for path in matters_to(workspace).paths)
+    return sorted(str(path.relative_to(root)) for path in paths if path.is_relative_to(root))
 
 
 def _event_facts(event: Event | None) -> dict[str, Any] | None:
     if event is None:
         return None
-    return {"kind": event.kind, "at": event.at, "by": event.by, "commit": event.commit, "note": event.note}
+    fields = {"kind", "at", "by", "commit", "note"}
+    return event.model_dump(include=fields) | {"uncommitted": list(event.uncommitted or ())}
 
 
 def _short(digest: str | None) -> str:

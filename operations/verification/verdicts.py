@@ -17,6 +17,7 @@ from operations.deploying.assembly import Assembly, Template
 from operations.deploying.plans import plan_stack
 from operations.deploying.stored_templates import as_written
 from operations.events import new_event, record_event
+from operations.revisions import Revision
 from operations.smoke.asking import NotAsked, SmokeResult, not_asked
 from operations.verification.artifact_checks import artifact_check
 from operations.verification.checks import Check, shortened
@@ -76,7 +77,8 @@ class Verdict:
     """What was found out about an environment."""
 
     environment: str
-    commit: str | None
+    revision: Revision
+    """The files that it was held against."""
     endpoints: tuple[EndpointVerdict, ...]
     stacks: tuple[Check, ...] = ()
     """Those that belong to no endpoint; none where single endpoints were asked about."""
@@ -97,7 +99,7 @@ class Verdict:
     @property
     def words(self) -> str:
         """The verdict in one line."""
-        asks = f"{_commit_words(self.commit)} asks for"
+        asks = f"{self.revision.words} asks for"
         if not self.passed:
             count = len(self.faults)
             things = f"{count} things are" if count > 1 else "1 thing is"
@@ -122,7 +124,8 @@ class Verdict:
         """For machines."""
         return {
             "environment": self.environment,
-            "commit": self.commit,
+            "commit": self.revision.text,
+            "uncommitted": list(self.revision.files),
             "passed": self.passed,
             "asked": self.asked,
             "stacks": [check.facts() for check in self.stacks],
@@ -215,12 +218,13 @@ def verdict_events(workspace: Workspace, verdict: Verdict) -> list[Event]:
     passed = [one.name for one in verdict.endpoints if one.name not in refuted]
     events = []
     if passed and verdict.asked:
-        events.append(new_event("verified", workspace, endpoints=passed))
+        events.append(new_event("verified", workspace, endpoints=passed, revision=verdict.revision))
     if refuted:
         # The last word: what two endpoints serve, one of them wrongly, is not verified.
         note = "; ".join(verdict.faults)
         short = note if len(note) <= _LONGEST_NOTE else f"{note[: _LONGEST_NOTE - 1]}…"
-        events.append(new_event("refuted", workspace, endpoints=refuted, note=short))
+        refutation = new_event("refuted", workspace, endpoints=refuted, note=short, revision=verdict.revision)
+        events.append(refutation)
     return events
 
 
@@ -253,12 +257,6 @@ def _look_at(cloud: Cloud, workspace: Workspace, assembly: Assembly, name: str) 
             not_compared |= expected.not_compared
         checks.append(artifact_check(cloud, workspace, name))
     return EndpointVerdict(name, spec.endpoint_name(name), tuple(checks), not_compared=not_compared)
-
-
-def _commit_words(commit: str | None) -> str:
-    if commit is None:
-        return "this folder"
-    return f"commit {commit[:8]}{', with files changed since,' if commit.endswith('+') else ''}"
 
 
 def known_endpoints(workspace: Workspace, names: Collection[str]) -> list[str]:

@@ -19,6 +19,7 @@ from catalog.project import Project
 from cli.commands import rollback as command
 from operations.aws import cloud_of
 from operations.events import read_events
+from operations.revisions import Revision
 from operations.verification.checks import Check
 from operations.verification.verdicts import EndpointVerdict, Verdict
 from tests.catalog.test_locks import BUILT
@@ -68,7 +69,7 @@ class Dev:
     def verify(self, _state: Any, workspace: Any, _cloud: Any, *, endpoints: tuple[str, ...]) -> Verdict:
         check = Check("answers", faults=() if self.right else ("0.5 instead of 0.25",))
         found = [EndpointVerdict(name, workspace.spec.endpoint_name(name), (check,)) for name in endpoints]
-        return Verdict("dev", None, tuple(found), asked=True)
+        return Verdict("dev", Revision(None), tuple(found), asked=True)
 
     def locked(self) -> str:
         return load_lock(self.project.lock_file("dev")).record.models["minilm"]["cpu"].digest[:2]

@@ -14,6 +14,7 @@ from cli.main import run
 from cli.verifying import verdict_lines
 from operations.aws import Cloud
 from operations.events import read_events
+from operations.revisions import Revision
 from operations.verification.checks import Check
 from operations.verification.verdicts import EndpointVerdict, Verdict
 from tests.cli.test_diff import endpoint_template, write_assembly
@@ -95,7 +96,8 @@ def test_a_verdict_for_people() -> None:
         ),
         not_compared={"AWS::SNS::Topic": 2, "AWS::IAM::Role": 1},
     )
-    verdict = Verdict("dev", f"{'c' * 40}+", (good,), stacks=(Check("t-dev-foundation", detail="x"),))
+    revision = Revision("c" * 40, ("environments/dev.yaml", "stacks/new.py"))
+    verdict = Verdict("dev", revision, (good,), stacks=(Check("t-dev-foundation", detail="x"),))
     assert list(verdict_lines(verdict)) == [
         "dev",
         "  ✓ t-dev-foundation  x",
@@ -107,7 +109,8 @@ def test_a_verdict_for_people() -> None:
         "      main is not registered",
         "  by its template alone: 1 IAM::Role, 2 SNS::Topic",
         "",
-        "refuted: 1 thing is not what commit cccccccc, with files changed since, asks for",
+        "uncommitted: environments/dev.yaml, stacks/new.py",
+        "refuted: 1 thing is not what commit cccccccc+uncommitted asks for",
     ]
 
 

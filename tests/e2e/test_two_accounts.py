@@ -87,6 +87,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             ENVIRONMENT.format(name=name, account=account, rules=rules, variables=variables)
         )
     here.git("init", "--quiet", "--initial-branch=main")
+    commit(here, "What people wrote")
     yield here
     for account in (DEV, PROD):
         here.tritonstack("down", "--account", account)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,16 +10,16 @@ import pytest
 
 from catalog.errors import UsageError
 from catalog.events import Event, EventKind, TouchedArtifact, TouchedImage
-from catalog.locks import Figures
+from catalog.locks import Built, Figures
 from catalog.promotion import ChangeWindow, PromotionSpec
 from operations.promotion.gates import (
     Candidate,
-    next_opening,
     override_note,
     parse_overrides,
     shut_gates,
     standing,
 )
+from operations.promotion.windows import next_opening
 
 OURS, OTHER = "ab" * 32, "cd" * 32
 CANDIDATE = Candidate("minilm", "cpu", OURS, Figures(min_cosine=0.999, p99_ms=9.0))
@@ -311,3 +312,64 @@ def test_only_what_was_shut_is_recorded_as_overridden() -> None:
 def test_an_override_names_a_gate_and_a_reason(given: str) -> None:
     with pytest.raises(UsageError):
         parse_overrides([given])
+
+
+COMMIT = "c" * 40
+LOOSE = {"commit": f"{COMMIT}+uncommitted", "uncommitted": ("environments/dev.yaml",)}
+
+
+def shut_to_protected(*events: Event, candidate: Candidate = CANDIDATE, protected: bool = True) -> list[str]:
+    gates = shut_gates(VERIFIED, [candidate], events, NOON, asked=("search",), protected=protected)
+    return [str(gate) for gate in gates]
+
+
+def test_a_verdict_on_uncommitted_files_opens_no_protected_environment() -> None:
+    deployed, loose = event("deployed", "16T12:00"), event("verified", "16T13:00", **LOOSE)
+    assert shut_to_protected(deployed, loose, protected=False) == []
+    assert shut_to_protected(deployed, loose) == [
+        "gate verified is shut: minilm for cpu (abababababab) has not been verified in dev since it was "
+        "deployed there at 2026-11-16T12:00Z; the verdict of 2026-11-16T13:00Z does not count: it is of "
+        "cccccccc+uncommitted (environments/dev.yaml); `tritonstack verify dev` from a checkout without "
+        "uncommitted files opens it"
+    ]
+    assert shut_to_protected(deployed, loose, event("verified", "16T14:00", commit=COMMIT)) == []
+    assert shut_to_protected(event("verified", "16T11:00", commit=COMMIT), deployed, loose)
+
+
+@pytest.mark.parametrize("commit", [None, f"{COMMIT}+", f"{COMMIT}+uncommitted"])
+def test_a_verdict_that_names_no_whole_commit_does_not_count(commit: str | None) -> None:
+    verdict = event("verified", "16T13:00", commit=commit)
+    assert len(shut_to_protected(event("deployed", "16T12:00"), verdict)) == 1
+
+
+def test_uncommitted_files_clear_no_refutation_but_can_refute() -> None:
+    deployed, passed = event("deployed", "16T12:00"), event("verified", "16T13:00", commit=COMMIT)
+    refuted = event("refuted", "16T14:00", **LOOSE)
+    assert len(shut_to_protected(deployed, passed, refuted)) == 1
+    assert len(shut_to_protected(deployed, passed, refuted, event("verified", "16T15:00", **LOOSE))) == 1
+    assert shut_to_protected(deployed, passed, refuted, event("verified", "16T15:00", commit=COMMIT)) == []
+
+
+@pytest.mark.parametrize(
+    ("built", "words"),
+    [
+        (None, None),
+        (Built(by="ann", at="2026-11-10T00:00:00Z", commit=COMMIT), None),
+        (Built(by="ann", at="2026-11-10T00:00:00Z"), "files that no commit holds"),
+        (Built(by="ann", at="2026-11-10T00:00:00Z", commit=f"{COMMIT}+"), "cccccccc+uncommitted"),
+        (
+            Built(by="ann", at="2026-11-10T00:00:00Z", **LOOSE),
+            "cccccccc+uncommitted (environments/dev.yaml)",
+        ),
+    ],
+)
+def test_a_build_from_uncommitted_files_is_not_accepted(built: Built | None, words: str | None) -> None:
+    events = event("deployed", "16T12:00"), event("verified", "16T13:00", commit=COMMIT)
+    candidate = replace(CANDIDATE, built=built)
+    assert shut_to_protected(*events, candidate=candidate, protected=False) == []
+    expected = [
+        f"gate committed is shut: minilm for cpu (abababababab) was built from {words}; a protected "
+        "environment requires a commit; commit the files and run `tritonstack build dev`, deploy and verify "
+        "to open it"
+    ]
+    assert shut_to_protected(*events, candidate=candidate) == (expected if words else [])

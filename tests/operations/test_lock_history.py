@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from catalog.loading import load_workspace
 from catalog.lock_writing import add_to_lock
 from catalog.project import Project
-from operations.checkout import Checkout
-from operations.events import built_now
 from operations.locks.versions import LockVersion, digests_of, lock_history
 from tests.catalog.test_locks import BUILT
 from tests.git import Repository
@@ -138,27 +135,3 @@ def test_a_project_in_a_folder_of_a_repository(tmp_path: Path) -> None:
     build(inside, "11")
     repository.commit("one")
     assert held(lock_history(Project(inside), "dev").versions) == ["11 one"]
-
-
-def test_a_lock_that_another_build_has_written_makes_no_commit_unclean(repository: Repository) -> None:
-    checkout = Checkout(repository.root)
-    head = repository.git("rev-parse", "HEAD")
-    build(repository.root, "44")
-    assert checkout.state() == f"{head}+"
-    assert checkout.state(apart_from="environments/*.lock.yaml") == head
-    edit(Project(repository.root).model_file("minilm"), "Sentence", "Other")
-    assert checkout.state(apart_from="environments/*.lock.yaml") == f"{head}+"
-
-
-def test_what_is_built_from_a_file_that_git_does_not_follow_is_not_from_a_clean_commit(
-    repository: Repository,
-) -> None:
-    project, checkout = Project(repository.root), Checkout(repository.root)
-    (repository.root / ".gitignore").write_text("*.onnx\n")
-    head = repository.commit("ignored")
-    (repository.root / "notes.txt").write_text("beside all models")
-    project.model_file("minilm").with_name("weights.onnx").write_text("ignored")
-    assert built_now(load_workspace(project, "dev")).commit == head
-    project.model_file("minilm").with_name("labels.txt").write_text("new")
-    assert built_now(load_workspace(project, "dev")).commit == f"{head}+"
-    assert checkout.state() == head

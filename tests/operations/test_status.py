@@ -43,8 +43,14 @@ def event(kind: Any = "deployed", **facts: Any) -> Event:
         (event(), ["environments/dev.yaml"], [], ["environments/dev.yaml differs from commit cccccccc"]),
         (event(), ["a", "b", "c"], [], ["a and 2 more differ from commit cccccccc"]),
         (event(), None, [], ["it was deployed from commit cccccccc, which git does not know here"]),
-        (event(commit=f"{COMMIT}+"), [], [], ["it was deployed from files that no commit holds"]),
-        (event(commit=None), None, [], ["it was deployed from files that no commit holds"]),
+        (event(commit=f"{COMMIT}+"), [], [], ["it was deployed from uncommitted files"]),
+        (
+            event(commit=f"{COMMIT}+uncommitted", uncommitted=("app.py", "stacks/new.py")),
+            [],
+            [],
+            ["it was deployed from uncommitted files: app.py, stacks/new.py"],
+        ),
+        (event(commit=None), None, [], ["it was deployed from uncommitted files"]),
         (None, None, [], ["nobody has written down from which commit it was deployed"]),
         (
             event(),

@@ -13,6 +13,7 @@ from catalog.project import Project
 from catalog.workspace import Workspace
 from operations.aws import Cloud
 from operations.events import read_events
+from operations.revisions import Revision
 from operations.smoke.asking import SmokeResult
 from operations.stacks import StackState
 from operations.verification.artifact_checks import Placed, artifact_check, place_fault, places
@@ -198,7 +199,7 @@ def test_whose_answers_nobody_knows_is_said_beside_the_verdict() -> None:
 
 
 def verdict(*endpoints: EndpointVerdict, asked: bool = True, **facts: Any) -> Verdict:
-    return Verdict("dev", "c" * 40, endpoints, asked=asked, **facts)
+    return Verdict("dev", Revision("c" * 40), endpoints, asked=asked, **facts)
 
 
 GOOD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", compared=3),))

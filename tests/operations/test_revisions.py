@@ -1,0 +1,354 @@
+"""What is said of a commit holds of all files that matter: nothing that git has never seen passes for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from catalog.events import Event
+from catalog.loading import load_instance, load_workspace, sample_instance
+from catalog.lock_writing import add_to_lock, attest_builds
+from catalog.locks import Built, Lock, load_lock
+from catalog.project import Project
+from catalog.revisions import is_committed, recorded_files, short_commit
+from operations.checkout import CheckoutError
+from operations.events import built_now, new_event
+from operations.revisions import build_revision_of, change_revision_of, require_unchanged, revision_of
+from tests.git import Repository
+from tests.manifests import manifest
+from tests.projects import add_image, edit
+
+TEMPLATE = """\
+template: {locks: dev, purpose: previews}
+name: ${name}
+account: "111111111111"
+region: eu-west-1
+triton_release: "25.04"
+removal: destroy
+endpoints:
+  search: {kind: ensemble, model: minilm, instance_type: ml.c7i.xlarge, image: serving}
+"""
+
+
+@pytest.fixture
+def repository(project: Project) -> Repository:
+    """A project in git with all that can matter, and a model that nothing serves."""
+    root = project.root
+    edit(project.environment_file("dev"), "kind: ensemble", "kind: ensemble\n    image: serving")
+    add_image(root, "serving")
+    project.template_file("preview").write_text(TEMPLATE)
+    project.delivery_file.write_text("repository: a/b\nenvironments: [{name: dev}]\n")
+    (root / "app.py").write_text("print()\n")
+    for folder in ("catalog", "stacks", "model_build", "models/minilm/weights", "models/unused", "docs"):
+        (root / folder).mkdir()
+        (root / folder / "file.txt").write_text("text\n")
+    (root / ".gitignore").write_text("*.ignored\n__pycache__\n*.onnx\n")
+    with_lock(project)
+    repository = Repository(root)
+    repository.commit("all of it")
+    return repository
+
+
+def with_lock(project: Project, built: Built | None = None) -> None:
+    spec_hash = load_workspace(project, "dev").hashes["minilm"]
+    add_to_lock(project.lock_file("dev"), [manifest("minilm", spec_hash=spec_hash)], built=built)
+
+
+def found(repository: Repository) -> tuple[str | None, list[str]]:
+    revision = revision_of(load_workspace(Project(repository.root), "dev"))
+    return revision.text, list(revision.files)
+
+
+def change(file: Path) -> None:
+    file.write_text(file.read_text() + "\n# changed\n")
+
+
+def stage(file: Path) -> None:
+    change(file)
+    _git(file, "add")
+
+
+def _git(file: Path, *arguments: str) -> None:
+    top = next(parent for parent in file.parents if (parent / ".git").exists())
+    subprocess.run(["git", *arguments, str(file)], cwd=top, check=True, capture_output=True)
+
+
+def hide(file: Path) -> None:
+    """Change a file that git was told to take for unchanged."""
+    _git(file, "update-index", "--assume-unchanged")
+    change(file)
+
+
+def forget(file: Path) -> None:
+    """Take a file out of git that stays where it is."""
+    _git(file, "rm", "--cached", "--quiet")
+
+
+MATTERS = (
+    "environments/dev.yaml",
+    "environments/dev.lock.yaml",
+    "delivery.yaml",
+    "cdk.json",
+    "app.py",
+    "stacks/file.txt",
+    "catalog/file.txt",
+    "models/minilm/model.yaml",
+    "models/minilm/weights/file.txt",
+    "containers/serving/Dockerfile",
+)
+CODE = ("app.py", "stacks/", "catalog/")
+MATTERS_NOT = (
+    "docs/file.txt",
+    "models/unused/file.txt",
+    "model_build/file.txt",
+    "environments/preview.template.yaml",
+)
+
+
+@pytest.mark.parametrize("damage", [change, stage, forget, hide])
+def test_every_file_that_matters_is_named(repository: Repository, damage: Callable[[Path], None]) -> None:
+    head = repository.git("rev-parse", "HEAD")
+    assert found(repository) == (head, [])
+    for name in MATTERS:
+        if damage is hide and name.startswith(CODE):
+            continue  # below folders of code, git decides
+        damage(repository.root / name)
+        assert found(repository) == (f"{head}+uncommitted", [name])
+        if damage is hide:
+            repository.git("update-index", "--no-assume-unchanged", name)
+        repository.git("reset", "--quiet", "--hard")
+        assert found(repository) == (head, [])
+
+
+def test_no_other_file_counts(repository: Repository) -> None:
+    for name in MATTERS_NOT:
+        change(repository.root / name)
+    assert found(repository)[1] == []
+
+
+def test_new_renamed_deleted_and_ignored_files(repository: Repository) -> None:
+    root = repository.root
+    (root / "stacks" / "new.py").write_text("")
+    (root / "stacks" / "cache.ignored").write_text("")
+    (root / "models" / "minilm" / "weights" / "model.onnx").write_text("weights that git ignores")
+    (root / "models" / "minilm" / "notes.onnx").write_text("ignored, and read by nothing")
+    repository.git("mv", "catalog/file.txt", "catalog/renamed.txt")
+    (root / "app.py").unlink()
+    assert found(repository)[1] == [
+        "app.py",
+        "catalog/file.txt",
+        "catalog/renamed.txt",
+        "models/minilm/weights/model.onnx",
+        "stacks/new.py",
+    ]
+
+
+def test_what_a_link_leads_to_counts(
+    repository: Repository, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file, outside = repository.root / "environments" / "dev.yaml", tmp_path_factory.mktemp("outside")
+    shutil.move(file, outside / "dev.yaml")
+    file.symlink_to(outside / "dev.yaml")
+    repository.commit("a link")
+    assert found(repository)[1] == ["environments/dev.yaml"]
+
+
+def test_a_source_outside_the_repository_counts(
+    repository: Repository, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "weights").write_text("elsewhere")
+    folder = repository.root / "models" / "minilm"
+    edit(folder / "model.yaml", "file://weights", f"file://{os.path.relpath(outside, folder)}")
+    trust = "trust: {external_source: weights that a test shares}\nrecipe:"
+    edit(folder / "model.yaml", "recipe:", trust)
+    repository.commit("a source elsewhere")
+    (name,) = found(repository)[1]
+    assert name.endswith("/weights")
+
+
+def test_submodules(repository: Repository, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = Repository(tmp_path_factory.mktemp("other"))
+    (other.root / "file.txt").write_text("weights")
+    other.commit("weights")
+    weights = repository.root / "models" / "minilm" / "weights"
+    shutil.rmtree(weights)
+    repository.commit("no weights")
+    allowed = ("-c", "protocol.file.allow=always")
+    repository.git(*allowed, "submodule", "add", "--quiet", str(other.root), "models/minilm/weights")
+    repository.commit("weights as a submodule")
+    assert found(repository)[1] == []
+    change(weights / "file.txt")
+    assert found(repository)[1] == ["models/minilm/weights"]
+
+
+def test_a_merge_that_is_not_finished(repository: Repository) -> None:
+    file = repository.root / "environments" / "dev.yaml"
+    repository.git("switch", "--quiet", "-c", "other")
+    change(file)
+    (repository.root / "stacks" / "theirs.py").write_text("")
+    repository.commit("theirs")
+    repository.git("switch", "--quiet", "main")
+    (repository.root / "docs" / "file.txt").write_text("ours")
+    repository.commit("ours")
+    repository.git("merge", "--no-ff", "--no-commit", "other")
+    assert found(repository)[1] == ["environments/dev.yaml", "stacks/theirs.py"]
+    repository.git("commit", "--quiet", "-m", "merged")
+    assert found(repository)[1] == []
+
+
+def test_a_project_below_the_top_of_its_repository(repository: Repository) -> None:
+    below = repository.root / "below"
+    below.mkdir()
+    for name in repository.git("ls-files").splitlines():
+        target = below / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        repository.git("mv", name, f"below/{name}")
+    head = repository.commit("all of it one floor down")
+    moved = Repository(repository.root)
+    moved.root = below
+    assert found(moved) == (head, [])
+    change(below / "environments" / "dev.yaml")
+    (repository.root / "outside.txt").write_text("beside the project")
+    assert found(moved)[1] == ["environments/dev.yaml"]
+
+
+def test_a_folder_without_git_or_without_a_commit_has_no_revision(project: Project) -> None:
+    assert revision_of(load_workspace(project, "dev")).text is None
+    Repository(project.root)
+    revision = revision_of(load_workspace(project, "dev"))
+    assert (revision.text, revision.note) == (
+        None,
+        "uncommitted: all files (git has no commit of this folder)",
+    )
+    assert not is_committed(new_event("verified", load_workspace(project, "dev"), endpoints=[]).commit)
+
+
+def test_an_instance_is_its_template(repository: Repository) -> None:
+    project = Project(repository.root)
+    change(project.template_file("preview"))
+    change(project.environment_file("dev"))
+    assert revision_of(load_instance(project, sample_instance("preview"))).files == (
+        "environments/preview.template.yaml",
+    )
+
+
+def test_a_build_depends_on_code_and_models_but_not_on_locks(repository: Repository) -> None:
+    project, root = Project(repository.root), repository.root
+    change(project.lock_file("dev"))
+    change(project.environment_file("dev"))
+    change(root / "stacks" / "file.txt")
+    assert built_now(load_workspace(project, "dev")).uncommitted is None
+    change(root / "model_build" / "file.txt")
+    change(project.model_file("minilm"))
+    built = built_now(load_workspace(project, "dev"))
+    assert built.commit == f"{repository.git('rev-parse', 'HEAD')}+uncommitted"
+    assert built.uncommitted == ("model_build/file.txt", "models/minilm/model.yaml")
+
+
+def test_a_promotion_or_a_rollback_is_not_held_up_by_the_lock_it_writes(repository: Repository) -> None:
+    change(Project(repository.root).lock_file("dev"))
+    assert change_revision_of(load_workspace(Project(repository.root), "dev")).files == ()
+
+
+def test_events_and_locks_name_the_files(repository: Repository) -> None:
+    project = Project(repository.root)
+    head = repository.git("rev-parse", "HEAD")
+    change(project.model_file("minilm"))
+    event = new_event("deployed", load_workspace(project, "dev"), endpoints=["search"])
+    written = json.loads(event.to_json())
+    assert written["commit"] == f"{head}+uncommitted"
+    assert written["uncommitted"] == ["models/minilm/model.yaml"]
+    project.lock_file("dev").unlink()
+    with_lock(project, built_now(load_workspace(project, "dev")))
+    built = load_lock(project.lock_file("dev")).record.models["minilm"]["cpu"].built
+    assert built is not None
+    assert (built.commit, built.uncommitted) == (f"{head}+uncommitted", ("models/minilm/model.yaml",))
+
+
+def test_records_of_earlier_versions_are_read_and_keep_their_seals() -> None:
+    old = Event.model_validate_json(
+        '{"kind":"verified","environment":"dev","at":"2026-01-01T00:00:00Z","by":"a","commit":"abc+"}'
+    )
+    assert (old.uncommitted, is_committed(old.commit), short_commit("abc+")) == (
+        None,
+        False,
+        "abc+uncommitted",
+    )
+    assert '"uncommitted"' not in old.to_json()
+    built = Built(by="a", at="2026-01-01T00:00:00Z", commit="abc")
+    assert "uncommitted" not in built.model_dump(mode="json", exclude_none=True)
+
+
+def test_a_record_lists_twenty_files_and_counts_the_rest() -> None:
+    files = [f"models/m/{number}" for number in range(23)]
+    assert recorded_files(files) == (*files[:20], "(3 more)")
+    assert recorded_files(()) is None
+
+
+def test_files_that_change_while_they_are_read_stop_the_command(repository: Repository) -> None:
+    workspace = load_workspace(Project(repository.root), "dev")
+    before = revision_of(workspace)
+    require_unchanged(workspace, before)
+    change(workspace.environment.file)
+    with pytest.raises(CheckoutError, match=r"files changed while .*: environments/dev\.yaml"):
+        require_unchanged(workspace, before)
+
+
+LATER = Built(by="ben", at="2026-11-23T00:00:00Z", commit="c" * 40)
+
+
+def attested_lock(project: Project, built: Built, *, rebuilt: bool = False, changed: bool = False) -> Lock:
+    """The lock after a build from a commit, of an artifact that was built in another state."""
+    file = project.lock_file("dev")
+    with_lock(project, built)
+    hashes = dict(load_workspace(project, "dev").hashes)
+    if changed:
+        hashes["minilm"] = "0" * 64
+    digest = load_lock(file).record.models["minilm"]["cpu"].digest
+    attest_builds(file, LATER, hashes=hashes, rebuilt=[digest] if rebuilt else ())
+    return load_lock(file).record
+
+
+@pytest.mark.parametrize(
+    ("files", "kwargs", "committed"),
+    [
+        (("models/minilm/model.yaml",), {}, True),
+        (("models/minilm/model.yaml",), {"changed": True}, False),
+        (("model_build/file.txt", "models/minilm/model.yaml"), {}, False),
+        (("model_build/file.txt",), {"rebuilt": True}, True),
+        (("models/minilm/model.yaml", "(3 more)"), {}, False),
+        (None, {}, False),
+        (None, {"rebuilt": True}, True),
+    ],
+)
+def test_a_build_gets_its_commit_once_that_is_proven(
+    project: Project, files: tuple[str, ...] | None, kwargs: dict[str, bool], committed: bool
+) -> None:
+    dirty = Built(by="ann", at="2026-11-22T00:00:00Z", commit="a" * 40 + "+uncommitted", uncommitted=files)
+    entry = attested_lock(project, dirty, **kwargs).models["minilm"]["cpu"]
+    assert entry.is_sealed(("dev", "minilm", "cpu"))
+    assert entry.built is not None
+    assert is_committed(entry.built.commit) is committed
+    assert entry.built.commit == ("c" * 40 if committed else dirty.commit)
+
+
+def test_a_build_from_another_state_than_a_commit_attests_nothing(project: Project) -> None:
+    with_lock(project, Built(by="ann", at="2026-11-22T00:00:00Z", commit="a+", uncommitted=("models/x",)))
+    hashes = load_workspace(project, "dev").hashes
+    dirty = LATER.model_copy(update={"commit": f"{'c' * 40}+uncommitted"})
+    assert not attest_builds(project.lock_file("dev"), dirty, hashes=hashes)
+
+
+def test_the_builder_of_an_account_matters(repository: Repository) -> None:
+    file = repository.root / "containers" / "builder" / "Dockerfile"
+    change(file)
+    workspace = load_workspace(Project(repository.root), "dev")
+    assert workspace.spec.builds_in_account
+    assert build_revision_of(workspace).files == ("containers/builder/Dockerfile",)
