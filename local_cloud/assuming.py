@@ -36,6 +36,15 @@ def may_take_on(clients: Clients, place: Place, role: str, other: str) -> bool:
     return by_name or (bool(trusting) and any(_allows(item, other, caller) for item in own))
 
 
+def trusts(document: Mapping[str, Any], caller: str) -> bool:
+    """Whether a trust policy allows a principal of another account to assume its role."""
+    known = {"aws:PrincipalArn": caller, "aws:PrincipalAccount": _account(caller)}
+    statements = _concerning(_of_action([document]), caller)
+    return any(_allows(item, "*", known) for item in statements) and not any(
+        _denies(item, "*", known) for item in statements
+    )
+
+
 def _iam(clients: Clients, place: Place, role: str) -> Any:
     return clients.client("iam", Place(_account(role), place.region))
 

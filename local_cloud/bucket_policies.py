@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 # What is true of every request to this cloud. Loopback counts as the secure transport: nothing on it can be
@@ -53,12 +53,23 @@ def check_policy(policy: Mapping[str, Any]) -> None:
             )
 
 
-def effective_policy(policy: Mapping[str, Any], context: RequestContext) -> dict[str, Any]:
-    """Return the statements that concern a request, freed of their conditions."""
+def effective_policy(
+    policy: Mapping[str, Any],
+    context: RequestContext,
+    *,
+    principals: Collection[str] = (),
+    public: bool = True,
+) -> dict[str, Any]:
+    """Return the statements that concern a request, freed of their conditions.
+
+    They concern everyone, or one of `principals`. Unless `public`, those that allow everyone do not count.
+    """
     concerning = [
         {key: value for key, value in statement.items() if key != "Condition"} | {"Principal": "*"}
         for statement in _statements(policy)
-        if _everyone(statement) and not list(_unknown_conditions(statement)) and _holds(statement, context)
+        if _concerns(statement, principals, public=public)
+        and not list(_unknown_conditions(statement))
+        and _holds(statement, context)
     ]
     return {**policy, "Statement": concerning}
 
@@ -71,6 +82,14 @@ def _statements(policy: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _everyone(statement: Mapping[str, Any]) -> bool:
     principal = statement.get("Principal")
     return principal == "*" or (isinstance(principal, Mapping) and principal.get("AWS") in ("*", ["*"]))
+
+
+def _concerns(statement: Mapping[str, Any], principals: Collection[str], *, public: bool) -> bool:
+    if _everyone(statement):
+        return public or statement.get("Effect") == "Deny"
+    principal = statement.get("Principal")
+    named = principal.get("AWS", []) if isinstance(principal, Mapping) else []
+    return not {*principals}.isdisjoint([named] if isinstance(named, str) else named)
 
 
 def _only_services(statement: Mapping[str, Any]) -> bool:

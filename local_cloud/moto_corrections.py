@@ -16,10 +16,13 @@ from moto.iam.policy_validation import IAMTrustPolicyDocumentValidator
 from moto.iam.responses import IamResponse
 from moto.s3.exceptions import S3ClientError
 from moto.s3.models import FakeBucket, S3Backend
+from moto.sns.models import Subscription
 from moto.sts.models import STSBackend
+from moto.sts.responses import TokenResponse
 
 from local_cloud import s3_correction
-from local_cloud.access import moto_keys
+from local_cloud.access import bucket_owners, moto_keys
+from local_cloud.access.accounts_apart import in_crossing
 from local_cloud.access.guard import caller_of
 from local_cloud.accounts import account_in_key
 from local_cloud.aws_policies import policies_of_aws
@@ -33,7 +36,7 @@ from local_cloud.bucket_policies import (
 from local_cloud.corrections import correct
 from local_cloud.iam_correction import add_client_id, remove_client_id
 from local_cloud.state import moto_backends
-from local_cloud.sts_correction import assume_role
+from local_cloud.sts_correction import assume_role, assume_role_with_web_identity
 
 _put_bucket_policy = S3Backend.put_bucket_policy
 _default_account = DEFAULT_ACCOUNT_ID
@@ -91,6 +94,17 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     (iam_models, "get_account_id_from", account_of),
     *moto_keys.CORRECTIONS,
     (STSBackend, "assume_role", assume_role),
+    (STSBackend, "assume_role_with_web_identity", assume_role_with_web_identity),
+    # moto keeps the public keys of notifications of all accounts in one of them.
+    (Subscription, "get_post_data", in_crossing(Subscription.get_post_data)),
+    # These look at all accounts by their nature; AssumeRole evaluates the role's trust policy.
+    (TokenResponse, "assume_role", in_crossing(TokenResponse.assume_role)),
+    (STSBackend, "get_access_key_info", in_crossing(STSBackend.get_access_key_info)),
+    (
+        iam_models.IAMBackend,
+        "get_all_access_keys_for_all_users",
+        in_crossing(iam_models.IAMBackend.get_all_access_keys_for_all_users),
+    ),
     (IamResponse, "add_client_id_to_open_id_connect_provider", add_client_id),
     (IamResponse, "remove_client_id_from_open_id_connect_provider", remove_client_id),
     # moto reads AWS's own policies anew for every account, which takes a third of a second.
@@ -100,6 +114,7 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     (S3Backend, "put_bucket_policy", _put_checked_bucket_policy),
     # What moto does with objects that several write and read at once, and with their checksums.
     *s3_correction.CORRECTIONS,
+    *bucket_owners.CORRECTIONS,
     # moto asks for the log bucket's permissions when logging is set up; AWS does so when it delivers. The CDK
     # grants them in a policy that is made later.
     (FakeBucket, "_log_permissions_enabled_policy", lambda _bucket, **_: True),

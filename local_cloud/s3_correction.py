@@ -12,6 +12,8 @@ from moto.s3.models import S3Backend
 from moto.s3.responses import S3Response
 from moto.s3.utils import compute_checksum
 
+from local_cloud.access.bucket_owners import owner_checked
+
 _answer = S3Response._key_response
 _answer_head_object = S3Response.head_object
 _copy = S3Backend.copy_object
@@ -75,7 +77,7 @@ def _of_known_uploads(method: Callable[..., Any]) -> Callable[..., Any]:
 CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto shows an object before it has its metadata, looks whether there is one (If-None-Match) before it
     # writes, and takes parts while it puts them together: on AWS each of these is one step.
-    (S3Response, "_key_response", _key_response),
+    (S3Response, "_key_response", owner_checked(_key_response, of_key=True)),
     # moto breaks where somebody goes on with an upload that another has completed.
     (S3Backend, "upload_part", _of_known_uploads(S3Backend.upload_part)),
     (S3Backend, "complete_multipart_upload", _of_known_uploads(S3Backend.complete_multipart_upload)),

@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,6 +26,7 @@ from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.wrappers import Request, Response
 
 from local_cloud import moto_corrections
+from local_cloud.access.accounts_apart import confined_to, crossing
 from local_cloud.access.denials import DeniedError, Reason
 from local_cloud.access.guard import SENT_REQUEST, Caller, Guard, caller_of
 from local_cloud.access.keys import AccessKey, CloudSecret
@@ -210,9 +212,11 @@ class Cloud:
         if request.path.startswith(RUNTIME_PREFIX):
             return self._sagemaker(environ, start_response)
         application = self._own_application(request, service)
-        answer = self._front_door.answer(
-            environ, service=service, application=application or self._moto, is_moto=application is None
-        )
+        moto = confined_to(caller.account) if application is None else nullcontext()
+        with moto:
+            answer = self._front_door.answer(
+                environ, service=service, application=application or self._moto, is_moto=application is None
+            )
         return answer(environ, start_response)
 
     def _own_application(self, request: Request, service: str) -> Application | None:
@@ -257,7 +261,7 @@ class _Moto(DomainDispatcherApplication):
 
     def get_application(self, environ: dict[str, Any]) -> Any:
         # Made on first use, a service's application looks at a backend that nobody asked for.
-        with untouched():
+        with untouched(), crossing():
             return super().get_application(environ)
 
     def get_backend_for_host(self, host: str | None) -> Any:

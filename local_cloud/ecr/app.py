@@ -124,6 +124,12 @@ class LayerActions:
             request["repositoryName"],
             Place(request.get("registryId", place.account), place.region),
         )
+        if registry.account != place.account:
+            raise ServiceError(
+                "AccessDeniedException",
+                f"Account {place.account} is not authorized to access resources of account "
+                f"{registry.account}: the embedded cloud evaluates no repository policies",
+            )
         ecr = self._clients.client(SERVICE, registry)
         try:
             found = ecr.describe_repositories(repositoryNames=[name])["repositories"][0]

@@ -18,6 +18,7 @@ from moto.core.base_backend import AccountSpecificBackend, BackendDict, BaseBack
 from moto.iam.models import AWSManagedPolicy
 from moto.s3.models import FakeKey, s3_backends
 
+from local_cloud.access.accounts_apart import check_account
 from local_cloud.state.bodies import Body, new_body
 from local_cloud.state.pickling import Reduce, Reduced, dumps
 
@@ -78,6 +79,7 @@ def untouched() -> Iterator[None]:
 
 def watched_getitem(backends: AccountSpecificBackend[Any], region: str) -> Any:
     """Note who is asked for; stands for moto's own way to a backend."""
+    check_account(backends.account_id, backends.service_name)
     keys = getattr(_touched, "keys", None)
     if keys is not None:
         keys[f"{backends.service_name}/{backends.account_id}/{'aws' if region == 'global' else region}"] = (
