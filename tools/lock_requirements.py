@@ -4,6 +4,7 @@
     requirements-local.txt   the same, and what building models and the embedded cloud need
     requirements-dev.txt     the same, and what tests and lint need
     requirements-checkov.txt checkov alone, for an environment of its own
+    requirements-node.txt    Node for the CDK
     containers/builder/      what a build in the account needs; torch in a file of its own, for it comes from
                              another index where there is no GPU
     containers/serving/      what Python models find in the image of the project's own
@@ -113,6 +114,11 @@ def main() -> None:
         write(name, purpose, resolve(f"{ROOT}{extras}"))
     for name, (group, purpose) in GROUPS.items():
         write(name, purpose, resolve(*groups[group]))
+    write(
+        "requirements-node.txt",
+        "Node for the CDK, where the machine has none that fits.",
+        hashed(groups["node"], ("3.11",)),
+    )
     # What is tested here is what builds there.
     packages = resolve(*builder_pins(), f"--constraint={ROOT / 'requirements-local.txt'}")
     torch = [package for package in packages if package.startswith("torch==")]
