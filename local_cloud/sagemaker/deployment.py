@@ -7,7 +7,8 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -44,6 +45,7 @@ class Launcher:
         self._start_server = start_server
         self._model_host = model_host
         self._cancelled = threading.Event()
+        self._unwanted: set[tuple[Place, str]] = set()
 
     def endpoint_folder(self, place: Place, endpoint: str) -> Path:
         """Say where an endpoint's instances live."""
@@ -95,8 +97,24 @@ class Launcher:
         """Let every download under way fail soon."""
         self._cancelled.set()
 
+    @contextmanager
+    def refusing(self, place: Place, endpoint: str) -> Iterator[None]:
+        """Let every launch for an endpoint fail soon, because it is being deleted."""
+        self._unwanted.add((place, endpoint))
+        try:
+            yield
+        finally:
+            self._unwanted.discard((place, endpoint))
+
+    def _check_wanted(self, plan: DeploymentPlan) -> None:
+        if self._cancelled.is_set():
+            raise LaunchFailedError("The embedded cloud was stopped.")
+        if (plan.place, plan.endpoint) in self._unwanted:
+            raise LaunchFailedError("The endpoint was deleted.")
+
     def _start(self, plan: DeploymentPlan, folder: Path, number: int) -> Container:
         """Start a container; a restarted one finds its model as it was, or as a multi-model one none."""
+        self._check_wanted(plan)
         model_root, state_dir = folder / MODEL_FOLDER, folder / f"container-{number}"
         if plan.multi_model and number > 1:
             for former in folder.glob(f"{MODEL_FOLDER}*"):
@@ -118,8 +136,7 @@ class Launcher:
         deadline = time.monotonic() + plan.download_timeout_s
 
         def checkpoint() -> None:
-            if self._cancelled.is_set():
-                raise LaunchFailedError("The embedded cloud was stopped.")
+            self._check_wanted(plan)
             if time.monotonic() > deadline:
                 raise LaunchFailedError(
                     f'Model data at "{plan.model_data_url}" was not downloaded and unpacked within '

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from local_cloud.pace import Pace
 from local_cloud.places import Place
@@ -26,9 +27,8 @@ from local_cloud.sagemaker.supply import CLOSE_TIMEOUT_S, FAILURE_REASON_LIMIT, 
 from local_cloud.sagemaker.traffic import Traffic
 from local_cloud.sagemaker.updating import Means, Update, UpdateFailedError
 
-_INTERRUPTED = (
-    "The embedded cloud ended while the endpoint was updated to {config}; what served before is back."
-)
+# How often what a deletion has to stop is looked for again, in seconds.
+_STOP_AGAIN_S = 0.1
 
 log = logging.getLogger(__name__)
 
@@ -53,13 +53,22 @@ class Hosting:
         self._closing = threading.Event()
         self._means = Means(self._supply, pace, read_alarms, self._closing)
         self._serving: dict[tuple[Place, str], Traffic] = {}
+        self._created: dict[tuple[Place, str], threading.Event] = {}
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
         self._weighing = threading.Lock()
 
     def create(self, endpoint: EndpointRecord) -> None:
         """Bring a new endpoint, whose record is Creating, into service or to Failed."""
-        self._begin(endpoint, lambda: self._create(endpoint), f"create {endpoint.name}")
+        done = self._created[endpoint.plan.place, endpoint.name] = threading.Event()
+
+        def work() -> None:
+            try:
+                self._create(endpoint)
+            finally:
+                done.set()
+
+        self._begin(endpoint, work, f"create {endpoint.name}")
 
     def update(self, endpoint: EndpointRecord, pending: PendingUpdate) -> None:
         """Bring an endpoint, whose record is Updating, to another plan; if that fails, the old one stays."""
@@ -153,10 +162,10 @@ class Hosting:
         except LaunchFailedError as failed:
             reason = failed.message
             self._supply.retire(fleet)
-            self._move(endpoint, lambda record: record.settled("Failed", failure_reason=reason))
+            self._move(endpoint, lambda record: _unless_deleting(record, "Failed", failure_reason=reason))
             return
         self._serve(endpoint, Traffic(fleet))
-        self._move(endpoint, lambda record: record.settled("InService"))
+        self._move(endpoint, lambda record: _unless_deleting(record, "InService"))
 
     def _update(self, endpoint: EndpointRecord, pending: PendingUpdate) -> None:
         traffic = self._serving[endpoint.plan.place, endpoint.name]
@@ -211,6 +220,7 @@ class Hosting:
 
     def _delete(self, endpoint: EndpointRecord) -> None:
         place = endpoint.plan.place
+        self._stop_creation(place, endpoint.name)
         with self._lock:
             traffic = self._serving.pop((place, endpoint.name), None)
         if traffic is not None:
@@ -219,12 +229,26 @@ class Hosting:
         self._store.tags.forget(endpoint.arn)
         self._store.endpoints.remove(place, endpoint.name)
 
+    def _stop_creation(self, place: Place, name: str) -> None:
+        """End what an endpoint's creation has started, and wait for the creation to notice."""
+        done = self._created.pop((place, name), None)
+        if done is None:
+            return
+        with self._launcher.refusing(place, name):
+            while not done.wait(_STOP_AGAIN_S):
+                launched = [one for one in self.live if (one.plan.place, one.plan.endpoint) == (place, name)]
+                self._supply.stop(launched, grace_s=0)
+                if self._closing.is_set():
+                    raise CloudEndingError("The embedded cloud is ending.")
+
     def _bring_back(self, endpoint: EndpointRecord) -> None:
-        """Launch what an endpoint served with; requests that come meanwhile wait for it."""
-        reason = endpoint.failure_reason
-        if endpoint.pending is not None and endpoint.status != "RollingBack":
-            reason = _INTERRUPTED.format(config=endpoint.pending.plan.config_name)
-        self._move(endpoint, lambda record: replace(record.moved_to("SystemUpdating"), failure_reason=reason))
+        """Launch what an endpoint served with; requests that come meanwhile wait for it.
+
+        An update that was under way then starts again.
+        """
+        pending = endpoint.pending if endpoint.status == "Updating" else None
+        if pending is None:
+            self._move(endpoint, lambda record: record.moved_to("SystemUpdating"))
         fleet = self._supply.fleet(endpoint.plan, weights_of(endpoint.variants))
         self._serve(endpoint, Traffic(fleet))
 
@@ -235,8 +259,10 @@ class Hosting:
                 with self._lock:
                     self._serving.pop((endpoint.plan.place, endpoint.name), None)
                 self._supply.retire(fleet)
-                said = failed.message
-                self._move(endpoint, lambda record: record.settled("Failed", failure_reason=said))
+                self._settle(endpoint, "Failed", failed.message)
+                return
+            if pending is not None:
+                self._update(endpoint, pending)
                 return
             self._move(endpoint, lambda record: record.settled("InService"))
 
@@ -251,13 +277,16 @@ class Hosting:
             self._supply.retire(arriving)
         serves = traffic is not None and any(pool.instances for pool in traffic.fleet.pools.values())
 
-        def settled(record: EndpointRecord) -> EndpointRecord:
-            status: Status = "InService" if serves else "Failed"
-            return replace(
-                record, status=status, modified=now(), pending=None, stage=None, failure_reason=reason
-            )
+        self._settle(endpoint, "InService" if serves else "Failed", reason)
 
-        self._move(endpoint, settled)
+    def _settle(self, endpoint: EndpointRecord, status: Status, reason: str) -> None:
+        """Bring an endpoint to rest, wherever it was on its way to."""
+        self._move(
+            endpoint,
+            lambda record: replace(
+                record, status=status, modified=now(), pending=None, stage=None, failure_reason=reason
+            ),
+        )
 
     def _serve(self, endpoint: EndpointRecord, traffic: Traffic) -> None:
         with self._lock:
@@ -304,3 +333,8 @@ class Hosting:
         with self._lock:
             self._threads.add(thread)
         thread.start()
+
+
+def _unless_deleting(record: EndpointRecord, status: Status, **changes: Any) -> EndpointRecord:
+    """Settle a creation, unless a deletion has overtaken it."""
+    return record if record.status == "Deleting" else record.settled(status, **changes)

@@ -4,9 +4,10 @@ An endpoint's states, and the only ways from one to another:
 
     Creating ──> InService ──> Updating ──> InService       a failed update comes back with the old config,
         │            │            └──> RollingBack ──> InService                 by way of RollingBack
-        └──────> Failed           InService, Failed ──> Deleting ──> gone
+        └──────> Failed           Creating, InService, Failed ──> Deleting ──> gone
 
-An endpoint that served when its cloud ended goes through SystemUpdating when the cloud starts again.
+An endpoint that served when its cloud ended goes through SystemUpdating when the cloud starts again. One that
+was Updating stays so: its old instances come back, and the update starts again.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Status = Literal["Creating", "InService", "Updating", "RollingBack", "SystemUpda
 StageStatus = Literal["Creating", "Updating", "Deleting", "ActivatingTraffic", "Baking"]
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
-    "Creating": frozenset({"InService", "Failed"}),
+    "Creating": frozenset({"InService", "Failed", "Deleting"}),
     "InService": frozenset({"Updating", "Deleting", "SystemUpdating"}),
     "Updating": frozenset({"InService", "RollingBack", "SystemUpdating"}),
     "RollingBack": frozenset({"InService", "SystemUpdating"}),

@@ -22,13 +22,15 @@ from local_cloud.sagemaker.multi_model.container import (
 from local_cloud.sagemaker.multi_model.downloads import Downloads, Shelf
 from local_cloud.sagemaker.multi_model.limits import Limits
 from local_cloud.sagemaker.multi_model.measures import Measures
-from local_cloud.sagemaker.multi_model.model import Model, server_ends, told
+from local_cloud.sagemaker.multi_model.model import Model, Room, server_ends, told
 from local_cloud.service.faults import ServiceError
 from triton_runtime import TritonRequestError, TritonUnreachableError
 
 # How long a request that nobody waits for any more may still be running; it cannot be seen from here, and to
 # unload a model under it stops the server for minutes.
 GIVEN_UP_REQUEST_S = 300.0
+# A load that has taken this long may hang: other loads no longer wait for it to make or take room.
+HANGING_AFTER_S = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +58,7 @@ class HostedModels:
         self._leaving: dict[str, Future[None]] = {}
         self._in_server: set[Model] = set()  # with those on their way in and out
         self._vacancies = 0
+        self._entries = 0
         self._last_try: Model | None = None
         self._changed = threading.Condition()
         self._closed = threading.Event()
@@ -196,23 +199,31 @@ class HostedModels:
         The step is told when it is taken for the last time: nothing is left that could go.
         """
         alone = False
+        entries_at_eviction: int | None = None
         while True:
             vacancies = self._vacancies
             try:
-                if self._last_try not in (None, model):
+                if self._last_try not in (None, model) and not self._last_try.hangs:
                     raise NoRoomError(model_not_ready(model.target))
                 return step(alone)
             except NoRoomError as full:
-                if alone:
+                said_by_server = isinstance(full.refusal, LoadRefusedError)
+                # The room that a neighbor left was not enough, and nobody else has taken it: a model that
+                # always lacks memory evicts one neighbor per request.
+                in_vain = entries_at_eviction == self._entries - 1 and self._only_one_moving(model)
+                if alone or (said_by_server and in_vain):
                     raise full.refusal from full
             finally:
                 if alone:
                     self._last_try = None
                     self._vacate()
-            alone = self._make_room(model, vacancies, deadline)
+            made = self._make_room(model, vacancies, deadline)
+            alone = made is Room.NONE
+            evicted = made is Room.EVICTED and said_by_server and self._only_one_moving(model)
+            entries_at_eviction = self._entries if evicted else None
 
-    def _make_room(self, model: Model, vacancies: int, deadline: float) -> bool:
-        """Unload an idle model as soon as there is one; True when none is left, nor one that could become so.
+    def _make_room(self, model: Model, vacancies: int, deadline: float) -> Room:
+        """Unload an idle model as soon as there is one.
 
         Of several loads that wait for nothing but each other one is let through, and new ones wait for it.
         """
@@ -234,18 +245,23 @@ class HostedModels:
             if not in_time:
                 raise model_not_ready(model.target)
             if self._vacancies != vacancies:
-                return False
+                return Room.VACATED
             idle = self._idle()
             if idle is None:
                 self._last_try = model
-                return True
+                return Room.NONE
             gone = self._leave(idle)
         self._unload(idle, gone)
-        return False
+        return Room.EVICTED
+
+    def _only_one_moving(self, model: Model) -> bool:
+        """Return whether no other model is on its way into the server or out of it."""
+        with self._changed:
+            return all(other.serves for other in self._in_server if other is not model) and not self._leaving
 
     def _is_alone(self, model: Model) -> bool:
         others = (other for other in self._models.values() if other is not model)
-        return not self._leaving and all(other.waits for other in others)
+        return not self._leaving and all(other.waits or other.hangs for other in others)
 
     def _fetch(self, model: Model, deadline: float) -> None:
         if self._downloads.pin(model.target):
@@ -270,11 +286,29 @@ class HostedModels:
             if not alone:
                 self._check_memory(model)
             begun = time.monotonic()
-            self._container.load(model.target, deadline=deadline)
+            with self._noticed_if_it_hangs(model):
+                self._container.load(model.target, deadline=deadline)
         except BaseException:
             self._in_server.discard(model)
             raise
         self._measures.loaded(time.monotonic() - begun)
+
+    @contextmanager
+    def _noticed_if_it_hangs(self, model: Model) -> Iterator[None]:
+        """Tell the loads that wait when this one has taken too long."""
+
+        def give_up() -> None:
+            model.hangs = True
+            self._vacate()
+
+        timer = threading.Timer(HANGING_AFTER_S, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            model.hangs = False
 
     def _enter(self, model: Model) -> None:
         limit = self._limits.loaded_models
@@ -282,6 +316,7 @@ class HostedModels:
             if limit is not None and len(self._in_server) >= limit:
                 raise NoRoomError(model_not_ready(model.target))
             self._in_server.add(model)
+            self._entries += 1
 
     def _check_memory(self, model: Model) -> None:
         needed = self._downloads.size_of(model.target)

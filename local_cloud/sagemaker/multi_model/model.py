@@ -5,12 +5,23 @@ from __future__ import annotations
 import logging
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from catalog.errors import TritonstackError
 from local_cloud.service.faults import ServiceError
 from triton_runtime import TritonEndedError
 
 log = logging.getLogger(__name__)
+
+
+class Room(Enum):
+    """What came of making room for a load."""
+
+    EVICTED = auto()
+    VACATED = auto()
+    """Another model has left."""
+    NONE = auto()
+    """No model is left that could go."""
 
 
 @dataclass(eq=False)
@@ -22,6 +33,8 @@ class Model:
     users: int = 0
     waits: bool = False
     """Whether its load waits for others to make room."""
+    hangs: bool = False
+    """Whether the server has been loading it for suspiciously long."""
 
     @property
     def serves(self) -> bool:

@@ -17,7 +17,10 @@ FULL = "CUDA out of memory"
 
 
 def archive(behaviour: str) -> bytes:
-    """A model for the stand-in: `answer WORDS`, `refuse STATUS WORDS`, `hang` or `die` when it is loaded."""
+    """A model for the stand-in, by what it does when it is loaded.
+
+    `answer WORDS`, `refuse STATUS WORDS`, `hang`, `die`, or `stall`, which waits for `released`.
+    """
     return tarball({"model/behaviour": behaviour})
 
 
@@ -25,9 +28,10 @@ class MultiModelTriton:
     """Loads, asks and unloads models by Triton's rules, and refuses what breaks or hangs a real one.
 
     A load waits for `may_load`; a request whose body is `hold` for `released`; one whose body is `greedy`
-    lacks memory as long as another model is loaded; a `late` one runs until `end_late_request`. Loads end in
-    vain while more than `capacity` models are loaded or on their way in; each weighs `weight`. What a real
-    one would break of is kept in `broken`, as who has asked may not hear of it.
+    lacks memory as long as another model is loaded, a `hopeless` one always; a `late` one runs until
+    `end_late_request`. Loads end in vain while more than `capacity` models are loaded or on their way in;
+    each weighs `weight`. What a real one would break of is kept in `broken`, as who has asked may not hear
+    of it.
     """
 
     model_root = SEEN_ROOT
@@ -121,6 +125,8 @@ class MultiModelTriton:
             if verb == "hang":
                 self.loaded[name] = (target, words)
                 raise TritonTimeoutError("no answer")
+            if verb == "stall":
+                assert self.released.wait(30)
             if verb == "die":
                 self._running.clear()
                 raise TritonFailedError("tritonserver has ended with exit status 139")
@@ -155,7 +161,7 @@ class MultiModelTriton:
             raise TritonTimeoutError("no answer")
         with self._lock:
             self._asked[name] -= 1
-        if body == b"greedy" and others:
+        if body == b"hopeless" or (body == b"greedy" and others):
             return answer(507, FULL)
         return answer(200, words, headers)
 

@@ -226,6 +226,30 @@ def test_507_with_nothing_left_to_unload_is_told_in_the_containers_words(instanc
     assert one.said("b") == "b"
 
 
+def test_a_load_that_always_lacks_memory_evicts_one_model_per_request(instance):
+    one = instance()
+    assert [one.said(target) for target in "abcd"] == list("abcd")
+    one.shelf.objects["e"] = archive("refuse 507 CUDA out of memory: tried to allocate 90 GiB")
+    for number in (1, 2):
+        refused = one.refusal("e")
+        assert (refused.status, refused.said) == (507, "CUDA out of memory: tried to allocate 90 GiB")
+        assert one.server.unloads == list("ab")[:number]
+
+
+def test_a_load_that_hangs_does_not_block_others(instance, monkeypatch):
+    """Nothing else could leave for it, so that it was let through alone, and others wait for it."""
+    monkeypatch.setattr(hosted_module, "HANGING_AFTER_S", 0.2)
+    one = instance(replace(UNLIMITED, memory_bytes=1))
+    one.shelf.objects["a"] = archive("stall")
+    with ThreadPoolExecutor(1) as pool:
+        hanging = pool.submit(one.said, "a")
+        assert one.server.loading.wait(10)
+        assert [one.said(target, timeout_s=5) for target in "bcb"] == list("bcb")
+        assert not hanging.done()
+        one.server.released.set()
+        assert hanging.result() == ""
+
+
 def test_of_loads_that_leave_each_other_no_room_one_goes_first(instance):
     one = instance()
     one.server.capacity = 1

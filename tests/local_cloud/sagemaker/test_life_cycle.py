@@ -65,10 +65,20 @@ def test_an_endpoint_is_creating_until_its_server_is_ready(cloud):
     assert "ProductionVariants" not in described
     with pytest.raises(ClientError, match=r"Endpoint e of account \d+ not found"):
         asked(cloud)
-    for call in (cloud.sagemaker.delete_endpoint, cloud.sagemaker.update_endpoint):
-        fields = {"EndpointConfigName": "e"} if call.__name__ == "update_endpoint" else {}
-        with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
-            call(EndpointName="e", **fields)
+    with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
+        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e")
+
+
+def test_an_endpoint_that_is_being_created_can_be_deleted(cloud, tritons):
+    ready_to_create(cloud, FAKE_STARTS="never")
+    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    while not tritons.started:
+        time.sleep(0.01)
+    cloud.sagemaker.delete_endpoint(EndpointName="e")
+    cloud.gone("e", timeout_s=10)
+    assert not any(server.running for server in tritons.started)
+    created(cloud, "f")  # nothing is left that would refuse the next one
+    assert asked(cloud, "f") == "f"
 
 
 def test_a_variants_own_time_limit_holds(cloud, tritons):

@@ -294,6 +294,17 @@ def test_a_container_that_lacks_memory_for_a_request_gets_some(endpoint, tritons
     assert tritons[0].unloads == ["b/1/model.tar.gz"]
 
 
+def test_a_model_that_always_lacks_memory_evicts_one_neighbor_per_request(endpoint, tritons):
+    for target in ("c.tar.gz", "d.tar.gz"):
+        endpoint.upload(f"endpoints/e/{target}", archive("answer more"))
+        asked(endpoint, target)
+    assert asked(endpoint, "a.tar.gz") + asked(endpoint, "b/1/model.tar.gz") == "ab"
+    for number in (1, 2):
+        response = failure(endpoint, TargetModel="a.tar.gz", Body=b"hopeless")
+        assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (507, "CUDA out of memory")
+        assert tritons[0].unloads == ["c.tar.gz", "d.tar.gz"][:number]
+
+
 def test_a_container_that_lacks_memory_for_nothing_but_a_request_tells_so(endpoint, tritons):
     assert asked(endpoint, "a.tar.gz") + asked(endpoint, "b/1/model.tar.gz") == "ab"
     with ThreadPoolExecutor(1) as pool:

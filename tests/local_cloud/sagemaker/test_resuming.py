@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from local_cloud.pace import Pace
 from local_cloud.sagemaker import SageMakerApp
-from tests.local_cloud.sagemaker.cloud import run_cloud
+from tests.local_cloud.sagemaker.cloud import FAST, run_cloud
 
 BAKING = {
     "BlueGreenUpdatePolicy": {
@@ -27,13 +27,13 @@ def clouds(tmp_path, tritons):
     stored, account = {}, None
 
     @contextmanager
-    def next_cloud():
+    def next_cloud(pace=SLOW):
         nonlocal account
 
         def make_app(surroundings):
             return SageMakerApp(surroundings=surroundings, start_server=tritons)
 
-        for cloud in run_cloud(make_app, tmp_path, pace=SLOW):
+        for cloud in run_cloud(make_app, tmp_path, pace=pace):
             account = cloud.account = account or cloud.account
             for name, left in stored.items():
                 for place, record in pickle.loads(left):  # noqa: S301 - our own
@@ -83,7 +83,7 @@ def test_the_numbers_of_a_scaled_endpoint_come_back_with_it(clouds):
         assert cloud.settled("e")["ProductionVariants"][0]["CurrentInstanceCount"] == 3
 
 
-def test_an_update_that_was_interrupted_is_taken_back_and_says_so(clouds):
+def test_an_update_that_was_interrupted_is_carried_on(clouds):
     with clouds() as cloud:
         created(cloud)
         cloud.model("new", environment={"FAKE_ANSWER": "new"})
@@ -91,11 +91,32 @@ def test_an_update_that_was_interrupted_is_taken_back_and_says_so(clouds):
         cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="new", DeploymentConfig=BAKING)
         until(lambda: asked(cloud) == "new")
     with clouds() as cloud:
+        described = cloud.sagemaker.describe_endpoint(EndpointName="e")
+        assert described["EndpointStatus"] == "Updating"
+        assert asked(cloud) in ("e", "new")
+        until(lambda: asked(cloud) == "new")
+    with clouds(pace=FAST) as cloud:  # nobody waits for a rollout here
+        described = cloud.settled("e")
+        assert described["EndpointStatus"] == "InService"
+        assert described["EndpointConfigName"] == "new"
+        assert "FailureReason" not in described
+        assert "PendingDeploymentSummary" not in described
+        assert asked(cloud) == "new"
+
+
+def test_an_interrupted_update_that_fails_leaves_what_served(clouds, tritons):
+    with clouds() as cloud:
+        created(cloud)
+        cloud.model("new", environment={"FAKE_STARTS": "never"})
+        cloud.config("new")
+        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="new")
+        until(lambda: len(tritons.started) == 3)
+        tritons.started[-1].order.environment["FAKE_STARTS"] = "no"
+    with clouds() as cloud:
         described = cloud.settled("e")
         assert described["EndpointStatus"] == "InService"
         assert described["EndpointConfigName"] == "e"
-        assert "cloud ended while the endpoint was updated to new" in described["FailureReason"]
-        assert "PendingDeploymentSummary" not in described
+        assert "no such tensor" in described["FailureReason"]
         assert asked(cloud) == "e"
 
 
