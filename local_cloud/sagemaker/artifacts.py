@@ -22,6 +22,8 @@ from catalog.errors import TritonstackError
 MEMBER_LIMIT = 100_000
 DEPTH_LIMIT = 100
 NAME_LIMIT = 1024
+FIELD_LIMIT = 4096
+TIME_LIMIT_S = 1 << 40
 # What lies around a member's content: its headers, whatever they claim to be, and at the end the padding.
 HEADER_LIMIT_BYTES = 1 << 20
 PADDING_LIMIT_BYTES = 64 << 20
@@ -137,12 +139,14 @@ def unpack(
     try:
         with gzip.open(archive) as compressed:
             stream = _Stream(compressed, checkpoint)
+            guard = _Guard(stream=stream, space=space or Allowance())
             with tarfile.TarFile(fileobj=stream) as tar:
-                tar.extractall(to, filter=_Guard(stream=stream, space=space or Allowance()))  # noqa: S202
+                tar.extractall(to, filter=guard)  # noqa: S202
             stream.read_to_the_end()
+            guard.refuse_loops()
     except (tarfile.FilterError, _UnsafeMemberError) as refused:
         raise ArtifactError(f'Refused to unpack the model data at "{url}": {refused}') from refused
-    except (tarfile.TarError, EOFError, zlib.error, OSError, RecursionError) as fault:
+    except (tarfile.TarError, EOFError, zlib.error, OSError, RecursionError, OverflowError) as fault:
         raise ArtifactError(
             f'Failed to extract model data archive from URL "{url}" for container "{container}". Please '
             f"ensure that the object located at the URL is a valid tar.gz archive. ({fault})"
@@ -163,6 +167,7 @@ class _Stream:
         self._stream = stream
         self._checkpoint = checkpoint
         self._left = HEADER_LIMIT_BYTES
+        self._last = b""
 
     def expect(self, size: int) -> None:
         """Let so many bytes of content be read, and the header that follows them."""
@@ -175,10 +180,16 @@ class _Stream:
             raise _UnsafeMemberError(f"it holds headers that are larger than {HEADER_LIMIT_BYTES >> 20} MiB.")
         content = self._stream.read(size)
         self._left -= len(content)
+        self._last = content
         return content
 
     def read_to_the_end(self) -> None:
-        """Read what follows the last member: only at the end of the stream is its checksum compared."""
+        """Read what follows the last member: only at the end of the stream is its checksum compared.
+
+        The library takes any end of the stream, and a damaged header, for the end of the archive.
+        """
+        if self._last != bytes(tarfile.BLOCKSIZE):
+            raise tarfile.ReadError("the archive is truncated: it has no end-of-archive block")
         left = PADDING_LIMIT_BYTES
         while content := self._stream.read(_CHUNK_BYTES):
             self._checkpoint()
@@ -212,6 +223,7 @@ class _Guard:
         self._stream = stream
         self._space = space
         self._kinds: dict[str, bytes] = {}
+        self._links: dict[str, str] = {}
         self._members = 0
 
     def __call__(self, member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
@@ -221,6 +233,7 @@ class _Guard:
             raise _UnsafeMemberError(f"{member.name!r} leads out of the archive.")
         if member.issparse() or member.size < 0:
             raise _UnsafeMemberError(f"{member.name!r} is a sparse file, or of a size that no file has.")
+        _check_fields(member)
         checked = tarfile.data_filter(member, path)
         self._check_place(member)
         self._space.take(member.size)
@@ -234,18 +247,30 @@ class _Guard:
             raise _UnsafeMemberError(f"{member.name!r} is a hard link to what is no file before it.")
         if member.issym():
             _refuse_winding(member)
-            self._refuse_behind_link(posixpath.join(posixpath.dirname(name), member.linkname), of=member)
+            target = posixpath.join(posixpath.dirname(name), member.linkname)
+            self._refuse_behind_link(target, of=member)
+            self._links[name] = posixpath.normpath(target)
         self._note(name, tarfile.REGTYPE if member.isreg() else member.type)
 
     def _note(self, name: str, kind: bytes) -> None:
-        """A file may come again and replaces itself then, as with tar; nothing may change what a name is."""
+        """Refuse duplicates; a folder may be listed again."""
         before = self._kinds.get(name)
-        if before is not None and (before != kind or kind in _LINKS):
-            raise _UnsafeMemberError(f"{name!r} comes twice, as different things or as a link.")
+        if before is not None and not before == kind == tarfile.DIRTYPE:
+            raise _UnsafeMemberError(f"{name!r} comes twice.")
         self._members += 1
         if self._members > MEMBER_LIMIT:
             raise _UnsafeMemberError(f"it holds more than {MEMBER_LIMIT} members.")
         self._kinds[name] = kind
+
+    def refuse_loops(self) -> None:
+        """Refuse symbolic links that lead to themselves, in a chain or by way of a folder around them."""
+        for name in self._links:
+            seen, place = {name}, self._links[name]
+            while place in self._links and place not in seen:
+                seen.add(place)
+                place = self._links[place]
+            if place in seen or place == "." or name.startswith(f"{place}/"):
+                raise _UnsafeMemberError(f"{name!r} is a symbolic link that leads to itself (a loop).")
 
     def _refuse_behind_link(self, name: str, *, of: tarfile.TarInfo) -> None:
         parts = name.split("/")
@@ -259,6 +284,17 @@ def _refuse_winding(member: tarfile.TarInfo) -> None:
     parts = posixpath.normpath(member.linkname).split("/")
     if ".." in member.linkname.split("/")[parts.count("..") :]:
         raise _UnsafeMemberError(f"{member.name!r} is a link that goes down and up again.")
+
+
+def _check_fields(member: tarfile.TarInfo) -> None:
+    """Refuse extended header fields that are longer or larger than any honest archive's."""
+    for field, value in member.pax_headers.items():
+        if len(field) + len(value) > FIELD_LIMIT:
+            raise _UnsafeMemberError(
+                f"{member.name[:60]!r} has a field of more than {FIELD_LIMIT} characters: {field[:40]!r}."
+            )
+    if not 0 <= member.mtime < TIME_LIMIT_S:
+        raise _UnsafeMemberError(f"{member.name[:60]!r} has a time of change that no file has.")
 
 
 def _check_name(name: str) -> None:

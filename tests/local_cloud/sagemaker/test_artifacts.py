@@ -14,6 +14,7 @@ URL = "s3://b/model.tar.gz"
 
 
 def unpacked(tmp_path, archive, limit_bytes=None):
+    tmp_path.mkdir(exist_ok=True)
     file = tmp_path / "model.tar.gz"
     file.write_bytes(archive)
     root = tmp_path / "model"
@@ -112,6 +113,13 @@ FILE, FOLDER, SYMLINK, HARDLINK = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMT
         ([("f", FILE, ""), ("l", SYMLINK, "f"), ("h", HARDLINK, "l")], "is a hard link to what is no file"),
         ([("m", FOLDER, ""), ("h", HARDLINK, "m")], "is a hard link to what is no file before it"),
         ([("x" * 1025, FILE, "")], "is longer than 1024 characters"),
+        ([("f", FILE, ""), ("m", FOLDER, ""), ("f", FILE, "")], "'f' comes twice"),
+        ([("./f", FILE, ""), ("f", FILE, "")], "'f' comes twice"),
+        ([("a", SYMLINK, "a")], "leads to itself"),
+        ([("a", SYMLINK, "b"), ("b", SYMLINK, "c"), ("c", SYMLINK, "a")], "leads to itself"),
+        ([("m/l", SYMLINK, ".")], "leads to itself"),
+        ([("m/n/l", SYMLINK, "../../m")], "leads to itself"),
+        ([("m/n/l", SYMLINK, "../..")], "leads to itself"),
     ],
 )
 def test_links_and_names_that_mislead_are_refused(tmp_path, described, words):
@@ -128,9 +136,56 @@ def test_links_that_mislead_nobody_are_kept(tmp_path):
     assert (root / "m/k").is_file()
 
 
-def test_a_hard_link_to_a_file_before_it_and_a_file_that_comes_twice_are_as_with_tar(tmp_path):
-    root = unpacked(tmp_path, members(("f", FILE, ""), ("h", HARDLINK, "f"), ("f", FILE, "")))
-    assert tree(root) == ["f", "h"]
+def test_a_hard_link_to_a_file_before_it_and_a_folder_that_comes_twice_are_as_with_tar(tmp_path):
+    root = unpacked(
+        tmp_path, members(("m", FOLDER, ""), ("m/f", FILE, ""), ("h", HARDLINK, "m/f"), ("m", FOLDER, ""))
+    )
+    assert tree(root) == ["h", "m", "m/f"]
+
+
+def with_field(field, value):
+    """Pack a file with an extended header field."""
+    info = tarfile.TarInfo("m/weights")
+    info.pax_headers = {field: value}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(info)
+    return gzip.compress(buffer.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("comment", "x" * 5000),
+        ("x" * 5000, "1"),
+        ("path", "x" * 5000),
+        ("linkpath", "x" * 5000),
+        ("mtime", "1e400"),
+        ("mtime", "-1"),
+        ("mtime", "1e30"),
+        ("size", "-5"),
+        ("uid", "9" * 400),
+    ],
+    ids=lambda value: value[:12],
+)
+def test_fields_that_are_too_long_or_too_large_are_refused(tmp_path, field, value):
+    if field == "uid":  # owners are not taken over
+        assert tree(unpacked(tmp_path, with_field(field, value))) == ["m", "m/weights"]
+        return
+    with pytest.raises(ArtifactError):
+        unpacked(tmp_path, with_field(field, value))
+    assert tree(tmp_path / "model") in ([], ["m"])
+
+
+def test_a_truncated_archive_is_refused_wherever_it_ends(tmp_path):
+    """The compressed stream is whole each time; only its content ends early, or is damaged."""
+    plain = gzip.decompress(tarball({"a": "x" * 600, "b": "y"}))
+    for number, length in enumerate((300, 512, 700, 1536, 1800, 2048, 2400, 2560)):
+        with pytest.raises(ArtifactError, match="Failed to extract model data archive"):
+            unpacked(tmp_path / str(number), gzip.compress(plain[:length]))
+    damaged = plain[:1536] + b"\xff" * 100 + plain[1636:]
+    with pytest.raises(ArtifactError, match="truncated"):
+        unpacked(tmp_path / "damaged", gzip.compress(damaged))
 
 
 def test_a_sparse_file_is_refused(tmp_path):
