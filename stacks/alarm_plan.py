@@ -94,12 +94,7 @@ def _on_answers(watched: Watched, variant: WatchedVariant, alarms: Alarms) -> It
         series("ModelLatency", "p99"),
     )
     if not watched.asynchronous:
-        yield _Watch(
-            "overhead-p99",
-            f"SageMaker adds {_number(alarms.overhead_p99_ms)} ms or more to one request in a hundred",
-            _microseconds(alarms.overhead_p99_ms),
-            series("OverheadLatency", "p99"),
-        )
+        yield _on_overhead(watched, variant, alarms)
     yield _Watch(
         "server-errors",
         f"{alarms.server_errors} or more invocations failed in five minutes",
@@ -122,6 +117,29 @@ def _on_answers(watched: Watched, variant: WatchedVariant, alarms: Alarms) -> It
         comparison="LessThanThreshold",
         # Where traffic begins and ends, one period is always half empty.
         periods=2,
+    )
+
+
+def _on_overhead(watched: Watched, variant: WatchedVariant, alarms: Alarms) -> _Watch:
+    """Watch what SageMaker adds to a request, without the time in which a model is loaded.
+
+    OverheadLatency is everything but ModelLatency, so a request that loads its model counts with seconds.
+    """
+    overhead = Series(request_metric(watched, variant, "OverheadLatency"), "p99")
+    watch = _Watch(
+        "overhead-p99",
+        f"SageMaker adds {_number(alarms.overhead_p99_ms)} ms or more to one request in a hundred",
+        _microseconds(alarms.overhead_p99_ms),
+        {"value": overhead},
+    )
+    if not watched.multi_model:
+        return watch
+    loading = Series(request_metric(watched, variant, "ModelLoadingWaitTime"), "Maximum")
+    return replace(
+        watch,
+        description=f"{watch.description}, model loading aside",
+        series={"overhead": overhead, "loading": loading},
+        expression="overhead - FILL(loading, 0)",
     )
 
 

@@ -114,6 +114,20 @@ def rings(alarm: dict[str, Any], **values: float | None) -> bool:
     return value < alarm["Threshold"] if below else value >= alarm["Threshold"]
 
 
+def test_loading_a_model_is_no_overhead():
+    """SageMaker counts it in OverheadLatency, and publishes ModelLoadingWaitTime for requests that waited."""
+    alarm = made(watched(multi_model=True))[f"{NAME}-overhead-p99"]
+    assert looked_at(alarm) == {
+        "overhead": ("AWS/SageMaker", "OverheadLatency", "p99"),
+        "loading": ("AWS/SageMaker", "ModelLoadingWaitTime", "Maximum"),
+    }
+    assert not rings(alarm, overhead=4_060_000, loading=4_000_000)
+    assert rings(alarm, overhead=4_080_000, loading=4_000_000)
+    assert rings(alarm, overhead=80_000, loading=None)
+    assert not rings(alarm, overhead=79_999, loading=None)
+    assert not rings(alarm, overhead=None, loading=None)
+
+
 def test_callers_are_missed_when_few_call_but_not_when_nobody_does(plain):
     drop = plain[f"{NAME}-invocation-drop"]
     assert looked_at(drop) == {"calls": ("AWS/SageMaker", "Invocations", "Sum")}

@@ -2,6 +2,7 @@
 
 import gzip
 import tarfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -349,6 +350,24 @@ def test_the_metrics_of_a_multi_model_endpoint_are_there_to_read(endpoint):
     assert statistics(endpoint, "AWS/SageMaker", "ModelLoadingTime", begun)[0] == 2
     while (statistics(endpoint, "/aws/sagemaker/Endpoints", "LoadedModelCount", begun) or (0, 0))[1] < 2:
         assert time.monotonic() < deadline
+
+
+def test_cold_loads_are_overhead_that_the_loading_time_explains(endpoint, tritons):
+    """What the overhead-p99 alarm computes of multi-model endpoints stays below its usual 500 ms."""
+    begun, targets = datetime.now(UTC), [f"cold/{number}.tar.gz" for number in range(24)]
+    for target in targets:
+        endpoint.upload(f"{SHELF}{target}", archive("answer x"))
+    tritons[0].may_load.clear()
+    threading.Timer(1.0, tritons[0].may_load.set).start()
+    with ThreadPoolExecutor(24) as pool:
+        assert list(pool.map(lambda target: asked(endpoint, target), targets)) == ["x"] * 24
+    deadline = time.monotonic() + 20
+    while (overhead := statistics(endpoint, "AWS/SageMaker", "OverheadLatency", begun))[:1] != (24,):
+        assert time.monotonic() < deadline
+    loading = statistics(endpoint, "AWS/SageMaker", "ModelLoadingWaitTime", begun)
+    assert loading[0] == 24
+    assert overhead[1] > 800_000
+    assert overhead[1] - loading[1] < 500_000
 
 
 def statistics(cloud, namespace, name, since):
