@@ -45,6 +45,7 @@ from local_cloud.ecr import moto_images
 from local_cloud.ecr.app import OFFERED as ABOUT_LAYERS
 from local_cloud.ecr.app import create_app as create_ecr_layers
 from local_cloud.ecr.layers import Layers
+from local_cloud.framing import dechunked, framing_fault, refusing_malformed_bodies
 from local_cloud.inventory import inventory
 from local_cloud.sagemaker.app import RUNTIME_PREFIX, SageMakerApp, Surroundings, create_app
 from local_cloud.settings import CloudSettings
@@ -281,7 +282,18 @@ class _RequestHandler(MotoRequestHandler):
         words = self.requestline.split()
         target = words[1] if len(words) > 1 else ""
         sent = SentRequest(self.command, target, tuple(self.headers.items()))
-        return {**super().make_environ(), SENT_REQUEST: sent}
+        environ = super().make_environ()
+        return {**environ, SENT_REQUEST: sent, "wsgi.input": dechunked(environ, self.rfile)}
+
+    def parse_request(self) -> bool:
+        """Refuse a request whose length can be read in two ways."""
+        if not super().parse_request():
+            return False
+        fault = framing_fault(self.headers)
+        if fault is not None:
+            self.send_error(400, fault)
+            return False
+        return True
 
     def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - werkzeug's own signature
         level = logging.ERROR if type == "error" else logging.DEBUG
@@ -293,5 +305,10 @@ def _serve(listener: socket.socket, guard: Guard) -> BaseWSGIServer:
     with listener:
         listener.listen(128)
         return make_server(
-            host, port, guard, threaded=True, request_handler=_RequestHandler, fd=listener.fileno()
+            host,
+            port,
+            refusing_malformed_bodies(guard),
+            threaded=True,
+            request_handler=_RequestHandler,
+            fd=listener.fileno(),
         )
