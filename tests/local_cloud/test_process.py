@@ -212,3 +212,54 @@ def test_a_cloud_that_cannot_start_says_why(folder, monkeypatch):
 def test_an_account_is_twelve_digits(folder):
     with pytest.raises(UsageError, match="'12' is not an AWS account id"):
         start(folder, account_id="12")
+
+
+def identity(folder, home, **variables):
+    """Who the AWS CLI is, led by the profile file alone."""
+    profile = str(folder / "aws-profile")
+    files = {"AWS_CONFIG_FILE": profile, "AWS_SHARED_CREDENTIALS_FILE": profile}
+    known = {"PATH": os.environ["PATH"], "HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true"}
+    return subprocess.run(
+        ["aws", "sts", "get-caller-identity", "--output", "json"],
+        env={**known, **files, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(not shutil.which("aws"), reason="the AWS CLI (awscli) is not installed")
+def test_its_credentials_are_its_owners_alone_and_outlive_it(folder, tmp_path):
+    own = tmp_path / "home/.aws/credentials"
+    own.parent.mkdir(parents=True)
+    own.write_text("[default]\naws_access_key_id = mine\naws_secret_access_key = mine\n")
+    given = start(folder).environment()
+    secret = given["AWS_SECRET_ACCESS_KEY"]
+    for name in ("secret", "aws-profile"):
+        assert (folder / name).stat().st_mode & 0o777 == 0o600
+    assert json.loads(identity(folder, tmp_path / "home").stdout)["Account"] == "111122223333"
+    wrong = identity(
+        folder, tmp_path / "home", AWS_ACCESS_KEY_ID=given["AWS_ACCESS_KEY_ID"], AWS_SECRET_ACCESS_KEY="x"
+    )
+    assert "SignatureDoesNotMatch" in wrong.stderr
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name not in {"aws-profile"}:
+            assert secret.encode() not in path.read_bytes(), path
+    stop(state_dir=folder)
+    assert not (folder / "aws-profile").exists()
+    assert start(folder).environment()["AWS_SECRET_ACCESS_KEY"] == secret
+
+    stop(state_dir=folder)
+    (folder / "secret").unlink()  # a state of a version that had none
+    renewed = start(folder).environment()["AWS_SECRET_ACCESS_KEY"]
+    assert renewed not in {secret, "embedded"}
+    stop(state_dir=folder)
+    forget(state_dir=folder)
+    assert not (folder / "secret").exists()
+    assert own.read_text().count("mine") == 2
+
+
+def test_a_cloud_of_an_older_version_is_to_be_started_again():
+    with pytest.raises(CloudFailedError, match="an older version started it") as refusal:
+        NOBODYS.environment()
+    assert "tritonstack down" in refusal.value.remedy

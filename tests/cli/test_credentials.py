@@ -1,0 +1,42 @@
+"""What `tritonstack up` says of a cloud's credentials, and where it says nothing of them."""
+
+import json
+
+import pytest
+
+from cli.main import run
+from local_cloud.access.keys import CloudSecret
+from local_cloud.process import CloudAddress
+from tests.projects import write_project
+
+ADDRESS = CloudAddress("http://localhost:1", 1, 1, "000000000000", "us-east-1", secret=CloudSecret.random())
+SECRET = ADDRESS.environment()["AWS_SECRET_ACCESS_KEY"]
+
+
+@pytest.fixture
+def up(tmp_path, monkeypatch, capsys):
+    project = write_project(tmp_path)
+    monkeypatch.setattr("cli.commands.up.start_detached", lambda *_, **__: ADDRESS)
+
+    def started(*before, after=()):
+        assert run(["--project", str(project.root), *before, "up", "--detach", *after]) == 0
+        out, err = capsys.readouterr()
+        return out, out + err
+
+    return started
+
+
+def test_the_shell_gets_the_secret_and_nobody_else_does(up):
+    assert f"export AWS_SECRET_ACCESS_KEY={SECRET}" in up(after=["--shell"])[0].splitlines()
+    told, everything = up()
+    assert SECRET not in everything
+    assert 'eval "$(tritonstack up --shell)"' in told
+    assert "AWS_CONFIG_FILE=" in told
+    assert "aws-profile" in told
+    out, everything = up("--json")
+    assert SECRET not in everything
+    found = json.loads(out)
+    assert found["profile"].endswith("aws-profile")
+    assert found["environment"]["AWS_ENDPOINT_URL"] == "http://localhost:1"
+    out, _ = up("--json", after=["--shell"])
+    assert json.loads(out)["environment"]["AWS_SECRET_ACCESS_KEY"] == SECRET
