@@ -34,8 +34,8 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
             "    zzz: 1\n    kind:",
             "dev.yaml:7: endpoints.search.zzz: unknown key\n  help: known keys here: alarms, asynchronous, "
             "challenger, components, data_capture, download_timeout_s, environment, image, "
-            "inference_ami, instance_type, kind, log_retention_days, model, network_isolation, rollout, "
-            "scaling, shadow, startup_timeout_s",
+            "inference_ami, instance_type, kind, log_retention_days, metrics, model, network_isolation, "
+            "rollout, scaling, shadow, startup_timeout_s",
         ),
         (
             "    kind: ensemble\n    model: minilm",
@@ -43,7 +43,8 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
             "dev.yaml:9: endpoints.search.shadow: kind: multi-model has no such key, kind: single or "
             "ensemble has\n  help: remove it; known keys here: alarms, asynchronous, components, "
             "data_capture, download_timeout_s, environment, image, inference_ami, instance_type, kind, "
-            "log_retention_days, model_cache, models, network_isolation, rollout, scaling, startup_timeout_s",
+            "log_retention_days, metrics, model_cache, models, network_isolation, rollout, "
+            "scaling, startup_timeout_s",
         ),
         (
             "    kind: ensemble",

@@ -136,6 +136,8 @@ def test_quotas_name_what_to_ask_for_and_why(project: Project, capsys: pytest.Ca
         "     all endpoints together\n"
         "1  Scalable targets for SageMaker (application-autoscaling)\n"
         "     one for each variant that scales, of search\n"
+        "1  Concurrently running builds for Linux/Large environment (codebuild)\n"
+        "     builds of minilm\n"
     )
     assert "Quotas hold for all that account 111111111111 runs in eu-west-1" in err
 

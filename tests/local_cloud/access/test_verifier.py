@@ -37,7 +37,11 @@ from tests.local_cloud.access.signing import (
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 HEADER_TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20)
-NOW = datetime.now(UTC)
+
+
+def utc_now():
+    """The time that botocore signs with; a test may run long after this module is imported."""
+    return datetime.now(UTC)
 
 
 def denial(request, body=b"", **options):
@@ -184,23 +188,23 @@ def test_other_keys_secrets_and_tokens_are_denied():
     for token in (None, "another"):
         assert denial(signed(key=dataclasses.replace(SESSION, session_token=token))) is Reason.INVALID_TOKEN
     assert denial(signed(key=dataclasses.replace(KEY, session_token="left-over"))) is Reason.INVALID_TOKEN
-    assert denial(signed(key=SESSION), now=NOW + timedelta(hours=4)) is Reason.EXPIRED_TOKEN
+    assert denial(signed(key=SESSION), now=utc_now() + timedelta(hours=4)) is Reason.EXPIRED_TOKEN
 
 
 @pytest.mark.parametrize("minutes", [-16, 16])
 @pytest.mark.parametrize("service", ["s3", "sts"])
 def test_a_clock_that_is_off_by_more_than_15_minutes_is_denied(service, minutes):
     request = signed(service=service)
-    assert denial(request, now=NOW + timedelta(minutes=minutes)) is Reason.SKEWED
-    assert judge(request, now=NOW + timedelta(minutes=minutes * 14 / 16)).key == KEY
+    assert denial(request, now=utc_now() + timedelta(minutes=minutes)) is Reason.SKEWED
+    assert judge(request, now=utc_now() + timedelta(minutes=minutes * 14 / 16)).key == KEY
 
 
 def test_presigned_urls_hold_until_they_expire():
     for key in (KEY, SESSION):
         url = presigned(path="/b/a%20b?versionId=1", key=key)
         assert judge(url).key == key
-        assert denial(url, now=NOW + timedelta(seconds=90)) is Reason.PRESIGNED_EXPIRED
-        assert denial(url, now=NOW - timedelta(minutes=16)) is Reason.SKEWED
+        assert denial(url, now=utc_now() + timedelta(seconds=90)) is Reason.PRESIGNED_EXPIRED
+        assert denial(url, now=utc_now() - timedelta(minutes=16)) is Reason.SKEWED
         assert denial(dataclasses.replace(url, target=url.target.replace("a%20b", "c"))) is Reason.MISMATCH
         assert denial(dataclasses.replace(url, method="DELETE")) is Reason.MISMATCH
         longer = dataclasses.replace(url, target=url.target.replace("Expires=60", "Expires=600000"))
@@ -235,7 +239,7 @@ def test_boto3s_own_presigned_urls_are_verified(style, key):
     assert "AWSAccessKeyId=" in url
     request = sent(AWSRequest("GET", url))
     assert judge(request, bucket=bucket).key == key
-    assert denial(request, bucket=bucket, now=NOW + timedelta(hours=2)) is Reason.PRESIGNED_EXPIRED
+    assert denial(request, bucket=bucket, now=utc_now() + timedelta(hours=2)) is Reason.PRESIGNED_EXPIRED
     assert denial(request, bucket="other" if bucket else "bkt") is Reason.MISMATCH
     assert (
         denial(dataclasses.replace(request, target=request.target.replace("html", "xml"))) is Reason.MISMATCH
@@ -350,9 +354,9 @@ def form(conditions, *, key=KEY, **fields):
     return {name.lower(): value for name, value in post["fields"].items()}
 
 
-def post_denial(fields, *, key=KEY, size=3, bucket="bkt", now=NOW):
+def post_denial(fields, *, key=KEY, size=3, bucket="bkt", now=None):
     with pytest.raises(DeniedError) as caught:
-        check_form(fields, bucket=bucket, size=size, key=key, now=now)
+        check_form(fields, bucket=bucket, size=size, key=key, now=now or utc_now())
     return caught.value.reason, caught.value.message or ""
 
 
@@ -361,7 +365,7 @@ def test_the_policy_of_a_form_binds_its_fields():
         conditions = [["content-length-range", 1, 10], ["starts-with", "$x-amz-meta-a", "b"]]
         fields = form(conditions, key=key) | {"x-amz-meta-a": "bc"}
         assert form_key_id(fields) == key.key_id
-        check_form(fields, bucket="bkt", size=3, key=key, now=NOW)
+        check_form(fields, bucket="bkt", size=3, key=key, now=utc_now())
         for changed, part in (
             ({"key": "elsewhere"}, "Policy Condition failed"),
             ({"x-amz-meta-a": "c"}, "Policy Condition failed"),
@@ -371,7 +375,7 @@ def test_the_policy_of_a_form_binds_its_fields():
         assert "Policy Condition failed" in post_denial(fields, key=key, bucket="other")[1]
         assert post_denial(fields, key=key, size=0)[0] is Reason.ENTITY_TOO_SMALL
         assert post_denial(fields, key=key, size=11)[0] is Reason.ENTITY_TOO_LARGE
-        assert "expired" in post_denial(fields, key=key, now=NOW + timedelta(hours=2))[1]
+        assert "expired" in post_denial(fields, key=key, now=utc_now() + timedelta(hours=2))[1]
         policy = json.loads(base64.b64decode(fields["policy"]))
         policy["conditions"] = []
         forged = base64.b64encode(json.dumps(policy).encode()).decode()
