@@ -149,8 +149,8 @@ def unlikes(entry: LockedArtifact, manifest: Manifest, *, target: str) -> Iterat
     same_build = manifest.spec_hash == entry.spec_hash
     if not same_build:
         yield Unlike("spec_hash", entry.spec_hash[:12], manifest.spec_hash[:12], untrue=False)
-    unverified = "; ".join(manifest.unverified or ()) or None
-    if entry.unverified != unverified and manifest.unverified is not None:
+    unverified = "; ".join(manifest.unverified) or None
+    if entry.unverified != unverified:
         yield Unlike("unverified", entry.unverified, unverified, untrue=same_build)
     yield from _unlike_figures(entry.figures, figures_of(manifest), same_build=same_build)
 

@@ -231,7 +231,7 @@ def entry_of(manifest: Manifest, parts: Mapping[str, str] | None = None) -> Lock
         built_from=parts,
         choices=manifest.choices or None,
         figures=figures_of(manifest),
-        unverified="; ".join(manifest.unverified or ()) or None,
+        unverified="; ".join(manifest.unverified) or None,
     )
 
 

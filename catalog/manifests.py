@@ -165,10 +165,9 @@ class Manifest(Record):
     files: tuple[FileEntry, ...]
     parity: tuple[ParityReport, ...]
     """What its answers were compared with the framework's for; none where there is no framework."""
-    unverified: tuple[str, ...] | None = None
+    unverified: tuple[str, ...] = ()
     """Why nothing proves its answers right: a given graph without right answers in model.yaml is compared
-    with itself only. Empty if a framework or right answers confirm them; None in manifests of earlier
-    versions."""
+    with itself only. Empty if a framework or right answers confirm them."""
     generation: GenerationReport | None = None
     """In the place of it, for models that make up texts."""
     latency: tuple[LatencyReport, ...]

@@ -20,7 +20,12 @@ from catalog.naming import Name
 Layout = Literal["single", "ensemble"]
 InputKind = Literal["texts", "questions", "images", "tensors"]
 Format = Literal["onnx", "torchscript", "tensorrt"]
-TokenCount = Annotated[int, Field(ge=2, le=8192)]
+LONGEST_TEXT = 8192
+TokenCount = Annotated[int, Field(ge=2, le=LONGEST_TEXT)]
+PoolingMode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+"""How the vectors of tokens become one vector, as sentence-transformers names it."""
+Overridable = Literal["pooling", "normalize", "max_length", "prompt"]
+"""Settings of a sentence-transformers model that a recipe may contradict for a reason."""
 
 
 def _check_own_file(text: str) -> str:
@@ -63,8 +68,13 @@ class TextRecipe(HuggingFaceRecipe):
 
     input: Literal["text", "tokens"] = "text"
     """What callers send: texts, which a tokenizer beside the model splits, or ids of tokens and a mask."""
-    max_length: TokenCount = 256
-    """Longer texts are cut to this many tokens."""
+    max_length: TokenCount | None = None
+    """Longer texts are cut to this many tokens. Default: 256; text-embedding takes it from the source."""
+
+    @property
+    def usual_length(self) -> int:
+        """The longest text where neither the recipe nor the source states one."""
+        return 256
 
     @property
     def layout(self) -> Layout:
@@ -81,10 +91,17 @@ class TextEmbeddingRecipe(TextRecipe):
     """A text encoder whose tokens are pooled into one vector a text."""
 
     kind: Literal["text-embedding"]
-    pooling: Literal["mean", "cls", "max"] = "mean"
-    """How token vectors become one vector."""
-    normalize: bool = True
-    """Scale each vector to length 1, so that a dot product is the cosine."""
+    pooling: PoolingMode | Annotated[tuple[PoolingMode, ...], Field(min_length=1)] | None = None
+    """How token vectors become one vector; several are joined. Default: what the source states, or mean."""
+    normalize: bool | None = None
+    """Scale each vector to length 1, so that a dot product is the cosine. Default: as the source, or true."""
+    overrides: Mapping[Overridable, Annotated[str, Field(min_length=10)]] = Field(default_factory=dict)
+    """Settings that differ from those of a sentence-transformers source, each with the reason."""
+
+    @property
+    def modes(self) -> tuple[PoolingMode, ...] | None:
+        """The pooling as a list; None if it is left to the source."""
+        return (self.pooling,) if isinstance(self.pooling, str) else self.pooling
 
 
 class TextClassificationRecipe(TextRecipe):
@@ -107,10 +124,15 @@ class QuestionAnsweringRecipe(TextRecipe):
     takes: ClassVar[InputKind] = "questions"
 
     kind: Literal["question-answering"]
-    max_length: TokenCount = 384
-    """Question and context together; a longer context is cut."""
+    max_length: TokenCount | None = None
+    """Question and context together; a longer context is cut. Default: 384."""
     max_answer_tokens: Annotated[int, Field(ge=1, le=512)] = 15
     """Longer answers are not considered."""
+
+    @property
+    def usual_length(self) -> int:
+        """The same for a question with its context."""
+        return 384
 
 
 class FeatureExtractionRecipe(TextRecipe):

@@ -154,8 +154,7 @@ class _Build:
         )
 
     def _find(self, key: BuildKey) -> BuildResult | None:
-        kind = self._spec.recipe.kind
-        found = find_artifact(self._store, key, self._targets, self._steps, choices=self._choices, kind=kind)
+        found = find_artifact(self._store, key, self._targets, self._steps, choices=self._choices)
         return BuildResult(artifact_dir=found[0], manifest=found[1], reused=True) if found else None
 
     def _make(self, source: FetchedSource, key: BuildKey, work: Path) -> BuildResult:

@@ -12,9 +12,6 @@ from model_build.artifacts import ArtifactStore, BuildKey, read_manifest, verify
 from model_build.errors import CorruptArtifactError
 from model_build.progress import Steps
 
-CHECKED_SINCE = frozenset({"onnx", "torchscript", "ensemble"})
-"""Kinds of recipes whose artifacts are built again if their manifest does not say what proves them right."""
-
 
 def fits(target: Target, asked: Sequence[Target]) -> bool:
     """Whether what runs on `target` runs where it was asked for; not bound to a Python means any."""
@@ -33,19 +30,15 @@ def find_artifact(
     steps: Steps,
     *,
     choices: Mapping[str, str],
-    kind: str,
 ) -> tuple[Path, Manifest] | None:
     """The artifact that `key` would make again; a damaged one is told of, and taken out of the store.
 
     `choices` are those that were recorded for `precision: auto`: an artifact with others is another one.
-    `kind` is the recipe's.
     """
     for folder, manifest in _stored(store):
         wanted = fits(parse_target(manifest.target), asked) and key.made(manifest)
         # An earlier version wrote no examples: made again, they lie beside an archive of the same bytes.
         wanted = wanted and manifest.examples_sha256 is not None
-        # An earlier version did not check given graphs at other sizes, nor record what proves them right.
-        wanted = wanted and (manifest.unverified is not None or kind not in CHECKED_SINCE)
         wanted = wanted and manifest.choices.items() <= {**manifest.choices, **choices}.items()
         if wanted and _is_sound(store, folder, steps):
             return folder, manifest

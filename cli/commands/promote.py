@@ -312,7 +312,7 @@ def _candidate(item: Artifact, manifest: Manifest, source: Workspace) -> Candida
     entry = item.entry
     # The manifest in the bucket may be of an earlier build of the same bytes, from other test inputs.
     told = (entry.unverified,) if entry.unverified else ()
-    unverified = (manifest.unverified or ()) if manifest.spec_hash == entry.spec_hash else told
+    unverified = manifest.unverified if manifest.spec_hash == entry.spec_hash else told
     return Candidate(
         item.name,
         item.key,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import pickle
 import warnings
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 import transformers
 from safetensors import SafetensorError
+from tokenizers import normalizers
 
 from catalog.models import Trust
 from model_build.errors import ExportError
@@ -80,6 +82,16 @@ def load_tokenizer(folder: Path, *, trust: Trust) -> Any:
         raise ExportError(f"the tokenizer has no {lack}", remedy="save the model with one that has")
     tokenizer.padding_side = "right"
     return tokenizer
+
+
+def put_into_lower_case(tokenizer: Any) -> None:
+    """Let a tokenizer put texts into lower case first, if no step of its own does."""
+    backend = tokenizer.backend_tokenizer
+    normalizer = json.loads(backend.to_str())["normalizer"]
+    steps = (normalizer or {}).get("normalizers", [normalizer] if normalizer else [])
+    if not any(step["type"] == "Lowercase" or step.get("lowercase") is True for step in steps):
+        own = [backend.normalizer] if backend.normalizer is not None else []
+        backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *own])
 
 
 @contextmanager

@@ -14,8 +14,14 @@ from catalog.models import UNTRUSTED, Trust
 from catalog.recipes import TextRecipe
 from model_build.errors import ExportError
 from model_build.exporters.framework import Framework, arrays_of, require_numbers
-from model_build.exporters.heads import head_of
-from model_build.exporters.loading import brief, load_model, load_tokenizer, quiet
+from model_build.exporters.heads import SourceSettings, head_of
+from model_build.exporters.loading import (
+    brief,
+    load_model,
+    load_tokenizer,
+    put_into_lower_case,
+    quiet,
+)
 from model_build.exporters.spans import best_answer
 from model_build.sources import FetchedSource
 
@@ -32,18 +38,21 @@ class TextFramework(Framework):
 
     def __init__(self, *, source: FetchedSource, recipe: TextRecipe, trust: Trust = UNTRUSTED) -> None:
         self._head_class: Any = head_of(recipe)
-        self._head_class.check_source(source.folder, recipe)
+        settings: SourceSettings = self._head_class.read_source(source.folder, recipe)
         with quiet():
-            model = load_model(source.folder, self._head_class, trust=trust)
-            self._tokenizer = load_tokenizer(source.folder, trust=trust)
-        self._max_length = recipe.max_length
+            model = load_model(settings.folder, self._head_class, trust=trust)
+            self._tokenizer = load_tokenizer(settings.folder, trust=trust)
+        if settings.lowercase:
+            put_into_lower_case(self._tokenizer)
+        self._max_length = int(settings.recipe.max_length)
         self._pairs = recipe.takes == "questions"
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
         if getattr(model.config, "pad_token_id", None) is None:
             # Classifiers that read from left to right look for the last token that is none of these.
             model.config.pad_token_id = self._tokenizer.pad_token_id
         self._check_vocabulary()
-        head = self._head_class(model, recipe)
+        head = self._head_class(model, settings.recipe)
+        head.add_layers(settings, trust=trust)
         names = ["input_ids", "attention_mask"]
         if head.takes_token_types and self._tells_types():
             names.append("token_type_ids")
@@ -55,8 +64,13 @@ class TextFramework(Framework):
 
     @property
     def description(self) -> str:
-        """How large its vocabulary is."""
-        return f"vocabulary of {self._vocabulary}"
+        """How large its vocabulary is, and how long its texts."""
+        return f"vocabulary of {self._vocabulary}, texts of up to {self._max_length} tokens"
+
+    @property
+    def max_length(self) -> int:
+        """Longer texts are cut to this many tokens."""
+        return self._max_length
 
     @property
     def told_of_tokens(self) -> tuple[str, ...]:

@@ -103,9 +103,7 @@ class Ensemble:
             environments=tuple(_environment_reports(members.values(), environments)),
             max_batch=pipeline.max_batch,
             unverified=tuple(
-                f"{manifest.model}: {reason}"
-                for manifest in manifests
-                for reason in manifest.unverified or ()
+                f"{manifest.model}: {reason}" for manifest in manifests for reason in manifest.unverified
             ),
         )
 

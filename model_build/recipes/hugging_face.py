@@ -85,7 +85,9 @@ class HuggingFace:
         if self._recipe.format == "torchscript":
             return self._narrowed(self._settle_script(framework, cases, folder, steps), framework)
         graph = steps.run("export", lambda: framework.export(folder), _describe_graph)
-        settled = settle_graph(graph, cases=cases, spec=self._spec, workshop=workshop, steps=steps)
+        # With what the recipe has from the source, such as the longest text.
+        spec = self._spec.model_copy(update={"recipe": framework.head.recipe})
+        settled = settle_graph(graph, cases=cases, spec=spec, workshop=workshop, steps=steps)
         return self._narrowed(settled, framework)
 
     def _settle_script(

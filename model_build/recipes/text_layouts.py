@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catalog.documents import Document
+from catalog.errors import InvalidFilesError
 from catalog.manifests import EnvironmentReport, TensorSpec
 from catalog.models import ModelSpec
 from catalog.recipes import QuestionAnsweringRecipe, TextRecipe
 from model_build import served
 from model_build.cases import Case
 from model_build.environments.packing import build_environment, installed_requirement
+from model_build.exporters.sentence_settings import SettingError
 from model_build.graphs.records import SettledGraph
 from model_build.recipes.base import Workshop
 from model_build.recipes.layouts import ENCODER, Layout, random_numbers, rows_of, same_names
@@ -82,7 +84,11 @@ class TextLayout(Layout["TextFramework"]):
         # torch takes seconds to import, and a build that finds its artifact does not need it.
         from model_build.exporters.text_framework import TextFramework  # noqa: PLC0415
 
-        return TextFramework(source=workshop.source, recipe=self._recipe, trust=self._spec.trust)
+        try:
+            return TextFramework(source=workshop.source, recipe=self._recipe, trust=self._spec.trust)
+        except SettingError as error:
+            problem = self._model.problem(("recipe", error.field), error.message, remedy=error.remedy)
+            raise InvalidFilesError([problem]) from error
 
     def example(self, framework: TextFramework) -> Mapping[str, Array]:
         """The tokens of the first test input."""
@@ -91,7 +97,7 @@ class TextLayout(Layout["TextFramework"]):
     def graph_cases(self, framework: TextFramework) -> Iterator[Case]:
         """Random tokens of all shapes, and the test inputs."""
         random, max_batch = random_numbers(), self._spec.batching.max_batch
-        for batch, length in shapes_to_compare(max_batch, self._recipe.max_length):
+        for batch, length in shapes_to_compare(max_batch, framework.max_length):
             tokens = framework.random_tokens(random, batch=batch, length=length)
             name = f"random tokens {batch}x{length}"
             yield Case(name, tokens, framework.answer(tokens), typical=False)
@@ -117,7 +123,7 @@ class TextLayout(Layout["TextFramework"]):
         texts = [sample if isinstance(sample, str) else sample[1] for sample in samples]
         yield (
             "a text to cut",
-            _with_text(samples[0], " ".join(texts * (self._recipe.max_length // 4 + 1))),
+            _with_text(samples[0], " ".join(texts * (framework.max_length // 4 + 1))),
             False,
         )
 

@@ -13,6 +13,7 @@ from catalog.recipes import (
     HuggingFaceRecipe,
     OnnxRecipe,
     PythonRecipe,
+    TextEmbeddingRecipe,
     TorchScriptRecipe,
     TreesRecipe,
     VllmRecipe,
@@ -23,6 +24,8 @@ SAFE_WEIGHTS = "*.safetensors"
 PICKLED_WEIGHTS = "pytorch_model*.bin"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.joblib")
 CODE = "*.py"
+SENTENCE_MODULES = (f"[0-9]_*/{SAFE_WEIGHTS}", f"[0-9]_*/{PICKLED_WEIGHTS}")
+"""Weights of sentence-transformers' modules, whose folders begin with their number."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,15 @@ class WantedFiles:
     """Of those the ones that hold the model; the first that is there counts, and one has to be."""
     refused: tuple[str, ...] = ()
     """Files that are not wanted, whatever else says so."""
+    allowed: tuple[str, ...] = ()
+    """Files that are wanted although `refused` names them."""
     exact: bool = False
     """Whether `weights` begins with the name of one file rather than a pattern."""
 
     def holds(self, name: str) -> bool:
         """Whether a file of this name is wanted; names are relative to the source."""
-        return _matches(name, self.patterns, whole=self.exact) and not _matches(name, self.refused)
+        is_refused = _matches(name, self.refused) and not _matches(name, self.allowed)
+        return _matches(name, self.patterns, whole=self.exact) and not is_refused
 
     def has_weights(self, names: Iterable[str]) -> bool:
         """Whether any of these files holds the model."""
@@ -112,4 +118,5 @@ def _for_transformers(spec: ModelSpec) -> WantedFiles:
         patterns += (CODE,)
     if spec.trust.pickle is not None:
         patterns, weights = (*patterns, PICKLED_WEIGHTS), (*weights, PICKLED_WEIGHTS)
-    return WantedFiles(patterns, weights, TRANSFORMERS.refused)
+    modules = SENTENCE_MODULES if isinstance(spec.recipe, TextEmbeddingRecipe) else ()
+    return WantedFiles(patterns, weights, TRANSFORMERS.refused, modules)

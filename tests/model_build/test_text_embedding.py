@@ -170,34 +170,6 @@ def test_damaged_files(tiny_source: FetchedSource, tmp_path: Path, damaged: str)
         TextFramework(source=source, recipe=recipe())
 
 
-def sentence_model(source: FetchedSource, folder: Path, last: str, pooling: dict[str, bool]) -> FetchedSource:
-    """The files that sentence-transformers adds to a model."""
-    changed = copied(source, folder)
-    types = ["Transformer", "Pooling", last]
-    modules = [
-        {"type": f"sentence_transformers.models.{kind}", "path": f"{n}_{kind}"}
-        for n, kind in enumerate(types)
-    ]
-    (folder / "modules.json").write_text(json.dumps(modules))
-    (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
-    return changed
-
-
-def test_layers_that_would_be_lost_are_refused(tiny_source: FetchedSource, tmp_path: Path) -> None:
-    source = sentence_model(tiny_source, tmp_path / "m", "Dense", {"pooling_mode_mean_tokens": True})
-    with pytest.raises(ExportError, match="a layer of kind Dense"):
-        TextFramework(source=source, recipe=recipe())
-
-
-def test_another_pooling_than_it_was_trained_with(tiny_source: FetchedSource, tmp_path: Path) -> None:
-    source = sentence_model(tiny_source, tmp_path / "m", "Normalize", {"pooling_mode_cls_token": True})
-    with pytest.raises(ExportError, match="trained with cls pooling, the recipe says mean") as caught:
-        TextFramework(source=source, recipe=recipe())
-    assert "pooling: cls" in str(caught.value)
-    TextFramework(source=source, recipe=recipe(pooling="cls"))
-
-
 def test_shapes_reach_the_bounds_and_not_beyond() -> None:
     assert {(1, 1), (1, 2), (2, 256), (32, 13)} <= set(shapes_to_compare(32, 256))
     assert set(shapes_to_compare(1, 2)) == {(1, 1), (1, 2)}

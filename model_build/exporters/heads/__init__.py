@@ -11,7 +11,7 @@ from catalog.recipes import (
     TextEmbeddingRecipe,
     TokenClassificationRecipe,
 )
-from model_build.exporters.heads.base import Head, TextHead
+from model_build.exporters.heads.base import Head, SourceSettings, TextHead
 from model_build.exporters.heads.feature_extraction import FeatureExtraction
 from model_build.exporters.heads.image_classification import ImageClassification
 from model_build.exporters.heads.question_answering import QuestionAnswering
@@ -19,7 +19,7 @@ from model_build.exporters.heads.text_classification import TextClassification
 from model_build.exporters.heads.text_embedding import TextEmbedding
 from model_build.exporters.heads.token_classification import TokenClassification
 
-__all__ = ["Head", "TextHead", "head_of"]
+__all__ = ["Head", "SourceSettings", "TextHead", "head_of"]
 
 _HEADS: dict[type[HuggingFaceRecipe], type[Head]] = {
     TextEmbeddingRecipe: TextEmbedding,

@@ -8,13 +8,29 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 
-from catalog.recipes import HuggingFaceRecipe
+from catalog.models import Trust
+from catalog.recipes import HuggingFaceRecipe, TextRecipe
 from model_build.errors import ExportError
+
+
+@dataclass(frozen=True)
+class SourceSettings:
+    """What the files beside the weights say, and the recipe filled in from them."""
+
+    recipe: Any
+    folder: Path
+    """Where the model and its tokenizer are."""
+    lowercase: bool = False
+    """Whether texts are put into lower case before they are split into tokens."""
+    layers: tuple[Any, ...] = ()
+    """What follows the model in the source."""
+
 
 Tensors = torch.Tensor | tuple[torch.Tensor, ...]
 
@@ -40,8 +56,12 @@ class Head(torch.nn.Module):
         raise NotImplementedError
 
     @classmethod
-    def check_source(cls, folder: Path, recipe: Any) -> None:
-        """Refuse files beside the weights that say the model is more, or other, than the recipe."""
+    def read_source(cls, folder: Path, recipe: Any) -> SourceSettings:
+        """The settings of a source; ExportError for files that contradict the recipe."""
+        return SourceSettings(recipe, folder)
+
+    def add_layers(self, settings: SourceSettings, *, trust: Trust) -> None:
+        """Load what follows the model in the source."""
 
     @property
     def config(self) -> Any:
@@ -67,6 +87,12 @@ class TextHead(Head):
             raise ExportError(f"{type(encoder).__name__} takes no ids of tokens, so it is no text model")
         self.takes_mask = "attention_mask" in parameters
         self.takes_token_types = "token_type_ids" in parameters
+
+    @classmethod
+    def read_source(cls, folder: Path, recipe: TextRecipe) -> SourceSettings:
+        """The recipe with its usual length, where it states none."""
+        length = recipe.max_length or recipe.usual_length
+        return SourceSettings(recipe.model_copy(update={"max_length": length}), folder)
 
     def forward(
         self,

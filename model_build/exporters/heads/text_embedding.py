@@ -1,22 +1,32 @@
-"""text-embedding: the tokens' vectors pooled into one for each text."""
+"""text-embedding: the tokens' vectors pooled into one for each text, and the layers behind that."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn import functional
 
-from catalog.recipes import TextEmbeddingRecipe
+from catalog.models import Trust
+from catalog.recipes import PoolingMode, TextEmbeddingRecipe, TextRecipe
 from model_build.errors import ExportError
-from model_build.exporters.heads.base import TextHead
+from model_build.exporters.heads.base import SourceSettings, TextHead
+from model_build.exporters.heads.dense import DenseLayer
 from model_build.exporters.heads.encoders import POOLER, encoder_class, encoder_of
+from model_build.exporters.sentence_settings import fill_recipe, read_settings
+
+
+class Normalize(torch.nn.Module):
+    """Scales each vector to length 1."""
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        """The vectors, scaled."""
+        return functional.normalize(vectors, p=2.0, dim=1)
 
 
 class TextEmbedding(TextHead):
-    """The encoder, pooling and normalisation."""
+    """The encoder, pooling, dense layers and normalization."""
 
     task = "text embedding"
     outputs = ("embedding",)
@@ -24,8 +34,9 @@ class TextEmbedding(TextHead):
 
     def __init__(self, encoder: torch.nn.Module, recipe: TextEmbeddingRecipe) -> None:
         super().__init__(encoder_of(encoder), recipe)
-        self.pooling = recipe.pooling
-        self.normalize = recipe.normalize
+        self.modes: tuple[PoolingMode, ...] = recipe.modes or ("mean",)
+        self.normalize = recipe.normalize is not False
+        self.layers = torch.nn.Sequential()
 
     @classmethod
     def auto_class(cls, config: Any) -> Any:
@@ -33,44 +44,52 @@ class TextEmbedding(TextHead):
         return encoder_class(config)
 
     @classmethod
-    def check_source(cls, folder: Path, recipe: TextEmbeddingRecipe) -> None:
-        """Refuse a sentence-transformers model that does more, or other, than the recipe."""
-        file = folder / "modules.json"
-        if not file.is_file():
-            return
-        for module in json.loads(file.read_text(encoding="utf-8")):
-            kind = str(module["type"]).rpartition(".")[2]
-            if kind not in ("Transformer", "Pooling", "Normalize"):
+    def read_source(cls, folder: Path, recipe: TextRecipe) -> SourceSettings:
+        """The settings that sentence-transformers has saved, if it has saved the model."""
+        found = read_settings(folder)
+        if found is None or not isinstance(recipe, TextEmbeddingRecipe):
+            return super().read_source(folder, recipe)
+        filled = fill_recipe(recipe, found)
+        return SourceSettings(filled, found.transformer, lowercase=found.lowercase, layers=found.layers)
+
+    def add_layers(self, settings: SourceSettings, *, trust: Trust) -> None:
+        """Load the dense layers; each has to take what the one before it gives."""
+        width = int(self.config.hidden_size) * len(self.modes)
+        for layer in settings.layers:
+            if layer is None:
+                self.layers.append(Normalize())
+                continue
+            if layer.in_features != width:
                 raise ExportError(
-                    f"the model ends in a layer of kind {kind}, which the recipe text-embedding does not "
-                    "export",
-                    remedy="choose a model made of Transformer, Pooling and Normalize",
+                    f"{layer.folder.name}/config.json: in_features is {layer.in_features}, and "
+                    f"{' and '.join(self.modes)} pooling gives vectors of {width}",
+                    remedy="check that the files of the source belong together",
                 )
-            if kind == "Pooling":
-                _check_pooling(folder / module["path"] / "config.json", recipe)
+            self.layers.append(DenseLayer(layer, trust=trust))
+            width = layer.out_features
+        self.layers.eval()
 
     def finish(self, answer: Any, attention_mask: torch.Tensor) -> torch.Tensor:
         """One vector for each row."""
         states = answer.last_hidden_state
-        vectors = self._pool(states, attention_mask.unsqueeze(-1).to(states.dtype))
+        mask = attention_mask.unsqueeze(-1).to(states.dtype)
+        pooled = [_pool(mode, states, mask, attention_mask) for mode in self.modes]
+        vectors = self.layers(pooled[0] if len(pooled) == 1 else torch.cat(pooled, dim=1))
         return functional.normalize(vectors, p=2.0, dim=1) if self.normalize else vectors
 
-    def _pool(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        if self.pooling == "cls":
-            return states[:, 0]
-        if self.pooling == "max":
-            return states.masked_fill(mask == 0, torch.finfo(states.dtype).min).amax(dim=1)
-        return (states * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1e-9)
 
-
-def _check_pooling(file: Path, recipe: TextEmbeddingRecipe) -> None:
-    if not file.is_file():
-        return
-    config = json.loads(file.read_text(encoding="utf-8"))
-    flags = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens"}
-    trained = [name for name, flag in flags.items() if config.get(f"pooling_mode_{flag}")]
-    if trained and trained != [recipe.pooling]:
-        raise ExportError(
-            f"the model was trained with {' and '.join(trained)} pooling, the recipe says {recipe.pooling}",
-            remedy=f"write `pooling: {trained[0]}` in model.yaml",
-        )
+def _pool(
+    mode: PoolingMode, states: torch.Tensor, mask: torch.Tensor, attention_mask: torch.Tensor
+) -> torch.Tensor:
+    """One vector of all tokens that are not padding, which stands on the right."""
+    if mode == "cls":
+        return states[:, 0]
+    if mode == "max":
+        return states.masked_fill(mask == 0, torch.finfo(states.dtype).min).amax(dim=1)
+    if mode == "lasttoken":
+        last = (attention_mask.sum(dim=1) - 1).clamp(min=0)
+        return states.gather(1, last.view(-1, 1, 1).expand(-1, 1, states.shape[2])).squeeze(1)
+    if mode == "weightedmean":
+        mask = mask * torch.arange(1, states.shape[1] + 1, dtype=states.dtype).view(1, -1, 1)
+    total, count = (states * mask).sum(dim=1), mask.sum(dim=1).clamp(min=1e-9)
+    return total / (count.sqrt() if mode == "mean_sqrt_len_tokens" else count)

@@ -1,0 +1,295 @@
+"""Settings of a sentence-transformers model, from the files that its old and new versions save.
+
+modules.json lists the modules: Transformer, Pooling, Dense, Normalize. Each has a folder with a config.json.
+Old versions write one flag per pooling mode and `max_seq_length`; new ones write `pooling_mode`, and keep the
+longest text in tokenizer_config.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, cast, get_args
+
+from catalog.recipes import LONGEST_TEXT, Overridable, PoolingMode, TextEmbeddingRecipe
+from model_build.errors import ExportError
+
+MODULES = "modules.json"
+POOLING_FLAGS: Mapping[str, PoolingMode] = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+"""Old names, in the order in which several poolings are joined."""
+TRANSFORMER_CONFIGS = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
+NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+    "transformer_task": (None, "feature-extraction"),
+    "module_output_name": (None, "token_embeddings"),
+    "processing_kwargs": (None, {}),
+    "query_length": (None,),
+    "document_length": (None,),
+    "query_expansion": (None,),
+}
+"""Settings of the Transformer module that change its answers, and the values that do not."""
+SENTENCE = (None, "sentence_embedding")
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A linear layer behind the pooling, with its activation."""
+
+    folder: Path
+    in_features: int
+    out_features: int
+    bias: bool
+    activation: str
+    residual: bool
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A value, and the file of the source that states it."""
+
+    value: Any
+    file: str
+
+
+@dataclass(frozen=True)
+class SentenceSettings:
+    """What a source states of its sentence embeddings."""
+
+    transformer: Path
+    """The folder of the transformers model and its tokenizer."""
+    pooling: Stated
+    normalize: Stated
+    """Whether the last module scales vectors to length 1."""
+    max_length: Stated | None
+    """The longest text, if the source sets it."""
+    usual_length: int | None
+    """The longest text if it does not: what the tokenizer and the positions allow."""
+    lowercase: bool
+    prompt: Stated | None
+    """The text that sentence-transformers puts before every text by default."""
+    layers: tuple[Dense | None, ...]
+    """What stands between pooling and the end, in order; None scales to length 1."""
+
+
+class SettingError(ExportError):
+    """A field of the recipe that contradicts the source, or that the recipe has to state."""
+
+    def __init__(self, field: str, message: str, *, remedy: str) -> None:
+        super().__init__(message, remedy=remedy)
+        self.field = field
+
+
+def fill_recipe(recipe: TextEmbeddingRecipe, settings: SentenceSettings) -> TextEmbeddingRecipe:
+    """The recipe with the source's values for what it leaves out; SettingError for what contradicts them."""
+    if settings.prompt is not None and "prompt" not in recipe.overrides:
+        raise SettingError(
+            "overrides",
+            f"{settings.prompt.file} in the source puts the prompt {settings.prompt.value!r} before every "
+            "text, which the recipe text-embedding does not do",
+            remedy="let callers send it, and write `overrides: {prompt: <reason>}`",
+        )
+    stated = recipe.modes
+    pooling = _chosen(recipe, "pooling", stated, settings.pooling)
+    normalize = _chosen(recipe, "normalize", recipe.normalize, settings.normalize)
+    length = recipe.max_length
+    if settings.max_length is not None:
+        length = _chosen(recipe, "max_length", length, settings.max_length)
+    length = length or settings.usual_length or recipe.usual_length
+    if length > LONGEST_TEXT:
+        raise SettingError(
+            "max_length",
+            f"the source takes texts of {length} tokens, and the recipe at most {LONGEST_TEXT}",
+            remedy="write `max_length` and `overrides: {max_length: <reason>}`",
+        )
+    return recipe.model_copy(update={"pooling": pooling, "normalize": normalize, "max_length": length})
+
+
+def _chosen(recipe: TextEmbeddingRecipe, field: Overridable, stated: Any, source: Stated) -> Any:
+    if stated is None:
+        return source.value
+    if stated != source.value and field not in recipe.overrides:
+        raise SettingError(
+            field,
+            f"the recipe states {_shown(stated)}, and {source.file} in the source states "
+            f"{_shown(source.value)}",
+            remedy=f"remove `{field}` to use the source's value, or write `overrides: {{{field}: <reason>}}`",
+        )
+    return stated
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return " and ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def read_settings(folder: Path) -> SentenceSettings | None:
+    """The settings of a source; None if it is not a sentence-transformers model."""
+    if not (folder / MODULES).is_file():
+        return None
+    modules = [_module(item) for item in _json(folder, MODULES, list)]
+    kinds = [kind for kind, _ in modules]
+    if kinds[:2] != ["Transformer", "Pooling"]:
+        raise ExportError(
+            f"{MODULES} lists {', '.join(kinds) or 'no module'}; expected Transformer, then Pooling",
+            remedy="choose a model of these modules, or serve it with a recipe of kind python",
+        )
+    transformer, pooling = (path for _, path in modules[:2])
+    if not (folder / transformer / "config.json").is_file():
+        place = (PurePosixPath(transformer) / "config.json").as_posix()
+        raise ExportError(
+            f"{MODULES} names the folder {transformer or '.'!r} for the transformer, and there is no {place}",
+            remedy="fetch or copy the missing files too",
+        )
+    layers = [_layer(folder, kind, path) for kind, path in modules[2:] if kind != "Dropout"]
+    normalize = bool(layers) and layers[-1] is None
+    config, name = _transformer_config(folder, transformer)
+    stated, usual = _lengths(folder, transformer, config, name)
+    return SentenceSettings(
+        transformer=folder / transformer,
+        pooling=_pooling(folder, f"{pooling}/config.json"),
+        normalize=Stated(normalize, MODULES),
+        max_length=stated,
+        usual_length=usual,
+        lowercase=config.get("do_lower_case") is True,
+        prompt=_prompt(folder),
+        layers=tuple(layers[:-1] if normalize else layers),
+    )
+
+
+def _module(item: Any) -> tuple[str, str]:
+    """Kind and folder of a module."""
+    if not isinstance(item, dict) or not isinstance(item.get("type"), str):
+        raise ExportError(f"{MODULES}: expected modules with `type` and `path`, got {item!r}")
+    name, path = item["type"], item.get("path", "")
+    package, _, kind = name.rpartition(".")
+    if package.partition(".")[0] != "sentence_transformers":
+        raise ExportError(
+            f"{MODULES} names {name}, Python code that the source brings along; it is not run",
+            remedy="choose a model of sentence-transformers' own modules, or use a recipe of kind python",
+        )
+    if not isinstance(path, str) or PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+        raise ExportError(f"{MODULES}: {path!r} is not a folder of the source", remedy="correct its `path`")
+    return kind, path
+
+
+def _layer(folder: Path, kind: str, path: str) -> Dense | None:
+    if kind not in ("Dense", "Normalize"):
+        raise ExportError(
+            f"{MODULES} lists a module {kind}, which the recipe text-embedding does not export",
+            remedy="choose a model of Transformer, Pooling, Dense and Normalize, or use a recipe of kind "
+            "python",
+        )
+    name = f"{path}/config.json"
+    config = _json(folder, name, dict) if kind == "Dense" or (folder / name).is_file() else {}
+    for key in ("module_input_name", "module_output_name"):
+        if config.get(key) not in SENTENCE:
+            raise ExportError(
+                f"{name}: {key} is {config[key]!r}; only layers on sentence_embedding are exported",
+                remedy="use a recipe of kind python",
+            )
+    if kind == "Normalize":
+        return None
+    sizes = [config.get(key) for key in ("in_features", "out_features")]
+    if not all(isinstance(size, int) and size > 0 for size in sizes):
+        raise ExportError(f"{name}: expected in_features and out_features above 0, got {sizes}")
+    activation = config.get("activation_function", "torch.nn.modules.activation.Tanh")
+    return Dense(
+        folder / path,
+        cast("int", sizes[0]),
+        cast("int", sizes[1]),
+        bias=config.get("bias", True) is True,
+        activation=str(activation),
+        residual=config.get("use_residual", False) is True,
+    )
+
+
+def _pooling(folder: Path, name: str) -> Stated:
+    config = _json(folder, name, dict)
+    flagged = [mode for flag, mode in POOLING_FLAGS.items() if config.get(flag) is True]
+    found = config.get("pooling_mode", flagged or "mean")
+    modes = [found] if isinstance(found, str) else found
+    known = get_args(PoolingMode)
+    if not isinstance(modes, list) or not modes or not all(mode in known for mode in modes):
+        raise ExportError(
+            f"{name}: unknown pooling_mode {found!r}; known are {', '.join(known)}",
+            remedy="use a recipe of kind python",
+        )
+    return Stated(tuple(modes), name)
+
+
+def _transformer_config(folder: Path, path: str) -> tuple[dict[str, Any], str]:
+    names = [(PurePosixPath(path) / name).as_posix() for name in TRANSFORMER_CONFIGS]
+    name = next((name for name in names if (folder / name).is_file()), names[0])
+    config = _json(folder, name, dict) if (folder / name).is_file() else {}
+    for key, allowed in NEUTRAL.items():
+        if config.get(key) not in allowed:
+            raise ExportError(
+                f"{name}: {key} is {config[key]!r}, which the recipe text-embedding does not apply",
+                remedy="use a recipe of kind python",
+            )
+    modalities = config.get("modality_config")
+    text = modalities.get("text") if isinstance(modalities, dict) else None
+    output = text.get("method_output_name") if isinstance(text, dict) else None
+    if output not in (None, "last_hidden_state"):
+        raise ExportError(
+            f"{name}: the text embeddings come from {output!r}; only last_hidden_state is exported",
+            remedy="use a recipe of kind python",
+        )
+    return config, name
+
+
+def _lengths(
+    folder: Path, path: str, config: Mapping[str, Any], name: str
+) -> tuple[Stated | None, int | None]:
+    """The longest text that the source sets, and the one that follows from its tokenizer and positions."""
+    place = PurePosixPath(path)
+    bounds = []
+    for file, key in (
+        ("tokenizer_config.json", "model_max_length"),
+        ("config.json", "max_position_embeddings"),
+    ):
+        inner = (place / file).as_posix()
+        found = _json(folder, inner, dict).get(key) if (folder / inner).is_file() else None
+        if isinstance(found, int) and found > 1:
+            bounds.append(found)
+    usual = min(bounds, default=None)
+    longest = config.get("max_seq_length")
+    if isinstance(longest, int) and longest > 1:
+        return Stated(longest, name), usual
+    if "transformer_task" in config and usual is not None:
+        tokenizer = (place / "tokenizer_config.json").as_posix()
+        return Stated(usual, tokenizer), usual
+    return None, usual
+
+
+def _prompt(folder: Path) -> Stated | None:
+    name = "config_sentence_transformers.json"
+    config = _json(folder, name, dict) if (folder / name).is_file() else {}
+    prompts, default = config.get("prompts"), config.get("default_prompt_name")
+    text = prompts.get(default) if isinstance(prompts, dict) and default else None
+    return Stated(text, name) if text else None
+
+
+def _json(folder: Path, name: str, kind: type[Any]) -> Any:
+    """What a file of the source holds."""
+    try:
+        found = json.loads((folder / name).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ExportError(
+            f"{name} cannot be read as JSON: {error}", remedy="fetch or copy the file again"
+        ) from error
+    if not isinstance(found, kind):
+        raise ExportError(f"{name}: expected a {kind.__name__}, got a {type(found).__name__}")
+    return found

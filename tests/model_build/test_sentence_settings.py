@@ -1,0 +1,403 @@
+"""What sentence-transformers has saved beside a model: read in its old and new formats, and applied."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+
+from catalog.documents import load_document
+from catalog.errors import InvalidFilesError
+from catalog.models import ModelSpec, Trust
+from catalog.recipes import TextEmbeddingRecipe
+from model_build.errors import ExportError
+from model_build.exporters.sentence_settings import read_settings
+from model_build.exporters.text_framework import TextFramework
+from model_build.graphs.running import Session
+from model_build.recipes import recipe_for
+from model_build.sources import FetchedSource, fetch_source, wanted_files
+from tests.model_build.laying import lay
+from tests.model_build.tiny import TEXTS
+
+MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+FLAGS = {
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
+HIDDEN = 32
+REASON = "measured on our own test set"
+
+
+def old(*modes: str) -> dict[str, Any]:
+    """1_Pooling/config.json as versions before 5.5 write it."""
+    return {"word_embedding_dimension": HIDDEN} | {flag: mode in modes for mode, flag in FLAGS.items()}
+
+
+def new(*modes: str) -> dict[str, Any]:
+    """The same, as versions from then on write it."""
+    pooling = modes[0] if len(modes) == 1 else list(modes)
+    return {"embedding_dimension": HIDDEN, "pooling_mode": pooling, "include_prompt": True}
+
+
+def sentence_model(
+    tiny: Path,
+    folder: Path,
+    modules: Sequence[str] = ("Transformer", "Pooling"),
+    *,
+    package: str = "sentence_transformers.models",
+    transformer: str = "",
+    **files: Any,
+) -> Path:
+    """The files that sentence-transformers adds to a model; `files` by name, `__` for a slash."""
+    shutil.copytree(tiny, folder / transformer)
+    listed = [
+        {"idx": n, "name": str(n), "type": f"{package}.{kind}", "path": f"{n}_{kind}" if n else transformer}
+        for n, kind in enumerate(modules)
+    ]
+    written = {"modules": listed, "1_Pooling__config": old("mean"), **files}
+    for name, content in written.items():
+        file = folder / f"{name.replace('__', '/')}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(content))
+    return folder
+
+
+def add_dense(folder: Path, sizes: tuple[int, int], *, seed: int = 1, **config: Any) -> dict[str, np.ndarray]:
+    """Weights of a dense layer, and its configuration."""
+    random = np.random.default_rng(seed)
+    weights = {
+        "linear.weight": random.standard_normal(sizes[::-1]).astype(np.float32),
+        "linear.bias": random.standard_normal(sizes[1]).astype(np.float32),
+    }
+    folder.mkdir()
+    save_file(weights, folder / "model.safetensors")
+    usual = {"in_features": sizes[0], "out_features": sizes[1], "bias": True}
+    activation = {"activation_function": "torch.nn.modules.activation.Tanh"}
+    (folder / "config.json").write_text(json.dumps(usual | activation | config))
+    return weights
+
+
+def framework(folder: Path, *, trust: Trust | None = None, **recipe: Any) -> TextFramework:
+    filled = TextEmbeddingRecipe.model_validate({"kind": "text-embedding", **recipe})
+    return TextFramework(source=FetchedSource(folder, "", ""), recipe=filled, trust=trust or Trust())
+
+
+def pooled(states: np.ndarray, count: int, mode: str) -> np.ndarray:
+    """One text's pooling, computed over its own tokens alone."""
+    tokens = states[:count].astype(np.float64)
+    weights = np.arange(1, count + 1)[:, None]
+    return {
+        "cls": tokens[0],
+        "max": tokens.max(axis=0),
+        "mean": tokens.mean(axis=0),
+        "mean_sqrt_len_tokens": tokens.sum(axis=0) / np.sqrt(count),
+        "weightedmean": (tokens * weights).sum(axis=0) / weights.sum(),
+        "lasttoken": tokens[-1],
+    }[mode]
+
+
+def expected(loaded: TextFramework, modes: Sequence[str]) -> np.ndarray:
+    """The pooled vectors, from the encoder's own answers."""
+    tokens = loaded.tokenize(TEXTS)
+    with torch.no_grad():
+        answer: Any = loaded.head.encoder(
+            **{name: torch.from_numpy(array) for name, array in tokens.items() if name in loaded.inputs}
+        )
+    counts = tokens["attention_mask"].sum(axis=1)
+    assert len(set(counts)) > 1, "padding has to matter"
+    rows = zip(answer.last_hidden_state.numpy(), counts, strict=True)
+    return np.stack(
+        [np.concatenate([pooled(states, count, mode) for mode in modes]) for states, count in rows]
+    )
+
+
+@pytest.mark.parametrize("form", [old, new])
+@pytest.mark.parametrize("modes", [*((mode,) for mode in MODES), ("cls", "mean"), ("mean", "lasttoken")])
+def test_every_pooling_comes_from_the_source(
+    tiny_folder: Path, tmp_path: Path, modes: tuple[str, ...], form: Any
+) -> None:
+    loaded = framework(sentence_model(tiny_folder, tmp_path / "m", **{"1_Pooling__config": form(*modes)}))
+    answer = loaded.answer(loaded.tokenize(TEXTS))["embedding"]
+    np.testing.assert_allclose(answer, expected(loaded, modes), atol=1e-5)
+
+
+def test_poolings_are_joined_in_the_order_of_the_new_format(tiny_folder: Path, tmp_path: Path) -> None:
+    config = {"1_Pooling__config": new("mean", "cls")}
+    loaded = framework(sentence_model(tiny_folder, tmp_path / "m", **config))
+    answer = loaded.answer(loaded.tokenize(TEXTS))["embedding"]
+    np.testing.assert_allclose(answer, expected(loaded, ("mean", "cls")), atol=1e-5)
+
+
+@pytest.mark.e2e  # exports a model
+@pytest.mark.parametrize("format_name", ["onnx", "torchscript"])
+def test_dense_layers_and_all_poolings_are_exported(
+    tiny_folder: Path, tmp_path: Path, format_name: str
+) -> None:
+    kinds = ("Transformer", "Pooling", "Dense", "Normalize", "Dense", "Dropout", "Normalize")
+    config = {"1_Pooling__config": new(*MODES)}
+    folder = sentence_model(tiny_folder, tmp_path / "m", kinds, **config)
+    first = add_dense(folder / "2_Dense", (HIDDEN * 6, 24))
+    identity = "torch.nn.modules.linear.Identity"
+    second = add_dense(folder / "4_Dense", (24, 24), seed=2, activation_function=identity, use_residual=True)
+    loaded = framework(folder)
+    vectors = expected(loaded, MODES)
+    vectors = np.tanh(vectors @ first["linear.weight"].T + first["linear.bias"])
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = vectors + vectors @ second["linear.weight"].T + second["linear.bias"]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    tokens = loaded.tokenize(TEXTS)
+    np.testing.assert_allclose(loaded.answer(tokens)["embedding"], vectors, atol=1e-5)
+    document = write(tmp_path, f"{{kind: text-embedding, format: {format_name}, input: tokens}}", folder)
+    laid = lay(document, tmp_path / "work")
+    assert laid.outputs[0].shape == (24,)
+    if format_name == "onnx":
+        served = Session(laid.folder / "tiny/1/model.onnx").answer(tokens)
+        np.testing.assert_allclose(served["embedding"], vectors, atol=1e-4)
+
+
+def write(folder: Path, recipe: str, source: Path) -> Any:
+    texts = "".join(f"  - {text}\n" for text in TEXTS)
+    file = folder / "model.yaml"
+    file.write_text(
+        f"name: tiny\ndescription: Tiny.\nsource: file://{source}\nrecipe: {recipe}\n"
+        f"batching: {{max_batch: 4}}\ntest_inputs:\n{texts}"
+    )
+    return load_document(file, ModelSpec)
+
+
+@pytest.mark.parametrize(("modules", "normalized"), [(("Normalize",), True), ((), False)])
+def test_normalization_comes_from_the_source(
+    tiny_folder: Path, tmp_path: Path, modules: tuple[str, ...], normalized: bool
+) -> None:
+    loaded = framework(sentence_model(tiny_folder, tmp_path / "m", ("Transformer", "Pooling", *modules)))
+    lengths = np.linalg.norm(loaded.answer(loaded.tokenize(TEXTS))["embedding"], axis=1)
+    assert np.allclose(lengths, 1.0, atol=1e-5) == normalized
+
+
+def test_a_source_of_transformers_alone_has_the_documented_defaults(tiny_folder: Path) -> None:
+    loaded = framework(tiny_folder, max_length=24)
+    answer = loaded.answer(loaded.tokenize(TEXTS))["embedding"]
+    mean = expected(loaded, ("mean",))
+    np.testing.assert_allclose(answer, mean / np.linalg.norm(mean, axis=1, keepdims=True), atol=1e-5)
+    assert TextEmbeddingRecipe(kind="text-embedding").usual_length == 256
+
+
+LENGTHS: dict[str, tuple[dict[str, Any], int]] = {
+    "old": ({"sentence_bert_config": {"max_seq_length": 16, "do_lower_case": False}}, 16),
+    "of another architecture": ({"sentence_xlm-roberta_config": {"max_seq_length": 12}}, 12),
+    "new, in the tokenizer": (
+        {"sentence_bert_config": {"transformer_task": "feature-extraction"}, "tokenizer_config": 20},
+        20,
+    ),
+    "not set: the tokenizer's": ({"tokenizer_config": 18}, 18),
+    "not set: the positions": ({"tokenizer_config": int(1e30)}, 40),
+}
+
+
+@pytest.mark.parametrize(("files", "length"), LENGTHS.values(), ids=LENGTHS)
+def test_the_longest_text_comes_from_the_source(
+    tiny_folder: Path, tmp_path: Path, files: dict[str, Any], length: int
+) -> None:
+    folder = sentence_model(tiny_folder, tmp_path / "m")
+    for name, content in files.items():
+        file = folder / f"{name}.json"
+        there = json.loads(file.read_text()) | {"model_max_length": content} if file.is_file() else content
+        file.write_text(json.dumps(there))
+    loaded = framework(folder)
+    assert loaded.max_length == length
+    assert loaded.tokenize(["a " * 100])["input_ids"].shape == (1, length)
+
+
+def test_texts_are_put_into_lower_case_where_the_source_says_so(tiny_folder: Path, tmp_path: Path) -> None:
+    files = {"sentence_bert_config": {"max_seq_length": 16, "do_lower_case": True}}
+    folder = sentence_model(tiny_folder, tmp_path / "m", **files)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokenizer["normalizer"] = {"type": "NFC"}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    loaded = framework(folder)
+    upper, lower = loaded.tokenize([TEXTS[0].upper(), TEXTS[0].lower()])["input_ids"]
+    np.testing.assert_array_equal(upper, lower)
+    assert "Lowercase" in loaded.served_tokenizer()
+
+
+def test_the_old_layout_has_the_transformer_in_a_folder(tiny_folder: Path, tmp_path: Path) -> None:
+    kinds = ("Transformer", "Pooling", "Dense")
+    folder = sentence_model(tiny_folder, tmp_path / "m", kinds, transformer="0_BERT")
+    add_dense(folder / "2_Dense", (HIDDEN, 8))
+    (folder / "onnx").mkdir()
+    shutil.copy(folder / "0_BERT/model.safetensors", folder / "onnx/model.safetensors")
+    document = write(tmp_path, "{kind: text-embedding}", folder)
+    wanted = wanted_files(document.record)
+    assert [file.relative_to(folder).as_posix() for file in wanted.weights_among(folder)] == [
+        "0_BERT/model.safetensors",
+        "2_Dense/model.safetensors",
+    ]
+    source = fetch_source(f"file://{folder}", model_folder=tmp_path, cache_dir=tmp_path, wanted=wanted)
+    loaded = framework(source.folder)
+    assert loaded.answer(loaded.tokenize(TEXTS))["embedding"].shape == (4, 8)
+
+
+CONTRADICTIONS = {
+    "pooling": (
+        "pooling: mean",
+        "recipe.pooling: the recipe states mean, and 1_Pooling/config.json in the source states cls and max",
+    ),
+    "normalize": (
+        "normalize: false",
+        "recipe.normalize: the recipe states false, and modules.json in the source states true",
+    ),
+    "max_length": (
+        "max_length: 20",
+        "recipe.max_length: the recipe states 20, and sentence_bert_config.json in the source states 16",
+    ),
+}
+
+
+@pytest.mark.parametrize(("field", "stated", "told"), [(k, *v) for k, v in CONTRADICTIONS.items()])
+def test_a_recipe_that_contradicts_the_source_needs_a_reason(
+    tiny_folder: Path, tmp_path: Path, field: str, stated: str, told: str
+) -> None:
+    folder = sentence_model(
+        tiny_folder,
+        tmp_path / "m",
+        ("Transformer", "Pooling", "Normalize"),
+        **{"1_Pooling__config": old("cls", "max"), "sentence_bert_config": {"max_seq_length": 16}},
+    )
+    document = write(tmp_path, f"{{kind: text-embedding, {stated}}}", folder)
+    with pytest.raises(InvalidFilesError) as caught:
+        lay(document, tmp_path / "work")
+    assert f"model.yaml:4: {told}" in str(caught.value)
+    assert f"write `overrides: {{{field}: <reason>}}`" in str(caught.value)
+    value = stated.partition(": ")[2]
+    meant = value if field == "pooling" else json.loads(value)
+    allowed = framework(folder, **{field: meant}, overrides={field: REASON}).head.recipe.model_dump()[field]
+    assert allowed == (("mean",) if field == "pooling" else meant)
+
+
+def test_what_agrees_with_the_source_may_be_stated(tiny_folder: Path, tmp_path: Path) -> None:
+    config = {"1_Pooling__config": old("cls", "max"), "sentence_bert_config": {"max_seq_length": 16}}
+    folder = sentence_model(tiny_folder, tmp_path / "m", **config)
+    assert framework(folder, pooling=("cls", "max"), normalize=False, max_length=16).max_length == 16
+
+
+def test_a_prompt_of_the_source_is_not_dropped_silently(tiny_folder: Path, tmp_path: Path) -> None:
+    config = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query"}
+    folder = sentence_model(tiny_folder, tmp_path / "m", config_sentence_transformers=config)
+    with pytest.raises(ExportError, match=r"puts the prompt 'query: ' before every text") as caught:
+        framework(folder)
+    assert "`overrides: {prompt: <reason>}`" in str(caught.value)
+    assert framework(folder, overrides={"prompt": "callers send it"}).max_length
+    assert framework(
+        sentence_model(tiny_folder, tmp_path / "n", config_sentence_transformers={"prompts": {}})
+    )
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "another module": (
+        {"modules": ("Transformer", "Pooling", "LayerNorm")},
+        "lists a module LayerNorm, which the recipe text-embedding does not export",
+    ),
+    "no pooling": ({"modules": ("Transformer", "Normalize")}, "expected Transformer, then Pooling"),
+    "code of its own": ({"package": "custom_st"}, "names custom_st.Transformer, Python code that the source"),
+    "an unknown pooling": (
+        {"1_Pooling__config": {"pooling_mode": "median"}},
+        "1_Pooling/config.json: unknown pooling_mode 'median'; known are cls, max, mean",
+    ),
+    "another task": (
+        {"sentence_bert_config": {"transformer_task": "fill-mask"}},
+        "sentence_bert_config.json: transformer_task is 'fill-mask'",
+    ),
+    "another output of the model": (
+        {"sentence_bert_config": {"modality_config": {"text": {"method_output_name": "pooler_output"}}}},
+        "sentence_bert_config.json: the text embeddings come from 'pooler_output'",
+    ),
+    "a list for a mapping": ({"1_Pooling__config": []}, "1_Pooling/config.json: expected a dict, got a list"),
+    "a folder elsewhere": (
+        {"transformer_path": "../x"},
+        "'../x' is not a folder of the source",
+    ),
+    "no transformer": ({"transformer_path": "0_BERT"}, "there is no 0_BERT/config.json"),
+}
+
+
+@pytest.mark.parametrize(("changes", "told"), REFUSED.values(), ids=REFUSED)
+def test_settings_that_cannot_be_applied_are_refused(
+    tiny_folder: Path, tmp_path: Path, changes: dict[str, Any], told: str
+) -> None:
+    facts = dict(changes)
+    modules = facts.pop("modules", ("Transformer", "Pooling"))
+    path = facts.pop("transformer_path", None)
+    folder = sentence_model(tiny_folder, tmp_path / "m", modules, **facts)
+    if path:
+        text = (folder / "modules.json").read_text()
+        (folder / "modules.json").write_text(text.replace('"path": ""', f'"path": "{path}"'))
+    with pytest.raises(ExportError) as caught:
+        framework(folder)
+    assert told in str(caught.value)
+
+
+DENSE: dict[str, tuple[dict[str, Any], str]] = {
+    "another size": (
+        {"sizes": (16, 8)},
+        "2_Dense/config.json: in_features is 16, and mean pooling gives vectors of 32",
+    ),
+    "an unknown activation": (
+        {"activation_function": "os.system"},
+        "2_Dense/config.json: unknown activation_function 'os.system'",
+    ),
+    "an activation with another name": (
+        {"activation_function": "torch.nn.Bilinear"},
+        "unknown activation_function 'torch.nn.Bilinear'",
+    ),
+    "on tokens": ({"module_input_name": "token_embeddings"}, "module_input_name is 'token_embeddings'"),
+    "weights of another size": ({"out_features": 9}, "the weights in 2_Dense do not fill its layer"),
+    "no size": ({"in_features": None}, "expected in_features and out_features above 0"),
+}
+
+
+@pytest.mark.parametrize(("changes", "told"), DENSE.values(), ids=DENSE)
+def test_dense_layers_that_cannot_be_applied_are_refused(
+    tiny_folder: Path, tmp_path: Path, changes: dict[str, Any], told: str
+) -> None:
+    facts = dict(changes)
+    folder = sentence_model(tiny_folder, tmp_path / "m", ("Transformer", "Pooling", "Dense"))
+    add_dense(folder / "2_Dense", facts.pop("sizes", (HIDDEN, 8)), **facts)
+    with pytest.raises(ExportError) as caught:
+        framework(folder)
+    assert told in str(caught.value)
+
+
+def test_pickled_weights_of_a_dense_layer_are_read_where_pickles_are_trusted(
+    tiny_folder: Path, tmp_path: Path
+) -> None:
+    folder = sentence_model(tiny_folder, tmp_path / "m", ("Transformer", "Pooling", "Dense"))
+    weights = add_dense(folder / "2_Dense", (HIDDEN, 8))
+    (folder / "2_Dense/model.safetensors").unlink()
+    named = {name: torch.from_numpy(array) for name, array in weights.items()}
+    torch.save(named, folder / "2_Dense/pytorch_model.bin")
+    with pytest.raises(ExportError, match=r"2_Dense has no model.safetensors") as caught:
+        framework(folder)
+    assert "`trust: {pickle: <reason>}`" in str(caught.value)
+    loaded = framework(folder, trust=Trust(pickle="made by this very test"))
+    assert loaded.answer(loaded.tokenize(TEXTS))["embedding"].shape == (4, 8)
+
+
+def test_a_model_that_sentence_transformers_has_not_saved_has_no_settings(tiny_folder: Path) -> None:
+    assert read_settings(tiny_folder) is None
+
+
+@pytest.mark.parametrize("pooling", ["median", "[cls, median]", "[]"])
+def test_an_unknown_pooling_in_a_recipe(tmp_path: Path, pooling: str) -> None:
+    with pytest.raises(InvalidFilesError, match=r"model.yaml:4: recipe"):
+        recipe_for(write(tmp_path, f"{{kind: text-embedding, pooling: {pooling}}}", tmp_path))
