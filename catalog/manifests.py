@@ -168,6 +168,9 @@ class Manifest(Record):
     unverified: tuple[str, ...] = ()
     """Why nothing proves its answers right: a given graph without right answers in model.yaml is compared
     with itself only. Empty if a framework or right answers confirm them."""
+    unused_weights: tuple[str, ...] = ()
+    """Tensors of the source that the model does not use, in groups with their counts: heads of other tasks,
+    and what `allow_unused_weights` allows."""
     generation: GenerationReport | None = None
     """In the place of it, for models that make up texts."""
     latency: tuple[LatencyReport, ...]

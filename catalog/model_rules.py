@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from catalog.documents import Fault
+from catalog.recipes import HuggingFaceRecipe
 from catalog.source_files import TRUST_EXTERNAL, leaves_folder
 from catalog.triton_rules import triton_faults
 
@@ -25,6 +26,7 @@ _SOURCELESS = ("python", "ensemble", "torchscript")
 def model_faults(spec: ModelSpec) -> Iterator[Fault]:
     """Everything that does not go together."""
     yield from _source_faults(spec)
+    yield from _weights_faults(spec)
     yield from _input_faults(spec)
     yield from _precision_faults(spec)
     yield from _tensorrt_faults(spec)
@@ -41,6 +43,15 @@ def _source_faults(spec: ModelSpec) -> Iterator[Fault]:
     scheme, _, text = (spec.source or "").partition("://")
     if scheme == "file" and leaves_folder(text) and spec.trust.external_source is None:
         yield Fault(("source",), f"{spec.source} is outside the model's folder", TRUST_EXTERNAL)
+
+
+def _weights_faults(spec: ModelSpec) -> Iterator[Fault]:
+    if spec.allow_unused_weights and not isinstance(spec.recipe, HuggingFaceRecipe):
+        yield Fault(
+            ("allow_unused_weights",),
+            f"the recipe {spec.recipe.kind} does not load tensors by name",
+            "remove it",
+        )
 
 
 def _input_faults(spec: ModelSpec) -> Iterator[Fault]:

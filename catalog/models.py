@@ -83,6 +83,8 @@ class ModelSpec(Record):
     """How the source becomes a Triton repository."""
     trust: Trust = Trust()
     """What the build may do that can run code from elsewhere."""
+    allow_unused_weights: Mapping[Annotated[str, Field(min_length=1)], Reason] = Field(default_factory=dict)
+    """Patterns of tensors that the source has and the model may leave unused, each with the reason."""
     precision: WantedPrecision = "fp32"
     """Number format of the served weights."""
     accept: Accept = Accept()

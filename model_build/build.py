@@ -284,6 +284,7 @@ class _Build:
             files=packed.files,
             parity=(*laid.parity, *([served.parity] if served.parity else [])),
             unverified=laid.unverified,
+            unused_weights=laid.unused_weights,
             generation=served.generation,
             latency=served.latency,
             served_by=served.served_by,

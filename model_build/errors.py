@@ -5,6 +5,7 @@ TritonstackError
     ├── SourceError                 the model cannot be fetched, or is not what its file says
     │   └── UnsafeWeightsError      its weights are a pickle, which could run code when loaded
     ├── ExportError                 the framework cannot load the model or write its graph
+    │   └── FieldError              a field of model.yaml contradicts the source
     ├── EngineError                 TensorRT is missing, of another version, or cannot build the engine
     ├── ParityError                 the answers are too far from the framework's
     ├── EnvironmentBuildError       the packages of a served model cannot be put together
@@ -18,6 +19,7 @@ TritonstackError
 
 from __future__ import annotations
 
+from catalog.documents import FieldPath
 from catalog.errors import TritonstackError
 from model_build.secrets import redact
 
@@ -39,6 +41,14 @@ class UnsafeWeightsError(SourceError):
 
 class ExportError(ModelBuildError):
     """The framework cannot load the model or write its graph."""
+
+
+class FieldError(ExportError):
+    """A field of model.yaml contradicts the source; whoever has the file adds the line."""
+
+    def __init__(self, field: FieldPath, message: str, *, remedy: str) -> None:
+        super().__init__(message, remedy=remedy)
+        self.field = field
 
 
 class EngineError(ModelBuildError):

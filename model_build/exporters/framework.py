@@ -27,8 +27,17 @@ EXPORT_ERRORS = (torch.onnx.OnnxExporterError, RuntimeError)
 class Framework:
     """A head with its model. What it takes is known by an example and by the axes that vary."""
 
-    def __init__(self, head: Head, *, example: Mapping[str, Array], axes: Mapping[int, str]) -> None:
+    def __init__(
+        self,
+        head: Head,
+        *,
+        example: Mapping[str, Array],
+        axes: Mapping[int, str],
+        unused_weights: tuple[str, ...] = (),
+    ) -> None:
         """`axes` are names of the example's dimensions, the same for each of its arrays."""
+        self.unused_weights = unused_weights
+        """Tensors of the source that the model does not use, in groups."""
         self.head = head.eval()
         self._labels = head.labels
         self.example = example

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from io import BytesIO
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,17 +30,23 @@ class ImageFramework(Framework):
     """What images are to the model, and what it makes of them."""
 
     def __init__(
-        self, *, source: FetchedSource, recipe: ImageClassificationRecipe, trust: Trust = UNTRUSTED
+        self,
+        *,
+        source: FetchedSource,
+        recipe: ImageClassificationRecipe,
+        trust: Trust = UNTRUSTED,
+        allow_unused: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         head_class: Any = head_of(recipe)
         with quiet():
-            model = load_model(source.folder, head_class, trust=trust)
+            loaded = load_model(source.folder, head_class, trust=trust, allow_unused=allow_unused)
             self._processor = _load_processor(source, trust=trust)
         self.preparation = preparation_of(self._processor) if recipe.input == "image" else None
         shape = self._shape()
         # A batch above 1, because the exporter takes a size of 1 for a constant.
         example = {PIXELS: np.zeros((2, *shape), dtype=np.float32)}
-        super().__init__(head_class(model, recipe), example=example, axes={0: "batch"})
+        head = head_class(loaded.model, recipe)
+        super().__init__(head, example=example, axes={0: "batch"}, unused_weights=loaded.unused)
         try:
             require_numbers(self.answer(self.example))
         except (RuntimeError, ValueError, TypeError) as error:

@@ -6,9 +6,11 @@ import json
 import logging
 import pickle
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ from tokenizers import normalizers
 from catalog.models import Trust
 from model_build.errors import ExportError
 from model_build.exporters.heads.base import Head
+from model_build.exporters.unused_weights import check_unused
 from model_build.sources.wanted import SAFE_WEIGHTS
 
 LOAD_ERRORS = (
@@ -36,8 +39,18 @@ SHOWN = 400
 BELONG = "check that config.json and the file of weights belong together"
 
 
-def load_model(folder: Path, head: type[Head], *, trust: Trust) -> Any:
-    """The model that `head` ends, ready to answer; its weights have to fill it.
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model, and the tensors of its source that it does not use."""
+
+    model: Any
+    unused: tuple[str, ...]
+
+
+def load_model(
+    folder: Path, head: type[Head], *, trust: Trust, allow_unused: Mapping[str, str] = MappingProxyType({})
+) -> LoadedModel:
+    """The model that `head` ends, ready to answer; its weights have to fill it, and to be used.
 
     A pickle is read where it is trusted and there is nothing safer, and even then for numbers alone.
     """
@@ -64,7 +77,8 @@ def load_model(folder: Path, head: type[Head], *, trust: Trust) -> Any:
             f"the weights do not fill the model; these are missing: {', '.join(missing[:5])}",
             remedy=f"{BELONG}, and that the weights were trained for {head.task}",
         )
-    return model.eval()
+    unused = check_unused(model, map(str, report["unexpected_keys"]), allowed=allow_unused)
+    return LoadedModel(model.eval(), unused)
 
 
 def load_tokenizer(folder: Path, *, trust: Trust) -> Any:

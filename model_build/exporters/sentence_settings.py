@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast, get_args
 
 from catalog.recipes import LONGEST_TEXT, Overridable, PoolingMode, TextEmbeddingRecipe
-from model_build.errors import ExportError
+from model_build.errors import ExportError, FieldError
 
 MODULES = "modules.json"
 POOLING_FLAGS: Mapping[str, PoolingMode] = {
@@ -82,19 +82,11 @@ class SentenceSettings:
     """What stands between pooling and the end, in order; None scales to length 1."""
 
 
-class SettingError(ExportError):
-    """A field of the recipe that contradicts the source, or that the recipe has to state."""
-
-    def __init__(self, field: str, message: str, *, remedy: str) -> None:
-        super().__init__(message, remedy=remedy)
-        self.field = field
-
-
 def fill_recipe(recipe: TextEmbeddingRecipe, settings: SentenceSettings) -> TextEmbeddingRecipe:
-    """The recipe with the source's values for what it leaves out; SettingError for what contradicts them."""
+    """The recipe with the source's values for what it leaves out; FieldError for what contradicts them."""
     if settings.prompt is not None and "prompt" not in recipe.overrides:
-        raise SettingError(
-            "overrides",
+        raise FieldError(
+            ("recipe", "overrides"),
             f"{settings.prompt.file} in the source puts the prompt {settings.prompt.value!r} before every "
             "text, which the recipe text-embedding does not do",
             remedy="let callers send it, and write `overrides: {prompt: <reason>}`",
@@ -107,8 +99,8 @@ def fill_recipe(recipe: TextEmbeddingRecipe, settings: SentenceSettings) -> Text
         length = _chosen(recipe, "max_length", length, settings.max_length)
     length = length or settings.usual_length or recipe.usual_length
     if length > LONGEST_TEXT:
-        raise SettingError(
-            "max_length",
+        raise FieldError(
+            ("recipe", "max_length"),
             f"the source takes texts of {length} tokens, and the recipe at most {LONGEST_TEXT}",
             remedy="write `max_length` and `overrides: {max_length: <reason>}`",
         )
@@ -119,8 +111,8 @@ def _chosen(recipe: TextEmbeddingRecipe, field: Overridable, stated: Any, source
     if stated is None:
         return source.value
     if stated != source.value and field not in recipe.overrides:
-        raise SettingError(
-            field,
+        raise FieldError(
+            ("recipe", field),
             f"the recipe states {_shown(stated)}, and {source.file} in the source states "
             f"{_shown(source.value)}",
             remedy=f"remove `{field}` to use the source's value, or write `overrides: {{{field}: <reason>}}`",

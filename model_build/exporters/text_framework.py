@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,12 +37,20 @@ RUN_ERRORS = (IndexError, RuntimeError, ValueError, TypeError, AttributeError)
 class TextFramework(Framework):
     """What texts are to the model, and what it makes of them."""
 
-    def __init__(self, *, source: FetchedSource, recipe: TextRecipe, trust: Trust = UNTRUSTED) -> None:
+    def __init__(
+        self,
+        *,
+        source: FetchedSource,
+        recipe: TextRecipe,
+        trust: Trust = UNTRUSTED,
+        allow_unused: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._head_class: Any = head_of(recipe)
         settings: SourceSettings = self._head_class.read_source(source.folder, recipe)
         with quiet():
-            model = load_model(settings.folder, self._head_class, trust=trust)
+            loaded = load_model(settings.folder, self._head_class, trust=trust, allow_unused=allow_unused)
             self._tokenizer = load_tokenizer(settings.folder, trust=trust)
+        model = loaded.model
         if settings.lowercase:
             put_into_lower_case(self._tokenizer)
         self._max_length = int(settings.recipe.max_length)
@@ -59,7 +68,8 @@ class TextFramework(Framework):
         self._names = tuple(names)
         # Sizes above 1, because the exporter takes a size of 1 for a constant.
         example = self.random_tokens(np.random.default_rng(0), batch=2, length=EXAMPLE_LENGTH)
-        super().__init__(head, example=example, axes={0: "batch", 1: "sequence"})
+        axes = {0: "batch", 1: "sequence"}
+        super().__init__(head, example=example, axes=axes, unused_weights=loaded.unused)
         self._check_lengths()
 
     @property

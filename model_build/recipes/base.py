@@ -68,6 +68,8 @@ class LaidRepository:
     """The largest batch, where it is not what model.yaml says: a pipeline's follows from its models."""
     unverified: tuple[str, ...] = ()
     """Why nothing proves its answers right; empty if a framework or right answers in model.yaml do."""
+    unused_weights: tuple[str, ...] = ()
+    """Tensors of the source that the model does not use, in groups."""
 
 
 class Recipe(Protocol):

@@ -20,6 +20,7 @@ from catalog.targets import Target
 from model_build.answers import compare_answers
 from model_build.cases import Case
 from model_build.environments.packing import target_python
+from model_build.errors import FieldError
 from model_build.graphs.records import ExportedGraph, SettledGraph
 from model_build.graphs.settle import settle_graph
 from model_build.inputs.narrowing import narrow_tensors
@@ -51,7 +52,7 @@ class HuggingFace:
     def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
         """Load the framework, export, compare, and lay the repository."""
         layout = self._layout
-        framework = steps.run("load", lambda: layout.load(workshop), lambda loaded: loaded.description)
+        framework = steps.run("load", lambda: self._load(workshop), _describe_loaded)
         settled = self._settle(framework, workshop, steps)
         inputs, outputs = layout.inputs(settled), layout.outputs(settled, framework)
         repository = workshop.folder / "repository"
@@ -76,7 +77,16 @@ class HuggingFace:
             tensorrt=settled.tensorrt,
             candidates=settled.candidates,
             environments=environments,
+            unused_weights=framework.unused_weights,
         )
+
+    def _load(self, workshop: Workshop) -> Framework:
+        try:
+            framework: Framework = self._layout.load(workshop)
+        except FieldError as error:
+            problem = self._model.problem(error.field, error.message, remedy=error.remedy)
+            raise InvalidFilesError([problem]) from error
+        return framework
 
     def _settle(self, framework: Framework, workshop: Workshop, steps: Steps) -> SettledGraph:
         """What Triton will run, compared with the framework, with what model.yaml says of its tensors."""
@@ -134,6 +144,11 @@ def _layout_for(model: Document[ModelSpec], recipe: HuggingFaceRecipe) -> Layout
             return image_layout(model, recipe)
         case _:
             raise TypeError(f"{type(recipe).__name__} is no recipe for models that transformers loads")
+
+
+def _describe_loaded(framework: Framework) -> str:
+    unused = ", ".join(framework.unused_weights)
+    return f"{framework.description}; tensors not used: {unused}" if unused else framework.description
 
 
 def _describe_graph(graph: ExportedGraph) -> str:

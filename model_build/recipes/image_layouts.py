@@ -57,7 +57,12 @@ class ImageLayout(Layout["ImageFramework"]):
         # torch takes seconds to import, and a build that finds its artifact does not need it.
         from model_build.exporters.image_framework import ImageFramework  # noqa: PLC0415
 
-        return ImageFramework(source=workshop.source, recipe=self._recipe, trust=self._spec.trust)
+        return ImageFramework(
+            source=workshop.source,
+            recipe=self._recipe,
+            trust=self._spec.trust,
+            allow_unused=self._spec.allow_unused_weights,
+        )
 
     def example(self, framework: ImageFramework) -> Mapping[str, Array]:
         """The pixels of the first test image."""

@@ -16,14 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catalog.documents import Document
-from catalog.errors import InvalidFilesError
 from catalog.manifests import EnvironmentReport, TensorSpec
 from catalog.models import ModelSpec
 from catalog.recipes import QuestionAnsweringRecipe, TextRecipe
 from model_build import served
 from model_build.cases import Case
 from model_build.environments.packing import build_environment, installed_requirement
-from model_build.exporters.sentence_settings import SettingError
 from model_build.graphs.records import SettledGraph
 from model_build.recipes.base import Workshop
 from model_build.recipes.layouts import ENCODER, Layout, random_numbers, rows_of, same_names
@@ -84,11 +82,12 @@ class TextLayout(Layout["TextFramework"]):
         # torch takes seconds to import, and a build that finds its artifact does not need it.
         from model_build.exporters.text_framework import TextFramework  # noqa: PLC0415
 
-        try:
-            return TextFramework(source=workshop.source, recipe=self._recipe, trust=self._spec.trust)
-        except SettingError as error:
-            problem = self._model.problem(("recipe", error.field), error.message, remedy=error.remedy)
-            raise InvalidFilesError([problem]) from error
+        return TextFramework(
+            source=workshop.source,
+            recipe=self._recipe,
+            trust=self._spec.trust,
+            allow_unused=self._spec.allow_unused_weights,
+        )
 
     def example(self, framework: TextFramework) -> Mapping[str, Array]:
         """The tokens of the first test input."""

@@ -170,7 +170,7 @@ def write(folder: Path, recipe: str, source: Path) -> Any:
     texts = "".join(f"  - {text}\n" for text in TEXTS)
     file = folder / "model.yaml"
     file.write_text(
-        f"name: tiny\ndescription: Tiny.\nsource: file://{source}\nrecipe: {recipe}\n"
+        f"name: tiny\ndescription: Tiny.\nsource: file://{source.relative_to(folder)}\nrecipe: {recipe}\n"
         f"batching: {{max_batch: 4}}\ntest_inputs:\n{texts}"
     )
     return load_document(file, ModelSpec)
@@ -243,7 +243,7 @@ def test_the_old_layout_has_the_transformer_in_a_folder(tiny_folder: Path, tmp_p
         "0_BERT/model.safetensors",
         "2_Dense/model.safetensors",
     ]
-    source = fetch_source(f"file://{folder}", model_folder=tmp_path, cache_dir=tmp_path, wanted=wanted)
+    source = fetch_source("file://m", model_folder=tmp_path, cache_dir=tmp_path, wanted=wanted)
     loaded = framework(source.folder)
     assert loaded.answer(loaded.tokenize(TEXTS))["embedding"].shape == (4, 8)
 

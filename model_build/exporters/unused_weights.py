@@ -1,0 +1,90 @@
+"""Checks the tensors of a source that a model does not use.
+
+Heads of other tasks and buffers are listed. Parts of the model itself are refused.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from model_build.errors import FieldError
+
+HEADS = re.compile(
+    r"cls|mlm|nsp|.*lm_head|.*mlm_head|.*_head|heads?|classifier|.*_classifier|score|qa_outputs|"
+    r"(.*_)?predictions|vocab_(transform|layer_norm|projector)|pred_layer|lm_loss|logits_proj|logit_scale|"
+    r"sequence_summary|proj_out|fc_norm_head"
+)
+"""Names of the modules in which architectures end for a task, such as the training of the model itself."""
+DROPPED = re.compile(
+    r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|attn\.bias|num_batches_tracked|"
+    r"relative_position_index|relative_coords_table|attn_mask)|(.*\.)?pooler\..*"
+)
+"""Buffers that older versions saved and newer ones compute, and poolers."""
+SHOWN = 5
+
+
+def check_unused(model: Any, unexpected: Iterable[str], *, allowed: Mapping[str, str]) -> tuple[str, ...]:
+    """What of the source is not used, in groups; FieldError for parts of the model itself.
+
+    `allowed` are patterns of names, each with the reason why the tensors may be unused.
+    """
+    unused = sorted(unexpected)
+    stale = [pattern for pattern in allowed if not fnmatch.filter(unused, pattern)]
+    if stale:
+        raise FieldError(
+            ("allow_unused_weights", stale[0]),
+            f"{stale[0]!r} matches no unused tensor; unused are {_shown(unused) or 'none'}",
+            remedy="remove it, or correct it",
+        )
+    refused = [
+        name
+        for name in unused
+        if not _is_usually_dropped(name, model)
+        and not any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed)
+    ]
+    if refused:
+        pattern = next(iter(_groups(refused)))
+        raise FieldError(
+            ("source",),
+            "the model that config.json describes does not use these tensors of the source: "
+            f"{_shown(refused)}",
+            remedy="check that config.json and the weights belong together; if these are to stay unused, "
+            f"write `allow_unused_weights: {{{pattern!r}: <reason>}}`",
+        )
+    return tuple(f"{group} ({count})" for group, count in _groups(unused).items())
+
+
+def _is_usually_dropped(name: str, model: Any) -> bool:
+    """Whether a tensor is of a head or a buffer; parts that the model itself has are neither."""
+    base = getattr(model, "base_model", model)
+    inner = name.removeprefix(f"{getattr(model, 'base_model_prefix', '')}.")
+    if DROPPED.fullmatch(inner):
+        return True
+    own = {*_children(base), *(_children(model) if model is not base else ())}
+    top = inner.partition(".")[0]
+    return HEADS.fullmatch(top) is not None and top not in own
+
+
+def _children(module: Any) -> Collection[str]:
+    return [name for name, _ in module.named_children()]
+
+
+def _groups(names: Iterable[str]) -> dict[str, int]:
+    """How many tensors there are of each layer or module, by a pattern of their names."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        layer = re.match(r".*?\.\d+(?=\.)", name)
+        groups.setdefault(layer[0] if layer else name.rpartition(".")[0], []).append(name)
+    return {
+        f"{group}.*" if len(members) > 1 and group else members[0]: len(members)
+        for group, members in groups.items()
+    }
+
+
+def _shown(names: Iterable[str]) -> str:
+    groups = [f"{group} ({count})" for group, count in _groups(names).items()]
+    more = f" and {len(groups) - SHOWN} more" if len(groups) > SHOWN else ""
+    return ", ".join(groups[:SHOWN]) + more

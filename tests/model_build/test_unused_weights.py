@@ -1,0 +1,178 @@
+"""Tensors that a model does not use: parts of the model are refused, heads of other tasks are listed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from catalog.documents import load_document
+from catalog.errors import InvalidFilesError
+from catalog.models import ModelSpec
+from catalog.recipes import FeatureExtractionRecipe, TextClassificationRecipe, TokenClassificationRecipe
+from model_build.errors import FieldError
+from model_build.exporters.image_framework import ImageFramework
+from model_build.exporters.text_framework import TextFramework
+from model_build.exporters.unused_weights import check_unused
+from model_build.sources import FetchedSource
+from tests.model_build.laying import lay
+from tests.model_build.tiny import TEXTS
+from tests.model_build.tiny_tasks import LABELS, save_image_model, save_text_model
+
+REASON = "the last layers are cut off on purpose"
+FEATURES = FeatureExtractionRecipe(kind="feature-extraction", max_length=24)
+
+
+def load(folder: Path, recipe: Any = FEATURES, **allow_unused: str) -> TextFramework:
+    return TextFramework(source=FetchedSource(folder, "", ""), recipe=recipe, allow_unused=allow_unused)
+
+
+def change_config(folder: Path, **changes: Any) -> Path:
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    return folder
+
+
+def add_tensors(folder: Path, *names: str) -> Path:
+    file = folder / "model.safetensors"
+    more = {name: np.zeros(2, np.float32) for name in names}
+    save_file({**load_file(file), **more}, file, metadata={"format": "pt"})
+    return folder
+
+
+HALVES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "encoder": ("BertModel", {"num_hidden_layers": 1}, "encoder.layer.1.*"),
+    "encoder of a language model": ("BertForMaskedLM", {"num_hidden_layers": 1}, "bert.encoder.layer.1.*"),
+    "another architecture": ("DistilBertModel", {"n_layers": 1}, "transformer.layer.1.*"),
+}
+
+
+@pytest.mark.parametrize(("architecture", "changes", "lost"), HALVES.values(), ids=HALVES)
+def test_half_a_model_is_refused(
+    tmp_path: Path, architecture: str, changes: dict[str, Any], lost: str
+) -> None:
+    folder = change_config(save_text_model(tmp_path, architecture), **changes)
+    with pytest.raises(FieldError) as caught:
+        load(folder)
+    told = str(caught.value)
+    assert f"does not use these tensors of the source: {lost} (16)" in told
+    assert f"write `allow_unused_weights: {{'{lost}': <reason>}}`" in told
+    assert load(folder, **{lost: REASON}).unused_weights[-1 if "bert." not in lost else 0] == f"{lost} (16)"
+
+
+def test_half_a_classifier_is_refused(tmp_path: Path) -> None:
+    folder = save_text_model(tmp_path, "BertForSequenceClassification", labels=LABELS)
+    change_config(folder, num_hidden_layers=1)
+    recipe = TextClassificationRecipe(kind="text-classification", max_length=24)
+    with pytest.raises(FieldError, match=r"bert\.encoder\.layer\.1\.\* \(16\)"):
+        load(folder, recipe)
+
+
+def test_half_an_image_model_is_refused(tmp_path: Path) -> None:
+    from catalog.recipes import ImageClassificationRecipe
+
+    folder = change_config(save_image_model(tmp_path), num_hidden_layers=1)
+    with pytest.raises(FieldError, match=r"does not use these tensors of the source: vit\.layers\.1"):
+        ImageFramework(
+            source=FetchedSource(folder, "", ""),
+            recipe=ImageClassificationRecipe(kind="image-classification"),
+        )
+
+
+@pytest.mark.parametrize(
+    ("architecture", "dropped"),
+    [
+        ("BertForMaskedLM", "cls.predictions"),
+        ("BertForPreTraining", "cls.seq_relationship"),
+        ("RobertaForMaskedLM", "lm_head"),
+        ("DistilBertForMaskedLM", "vocab_transform"),
+        ("BertForTokenClassification", "classifier"),
+        ("BertForQuestionAnswering", "qa_outputs"),
+    ],
+)
+def test_heads_of_other_tasks_are_listed(tmp_path: Path, architecture: str, dropped: str) -> None:
+    loaded = load(save_text_model(tmp_path, architecture))
+    assert any(group.startswith(dropped) for group in loaded.unused_weights)
+
+
+def test_poolers_and_old_buffers_are_listed(tmp_path: Path) -> None:
+    folder = save_text_model(tmp_path, "BertForTokenClassification", labels=LABELS)
+    add_tensors(folder, "bert.embeddings.position_ids", "bert.pooler.dense.weight", "bert.pooler.dense.bias")
+    loaded = load(folder, TokenClassificationRecipe(kind="token-classification", max_length=24))
+    assert set(loaded.unused_weights) <= {"bert.embeddings.position_ids (1)", "bert.pooler.dense.* (2)"}
+    assert "bert.pooler.dense.* (2)" in loaded.unused_weights
+
+
+@pytest.mark.parametrize("name", ["adapter.weight", "encoder.layer.0.lora_A.weight", "visual.proj"])
+def test_tensors_that_no_task_drops_are_refused(tmp_path: Path, name: str) -> None:
+    folder = add_tensors(save_text_model(tmp_path, "BertModel"), name)
+    with pytest.raises(FieldError) as caught:
+        load(folder)
+    assert f"does not use these tensors of the source: {name} (1)" in str(caught.value)
+    assert load(folder, **{name: REASON}).unused_weights == (f"{name} (1)",)
+
+
+def test_a_head_that_the_model_has_itself_is_none_of_another_task(tmp_path: Path) -> None:
+    folder = save_text_model(tmp_path, "BertForSequenceClassification", labels=LABELS)
+    add_tensors(folder, "classifier.out_proj.weight")
+    recipe = TextClassificationRecipe(kind="text-classification", max_length=24)
+    with pytest.raises(FieldError, match=r"classifier\.out_proj\.weight"):
+        load(folder, recipe)
+
+
+def test_a_pattern_that_matches_nothing_is_refused() -> None:
+    with pytest.raises(
+        FieldError, match=r"'decoder\.\*' matches no unused tensor; unused are none"
+    ) as caught:
+        check_unused(object(), [], allowed={"decoder.*": REASON})
+    assert caught.value.field == ("allow_unused_weights", "decoder.*")
+
+
+def write(folder: Path, source: Path, extra: str = "", recipe: str = "feature-extraction") -> Any:
+    folder.mkdir(exist_ok=True)
+    file = folder / "model.yaml"
+    texts = "".join(f"  - {text}\n" for text in TEXTS)
+    file.write_text(
+        f"name: tiny\ndescription: Tiny.\nsource: file://{source.relative_to(folder)}\n"
+        f"recipe: {{kind: {recipe}, input: tokens, format: torchscript, max_length: 24}}\n"
+        f"batching: {{max_batch: 4}}\ntest_inputs:\n{texts}{extra}"
+    )
+    return load_document(file, ModelSpec)
+
+
+def test_a_build_names_the_line_and_lists_what_is_allowed(tmp_path: Path) -> None:
+    folder = change_config(save_text_model(tmp_path / "weights", "BertModel"), num_hidden_layers=1)
+    with pytest.raises(InvalidFilesError) as caught:
+        lay(write(tmp_path, folder), tmp_path / "work")
+    assert "model.yaml:3: source: the model that config.json describes does not use these" in str(
+        caught.value
+    )
+    extra = f"allow_unused_weights: {{'encoder.layer.*': {REASON}}}\n"
+    laid = lay(write(tmp_path, folder, extra), tmp_path / "other")
+    assert laid.unused_weights == ("encoder.layer.1.* (16)",)
+
+
+@pytest.mark.parametrize(
+    ("extra", "told"),
+    [
+        ("allow_unused_weights: {'x.*': why}\n", "allow_unused_weights.x.*"),
+        ("allow_unused_weights: ['x.*']\n", "allow_unused_weights"),
+    ],
+)
+def test_what_may_be_unused_needs_a_reason(tmp_path: Path, extra: str, told: str) -> None:
+    with pytest.raises(InvalidFilesError) as caught:
+        write(tmp_path, tmp_path, extra)
+    assert told in str(caught.value)
+
+
+def test_recipes_that_load_no_tensors_by_name_leave_none_unused(tmp_path: Path) -> None:
+    (tmp_path / "model.yaml").write_text(
+        "name: m\ndescription: D.\nsource: file://w\nrecipe: {kind: onnx}\n"
+        f"allow_unused_weights: {{'x.*': {REASON}}}\ntest_inputs: [{{random: {{}}}}]\n"
+    )
+    with pytest.raises(InvalidFilesError, match=r"model.yaml:5: allow_unused_weights: the recipe onnx"):
+        load_document(tmp_path / "model.yaml", ModelSpec)
