@@ -13,7 +13,6 @@ from catalog.hardware import InstanceType
 from catalog.locks import LockedArtifact
 from catalog.model_hashes import hash_parts
 from catalog.recorded_choices import recorded_choices
-from catalog.targets import acceptable_targets
 from catalog.workspace import Workspace
 
 _PARTS = {
@@ -60,7 +59,7 @@ def needed_artifacts(workspace: Workspace, names: Collection[str] = ()) -> list[
     found: dict[tuple[str, tuple[str, ...]], NeededArtifact] = {}
     for endpoint in workspace.spec.endpoints:
         for served in workspace.serves(endpoint):
-            targets = acceptable_targets(served.instance, workspace.spec.release)
+            targets = workspace.spec.acceptable_targets(served.instance)
             if (names and served.model not in names) or (served.model, targets) in found:
                 continue
             needed = _needed(workspace, served.model, targets, served.instance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
 
@@ -14,6 +15,7 @@ from catalog.bootstrap import CDK_QUALIFIER, Bootstrap, Qualifier
 from catalog.build_options import BuildOptions
 from catalog.documents import Fault, Record, check_distinct, refuse
 from catalog.endpoints import EndpointSpec, InstanceTypeName
+from catalog.hardware import InstanceType
 from catalog.images import FIRST_RELEASES, has_image, region_fault
 from catalog.naming import Name
 from catalog.network import NetworkSpec
@@ -21,6 +23,7 @@ from catalog.promotion import PromotionSpec
 from catalog.region_features import ConfirmedFeatures
 from catalog.releases import RELEASES, TritonRelease
 from catalog.tags import Tags
+from catalog.targets import acceptable_targets
 from catalog.variants import CHALLENGER
 
 
@@ -178,6 +181,20 @@ class EnvironmentSpec(Record):
         if self.builds.enabled is None:
             return not is_embedded(self.account)
         return self.builds.enabled
+
+    @property
+    def python(self) -> str:
+        """The Python that serves its models on processors.
+
+        The embedded server has that of the machine, unless builds run in containers.
+        """
+        if is_embedded(self.account) and not self.builds_in_account:
+            return f"{sys.version_info.major}.{sys.version_info.minor}"
+        return self.release.python
+
+    def acceptable_targets(self, instance: InstanceType) -> tuple[str, ...]:
+        """The targets whose artifacts its endpoints can run on a machine, the most specific first."""
+        return acceptable_targets(instance, self.release, None if instance.gpus else self.python)
 
     def endpoint_name(self, endpoint: str) -> str:
         """The name that callers of InvokeEndpoint use."""

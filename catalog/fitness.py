@@ -23,7 +23,7 @@ from catalog.precision_rules import precision_problems
 from catalog.regions import OFFERED, may_offer
 from catalog.release_rules import release_problems
 from catalog.releases import TritonRelease
-from catalog.targets import acceptable_targets, hardware_of, release_of
+from catalog.targets import hardware_of, release_of
 from catalog.variables import ADDITIONAL_ARGS, unread_variables
 from catalog.workspace import ServedModel, Workspace
 
@@ -215,27 +215,15 @@ def _unfit_layouts(workspace: Workspace, name: str, endpoint: EndpointSpec) -> I
 
 def _missing(workspace: Workspace, served: ServedModel) -> FileProblem:
     spec, lock = workspace.spec, workspace.lock
-    wanted = " or ".join(reversed(acceptable_targets(served.instance, spec.release)))
+    wanted = " or ".join(reversed(spec.acceptable_targets(served.instance)))
     built = lock.record.models.get(served.model, {})
     others = "; ".join(f"{target} is built for {described_target(target)}" for target in sorted(built))
     reason = f" ({others}; {served.instance.name} has {described_gpu(served.instance)})" if others else ""
     return workspace.environment.problem(
         served.place,
         f"{lock.file.name} has no artifact of {served.model!r} for {wanted}{reason}",
-        remedy=_no_build(workspace, served) or _build_again(workspace),
+        remedy=_build_again(workspace),
     )
-
-
-def _no_build(workspace: Workspace, served: ServedModel) -> str | None:
-    """What to do where no build would help, because the model's recipe does not build for such a machine."""
-    if ("gpu" if served.instance.gpus else "cpu") in workspace.builds_for(served.model):
-        return None
-    other = (
-        "with a GPU, for example ml.g5.xlarge"
-        if not served.instance.gpus
-        else "without a GPU, for example ml.c7i.xlarge"
-    )
-    return f"{served.model!r} is not built for such machines: choose an instance type {other}"
 
 
 def described_target(target: str) -> str:
@@ -277,7 +265,7 @@ def _foreign_engine(
     if artifact.tensorrt is None:
         return
     release = workspace.spec.release
-    target = workspace.lock.record.find_target(served.model, acceptable_targets(served.instance, release))
+    target = workspace.target_for(served.model, served.instance)
     place = ("models", served.model, str(target), "tensorrt")
     if not served.instance.gpus:
         yield workspace.lock.problem(

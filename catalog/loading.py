@@ -14,9 +14,9 @@ from catalog.delivery_rules import delivery_problems
 from catalog.documents import Document, RecordT, closest, load_document
 from catalog.environments import EnvironmentSpec
 from catalog.errors import FileProblem, InvalidFilesError, UsageError, shown_path
+from catalog.file_contents import content_problems
 from catalog.fitness import environment_problems
 from catalog.locks import Lock, load_lock
-from catalog.model_files import file_problems
 from catalog.model_hashes import model_hash
 from catalog.models import ModelSpec
 from catalog.naming import check_name
@@ -141,7 +141,7 @@ def validate_project(project: Project) -> list[FileProblem]:
     problems: set[FileProblem] = set()
     for name in model_names(project):
         try:
-            problems.update(file_problems(load_model(project, name)))
+            problems.update(content_problems(load_model(project, name)))
         except InvalidFilesError as error:
             problems.update(error.problems)
     workspaces = []
@@ -206,7 +206,7 @@ def _load_models(
             continue
         if model := _try_load(project.model_file(name), ModelSpec, problems):
             models[name] = model
-            problems += file_problems(model)
+            problems += content_problems(model)
             waiting += model.record.members
     problems += composition_problems(models, known)
     return dict(sorted(models.items()))

@@ -20,7 +20,7 @@ from catalog.locks import Figures, Lock, LockedArtifact, figures_of
 from catalog.manifests import MANIFEST_NAME, Manifest, parse_manifest
 from catalog.naming import artifact_prefix
 from catalog.project import Project
-from catalog.targets import acceptable_targets, parse_target
+from catalog.targets import parse_target
 from catalog.workspace import Workspace
 
 _DECIDED_BY_DIGEST = ("archive_bytes", "unpacked_bytes", "tensorrt", "item_bytes")
@@ -214,7 +214,7 @@ def _asked_for(workspace: Workspace) -> Iterator[FieldPath]:
     """The places of a lock that endpoints of the environment look at."""
     for name, endpoint in workspace.spec.endpoints.items():
         for served in workspace.serves(name):
-            for target in acceptable_targets(served.instance, workspace.spec.release):
+            for target in workspace.spec.acceptable_targets(served.instance):
                 yield ("models", served.model, target)
         if endpoint.image is not None:
             for variant in endpoint.variants:

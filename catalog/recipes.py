@@ -252,6 +252,8 @@ class PythonRecipe(GivenRecipe):
     def _one_environment(self) -> PythonRecipe:
         if self.requirements and self.environment:
             raise ValueError("`requirements` and `environment` exclude each other; keep one")
+        if self.pythons and not self.requirements:
+            raise ValueError("`pythons` says what `requirements` are for, and there are none; remove it")
         return self
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from catalog.accounts import is_embedded
+from catalog.documents import Document
 from catalog.endpoints import EndpointSpec, MultiModelEndpoint
 from catalog.errors import FileProblem
-from catalog.recipes import TreesRecipe
+from catalog.file_contents import numpy_problems
+from catalog.models import ModelSpec
+from catalog.recipes import PythonRecipe, TreesRecipe
 from catalog.variables import GENERATING, INFERENCE_TYPE, SINCE
 from catalog.workspace import ServedModel, Workspace
 
@@ -21,6 +25,7 @@ def release_problems(
     yield from _generating_problems(workspace, endpoint, served)
     release = workspace.spec.release.name
     for name in workspace.made_of(served.model):
+        yield from _python_problems(workspace, workspace.models[name])
         recipe = workspace.models[name].record.recipe
         if isinstance(recipe, TreesRecipe) and not recipe.is_lightgbm and release < CHECKPOINTS_SINCE:
             yield workspace.environment.problem(
@@ -30,6 +35,23 @@ def release_problems(
                 remedy=f"choose triton_release {CHECKPOINTS_SINCE} or later; models of LightGBM's need not, "
                 "with `library: lightgbm` in recipe",
             )
+
+
+def _python_problems(workspace: Workspace, document: Document[ModelSpec]) -> Iterator[FileProblem]:
+    """Packages for another Python, or with another NumPy, than that of the image which serves them."""
+    spec, recipe = workspace.spec, document.record.recipe
+    if isinstance(recipe, PythonRecipe) and recipe.pythons and spec.python not in recipe.pythons:
+        where = f"Triton {spec.release.name} runs"
+        if spec.python != spec.release.python:
+            where = "the local server that the embedded cloud starts runs"
+        yield document.problem(
+            ("recipe", "pythons"),
+            f"the packages are for Python {' and '.join(recipe.pythons)}, and {where} Python {spec.python}, "
+            f"in environment {spec.name!r}",
+            remedy=f'add "{spec.python}"',
+        )
+    if not is_embedded(spec.account):  # there, the build asks the server itself
+        yield from numpy_problems(document, release=spec.release.name, what="the image")
 
 
 def _generating_problems(
@@ -42,6 +64,13 @@ def _generating_problems(
     told = f"{served.model!r} answers a request in parts, and"
     release = workspace.spec.release.name
     asked = endpoint.environment.get(INFERENCE_TYPE)
+    if endpoint.image is None:
+        yield workspace.environment.problem(
+            served.place,
+            f"{served.model!r} needs Triton's vLLM backend, which SageMaker's images do not have",
+            remedy="write `image: <folder of containers/>`, and make that image from NVIDIA's "
+            f"tritonserver:{release}-vllm-python-py3",
+        )
     if isinstance(endpoint, MultiModelEndpoint):
         yield workspace.environment.problem(
             served.place,

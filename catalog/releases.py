@@ -9,6 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+def python_tag(python: str) -> str:
+    """A Python as wheels and targets write it: py310."""
+    return "py" + python.replace(".", "")
+
+
 @dataclass(frozen=True)
 class OnnxSupport:
     """The newest ONNX that a runtime reads: operators, and file format."""
@@ -44,7 +49,7 @@ class TritonRelease:
     @property
     def python_tag(self) -> str:
         """The Python of the image as wheels and targets write it: py310."""
-        return "py" + self.python.replace(".", "")
+        return python_tag(self.python)
 
     @property
     def onnx(self) -> OnnxSupport:
@@ -75,6 +80,9 @@ RELEASES: dict[str, TritonRelease] = {
 }
 """Unverified: TensorRT of 25.12 to 26.05 comes from public reports on the `tensorrt` image of the same tag;
 the least compute capability of 25.12 and 26.05 is that of the neighboring releases."""
+
+NUMPY_2_SINCE = "25.04"
+"""The first release whose Python backend is not known to fail with NumPy 2; that of 24.10 does."""
 
 NEWEST = max(RELEASES)
 """The release that this project's environments, examples and documents use."""

@@ -14,7 +14,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from catalog.hardware import InstanceType
-from catalog.releases import TritonRelease
+from catalog.releases import TritonRelease, python_tag
 
 _TARGET = re.compile(r"(?:cpu|sm(?P<capability>\d{2,3})-(?P<release>\d{2}\.\d{2}))(?:-(?P<python>py3\d+))?")
 
@@ -69,7 +69,12 @@ def hardware_target(instance: InstanceType, release: TritonRelease) -> str:
     return hardware if hardware == "cpu" else f"{hardware}-{release.name}"
 
 
-def acceptable_targets(instance: InstanceType, release: TritonRelease) -> tuple[str, ...]:
-    """The targets whose artifacts an endpoint can run, the most specific first."""
+def acceptable_targets(
+    instance: InstanceType, release: TritonRelease, python: str | None = None
+) -> tuple[str, ...]:
+    """The targets whose artifacts an endpoint can run, the most specific first.
+
+    `python` (3.11) is the Python that serves, if it is not that of the release's image.
+    """
     hardware = hardware_target(instance, release)
-    return (str(Target(hardware, release.python_tag)), hardware)
+    return (str(Target(hardware, python_tag(python or release.python))), hardware)

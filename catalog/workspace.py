@@ -12,7 +12,6 @@ from catalog.hardware import InstanceType
 from catalog.locks import Lock, LockedArtifact, LockedImage
 from catalog.models import ModelSpec
 from catalog.project import LOCK_SUFFIX, Project
-from catalog.targets import acceptable_targets
 from catalog.templates import Instance
 
 
@@ -62,11 +61,11 @@ class Workspace:
 
     def artifact_for(self, model: str, instance: InstanceType) -> LockedArtifact | None:
         """The locked artifact of a model that a machine can run, if it has been built."""
-        return self.lock.record.find(model, acceptable_targets(instance, self.spec.release))
+        return self.lock.record.find(model, self.spec.acceptable_targets(instance))
 
     def target_for(self, model: str, instance: InstanceType) -> str | None:
         """The target of that artifact."""
-        return self.lock.record.find_target(model, acceptable_targets(instance, self.spec.release))
+        return self.lock.record.find_target(model, self.spec.acceptable_targets(instance))
 
     def image_for(self, name: str, instance: InstanceType) -> LockedImage | None:
         """The locked image of the project's own that an endpoint runs on a machine, if it has been built."""

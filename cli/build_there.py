@@ -22,6 +22,7 @@ from cli.build_jobs import Done, Job, begin
 from cli.build_outcomes import LINES_SHOWN, Outcome
 from cli.context import Context
 from cli.output import Step, Steps
+from operations.artifacts import bucket_exists
 from operations.aws import Cloud
 from operations.builds.codebuild import CodeBuildJobs
 from operations.builds.ground import BuildGround, BuildStackError, stack_outputs
@@ -64,6 +65,20 @@ def prepare_ground(state: Context, workspace: Workspace, cloud: Cloud) -> BuildG
             remedy=f"run `npx cdk deploy {name} -c env={spec.name}`, which says why",
         )
     return ground_of(workspace, outputs)
+
+
+def prepare_bucket(state: Context, workspace: Workspace, cloud: Cloud) -> None:
+    """Deploy the environment's foundation if its artifact bucket is missing: before a build, not after it."""
+    spec = workspace.spec
+    if bucket_exists(cloud, spec.artifact_bucket):
+        return
+    cdk = find_cdk(state.project.root, environment_name=spec.name, variables=cloud.process_environment())
+    _deploy_if_other(state, cloud, cdk, naming.foundation_stack_name(spec.base), spec.bootstrap)
+    if not bucket_exists(cloud, spec.artifact_bucket):
+        raise BuildStackError(
+            f"there is no bucket {spec.artifact_bucket!r}, although its stack is deployed",
+            remedy="restore the bucket, or build with --no-publish",
+        )
 
 
 def _deploy_if_other(state: Context, cloud: Cloud, cdk: CdkCli, name: str, bootstrap: Bootstrap) -> None:

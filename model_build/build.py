@@ -25,6 +25,7 @@ from model_build.examples import examples_of, examples_of_texts
 from model_build.generate_check import GenerateCheck
 from model_build.made_of import server_arguments_of, tools_of
 from model_build.needed_backends import require_backends
+from model_build.needed_python import require_python
 from model_build.parity import describe_parity
 from model_build.progress import OnProgress, Steps, ignore_progress
 from model_build.recipes import Recipe, recipe_for
@@ -138,6 +139,7 @@ class _Build:
         installation = find_installation(home=self._folders.server)
         require_isolation(installation)
         require_backends(self._spec, installation)
+        require_python(self._model, installation)
         if self._spec.generates:
             require_generate(self._targets)
         return installation

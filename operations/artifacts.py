@@ -41,6 +41,18 @@ def is_published(cloud: Cloud, *, bucket: str, model: str, artifact: LockedArtif
     return True
 
 
+def bucket_exists(cloud: Cloud, bucket: str) -> bool:
+    """Whether a bucket is there; one that may not be looked at counts as there."""
+    try:
+        cloud.client("s3").head_bucket(Bucket=bucket)
+    except ClientError as error:
+        if error_code(error) in ("404", "NoSuchBucket", "NotFound"):
+            return False
+        if error_code(error) not in ("403", "AccessDenied", "Forbidden"):
+            raise
+    return True
+
+
 def find_object(s3: Any, bucket: str, key: str) -> dict[str, Any] | None:
     """What S3 says of an object, or None if it or its bucket is not there."""
     try:

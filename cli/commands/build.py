@@ -26,7 +26,7 @@ from catalog.workspace import Workspace
 from cli.artifacts import local_manifest, publish_artifact, put_on_shelves
 from cli.build_here import build_here, most_at_once
 from cli.build_outcomes import Outcome, failure_of
-from cli.build_there import build_there, prepare_ground
+from cli.build_there import build_there, prepare_bucket, prepare_ground
 from cli.context import Context
 from operations.artifacts import is_published
 from operations.aws import Cloud
@@ -133,6 +133,8 @@ class _Run:
                 on_done=self.outcomes.append,
             )
         if here:
+            if self.cloud is not None:
+                prepare_bucket(self.state, self.workspace, self.cloud)
             build_here(self.state, here, at_once=at_once, on_done=self.outcomes.append)
 
     def keep(self) -> bool:

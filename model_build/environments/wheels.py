@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from packaging.markers import Marker, default_environment
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
+from catalog.requirement_files import REMEDY, requirement_lines
 from model_build.errors import EnvironmentBuildError
 from model_build.locking import only_one
 
@@ -34,9 +37,11 @@ PLATFORMS = (
 NUMPY = "numpy"
 NUMPY_OF_IMAGES = "numpy<2"
 """What packages are resolved to work with, where the image's own NumPy is used."""
+_VERSIONS = re.compile(r" \(from versions: [^)]*\)")
+_LINE_OF_FILE = re.compile(r"-r \S+ \(line (\d+)\)")
+_LONGEST_REASON = 300
 NUMPY_1_UNTIL = 12
 """The last minor version of Python 3 that NumPy 1 has wheels for."""
-REMEDY = "write <name>==<version>, with --hash=sha256:… behind it where you want the file itself pinned"
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,7 @@ class Pinned:
 
 def read_requirements(text: str) -> tuple[str, ...]:
     """The requirements in a file of pip's form, one a line; others raise EnvironmentBuildError."""
-    lines = (line.partition(" #")[0].strip() for line in text.replace("\\\n", " ").splitlines())
-    return tuple(str(parse_pinned(line)) for line in lines if line and not line.startswith("#"))
+    return tuple(str(parse_pinned(line)) for _, line in requirement_lines(text))
 
 
 def parse_pinned(line: str) -> Pinned:
@@ -191,7 +195,8 @@ class _Resolution:
     def _download(self, lines: Iterable[str]) -> None:
         with tempfile.TemporaryDirectory(prefix="tritonstack-pip-") as temporary:
             asked = Path(temporary) / "requirements.txt"
-            asked.write_text("\n".join(lines) + "\n")
+            asked_lines = list(lines)
+            asked.write_text("\n".join(asked_lines) + "\n")
             command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
             command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={self._python}"]
             command += [f"--platform={platform}" for platform in PLATFORMS]
@@ -205,12 +210,21 @@ class _Resolution:
             self._folder.mkdir()
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
+            log = self._folder.with_name(f"{self._folder.name.strip('.').removesuffix('.new')}.log")
+            log.write_text(f"{shlex.join(command)}\n{done.stdout}{done.stderr}")
             raise EnvironmentBuildError(
-                f"the wheels of {', '.join(str(item.requirement) for item in self._roots)} for Python "
-                f"{self._python} cannot be fetched:\n{done.stderr.strip()[-2000:]}",
-                remedy="check that the package index can be reached and holds Linux x86-64 wheels of them; "
-                "`pythons` in model.yaml says for which Pythons they are fetched",
+                f"packages for Python {self._python}: {_reason(done.stderr, asked_lines)}",
+                remedy="choose versions with Linux x86-64 wheels for this Python, or name other Pythons in "
+                f"`pythons` of model.yaml; pip's log is {log}",
             )
+
+
+def _reason(log: str, lines: Sequence[str]) -> str:
+    """Why pip failed, in one sentence; without the versions that it lists, and with requirements by name."""
+    errors = [line.removeprefix("ERROR: ") for line in log.splitlines() if line.startswith("ERROR: ")]
+    reason = next((line for line in errors if line.startswith("Cannot install")), (errors or [""])[-1])
+    reason = _LINE_OF_FILE.sub(lambda found: lines[int(found[1]) - 1], reason)
+    return _VERSIONS.sub("", reason).strip()[:_LONGEST_REASON] or "pip failed without an error message"
 
 
 def _minor(python: str) -> int:

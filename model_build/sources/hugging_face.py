@@ -26,6 +26,7 @@ from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file, check_listing, no_weights
+from model_build.sources.safe_weights import check_weights
 from model_build.sources.wanted import PICKLES, TRANSFORMERS, WantedFiles
 
 SHA256_LENGTH, SHA1_LENGTH = 64, 40
@@ -69,6 +70,7 @@ def fetch_from_hub(
     except (HfHubHTTPError, OSError) as error:
         raise SourceError(f"hf://{text}: {error}", remedy="check the network and HF_ENDPOINT") from error
     folder = Path(found)
+    check_weights(wanted.weights_among(folder))  # quicker than hashing what is incomplete
     for name in wanted.among(folder):
         _check_file(folder / name, source=f"hf://{text}")
     return FoundFolder(folder, folder.name)

@@ -9,6 +9,7 @@ from catalog.model_files import CODE_SUFFIX
 from catalog.source_files import list_files, source_folder
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file
+from model_build.sources.safe_weights import check_weights
 from model_build.sources.wanted import TRANSFORMERS, WantedFiles
 
 
@@ -25,6 +26,7 @@ def fetch_folder(
             f"file://{text}: there is no folder {folder}",
             remedy="a file:// source is relative to the folder of its model.yaml",
         )
+    check_weights(wanted.weights_among(folder))  # quicker than hashing what is incomplete
     return FoundFolder(folder, f"sha256:{_hash_of(folder, wanted)}")
 
 

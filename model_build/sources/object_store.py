@@ -22,6 +22,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from model_build.aws_errors import error_code, explain
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file, check_listing, no_weights
+from model_build.sources.safe_weights import check_weights
 from model_build.sources.wanted import TRANSFORMERS, WantedFiles
 
 PART_BYTES = 32 << 20
@@ -65,7 +66,8 @@ def fetch_from_s3(text: str, *, cache_dir: Path, wanted: WantedFiles = TRANSFORM
         files = [file for file in listed if wanted.holds(file.name)]
         if not wanted.has_weights([file.name for file in files]):
             raise no_weights([file.name for file in listed], f"s3://{text}", wanted)
-        return _from_cache(files, cache_dir / "s3") or _fetch(client, text, files, cache_dir / "s3")
+        cached = _from_cache(files, cache_dir / "s3")
+        return cached or _fetch(client, text, files, wanted, cache_dir / "s3")
     except (BotoCoreError, ClientError) as error:
         if isinstance(error, ClientError) and error_code(error) in CHANGED_CODES:
             raise SourceError(
@@ -105,7 +107,9 @@ def _from_cache(files: Sequence[RemoteFile], cache_dir: Path) -> FoundFolder | N
     return FoundFolder(folder, f"sha256:{revision}") if whole else None
 
 
-def _fetch(client: Any, source: str, files: Sequence[RemoteFile], cache_dir: Path) -> FoundFolder:
+def _fetch(
+    client: Any, source: str, files: Sequence[RemoteFile], wanted: WantedFiles, cache_dir: Path
+) -> FoundFolder:
     bucket = source.partition("/")[0]
     check_listing({file.name: file.size for file in files}, source=f"s3://{source}", into=cache_dir)
     revision = _revision(files)
@@ -119,6 +123,9 @@ def _fetch(client: Any, source: str, files: Sequence[RemoteFile], cache_dir: Pat
         parts = [_Part(file, begin) for file in files for begin in range(0, file.size, PART_BYTES)]
         with ThreadPoolExecutor(AT_ONCE) as pool:
             encryptions = list(pool.map(lambda part: _download(client, bucket, part, folder), parts))
+        for file in files:
+            _check_size(folder / file.name, file, source=f"s3://{source}")
+        check_weights(wanted.weights_among(folder))  # quicker than hashing what is incomplete
         keyed = {
             part.file for part, encryption in zip(parts, encryptions, strict=True) if encryption in _KEYED
         }
@@ -139,12 +146,18 @@ def _download(client: Any, bucket: str, part: _Part, folder: Path) -> str | None
     return encryption
 
 
+def _check_size(path: Path, file: RemoteFile, *, source: str) -> None:
+    if path.stat().st_size != file.size:
+        raise _not_as_listed(file, source)
+
+
+def _not_as_listed(file: RemoteFile, source: str) -> SourceError:
+    return SourceError(f"{source}: {file.name} did not arrive as the bucket lists it", remedy="build again")
+
+
 def _check_file(path: Path, file: RemoteFile, *, has_md5: bool, source: str) -> None:
     digest = hashlib.md5(usedforsecurity=False)
     add_file(digest, path)
     tag = _MD5.fullmatch(file.tag)
-    differs = has_md5 and tag is not None and tag[1] != digest.hexdigest()
-    if path.stat().st_size != file.size or differs:
-        raise SourceError(
-            f"{source}: {file.name} did not arrive as the bucket lists it", remedy="build again"
-        )
+    if has_md5 and tag is not None and tag[1] != digest.hexdigest():
+        raise _not_as_listed(file, source)

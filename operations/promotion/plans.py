@@ -17,7 +17,6 @@ from catalog.fitness import described_gpu, described_target, environment_problem
 from catalog.lock_writing import Replacement
 from catalog.locks import Lock, LockedArtifact, LockedImage, Promoted, locked_environment
 from catalog.promotion import PromotionSpec
-from catalog.targets import acceptable_targets
 from catalog.workspace import ServedModel, Workspace
 
 Artifact = Replacement[LockedArtifact]
@@ -183,7 +182,7 @@ def _artifacts(
 def _artifact(
     source: Workspace, target: Workspace, served: ServedModel, *, named: bool
 ) -> Artifact | Obstacle | str:
-    wanted = acceptable_targets(served.instance, target.spec.release)
+    wanted = target.spec.acceptable_targets(served.instance)
     key = source.lock.record.find_target(served.model, wanted)
     if key is None:
         own = target.artifact_for(served.model, served.instance)

@@ -117,11 +117,13 @@ def test_each_of_these_ways_out_leads_out(tmp_path: Path, builds: dict[str, obje
 
 
 def test_a_model_that_builds_for_no_gpu_needs_none(tmp_path: Path) -> None:
-    """The refusal is then that it is not built for such machines, once there is something to deploy."""
-    project = write_environment(tmp_path, environment("instance_type: ml.p4d.24xlarge"))
+    """The only refusal is that it is not built for such machines."""
+    data = environment("instance_type: ml.p4d.24xlarge")
+    project = write_environment(tmp_path, data)
     with project.model_file("encoder").open("a") as stream:
         stream.write("precision: int8\n")
-    load_workspace(project, NAME)
+    (found,) = complaints(tmp_path, data)
+    assert "'encoder' runs on processors only, because of `precision: int8`" in found
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_why_an_artifact_has_to_be_built(project: Project, monkeypatch: pytest.M
     lock_current(project)
     assert reason(project) == ""
     (project.model_file("minilm").parent / "weights").mkdir()
-    (project.model_file("minilm").parent / "weights" / "w.safetensors").write_bytes(b"x")
+    (project.model_file("minilm").parent / "weights" / "w.txt").write_bytes(b"x")
     assert reason(project) == "files beside model.yaml have changed since"
     lock_current(project)
     monkeypatch.setattr("catalog.model_hashes.BUILDER_VERSION", 99)

@@ -8,7 +8,6 @@ import pytest
 
 from catalog.errors import FileProblem, InvalidFilesError
 from catalog.fitness import ASYNCHRONOUS_BYTES, MIB, REAL_TIME_BYTES, TRITON_INPUT_BYTES, unbuilt
-from catalog.loading import load_workspace
 from tests.catalog.one_endpoint import locked, only
 
 
@@ -23,16 +22,6 @@ def test_a_missing_artifact_says_what_there_is_and_why_it_does_not_fit(tmp_path:
         "for L4 or L40S under Triton 25.04; ml.g5.xlarge has A10G, compute capability 8.6)"
     )
     assert problem.remedy == "run `tritonstack build random` and commit random.lock.yaml"
-
-
-def test_a_model_that_is_never_built_for_such_a_machine(tmp_path: Path) -> None:
-    folder = locked(tmp_path, "instance_type: ml.g5.xlarge", {}).project
-    file = folder.model_file("encoder")
-    file.write_text(file.read_text() + "precision: int8\n")
-    assert only(unbuilt(load_workspace(folder, "random"), "e")).remedy == (
-        "'encoder' is not built for such machines: choose an instance type without a GPU, for example "
-        "ml.c7i.xlarge"
-    )
 
 
 def test_a_missing_artifact_that_a_build_makes(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from stacks.constructs.triton_model import container_environment
 from stacks.served import ModelArchive
 from tests.catalog.one_endpoint import environment
 from tests.environments import NAME, write_environment
+from tests.projects import add_image
 
 WRITER = "recipe: {kind: vllm}\nbatching: {max_batch: 0}\ntest_inputs: [Once upon a time]\n"
 TREES = "batching: {{max_batch: 64}}\ntest_inputs: [{{random: {{}}}}]\nrecipe: {{kind: trees, {}}}\n"
@@ -21,11 +22,12 @@ STEPS = (
     "recipe: {kind: ensemble, steps: [{model: trees}, {model: trees, inputs: {input__0: output__0}, "
     "outputs: {output__0: last}}]}\ntest_inputs: [{random: {}}]\n"
 )
-ON_GPU = "kind: single, model: writer, instance_type: ml.g5.xlarge"
+ON_GPU = "kind: single, model: writer, instance_type: ml.g5.xlarge, image: with-vllm"
 
 
 def project(folder: Path, endpoint: str, release: str, **models: str) -> Project:
     made = write_environment(folder, environment(endpoint, triton_release=release))
+    add_image(folder, "with-vllm")
     for name, text in models.items():
         file = made.model_file(name)
         file.parent.mkdir(parents=True)

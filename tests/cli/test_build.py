@@ -20,7 +20,7 @@ from catalog.lock_writing import Replacement, add_to_lock, replace_entries, writ
 from catalog.locks import Promoted, load_lock
 from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
 from catalog.project import Project
-from cli import build_here
+from cli import build_here, build_there
 from cli.context import Context
 from operations.aws import Cloud
 from tests.catalog.test_locks import BUILT
@@ -178,6 +178,40 @@ def test_a_published_artifact_of_an_earlier_version_gains_its_examples(
         figures = load_lock(project.lock_file("dev")).record.models["minilm"]["cpu"].figures
         assert figures is not None
         assert figures.p99_ms == 7.0  # a lock tells of what lies in the bucket
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_missing_bucket_is_made_before_a_build_and_not_missed_after_it(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = load_workspace(project, "dev").spec.artifact_bucket
+    deployed: list[tuple[str, list[str]]] = []
+    with played_aws():
+        keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+        cloud = Cloud("111111111111", "us-east-1", keys)
+        monkeypatch.setattr(Context, "cloud", lambda *_: cloud)
+        monkeypatch.setattr(build_there, "find_cdk", lambda *_, **__: None)
+
+        def deploy(_state: object, _cloud: object, _cdk: object, stack: str, _bootstrap: object) -> None:
+            deployed.append((stack, started(project)))
+
+        monkeypatch.setattr(build_there, "_deploy_if_other", deploy)
+        code, _, err = build(capsys, project, "--local")
+        assert (code, started(project)) == (1, [])
+        assert f"there is no bucket '{bucket}', although its stack is deployed" in err
+        assert "build with --no-publish" in err
+
+        def deploy_whole(*arguments: Any) -> None:
+            deploy(*arguments)
+            cloud.client("s3").create_bucket(Bucket=bucket)
+
+        monkeypatch.setattr(build_there, "_deploy_if_other", deploy_whole)
+        assert build(capsys, project, "--local")[0] == 0
+        assert deployed == [("tritonstack-dev-foundation", [])] * 2
+        shutil.rmtree(project.artifacts_dir)
+        project.lock_file("dev").unlink()
+        assert build(capsys, project, "--local")[0] == 0
+        assert len(deployed) == 2
 
 
 def test_explain_before_anything_was_built(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

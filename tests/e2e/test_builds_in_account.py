@@ -36,6 +36,9 @@ pytestmark = [
     pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces"),
 ]
 
+_HEADER = b'{"w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 8]}}'
+WRONG_HEADER = len(_HEADER).to_bytes(8, "little") + _HEADER + bytes(8)
+"""Weights of the size that their header states, of fewer bytes than their shape takes: a build finds that."""
 ENVIRONMENT = """\
 name: dev
 account: "000000000000"
@@ -143,7 +146,7 @@ def _site(root: Path) -> Site:
     save_tiny_model(models / "tiny" / "weights")
     write_model(models / "broken", name="broken", source="file://weights")
     shutil.copytree(models / "tiny" / "weights", models / "broken" / "weights")
-    (models / "broken" / "weights" / "model.safetensors").write_bytes(b"cut off")
+    (models / "broken" / "weights" / "model.safetensors").write_bytes(WRONG_HEADER)
     (models / "own").mkdir()
     (models / "own" / "model.yaml").write_text(OWN)
     (models / "own" / "model.py").write_text(PYTHON_MODEL.format(imports="", body="y = x * 2"))

@@ -454,9 +454,48 @@ def test_a_wheels_data_is_laid_where_it_is_imported_from(
     }
 
 
-def test_a_package_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(
-        EnvironmentBuildError, match=r"tokenizers==0\.0\.0 for Python 3\.10 cannot be fetched"
-    ):
-        build_environment(["tokenizers==0.0.0"], file=tmp_path / "a.tar.gz", cache_dir=tmp_path / "cache")
+@pytest.mark.parametrize(
+    ("requirements", "reason"),
+    [
+        (["plain==9.9"], "No matching distribution found for plain==9.9"),
+        (["nothing-of-this-name==1.0"], "No matching distribution found for nothing-of-this-name==1.0"),
+        (
+            ["plain==1.0", "needs-plain==1.0"],
+            "Cannot install needs-plain==1.0 and plain==1.0 because these package versions have conflicting "
+            "dependencies.",
+        ),
+    ],
+)
+def test_a_failure_of_pip_is_one_sentence_and_the_path_of_its_log(
+    requirements: list[str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = tmp_path / "index"
+    index.mkdir()
+    for number in range(190, 200):
+        write_plain_wheel(index, "plain", f"0.{number}")
+    write_plain_wheel(index, "plain", "1.0")
+    write_plain_wheel(index, "needs-plain", "1.0", requires="plain==0.7")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    with pytest.raises(EnvironmentBuildError) as caught:
+        build_environment(
+            requirements, file=tmp_path / "a.tar.gz", cache_dir=tmp_path / "cache", pythons=["3.12"]
+        )
+    assert caught.value.message == f"packages for Python 3.12: {reason}"
+    remedy = str(caught.value.remedy)
+    assert "`pythons` of model.yaml; pip's log is " in remedy
+    log = Path(remedy.partition("pip's log is ")[2]).read_text()
+    assert "pip download" in log
+    assert "ERROR: " in log
+    assert "0.199" not in caught.value.message + remedy
     assert not (tmp_path / "a.tar.gz").exists()
+
+
+def write_plain_wheel(folder: Path, name: str, version: str, requires: str | None = None) -> None:
+    stem = f"{name.replace('-', '_')}-{version}"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    metadata += f"Requires-Dist: {requires}\n" if requires else ""
+    with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{stem}.dist-info/METADATA", metadata)
+        wheel.writestr(f"{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr(f"{stem}.dist-info/RECORD", "")

@@ -242,6 +242,18 @@ def test_an_object_that_does_not_arrive_as_it_is_listed(
         fetch_source("s3://weights/m", model_folder=tmp_path, cache_dir=tmp_path)
 
 
+def test_incomplete_weights_in_a_bucket_are_refused_before_they_are_hashed(
+    bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hashed(*_: object) -> None:
+        raise AssertionError("hashed before it was checked")
+
+    monkeypatch.setattr("model_build.sources.object_store.add_file", hashed)
+    bucket.put_object(Bucket="weights", Key="m/model.safetensors", Body=WEIGHTS[:-1])
+    with pytest.raises(SourceError, match=r"model\.safetensors is cut short"):
+        fetch_source("s3://weights/m", model_folder=tmp_path, cache_dir=tmp_path)
+
+
 def test_large_objects_come_in_parts(bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("model_build.sources.object_store.PART_BYTES", 13)
     found = fetch_source("s3://weights/m", model_folder=tmp_path, cache_dir=tmp_path)

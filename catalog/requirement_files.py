@@ -1,0 +1,33 @@
+"""Requirements files of Python models, as far as they can be judged without the package index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_PINNED = re.compile(
+    r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*===?\s*(?P<version>[^\s,;*<>=!~]+)\s*"
+    r"(;[^#]*?)?(\s--hash=\S+)*"
+)
+REMEDY = "write <name>==<version>, with --hash=sha256:… behind it where you want the file itself pinned"
+
+
+def requirement_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The requirements and the numbers of their lines; a line that ends in a backslash is continued."""
+    begin, parts = 0, list[str]()
+    for number, line in enumerate(text.splitlines(), start=1):
+        begin = begin if parts else number
+        continued = line.rstrip().endswith("\\")
+        parts.append(line.rstrip().removesuffix("\\"))
+        if continued:
+            continue
+        joined = " ".join(parts).partition(" #")[0].strip()
+        parts = []
+        if joined and not joined.startswith("#"):
+            yield begin, joined
+
+
+def pinned_version(line: str) -> tuple[str, str] | None:
+    """Name and exact version of a requirement; None if it has no exact version."""
+    found = _PINNED.fullmatch(line)
+    return (found["name"].lower(), found["version"]) if found else None

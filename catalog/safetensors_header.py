@@ -1,0 +1,47 @@
+"""Whether a safetensors file is complete, by its size and its own header: cheap for a file of any size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+LENGTH_BYTES = 8
+LONGEST_HEADER = 100_000_000
+REMEDY = "fetch or copy the file again, and compare its size with the original's"
+
+
+def header_fault(file: Path, name: str | None = None) -> str | None:
+    """What is wrong with a file's header or with the size that it states; None if nothing is."""
+    name = name or file.name
+    size, length = file.stat().st_size, _header_length(file)
+    if size < LENGTH_BYTES or length > min(LONGEST_HEADER, size - LENGTH_BYTES):
+        return (
+            f"{name} is no safetensors file, or cut short: it has {size} bytes, and its header alone "
+            f"would be {length}"
+        )
+    with file.open("rb") as stream:
+        stream.seek(LENGTH_BYTES)
+        try:
+            header = json.loads(stream.read(length))
+        except ValueError as error:
+            return f"the header of {name} is no JSON: {error}"
+    if not isinstance(header, dict):
+        return f"the header of {name} does not list tensors"
+    ends = [entry["data_offsets"][1] for key, entry in header.items() if _is_tensor(key, entry)]
+    told = LENGTH_BYTES + length + max(ends, default=0)
+    if size != told:
+        kind = "cut short" if size < told else "too long"
+        return f"{name} is {kind}: it has {size} bytes, and by its own header {told}"
+    return None
+
+
+def _header_length(file: Path) -> int:
+    with file.open("rb") as stream:
+        return int.from_bytes(stream.read(LENGTH_BYTES), "little")
+
+
+def _is_tensor(name: str, entry: Any) -> bool:
+    """Whether an entry says where a tensor ends; one that does not is left to the library to complain of."""
+    offsets = entry.get("data_offsets") if isinstance(entry, dict) and name != "__metadata__" else None
+    return isinstance(offsets, list) and len(offsets) == 2 and all(isinstance(item, int) for item in offsets)

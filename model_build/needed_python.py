@@ -1,0 +1,50 @@
+"""Whether the local server can run what a Python model brings: asked before anything is fetched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from catalog.documents import Document
+from catalog.errors import FileProblem, InvalidFilesError
+from catalog.file_contents import numpy_problems
+from catalog.models import ModelSpec
+from catalog.recipes import PythonRecipe
+from triton_runtime import TritonInstallation
+
+_PACKAGES = re.compile(r"python(3\.\d+)/site-packages")
+ELSEWHERE = "build without --local, which checks in the image that serves it"
+
+
+def require_python(model: Document[ModelSpec], installation: TritonInstallation) -> None:
+    """Raise InvalidFilesError for packages that the embedded server cannot import."""
+    recipe = model.record.recipe
+    if installation.kind != "embedded" or not isinstance(recipe, PythonRecipe):
+        return
+    problems = [
+        *_python_problems(model, recipe, installation),
+        *numpy_problems(
+            model, release=installation.release, what="the local server", otherwise=f"; or {ELSEWHERE}"
+        ),
+    ]
+    if problems:
+        raise InvalidFilesError(problems)
+
+
+def _python_problems(
+    model: Document[ModelSpec], recipe: PythonRecipe, installation: TritonInstallation
+) -> Iterator[FileProblem]:
+    python = server_python(installation)
+    if recipe.pythons and python not in recipe.pythons:
+        yield model.problem(
+            ("recipe", "pythons"),
+            f"the packages are for Python {' and '.join(recipe.pythons)}, and the local server that checks "
+            f"them runs Python {python}",
+            remedy=f'add "{python}"; or {ELSEWHERE}',
+        )
+
+
+def server_python(installation: TritonInstallation) -> str:
+    """The Python of an embedded server, such as 3.11."""
+    found = (_PACKAGES.search(str(folder)) for folder in installation.library_path)
+    return next(match[1] for match in found if match)

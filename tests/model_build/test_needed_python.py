@@ -1,0 +1,64 @@
+"""What the local server cannot import is refused before anything is fetched or resolved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catalog.errors import InvalidFilesError
+from catalog.project import find_project
+from model_build.build import BuildFolders, build_model
+from model_build.needed_python import require_python, server_python
+from tests.model_build.test_python_models import python_model
+from triton_runtime import find_installation
+
+INSTALLATION = find_installation(home=find_project(Path(__file__)).server_dir)
+OWN = server_python(INSTALLATION)
+
+
+def refused(folder: Path, requirements: str, *pythons: str) -> list[str]:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "requirements.txt").write_text(requirements)
+    recipe = {"requirements": "requirements.txt", "pythons": list(pythons)}
+    model = python_model(folder, recipe=recipe)
+    try:
+        require_python(model, INSTALLATION)
+    except InvalidFilesError as error:
+        return [
+            f"{problem.file.name}:{problem.line}: {problem.field}: {problem.message} -- {problem.remedy}"
+            for problem in error.problems
+        ]
+    return []
+
+
+def test_packages_for_another_python_than_the_servers(tmp_path: Path) -> None:
+    (found,) = refused(tmp_path, "six==1.17.0\n", "3.8", "3.9")
+    assert found.startswith("model.yaml:")
+    assert "recipe.pythons: the packages are for Python 3.8 and 3.9, and the local server" in found
+    assert f'runs Python {OWN} -- add "{OWN}"; or build without --local' in found
+    assert refused(tmp_path / "own", "six==1.17.0\n", "3.8", OWN) == []
+    assert refused(tmp_path / "all", "six==1.17.0\n") == []
+
+
+def test_a_numpy_that_the_servers_backend_fails_with(tmp_path: Path) -> None:
+    (found,) = refused(tmp_path, "six==1.17.0\nNumPy==2.1.0\n")
+    assert found.startswith(
+        "requirements.txt:2: : the Python backend of the local server (Triton 24.10) works"
+    )
+    assert refused(tmp_path / "one", "numpy==1.26.4\n") == []
+
+
+def test_a_build_stops_before_it_fetches(
+    tmp_path: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetched(*_: object, **__: object) -> None:
+        raise AssertionError("fetched")
+
+    monkeypatch.setattr("model_build.build.fetch_source", fetched)
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "requirements.txt").write_text("six==1.17.0\n")
+    recipe = {"requirements": "requirements.txt", "pythons": ["3.9"]}
+    model = python_model(tmp_path, recipe=recipe, source="file://weights")
+    with pytest.raises(InvalidFilesError, match=r"the packages are for Python 3\.9"):
+        build_model(model=model, folders=folders)
