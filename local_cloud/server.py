@@ -165,7 +165,7 @@ class Cloud:
         """What there is to be said about what came back and what did not."""
         count = self._sagemaker.endpoint_count
         coming = f"{count} endpoint{'s are' if count > 1 else ' is'} coming back"
-        return (*self._state.notices, *((coming,) if count else ()))
+        return (*self._state.notices, *self._lost, *((coming,) if count else ()))
 
     @property
     def endpoint_url(self) -> str:
@@ -184,7 +184,8 @@ class Cloud:
         for service, tables in remembered.items():
             for name, table in tables.items():
                 table.tell = self._keeper.hold(f"{service}.{name}", table)
-        self._keeper.load()
+        unfit = self._keeper.load()
+        self._lost = (*unfit, *self._front_door.drop_lost_objects())
         self._keeper.start()
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from local_cloud.state.database import own_folder
-from local_cloud.state.errors import NotKeptError, StateDamagedError
+from local_cloud.state.errors import NotKeptError
 
 _current: ContextVar[Bodies] = ContextVar("bodies")
 _reading = threading.local()
@@ -57,6 +57,11 @@ class Body:
     def truncate(self) -> None:
         """Nothing was written yet."""
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether its file was missing or damaged at the start."""
+        return self._name in self._bodies.lost
+
     def emptied(self) -> Body:
         """Return what stands where this one was once it is disposed of."""
         return Body(self._bodies)
@@ -86,6 +91,8 @@ class Bodies:
         # Sets and lists change at one stroke in Python: no lock is needed, and a finalizer must not take one.
         self._used: set[str] = set()
         self._unused: list[str] = []
+        self.lost: frozenset[str] = frozenset()
+        """Bodies that were not whole when the folder was opened."""
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -129,14 +136,13 @@ class Bodies:
         for name in names:
             self.path(name).unlink(missing_ok=True)
 
-    def check(self) -> None:
-        """Raise StateDamagedError unless all that is referred to is there, as long as it was written."""
+    def find_lost(self) -> frozenset[str]:
+        """Return which bodies that something refers to are missing or have another length."""
         lengths = {entry.name: entry.stat().st_size for entry in os.scandir(self._folder)}
-        for name in self._used:
-            if name not in lengths:
-                raise StateDamagedError(self.path(name), "the body of an object is missing")
-            if lengths[name] != int(name.rpartition("-")[2]):
-                raise StateDamagedError(self.path(name), "the body of an object is not what was written")
+        self.lost = frozenset(
+            name for name in self._used if lengths.get(name) != int(name.rpartition("-")[2])
+        )
+        return self.lost
 
     def sweep(self) -> None:
         """Remove every file without a body: what a kill left behind."""

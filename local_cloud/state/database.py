@@ -11,6 +11,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,9 @@ _REFUSED_BY_THE_DISK = {
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_READONLY,
 }
+_HEADER = 100
+_LARGEST = 2**40
+"""No database is larger; a garbled header may say so."""
 _SCHEMA = (
     "CREATE TABLE stamp (text TEXT NOT NULL)",
     "CREATE TABLE row (kind TEXT, key TEXT, digest BLOB, value BLOB, PRIMARY KEY (kind, key))",
@@ -61,6 +65,73 @@ def check_owner(path: Path) -> None:
         raise ForeignStateError(path, f"it belongs to user {found.st_uid}, and this is user {os.geteuid()}")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise ForeignStateError(path, "others may write to it")
+
+
+def salvage(file: Path, *, stamp: str) -> list[str]:
+    """Replace a damaged file by one with all rows that are whole; return what is lost, as `<kind> <key>`.
+
+    A row is whole if it has its digest: what a damaged page makes of one is never taken.
+    """
+    whole: list[Row] = []
+    lost: list[str] = []
+    _fill_up(file)
+    try:
+        with closing(sqlite3.connect(file, isolation_level=None, timeout=_PATIENCE_S)) as connection:
+            found = connection.execute("SELECT text FROM stamp").fetchone()
+            readable = _readable(connection) if found == (stamp,) else iter(())
+            if found != (stamp,):
+                lost.append(f"all of {file.name}: it is of another version")
+            for row, is_whole in readable:
+                if is_whole:
+                    whole.append(row)
+                else:
+                    lost.append(f"{row.kind} {row.key}")
+    except sqlite3.DatabaseError as fault:
+        if isinstance(told(file, fault), StateInUseError | NotKeptError):
+            raise told(file, fault) from fault
+        lost.append(f"all of {file.name}: {fault}")
+    for part in file.parent.glob(f"{file.name}*"):
+        part.unlink()
+    database = Database(file, stamp=stamp)
+    try:
+        database.write(whole)
+    finally:
+        database.close()
+    return lost
+
+
+def _fill_up(file: Path) -> None:
+    """Give a truncated file its length again: SQLite reads no page of one that is shorter than it says."""
+    with file.open("r+b") as stream:
+        header = stream.read(_HEADER)
+        if len(header) == _HEADER and header.startswith(b"SQLite format 3"):
+            page = int.from_bytes(header[16:18]) or 1
+            size = (page if page > 1 else 65_536) * int.from_bytes(header[28:32])
+            if stream.seek(0, os.SEEK_END) < size < _LARGEST:
+                stream.truncate(size)
+
+
+def _readable(connection: sqlite3.Connection) -> Iterator[tuple[Row, bool]]:
+    """Yield the rows around the pages that cannot be read, and whether each is as it was written."""
+    seen = set[int]()
+    for order in ("ASC", "DESC"):
+        # Each direction ends at the first page that cannot be read.
+        with suppress(sqlite3.DatabaseError):
+            for number, *held in connection.execute(f"SELECT rowid, * FROM row ORDER BY rowid {order}"):  # noqa: S608
+                if number in seen:
+                    return
+                seen.add(number)
+                yield _checked(*held)
+    for number in range(min(seen, default=1), max(seen, default=0)):
+        if number not in seen:
+            with suppress(sqlite3.DatabaseError):
+                for held in connection.execute("SELECT * FROM row WHERE rowid = ?", (number,)):
+                    yield _checked(*held)
+
+
+def _checked(kind: object, key: object, digest: object, value: object) -> tuple[Row, bool]:
+    content = value if isinstance(value, bytes) else b""
+    return Row(str(kind), str(key), content), digest == _digest(content)
 
 
 class Database:

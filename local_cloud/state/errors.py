@@ -10,9 +10,10 @@ FORGET = "`tritonstack down --forget` removes it, and the next start has nothing
 
 
 class StateDamagedError(TritonstackError):
-    """The state cannot be read. Nothing of it is used, and nothing of it is changed."""
+    """The state cannot be read as it is: local_cloud.state.folder opens what of it is whole."""
 
     def __init__(self, file: Path, fault: str) -> None:
+        self.fault = f"{file.name}: {fault}"
         super().__init__(
             f"the embedded cloud's state is damaged: {file}: {fault}",
             remedy=f"put a copy of {file.parent} in its place, or let it go: {FORGET}",

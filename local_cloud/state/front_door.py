@@ -40,6 +40,14 @@ class FrontDoor:
         self._tell_backend = keeper.hold("moto", self._backends)
         self.receipts.tell = keeper.hold("receipts", self.receipts)
 
+    def drop_lost_objects(self) -> tuple[str, ...]:
+        """Remove S3's objects without their bodies, and keep that; return a notice that names them."""
+        found = self._backends.drop_lost_objects()
+        for key in found:
+            self._tell_backend(key)
+        lost = [name for names in found.values() for name in names]
+        return (f"lost with their bodies: {', '.join(lost)}",) if lost else ()
+
     def answer(
         self, environ: WSGIEnvironment, *, service: str, application: Application, is_moto: bool
     ) -> Response:

@@ -85,10 +85,16 @@ class Keeper:
 
         return tell
 
-    def load(self) -> None:
-        """Give everything that was found back to whom it belongs."""
+    def load(self) -> list[str]:
+        """Give everything that was found back to whom it belongs; return a notice for what does not fit."""
+        notices = []
         for kind, key, value in self._state.found:
-            self._kept[kind].load(key, value)
+            try:
+                self._kept[kind].load(key, value)
+            except Exception as fault:
+                _log.exception("%s %s", kind, key)
+                notices.append(f"{kind} {key} does not come back ({fault!r})")
+        return notices
 
     def start(self) -> None:
         """Begin to write."""

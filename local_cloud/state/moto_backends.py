@@ -50,6 +50,15 @@ class MotoBackends:
         backend = _backend(service, account, region)
         _FILLED.get(service, _fill)(backend, value)
 
+    def drop_lost_objects(self) -> dict[str, list[str]]:
+        """Remove S3's objects without their bodies; return them by the key of the backend that had them."""
+        found = {}
+        for key in self._known:
+            service, account, region = key.split("/")
+            if service == "s3" and (lost := list(_drop_lost(_backend(service, account, region)))):
+                found[key] = lost
+        return found
+
     def is_known(self, key: str) -> bool:
         """Tell whether a backend has been kept before."""
         return key in self._known
@@ -155,6 +164,28 @@ def _fill_s3(backend: Any, state: State) -> None:
     _fill(backend, state)
     for name in backend.buckets:
         s3_backends.bucket_accounts[name] = (backend.partition, backend.account_id)
+
+
+def _drop_lost(backend: Any) -> Iterator[str]:
+    for name, bucket in backend.buckets.items():
+        for key, versions in list(bucket.keys.lists()):
+            whole = [version for version in versions if not _is_lost(version)]
+            if len(whole) == len(versions):
+                continue
+            yield f"s3://{name}/{key}"
+            if whole:
+                bucket.keys.setlist(key, whole)
+            else:
+                bucket.keys.pop(key)
+        for upload in list(bucket.multiparts.values()):
+            if any(map(_is_lost, upload.parts.values())):
+                yield f"the upload {upload.id} of s3://{name}/{upload.key_name}"
+                del bucket.multiparts[upload.id]
+
+
+def _is_lost(item: Any) -> bool:
+    body = getattr(item, "_value_buffer", None)  # a delete marker has none
+    return isinstance(body, Body) and body.is_lost
 
 
 def _fill(backend: Any, state: State) -> None:
