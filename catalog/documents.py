@@ -271,7 +271,7 @@ def _in_words(
     if kind == "extra_forbidden":
         return _unknown_key(record_type, data, path)
     if kind in ("missing", "union_tag_not_found"):
-        return "this required key is missing", None
+        return "this required key is missing", f"add the key `{path[-1]}`"
     if kind in ("literal_error", "enum", "union_tag_invalid"):
         allowed = str(context.get("expected") or context.get("expected_tags"))
         allowed = " or ".join(allowed.rsplit(", ", 1)) if kind == "union_tag_invalid" else allowed
@@ -281,15 +281,18 @@ def _in_words(
         )
         return (
             f"{received!r} is not one of {allowed}",
-            f"did you mean '{suggestion}'?" if suggestion else None,
+            f"did you mean '{suggestion}'?" if suggestion else f"write {allowed}",
         )
     if kind == "string_type" and isinstance(value, int | float):
         found = str(value).lower() if isinstance(value, bool) else f"the number {value}"
         return f"this must be text, not {found}", "put it in quotes"
     if kind == "value_error":
         text, _, remedy = str(context["error"]).partition("; ")
-        return text, remedy or None
-    return _of_another_sort(kind, value, context) or (f"{details['msg']} (found {value!r})", None)
+        return text, remedy or "correct this value"
+    return _of_another_sort(kind, value, context) or (
+        f"{details['msg']} (found {value!r})",
+        "correct this value",
+    )
 
 
 def _of_another_sort(kind: str, value: Any, context: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -300,6 +303,8 @@ def _of_another_sort(kind: str, value: Any, context: Mapping[str, Any]) -> tuple
     if kind in _BOUNDS:
         words, key = _BOUNDS[kind]
         return f"{value} is not {words} {context[key]:g}", f"write a number {words} {context[key]:g}"
+    if kind == "string_pattern_mismatch":
+        return f"{value!r} does not match the pattern {context['pattern']}", "write text of this form"
     if kind == "too_short":
         return f"there are {context['actual_length']}, and {context['min_length']} must be", "name another"
     if kind == "too_long":

@@ -167,7 +167,7 @@ def load_template(file: Path, name: str) -> Template:
     if head is None:
         message = f"a template needs the key {HEAD!r}"
         remedy = "write `template: {locks: <environment>, purpose: <what its instances are for>}`"
-        raise InvalidFilesError([FileProblem(file, 1, "", message, remedy)])
+        raise InvalidFilesError([FileProblem(file, 1, HEAD, message, remedy)])
     record = check_data(file, {HEAD: head}, lines, _Headed).record
     body = {key: value for key, value in data.items() if key != HEAD}
     template = Template(name, file, record.template, body, lines)

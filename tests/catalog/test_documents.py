@@ -94,7 +94,11 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
             "dev.yaml:3: region: SageMaker publishes no Triton image in region 'eu-wst-1'\n"
             "  help: did you mean 'eu-west-1'?",
         ),
-        ("    model: minilm\n", "", "dev.yaml:6: endpoints.search.model: this required key is missing"),
+        (
+            "    model: minilm\n",
+            "",
+            "dev.yaml:6: endpoints.search.model: this required key is missing\n  help: add the key `model`",
+        ),
         (
             "name: dev",
             "name: Dev!",

@@ -1,0 +1,28 @@
+"""Whatever is damaged in a file that people write, `validate` names line, field and remedy, and is quick."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools import mutate_files
+
+
+@pytest.mark.parametrize(("seed", "count"), [(7, 250), pytest.param(1, 2000, marks=pytest.mark.e2e)])
+def test_random_mutations_are_accepted_or_explained(seed: int, count: int) -> None:
+    tallies = mutate_files.run(count, seed)
+    assert list(tallies) == ["environment", "template", "lock", "model", "delivery"]
+    for kind, tally in tallies.items():
+        assert tally.tried == count // 5
+        assert tally.refused > tally.tried / 2
+        assert mutate_files.is_fine(tally), (kind, str(tally), tally.crashed, tally.incomplete)
+
+
+def test_what_is_incomplete_slow_or_crashed_is_not_fine() -> None:
+    tally = mutate_files.Tally(tried=10, refused=10, complete=9)
+    assert not mutate_files.is_fine(tally)
+    tally.complete = 10
+    assert mutate_files.is_fine(tally)
+    tally.slowest_s = 2.5
+    assert not mutate_files.is_fine(tally)
+    tally.slowest_s, tally.crashed = 0.0, ["ValueError"]
+    assert not mutate_files.is_fine(tally)
