@@ -110,7 +110,7 @@ class EnvironmentSpec(Record):
     tags: Tags = Field(default_factory=dict)
     """Tags on every resource."""
     permissions_boundary: PolicyName | None = None
-    """Name of the IAM policy in the account that bounds every role."""
+    """Name of an IAM policy of the account that bounds every role; if not given, the foundation makes one."""
     bootstrap_qualifier: Qualifier = CDK_QUALIFIER
     """Under which `cdk bootstrap` prepares the account for it; it takes nothing published under another."""
     bootstrap_kms_key: Annotated[str, AfterValidator(_check_key_arn)] | None = None
@@ -164,6 +164,11 @@ class EnvironmentSpec(Record):
     def data_bucket(self) -> str:
         """Where captured requests and the answers of asynchronous endpoints go."""
         return naming.data_bucket_name(self.base, account=self.account, region=self.region)
+
+    @property
+    def roles_boundary(self) -> str:
+        """Name of the policy that bounds every role: the file's own, or the one that the foundation makes."""
+        return self.permissions_boundary or naming.boundary_name(self.base)
 
     @property
     def alarm_topic_arn(self) -> str:

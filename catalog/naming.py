@@ -64,6 +64,11 @@ def execution_policy_names(base: str) -> tuple[str, str]:
     return f"{base}-execution", f"{base}-execution-security"
 
 
+def boundary_name(base: str) -> str:
+    """The policy that bounds every role of an environment, where its file names no other."""
+    return f"{base}-boundary"
+
+
 def preview_execution_role_name(base: str) -> str:
     """The role that CloudFormation makes previews with."""
     return f"{base}-preview-execution"

@@ -24,8 +24,8 @@ from stacks.constructs.execution_policy import execution_policies, explain_servi
 from stacks.constructs.github_trust import GithubProvider, github_trust, provider_arn, role_trust
 from stacks.constructs.granted_role import GrantedRole, explain_pattern
 from stacks.constructs.grants import Grant, Home
-from stacks.constructs.preview_bounds import PreviewBounds
 from stacks.constructs.promotion_reader import PromotionReader, reading_grants, resuming_grants
+from stacks.constructs.role_bounds import RoleBounds
 from stacks.constructs.service_role import ServiceRole
 from stacks.constructs.skipped_checks import skip_check
 
@@ -98,7 +98,13 @@ class DeliveryStack(cdk.Stack):
         named = self._named_previews(preview)
         boundary = str(preview.permissions_boundary)
         if boundary == naming.preview_boundary_name(self._carried.base):
-            PreviewBounds(self, "PreviewBounds", name=boundary, named=named)
+            RoleBounds(
+                self,
+                "PreviewBounds",
+                name=boundary,
+                named=named,
+                description="Bounds the roles inside previews",
+            )
         execution = ServiceRole(
             self,
             "PreviewExecution",

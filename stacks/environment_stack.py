@@ -17,7 +17,6 @@ class EnvironmentStack(cdk.Stack):
         self, scope: Construct, *, stack_name: str, description: str, environment: EnvironmentSpec
     ) -> None:
         tags = {**environment.marks, **environment.tags}
-        boundary = environment.permissions_boundary
         super().__init__(
             scope,
             stack_name,
@@ -27,7 +26,7 @@ class EnvironmentStack(cdk.Stack):
             termination_protection=environment.is_protected,
             tags=tags,
             synthesizer=cdk.DefaultStackSynthesizer(qualifier=environment.bootstrap_qualifier),
-            permissions_boundary=cdk.PermissionsBoundary.from_name(boundary) if boundary else None,
+            permissions_boundary=cdk.PermissionsBoundary.from_name(environment.roles_boundary),
         )
         self._base = environment.base
         for key, value in tags.items():

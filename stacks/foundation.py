@@ -13,9 +13,12 @@ from stacks.constructs.access_log import AccessLog
 from stacks.constructs.alarm_topic import AlarmTopic
 from stacks.constructs.artifact_store import ArtifactStore
 from stacks.constructs.data_store import DataStore
+from stacks.constructs.delivery_grants import Named
 from stacks.constructs.encryption_key import EncryptionKey
 from stacks.constructs.failed_updates import FailedUpdates
+from stacks.constructs.grants import Home
 from stacks.constructs.image_repository import ImageRepository
+from stacks.constructs.role_bounds import RoleBounds
 from stacks.constructs.shared_value import SharedValue
 from stacks.environment_stack import EnvironmentStack
 from stacks.removal import removal_policy
@@ -37,6 +40,8 @@ class FoundationStack(EnvironmentStack):
             description=f"tritonstack: what the endpoints of {environment.name} share",
             environment=environment,
         )
+        if environment.permissions_boundary is None:
+            self._boundary(environment)
         key = self._key(environment)
         self._buckets(environment, key)
         self._images(environment, key)
@@ -49,6 +54,20 @@ class FoundationStack(EnvironmentStack):
                 value=instance.to_json(),
                 description=f"What {environment.name} was asked for with",
             )
+
+    def _boundary(self, environment: EnvironmentSpec) -> None:
+        """Only an administrator's deploy can change it, so nothing of a model or an endpoint is in it."""
+        home = Home.of(self)
+        RoleBounds(
+            self,
+            "Boundary",
+            name=environment.roles_boundary,
+            named=Named.like(environment),
+            description=f"Bounds the roles of {environment.name}",
+            # Which buckets hold models changes with the models.
+            reads_models=home.bucket("*") if environment.builds_in_account else None,
+            token_secret=environment.builds.hugging_face_token_secret,
+        )
 
     def _key(self, environment: EnvironmentSpec) -> kms.Key:
         base = environment.base

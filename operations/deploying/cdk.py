@@ -26,6 +26,12 @@ _AFTER_ANOTHER = (
     "it looks as if another deploy of the same stacks was under way; when that has ended, run this again: it "
     "waits for what CloudFormation is still doing"
 )
+_SIGN_OF_BOUNDARY = "iam:CreatePolicy"
+"""The action, or CreatePolicyVersion, that IAM denies where only an administrator changes a boundary."""
+_BY_ADMINISTRATOR = (
+    "the permissions boundary of the environment's roles is new or has changed, and only an "
+    "administrator may change it; see 'The permissions boundary' in docs/delivery.md"
+)
 _QUIET = {
     "NODE_NO_WARNINGS": "1",  # about Node versions of years to come
     "NO_COLOR": "1",
@@ -73,11 +79,20 @@ class CdkCli:
         status = _run(argv, cwd=self.project_root, variables=self.variables, on_line=hear)
         if status != 0:
             by_hand = shlex.join(["npx", "cdk", command, *arguments, *context])
-            meddled = any(sign in line for line in said for sign in _SIGNS_OF_ANOTHER)
+            remedy = _remedy(said) or f"to run it by hand: {by_hand}"
             raise CdkFailedError(
                 f"`cdk {command}` failed with exit code {status}:\n" + "\n".join(said[-_LINES_SHOWN:]),
-                remedy=_AFTER_ANOTHER if meddled else f"to run it by hand: {by_hand}",
+                remedy=remedy,
             )
+
+
+def _remedy(lines: Sequence[str]) -> str | None:
+    """What to do about a failure that is known by its message."""
+    if any(_SIGN_OF_BOUNDARY in line for line in lines):
+        return _BY_ADMINISTRATOR
+    if any(sign in line for line in lines for sign in _SIGNS_OF_ANOTHER):
+        return _AFTER_ANOTHER
+    return None
 
 
 def find_cdk(

@@ -75,17 +75,17 @@ SERVICE_ACTIONS = (
 """Of these services CloudFormation may do anything to what is named like the environment."""
 
 
-def execution_grants(home: Home, named: Named, *, boundary_arn: str | None, network: bool) -> Iterator[Grant]:
-    """Make, change and delete everything that an environment consists of."""
+def execution_grants(home: Home, named: Named, *, boundary_arn: str, network: bool) -> Iterator[Grant]:
+    """Make, change and delete everything that an environment consists of, but for a boundary of its own."""
     yield from service_grants(home, named, network=network)
     yield from security_grants(home, named, boundary_arn=boundary_arn)
 
 
-def security_grants(home: Home, named: Named, *, boundary_arn: str | None) -> Iterator[Grant]:
+def security_grants(home: Home, named: Named, *, boundary_arn: str) -> Iterator[Grant]:
     """Make, change and delete keys and roles.
 
-    `boundary_arn` is the policy that bounds the environment's own roles: where there is one, no role can be
-    made without it, and none can lose it.
+    `boundary_arn` is the policy that bounds the environment's own roles: no role can be made without it, and
+    none can lose it.
     """
     yield from _keys(home, named)
     yield from _roles(home, named, boundary_arn)
@@ -234,10 +234,10 @@ def _keys(home: Home, named: Named) -> Iterator[Grant]:
     yield Grant(["kms:RetireGrant"], keys, because=_KEYS)
 
 
-def _roles(home: Home, named: Named, boundary_arn: str | None) -> Iterator[Grant]:
+def _roles(home: Home, named: Named, boundary_arn: str) -> Iterator[Grant]:
     """A role that CloudFormation could make without a boundary could do what it itself may not."""
     roles = [named.roles(home)]
-    bounded = {"StringEquals": {"iam:PermissionsBoundary": boundary_arn}} if boundary_arn else None
+    bounded = {"StringEquals": {"iam:PermissionsBoundary": boundary_arn}}
     yield Grant(
         [
             "iam:AttachRolePolicy",
@@ -253,8 +253,6 @@ def _roles(home: Home, named: Named, boundary_arn: str | None) -> Iterator[Grant
     yield Grant(
         [
             "iam:DeleteRole",
-            # It would lift a boundary, so it is granted only where there is none.
-            *([] if boundary_arn else ["iam:DeleteRolePermissionsBoundary"]),
             "iam:DeleteRolePolicy",
             "iam:GetRole",
             "iam:GetRolePolicy",
@@ -285,6 +283,21 @@ def _roles(home: Home, named: Named, boundary_arn: str | None) -> Iterator[Grant
         because=named.because,
     )
     yield Grant(["iam:CreateServiceLinkedRole"], [scaling_role_arn(home)])
+
+
+def boundary_grants(boundary_arn: str) -> Iterator[Grant]:
+    """Delete the boundary that the foundation has made; only an administrator makes and changes it."""
+    yield Grant(
+        [
+            "iam:DeletePolicy",
+            "iam:DeletePolicyVersion",
+            "iam:GetPolicy",
+            "iam:GetPolicyVersion",
+            "iam:ListEntitiesForPolicy",
+            "iam:ListPolicyVersions",
+        ],
+        [boundary_arn],
+    )
 
 
 def scaling_role_arn(home: Home) -> str:

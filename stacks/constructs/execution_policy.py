@@ -15,7 +15,13 @@ from constructs import Construct
 from catalog import naming
 from catalog.environments import EnvironmentSpec
 from stacks.constructs.delivery_grants import Named, global_arn
-from stacks.constructs.execution_grants import EC2_ACTIONS, SERVICE_ACTIONS, security_grants, service_grants
+from stacks.constructs.execution_grants import (
+    EC2_ACTIONS,
+    SERVICE_ACTIONS,
+    boundary_grants,
+    security_grants,
+    service_grants,
+)
 from stacks.constructs.granted_role import explain_pattern
 from stacks.constructs.grants import Grant, Home
 from stacks.constructs.managed_policy import managed_policy
@@ -24,10 +30,10 @@ from stacks.constructs.skipped_checks import skip_check
 
 def execution_policies(scope: Construct, *, environment: EnvironmentSpec) -> list[iam.CfnManagedPolicy]:
     """What CloudFormation may do for one environment."""
-    home, named, boundary = Home.of(scope), Named.like(environment), environment.permissions_boundary
+    home, named = Home.of(scope), Named.like(environment)
     services, security = naming.execution_policy_names(environment.delivery_base)
     network = bool(environment.network and environment.network.create)
-    boundary_arn = global_arn(home, f"policy/{boundary}") if boundary else None
+    boundary_arn = global_arn(home, f"policy/{environment.roles_boundary}")
     return [
         _policy(
             scope,
@@ -41,7 +47,10 @@ def execution_policies(scope: Construct, *, environment: EnvironmentSpec) -> lis
             "ExecutionSecurity",
             security,
             f"The keys and roles that CloudFormation makes for {environment.name}",
-            list(security_grants(home, named, boundary_arn=boundary_arn)),
+            [
+                *security_grants(home, named, boundary_arn=boundary_arn),
+                *([] if environment.permissions_boundary else boundary_grants(boundary_arn)),
+            ],
         ),
     ]
 

@@ -17,7 +17,8 @@ from catalog.loading import validate_project
 from catalog.project import Project
 from stacks.carried import carried_to
 from stacks.delivery import DeliveryStack
-from tests.delivery.iam import listed
+from tests.delivery.iam import listed, within
+from tests.delivery.roads import DEV, PROD
 from tests.delivery.test_rights import executing
 from tests.projects import edit
 from tests.stacks.assemblies import new_app
@@ -37,6 +38,9 @@ NOT_CALLED = {
     "iam:*UserPolicy": "policies belong to roles",
     "iam:*GroupPolicy": "policies belong to roles",
     "iam:DeleteRolePermissionsBoundary": "a role that could lose its boundary would have none",
+    "iam:CreatePolicy*": "an administrator makes the boundary, the one managed policy, and changes it",
+    "iam:*achGroupPolicy": "a boundary is attached to nobody",
+    "iam:*achUserPolicy": "a boundary is attached to nobody",
 }
 """Actions of the handlers that our templates never lead to, and why."""
 WITHOUT_HANDLERS = {"AWS::CodeBuild::Project"}
@@ -69,7 +73,8 @@ def actions(template: dict[str, Any], environment: str) -> set[str]:
 def test_cloudformation_may_do_what_its_handlers_call(carriers, resource_type):
     needed = handler_actions(resource_type)
     assert needed
-    allowed = actions(carriers["prod"], "prod")  # the environment with a network of its own
+    # prod has a network of its own, staging a boundary that its foundation makes.
+    allowed = actions(carriers["prod"], "prod") | actions(carriers["staging"], "staging")
     assert sorted(one for one in needed if not covered(one, {*allowed, *NOT_CALLED})) == []
 
 
@@ -79,9 +84,28 @@ def test_every_exception_is_one_of_a_handler():
     assert {one for one in types_in_use() if not handler_actions(one)} == WITHOUT_HANDLERS
 
 
-def test_a_boundary_can_be_lifted_only_where_there_is_none(carriers):
-    lifting = "iam:DeleteRolePermissionsBoundary"
-    assert not covered(lifting, actions(carriers["prod"], "prod"))
+@pytest.mark.parametrize("environment", ["dev", "staging", "prod"])
+def test_no_deploy_makes_a_role_without_its_boundary_or_changes_that(carriers, environment):
+    """Whoever may deploy could otherwise give himself any right, by deploying it."""
+    allowed = executing(carriers[environment], environment)
+    account = PROD if environment == "prod" else DEV
+    name = "team-boundary" if environment == "prod" else f"tritonstack-{environment}-boundary"
+    boundary = f"arn:aws:iam::{account}:policy/{name}"
+    role = f"arn:aws:iam::{account}:role/tritonstack-{environment}-endpoint-x"
+    region = {"aws:RequestedRegion": REGION}
+    for action in ("CreateRole", "PutRolePolicy", "AttachRolePolicy", "PutRolePermissionsBoundary"):
+        bounded = {**region, "iam:PermissionsBoundary": boundary}
+        assert within(allowed, f"iam:{action}", role, bounded)
+        assert not within(allowed, f"iam:{action}", role, region)
+        other = {**region, "iam:PermissionsBoundary": "arn:aws:iam::aws:policy/AdministratorAccess"}
+        assert not within(allowed, f"iam:{action}", role, other)
+    changes = ("CreatePolicy", "CreatePolicyVersion", "SetDefaultPolicyVersion")
+    for action, resource in [
+        ("DeleteRolePermissionsBoundary", role),
+        *((change, boundary) for change in changes),
+        ("DeletePolicy", "arn:aws:iam::111111111111:policy/another"),
+    ]:
+        assert not within(allowed, f"iam:{action}", resource, region)
 
 
 def delivered(project: Project, folder: Path, name: str) -> dict[str, Any]:

@@ -189,6 +189,19 @@ def test_two_deploys_at_once_are_told_apart_from_other_failures(tmp_path: Path, 
     )
 
 
+@pytest.mark.parametrize("action", ["iam:CreatePolicy", "iam:CreatePolicyVersion"])
+def test_a_boundary_that_only_an_administrator_may_change_is_named(tmp_path: Path, action: str) -> None:
+    words = f"User: cfn-exec-role is not authorized to perform: {action} on resource: policy t-dev-boundary"
+    stand_in_cdk(tmp_path, f"echo '{words}'; exit 1")
+    cdk = find_cdk(tmp_path, environment_name="dev", variables={})
+    with pytest.raises(CdkFailedError) as caught:
+        cdk.run("deploy", "--all", on_line=lambda _: None)
+    assert "the permissions boundary of the environment's roles is new or has changed" in str(
+        caught.value.remedy
+    )
+    assert "docs/delivery.md" in str(caught.value.remedy)
+
+
 def test_an_assembly_takes_the_place_of_the_app(tmp_path: Path) -> None:
     stand_in_cdk(tmp_path, "echo $*")
     heard: list[str] = []

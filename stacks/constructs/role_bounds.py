@@ -1,8 +1,9 @@
-"""What no role inside a preview may ever do, whatever a pull request that nobody has read yet grants it.
+"""The permissions boundary of an environment's own roles: no deploy makes a role that can do more.
 
-A pull request writes the policies of its preview's roles, and says who takes them on. So this edge, and not
-those policies, is what keeps a preview to itself. It is made with the rights of a person, by the stack that
-delivers the environment beside which previews stand, and nothing that a workflow may do reaches it.
+A commit writes the policies of these roles, and says which service assumes them. Whatever it grants, they can
+use what is named like the environment, read models from buckets, and change no rights. With the execution
+policies of `cdk bootstrap` (`execution_policy.py`), CloudFormation can neither make a role without this
+boundary nor change the boundary itself: only an administrator can.
 """
 
 from __future__ import annotations
@@ -18,21 +19,40 @@ from stacks.constructs.grants import Grant, Home, use_key_through_s3
 from stacks.constructs.managed_policy import managed_policy
 from stacks.constructs.skipped_checks import skip_check
 
-_EDGE = "a boundary grants nothing: it is the edge of what the roles of previews may be granted"
-_CHECKS_OF_GRANTS = ("CKV_AWS_109", "CKV_AWS_111")
+_EDGE = "a boundary grants nothing: it limits what the roles' own policies may grant"
+_CHECKS_OF_GRANTS = ("CKV_AWS_107", "CKV_AWS_108", "CKV_AWS_109", "CKV_AWS_111")
 
 
-class PreviewBounds(Construct):
-    """A policy that bounds every role of every preview; their template names it."""
+class RoleBounds(Construct):
+    """A managed policy that bounds every role of one environment, or of every preview.
 
-    def __init__(self, scope: Construct, construct_id: str, *, name: str, named: Named) -> None:
+    `reads_models` are ARNs of objects and buckets that builds read models from; `token_secret` is the secret
+    that they may read.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        named: Named,
+        description: str,
+        reads_models: str | None = None,
+        token_secret: str | None = None,
+    ) -> None:
         super().__init__(scope, construct_id)
-        granted = [*_own_things(Home.of(self), named), *_shared_things(Home.of(self), named)]
+        home = Home.of(self)
+        granted = [*_own_things(home, named), *_shared_things(home, named)]
+        if reads_models:
+            granted.append(Grant(["s3:GetObject", "s3:ListBucket"], [reads_models]))
+        if token_secret:
+            granted += _secret(home, token_secret)
         self.policy = managed_policy(
             self,
             "Policy",
             name=name,
-            description="Bounds the roles inside previews",
+            description=description,
             statements=[grant.statement() for grant in granted],
         )
         for pattern in sorted({one for grant in granted for one in grant.resources if "*" in one}):
@@ -43,20 +63,22 @@ class PreviewBounds(Construct):
 
 def _own_things(home: Home, named: Named) -> Iterator[Grant]:
     bucket = home.bucket(named.buckets)
+    many = named.base.endswith("*")
+    like, below = (named.base, named.base) if many else (f"{named.base}-*", f"{named.base}/*")
     yield Grant(
         ["s3:AbortMultipartUpload", "s3:GetObject", "s3:ListBucket", "s3:PutObject"], [bucket, f"{bucket}/*"]
     )
     yield Grant(
         ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
         [
-            home.arn("logs", f"log-group:{group}*")
+            home.arn("logs", f"log-group:{group}")
             for group in (
-                naming.endpoint_log_group(named.base),
-                naming.component_log_group(named.base),
-                f"/{named.base}",
+                naming.endpoint_log_group(like),
+                naming.component_log_group(like),
+                f"/{below}",
+                f"{naming.PROCESSING_LOG_GROUP}*",
             )
-        ]
-        + [home.arn("logs", f"log-group:{naming.PROCESSING_LOG_GROUP}*")],
+        ],
     )
     yield Grant(
         ["ecr:CompleteLayerUpload", "ecr:InitiateLayerUpload", "ecr:PutImage", "ecr:UploadLayerPart"],
@@ -70,7 +92,7 @@ def _own_things(home: Home, named: Named) -> Iterator[Grant]:
 
 
 def _shared_things(home: Home, named: Named) -> Iterator[Grant]:
-    """What has no name of the preview's; none of it opens what is somebody else's."""
+    """What has no name of the environment's; none of it opens what is somebody else's."""
     staged = home.bucket(named.bootstrap.bucket)
     yield Grant(
         [
@@ -111,6 +133,19 @@ def _shared_things(home: Home, named: Named) -> Iterator[Grant]:
             "ecr:GetAuthorizationToken",
             "ecr:GetDownloadUrlForLayer",
             "kms:DescribeKey",
+            "logs:DescribeLogGroups",
         ],
         ["*"],
     )
+
+
+def _secret(home: Home, name: str) -> list[Grant]:
+    return [
+        # Secrets Manager adds six characters of its own to the name.
+        Grant(["secretsmanager:GetSecretValue"], [home.arn("secretsmanager", f"secret:{name}-??????")]),
+        Grant(
+            ["kms:Decrypt"],
+            [some_key(home)],
+            {"StringEquals": {"kms:ViaService": f"secretsmanager.{home.region}.amazonaws.com"}},
+        ),
+    ]

@@ -1,0 +1,136 @@
+"""The boundary around every role of an environment: on without being asked for, and wide enough to serve."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.delivery.iam import listed, within
+
+ENVIRONMENTS = ["sample", "kept", "every", "factory"]
+KEY = "arn:aws:kms:{region}:123456789012:key/0a1b"
+ADMINISTRATORS = [
+    ("iam:CreateRole", "arn:aws:iam::123456789012:role/tritonstack-{name}-x"),
+    ("iam:PutRolePolicy", "arn:aws:iam::123456789012:role/tritonstack-{name}-x"),
+    ("iam:PassRole", "arn:aws:iam::123456789012:role/tritonstack-{name}-x"),
+    ("iam:CreatePolicyVersion", "arn:aws:iam::123456789012:policy/tritonstack-{name}-boundary"),
+    ("sts:AssumeRole", "arn:aws:iam::123456789012:role/cdk-hnb659fds-deploy-role-123456789012-{region}"),
+    (
+        "cloudformation:CreateStack",
+        "arn:aws:cloudformation:{region}:123456789012:stack/tritonstack-{name}-x/1",
+    ),
+    ("sagemaker:DeleteEndpoint", "arn:aws:sagemaker:{region}:123456789012:endpoint/tritonstack-{name}-x"),
+    ("s3:PutObject", "arn:aws:s3:::tritonstack-{name}2-artifacts-123456789012-{region}/models/x"),
+    ("s3:DeleteObject", "arn:aws:s3:::tritonstack-{name}-artifacts-123456789012-{region}/models/x"),
+    ("s3:PutObject", "arn:aws:s3:::cdk-hnb659fds-assets-123456789012-{region}/0a.json"),
+    ("kms:Decrypt", KEY),
+    ("kms:CreateGrant", KEY),
+    ("ecr:PutImage", "arn:aws:ecr:{region}:123456789012:repository/another/serving"),
+    ("logs:PutLogEvents", "arn:aws:logs:{region}:123456789012:log-group:/tritonstack-{name}2/builds"),
+    ("secretsmanager:GetSecretValue", "arn:aws:secretsmanager:{region}:123456789012:secret:other-abcdef"),
+]
+"""What an administrator's policy on a role of the environment would grant, and the boundary does not."""
+
+
+def templates(assembly: Any) -> Iterator[dict[str, Any]]:
+    for file in sorted(assembly.folder.glob("*.template.json")):
+        yield json.loads(file.read_text())
+
+
+def resources(assembly: Any, resource_type: str) -> list[dict[str, Any]]:
+    return [
+        item["Properties"]
+        for template in templates(assembly)
+        for item in template["Resources"].values()
+        if item["Type"] == resource_type
+    ]
+
+
+def boundary_of(assembly: Any) -> dict[str, Any]:
+    (policy,) = resources(assembly, "AWS::IAM::ManagedPolicy")
+    return policy
+
+
+def statements(assembly: Any) -> list[dict[str, Any]]:
+    """All that roles of the environment are granted."""
+    inline = [one for role in resources(assembly, "AWS::IAM::Role") for one in role.get("Policies", [])]
+    return [
+        statement
+        for policy in [*resources(assembly, "AWS::IAM::Policy"), *inline]
+        for statement in listed(policy["PolicyDocument"]["Statement"])
+    ]
+
+
+def asked(assembly: Any) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Each action on each resource that is granted, with the conditions that it is granted under."""
+    spec = assembly.workspace.spec
+    for statement in statements(assembly):
+        keys = {
+            key: listed(value)[0].replace("*", "x") if isinstance(listed(value)[0], str) else "x"
+            for held in statement.get("Condition", {}).values()
+            for key, value in held.items()
+        }
+        if keys.get("kms:ViaService", "").startswith("sns"):
+            topic = f"arn:aws:sns:{spec.region}:{spec.account}:{spec.base}-topic"
+            keys["kms:EncryptionContext:aws:sns:topicArn"] = topic
+        for action in listed(statement["Action"]):
+            for resource in listed(statement["Resource"]):
+                yield action, shown(action, resource, spec), keys
+
+
+def shown(action: str, resource: Any, spec: Any) -> str:
+    """An ARN where a template has one that only the deploy knows."""
+    if isinstance(resource, str):
+        return resource if resource == "*" else resource.replace("*", "x").replace("?", "x")
+    service = action.partition(":")[0]
+    name = {
+        "kms": "key/0a1b",
+        "sns": f"{spec.base}-topic",
+        "ec2": "subnet/subnet-1",
+        "logs": f"log-group:/{spec.base}/x",
+    }[service]
+    return f"arn:aws:{service}:{spec.region}:{spec.account}:{name}"
+
+
+@pytest.fixture
+def assembly(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(request.param)
+
+
+@pytest.mark.parametrize("assembly", ENVIRONMENTS, indirect=True)
+def test_every_role_is_bounded_without_being_asked(assembly):
+    spec = assembly.workspace.spec
+    assert spec.permissions_boundary is None
+    roles = resources(assembly, "AWS::IAM::Role")
+    assert roles
+    assert {json.dumps(role["PermissionsBoundary"]) for role in roles} == {
+        json.dumps(f"arn:aws:iam::{spec.account}:policy/{spec.base}-boundary")
+    }
+    assert boundary_of(assembly)["ManagedPolicyName"] == f"{spec.base}-boundary"
+
+
+def test_a_boundary_of_ones_own_is_taken_instead(walled):
+    assert resources(walled, "AWS::IAM::ManagedPolicy") == []
+    boundaries = {json.dumps(role["PermissionsBoundary"]) for role in resources(walled, "AWS::IAM::Role")}
+    assert len(boundaries) == 1
+    assert "policy/teams/search-boundary" in boundaries.pop()
+
+
+@pytest.mark.parametrize("assembly", ENVIRONMENTS, indirect=True)
+def test_what_the_roles_need_lies_within_it(assembly):
+    needed = list(asked(assembly))
+    assert len(needed) > 10
+    edge = boundary_of(assembly)["PolicyDocument"]["Statement"]
+    assert sorted({one[:2] for one in needed if not within(edge, *one)}) == []
+
+
+@pytest.mark.parametrize("assembly", ENVIRONMENTS, indirect=True)
+@pytest.mark.parametrize(("action", "resource"), ADMINISTRATORS)
+def test_an_administrator_in_a_role_gets_no_further(assembly, action, resource):
+    spec = assembly.workspace.spec
+    edge = boundary_of(assembly)["PolicyDocument"]["Statement"]
+    named = resource.format(name=spec.name, region=spec.region)
+    assert not within(edge, action, named, {"aws:RequestedRegion": spec.region})
