@@ -6,6 +6,10 @@ export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Twice quiet: errors only, so that a warning about one machine's index does not bury what matters.
 PIP := .venv/bin/python -m pip install --quiet --quiet
+# The files list every package with its hashes: pip installs these files and nothing that they bring along.
+HASHED := --no-deps --require-hashes --requirement
+# PyPI's PyTorch needs CUDA's libraries, its build for CPUs does not: it says so itself.
+NEEDS_CUDA := .venv/bin/python -c 'import importlib.metadata as m, sys; sys.exit(not any("nvidia" in r or "cuda" in r for r in m.requires("torch")))'
 
 VENV := .venv/pyvenv.cfg
 CLI := .venv/.cli
@@ -78,25 +82,26 @@ $(VENV):
 
 $(CLI): requirements.txt pyproject.toml | $(VENV)
 	@echo "installing the Python packages of requirements.txt (less than a minute)"
-	@$(PIP) -r requirements.txt
+	@$(PIP) $(HASHED) requirements.txt
 	@$(PIP) --no-deps --editable .
 	@touch $@
 
-$(RUNTIME): requirements-local.txt pyproject.toml | $(VENV)
+$(RUNTIME): requirements-local.txt requirements-cuda.txt pyproject.toml | $(VENV)
 	@echo "installing the Python packages of requirements-local.txt (about two minutes the first time)"
-	@$(PIP) -r requirements-local.txt
+	@$(PIP) $(HASHED) requirements-local.txt
+	@if $(NEEDS_CUDA); then $(PIP) $(HASHED) requirements-cuda.txt; fi
 	@$(PIP) --no-deps --editable .
 	@touch $@
 
 $(DEV): requirements-dev.txt $(RUNTIME)
 	@echo "installing the Python packages of requirements-dev.txt"
-	@$(PIP) -r requirements-dev.txt
+	@$(PIP) $(HASHED) requirements-dev.txt
 	@touch $@
 
 $(CHECKOV): requirements-checkov.txt | $(VENV)
 	@echo "installing the Python packages of requirements-checkov.txt"
 	@$(PYTHON) -m venv .venv/checkov
-	@.venv/checkov/bin/python -m pip install --quiet --quiet -r requirements-checkov.txt
+	@.venv/checkov/bin/python -m pip install --quiet --quiet $(HASHED) requirements-checkov.txt
 	@touch $@
 
 checkov: $(CHECKOV) ## install checkov, whose rules the templates have to pass

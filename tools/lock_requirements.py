@@ -3,87 +3,92 @@
     requirements.txt         app.py, the stacks and the command line
     requirements-local.txt   the same, and what building models and the embedded cloud need
     requirements-dev.txt     the same, and what tests and lint need
+    requirements-cuda.txt    the CUDA libraries of PyPI's PyTorch; its build for CPUs needs none of them
     requirements-checkov.txt checkov alone, for an environment of its own
     requirements-node.txt    Node for the CDK
-    containers/builder/      what a build in the account needs; torch in a file of its own, for it comes from
-                             another index where there is no GPU
+    containers/builder/      what a build in the account needs; torch and CUDA in files of their own, for
+                             torch comes from another index where there is no GPU
     containers/serving/      what Python models find in the image of the project's own
+    triton_runtime/          the embedded server, whose packages and versions stand in the file itself
 
-pip resolves; this only asks it and writes down the answer. What goes into an image bears the hashes of the
-wheels for every Python that the image may have. Run by `make lock`.
+uv resolves, for every Python and platform at once; this only asks it and writes down the answer, with the
+hashes of all files of a version: pip installs no other file. A version that a file has already is kept as
+long as pyproject.toml allows it. Run by `make lock`.
 """
 
 from __future__ import annotations
 
-import json
+import os
+import re
 import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = {
-    "requirements.txt": ("", "What app.py, the stacks and the command line need."),
+PYTHON = "3.11"
+"""The oldest that the project runs on."""
+SERVING_PYTHON = "3.10"
+"""The oldest of SageMaker's Triton images."""
+EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
+    "requirements.txt": ((), "What app.py, the stacks and the command line need."),
     "requirements-local.txt": (
-        "[build,local]",
+        ("build", "local"),
         "To build models and run the embedded cloud on this machine.",
     ),
-    "requirements-dev.txt": ("[build,local,sagemaker,dev]", "To test and to lint."),
+    "requirements-dev.txt": (("build", "local", "sagemaker", "dev"), "To test and to lint."),
 }
-GROUPS = {
-    "requirements-checkov.txt": (
-        "checkov",
-        "checkov, which names the exact boto3 it runs with and so stands in an environment of its own.",
-    ),
+CHECKOV = "checkov, which names the exact boto3 it runs with and so stands in an environment of its own."
+CPU_TORCH = {
+    "torch==2.13.0": (
+        "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",
+        "4ca4a9394b0c771238a4f73590fdbbc4debad85ed0fa63d026ae1b085da7d6e2",
+        "3fbf9c9d1f3c10c2d59d04aca426dee9ccc6ceb32d255c61e93acc3b4f75fae6",
+    )
 }
-
-IMAGE_PLATFORMS = tuple(f"manylinux_2_{minor}_x86_64" for minor in (28, 27, 17, 12))
-BUILDER = ROOT / "containers" / "builder"
-BUILDER_PYTHONS = ("3.11", "3.12")
-"""Those that containers/builder/Dockerfile makes its environment with."""
-SERVING = ROOT / "containers" / "serving"
-SERVING_PYTHONS = ("3.10", "3.11", "3.12")
-"""Those of SageMaker's Triton images, and the one that plays them on most machines."""
+"""The hashes of PyTorch's builds for CPUs, for Python 3.11 to 3.13 on Linux and x86-64. They lie on an index
+of their own, https://download.pytorch.org/whl/cpu/torch/, which shows the hash of each."""
+CUDA = re.compile(r"(nvidia-|cuda-|triton==)")
+"""What PyPI's PyTorch brings along, and its build for CPUs does not."""
+EMBEDDED = ROOT / "triton_runtime" / "requirements-embedded.txt"
+BUILDER = "containers/builder"
 BUILDER_NEEDS = ("boto3", "pydantic", "PyYAML", "numpy", "tritonclient")
 """Of the project's own dependencies, those that model_build and what it stands on import."""
 
 
-def asked(*arguments: str) -> list[dict[str, Any]]:
-    """What pip would install."""
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
-    report = subprocess.run(
-        [*command, "--report", "-", *arguments], check=True, capture_output=True, text=True
-    ).stdout
-    items: list[dict[str, Any]] = json.loads(report)["install"]
-    return items
-
-
-def pin_of(item: dict[str, Any]) -> str:
-    """`name==version` of one package."""
-    package = item["metadata"]
-    # A local build such as 2.13.0+cpu is one machine's; the release it is a build of is everybody's.
-    return f"{package['name'].lower()}=={package['version'].partition('+')[0]}"
-
-
-def resolve(*requirements: str) -> list[str]:
-    """`name==version` of everything that these bring along."""
-    pins = (pin_of(item) for item in asked(*requirements))
-    return sorted(pin for pin in pins if not pin.startswith("tritonstack=="))
-
-
-def hashed(packages: list[str], pythons: tuple[str, ...]) -> list[str]:
-    """The same with the hashes of the wheels that these Pythons install: no other file will do."""
-    hashes: dict[str, set[str]] = {package: set() for package in packages}
-    platforms = [f"--platform={platform}" for platform in IMAGE_PLATFORMS]
+def compiled(file: str, needs: Iterable[str], *arguments: str, python: str = PYTHON) -> list[str]:
+    """Each package that these bring along, with its hashes; versions that the file has are preferred."""
+    command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes"]
+    options = ["--no-header", "--no-annotate", f"--python-version={python}"]
     with tempfile.TemporaryDirectory() as folder:
-        for python in pythons:
-            options = ["--no-deps", "--only-binary=:all:", f"--target={folder}", f"--python-version={python}"]
-            for item in asked(*options, *platforms, *packages):
-                found = item["download_info"]["archive_info"]["hashes"]["sha256"]
-                hashes[pin_of(item)].add(f"--hash=sha256:{found}")
-    return [" \\\n    ".join([package, *sorted(found)]) for package, found in hashes.items()]
+        wanted, written = Path(folder, "wanted.in"), Path(folder, "written.txt")
+        wanted.write_text("\n".join(needs), encoding="utf-8")
+        if (ROOT / file).is_file():
+            written.write_text((ROOT / file).read_text(encoding="utf-8"), encoding="utf-8")
+        # The index alone: what is written down is the same on every machine.
+        environment = {
+            name: text for name, text in os.environ.items() if not name.startswith(("PIP_", "UV_"))
+        }
+        subprocess.run(
+            [*command, *options, *arguments, f"--output-file={written}", str(wanted)],
+            check=True,
+            env=environment,
+        )
+        text = written.read_text(encoding="utf-8")
+    return [_with_cpu_build(package) for package in re.split(r"\n(?=\S)", text.strip())]
+
+
+def _with_cpu_build(package: str) -> str:
+    pin, *hashes = package.split(" \\\n    --hash=sha256:")
+    name = pin.split()[0]
+    if not name.startswith("torch=="):
+        return package
+    if name not in CPU_TORCH:
+        sys.exit(f"{name}: add the hashes of its builds for CPUs to CPU_TORCH in {Path(__file__).name}")
+    return " \\\n    --hash=sha256:".join([pin, *sorted({*hashes, *CPU_TORCH[name]})])
 
 
 def project_file() -> dict[str, Any]:
@@ -91,50 +96,66 @@ def project_file() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def builder_pins() -> list[str]:
+def builder_pins(project: dict[str, Any]) -> list[str]:
     """What the builder's image is asked to hold, as pyproject.toml pins it."""
-    project = project_file()["project"]
     needed = [
         pin for pin in project["dependencies"] if pin.partition("==")[0].partition("[")[0] in BUILDER_NEEDS
     ]
     return [*needed, *project["optional-dependencies"]["build"]]
 
 
-def write(name: str, purpose: str, packages: list[str]) -> None:
+def write(name: str, purpose: str, packages: Sequence[str]) -> None:
     """One file, with a first line that says what it is for."""
     lines = [f"# {purpose} Written by `make lock` from pyproject.toml; do not edit.", *packages]
     (ROOT / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"{name}: {len(packages)} packages")
 
 
+def write_embedded() -> None:
+    """The hashes of the embedded server's packages, below the comments that say what each is for."""
+    text = re.sub(r" \\\n\s+--hash=\S+", "", EMBEDDED.read_text(encoding="utf-8"))
+    pins = [line for line in text.splitlines() if "==" in line and not line.startswith("#")]
+    found = {package.split()[0]: package for package in compiled("", pins, "--no-deps")}
+    lines = [found.get(line, line) for line in text.splitlines()]
+    EMBEDDED.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     """Write every file."""
-    groups = project_file()["dependency-groups"]
+    file = project_file()
+    project, groups = file["project"], file["dependency-groups"]
+    cuda: list[str] = []
     for name, (extras, purpose) in EXTRAS.items():
-        write(name, purpose, resolve(f"{ROOT}{extras}"))
-    for name, (group, purpose) in GROUPS.items():
-        write(name, purpose, resolve(*groups[group]))
+        needs = [*project["dependencies"]]
+        needs += [pin for extra in extras for pin in project["optional-dependencies"][extra]]
+        packages = compiled(name, needs)
+        cuda = [package for package in packages if CUDA.match(package)]
+        write(name, purpose, [package for package in packages if package not in cuda])
+    for name in ("requirements-cuda.txt", f"{BUILDER}/cuda.txt"):
+        write(name, "The CUDA libraries of PyPI's PyTorch.", cuda)
+    write("requirements-checkov.txt", CHECKOV, compiled("requirements-checkov.txt", groups["checkov"]))
     write(
         "requirements-node.txt",
         "Node for the CDK, where the machine has none that fits.",
-        hashed(groups["node"], ("3.11",)),
+        compiled("requirements-node.txt", groups["node"]),
     )
     # What is tested here is what builds there.
-    packages = resolve(*builder_pins(), f"--constraint={ROOT / 'requirements-local.txt'}")
+    tested = f"--constraint={ROOT / 'requirements-local.txt'}"
+    packages = compiled(f"{BUILDER}/requirements.txt", builder_pins(project), tested)
+    packages = [package for package in packages if not CUDA.match(package)]
     torch = [package for package in packages if package.startswith("torch==")]
-    # Its wheels differ between the index for CPUs and the one for GPUs, and so do their hashes.
-    write(f"{BUILDER.relative_to(ROOT)}/torch.txt", "PyTorch for the builder's image.", torch)
+    # The file has the hashes of both indexes: the one for CPUs and the one for GPUs.
+    write(f"{BUILDER}/torch.txt", "PyTorch for the builder's image.", torch)
     others = [package for package in packages if package not in torch]
+    write(f"{BUILDER}/requirements.txt", "What models are built with.", others)
     write(
-        f"{BUILDER.relative_to(ROOT)}/requirements.txt",
-        "What models are built with.",
-        hashed(others, BUILDER_PYTHONS),
-    )
-    write(
-        f"{SERVING.relative_to(ROOT)}/requirements.txt",
+        "containers/serving/requirements.txt",
         "What Python models find in the image beside what SageMaker's own has.",
-        hashed(groups["serving"], SERVING_PYTHONS),
+        compiled(
+            "containers/serving/requirements.txt", groups["serving"], "--no-deps", python=SERVING_PYTHON
+        ),
     )
+    write_embedded()
 
 
 if __name__ == "__main__":

@@ -133,14 +133,21 @@ class _EnvironmentBuilder(venv.EnvBuilder):
 
 
 def pinned_requirements() -> list[str]:
-    """The requirement file's lines, without their comments."""
+    """The packages of the requirement file with their versions, without hashes and comments."""
     lines = (line.split("#")[0].strip() for line in REQUIREMENTS.read_text().splitlines())
-    return [line for line in lines if line]
+    return [line.split()[0] for line in lines if line and not line.startswith("--hash")]
 
 
 def _install_packages(site_packages: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    what = ["install", "--quiet", "--no-deps", "--only-binary=:all:", "--root-user-action=ignore"]
+    what = [
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--require-hashes",
+        "--only-binary=:all:",
+        "--root-user-action=ignore",
+    ]
     result = subprocess.run(
         [*pip, *what, f"--requirement={REQUIREMENTS}", f"--target={site_packages}"],
         stdout=subprocess.PIPE,

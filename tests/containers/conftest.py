@@ -58,7 +58,7 @@ def lean_builder_image(engine: docker.DockerClient, base_image: str) -> str:
     """The builder by its own Dockerfile, with the few packages that finding a server needs."""
     context = {file.name: file.read_bytes() for file in (CONTAINERS / "builder").iterdir()}
     context["requirements.txt"] = "\n".join(_lean_pins()).encode()
-    context["torch.txt"] = "\n".join(_torch_pins()).encode()
+    context["torch.txt"] = context["cuda.txt"] = "\n".join(_torch_pins()).encode()
     return _built(engine, f"{REPOSITORY}-builder:test", base_image, context)
 
 
@@ -109,7 +109,7 @@ def _lean_pins() -> list[str]:
 
 
 def _torch_pins() -> list[str]:
-    return [pin.split()[0] for pin in _named(_pins("builder"), [IN_TORCHES_PLACE])]
+    return _named(_pins("builder"), [IN_TORCHES_PLACE])
 
 
 def _named(pins: Iterable[str], names: list[str]) -> list[str]:

@@ -1,0 +1,108 @@
+"""What is installed with pip, anywhere in the project: only files whose hashes are written down."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from catalog.project import find_project
+
+ROOT = find_project(Path(__file__).parent).root
+LOCKS = sorted(
+    file.relative_to(ROOT)
+    for pattern in ("requirements*.txt", "containers/*/*.txt", "triton_runtime/requirements*.txt")
+    for file in ROOT.glob(pattern)
+)
+INSTALLERS = sorted(
+    file.relative_to(ROOT)
+    for pattern in (
+        "Makefile",
+        ".github/**/*.yml",
+        "containers/*/Dockerfile",
+        "containers/*.sh",
+        "stacks/**/*.py",
+        "triton_runtime/*.py",
+        "tools/*.py",
+    )
+    for file in ROOT.glob(pattern)
+)
+HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
+
+
+def statements(file: Path) -> list[str]:
+    """The lines of a file, those that go on put together, without comments."""
+    text = (ROOT / file).read_text().replace("\\\n", " ")
+    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("file", LOCKS, ids=str)
+def test_every_package_has_a_version_and_hashes(file: Path) -> None:
+    packages = statements(file)
+    assert packages
+    for package in packages:
+        assert re.match(r"[A-Za-z0-9._-]+==[^ ]+ ", package), package
+        assert HASH.findall(package), package
+        # Beside version and hashes there may be a marker, and nothing else.
+        rest = HASH.sub("", package).partition("==")[2].split(maxsplit=1)[1:]
+        assert not rest or rest[0].startswith(";"), package
+
+
+def test_the_files_that_are_known_are_among_them() -> None:
+    assert {str(file) for file in LOCKS} >= {
+        "containers/builder/cuda.txt",
+        "containers/builder/requirements.txt",
+        "containers/builder/torch.txt",
+        "containers/serving/requirements.txt",
+        "requirements-checkov.txt",
+        "requirements-cuda.txt",
+        "requirements-dev.txt",
+        "requirements-local.txt",
+        "requirements.txt",
+        "triton_runtime/requirements-embedded.txt",
+    }
+
+
+def expanded(file: Path) -> list[str]:
+    """The statements of a file, the variables of a Makefile put in."""
+    variables = dict(re.findall(r"^([A-Z]+) := (.*)$", (ROOT / file).read_text(), flags=re.M))
+    found = statements(file)
+    for name, value in variables.items():
+        found = [line.replace(f"$({name})", value) for line in found if not line.startswith(f"{name} :=")]
+    return found
+
+
+def installs(line: str) -> list[str]:
+    """The calls of `pip install` in a line."""
+    return [part for part in re.split(r"&&|;", line) if re.search(r"pip\b.*\binstall\b", part)]
+
+
+@pytest.mark.parametrize("file", INSTALLERS, ids=str)
+def test_pip_installs_nothing_without_its_hash(file: Path) -> None:
+    """But for the project itself, without what it depends on."""
+    for line in expanded(file):
+        for call in installs(line):
+            if file.suffix == ".py" or "--dry-run" in call or call.strip().startswith("PIP"):
+                continue
+            itself = "--no-deps --editable ." in call
+            assert itself or "--require-hashes" in call, call
+
+
+def test_the_embedded_server_is_installed_with_hashes() -> None:
+    text = (ROOT / "triton_runtime" / "install.py").read_text()
+    (call,) = re.findall(r"what = \[(.*?)\]", text, flags=re.S)
+    assert '"--require-hashes"' in call
+
+
+@pytest.mark.parametrize("name", ["requirements-local.txt", "containers/builder/torch.txt"])
+def test_pytorch_is_known_from_both_of_its_indexes(name: str) -> None:
+    """Its builds for CPUs lie on an index of their own; PyPI has those for CUDA."""
+    (torch,) = [line for line in statements(Path(name)) if line.startswith("torch==")]
+    cpu = {
+        "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",
+        "4ca4a9394b0c771238a4f73590fdbbc4debad85ed0fa63d026ae1b085da7d6e2",
+    }
+    hashes = {found.removeprefix("--hash=sha256:") for found in HASH.findall(torch)}
+    assert hashes > cpu
+    assert len(hashes) >= 5
