@@ -27,6 +27,8 @@ class TritonstackError(Exception):
         super().__init__(message)
         self.message = message
         self.remedy = remedy
+        self.where = ""
+        """Of a build that failed: its model and its step."""
 
     def __str__(self) -> str:
         return f"{self.message}\n  help: {self.remedy}" if self.remedy else self.message

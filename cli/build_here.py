@@ -19,7 +19,7 @@ from typing import Any
 
 import model_build
 from catalog.build_plans import NeededArtifact
-from catalog.errors import TritonstackError
+from catalog.errors import TritonstackError, shown_path
 from cli.build_outcomes import LINES_SHOWN, Outcome, error_from, show_event
 from cli.context import Context
 from cli.installed import require
@@ -120,7 +120,7 @@ class _Children:
 
 def _build_one(state: Context, steps: Steps, children: _Children, needed: NeededArtifact) -> Outcome:
     with steps.step(f"building {needed.model} for {needed.target}", label=needed.model) as step:
-        outcome = _run(children, step, needed, _command(state, needed))
+        outcome = _run(children, step, needed, _command(state, needed), _log_file(state, needed))
         step.failed = outcome.error is not None
         if outcome.manifest:
             step.detail = "already built" if outcome.reused else f"digest {outcome.manifest.digest[:12]}"
@@ -147,10 +147,19 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _run(children: _Children, step: Step, needed: NeededArtifact, command: Sequence[str]) -> Outcome:
+def _log_file(state: Context, needed: NeededArtifact) -> Path:
+    folder = state.project.state_dir / "logs" / "builds"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{needed.model}-{needed.target}.log"
+
+
+def _run(
+    children: _Children, step: Step, needed: NeededArtifact, command: Sequence[str], log: Path
+) -> Outcome:
     process = children.start(command)
     complaints: list[str] = []
-    listener = threading.Thread(target=_collect, args=(process, complaints), daemon=True)
+    log.write_text(f"{shlex.join(command)}\n", encoding="utf-8")
+    listener = threading.Thread(target=_collect, args=(process, complaints, log), daemon=True)
     listener.start()
     last: dict[str, Any] = {}
     assert process.stdout is not None  # noqa: S101 - PIPE was asked for
@@ -165,24 +174,35 @@ def _run(children: _Children, step: Step, needed: NeededArtifact, command: Seque
         folder = Path(last["directory"])
         return Outcome(needed, read_manifest(folder), last["reused"], folder)
     if last.get("event") == "failed":
-        return Outcome(needed, error=error_from(last))
-    return Outcome(needed, error=_died(needed.model, status, complaints[-LINES_SHOWN:], command))
+        return Outcome(needed, error=error_from(last, log=shown_path(log)))
+    at_step = f" in step {last['step']!r}" if last.get("event") == "step" else ""
+    subject = f"the build of {needed.model}{at_step}"
+    return Outcome(needed, error=_died(subject, status, complaints, command, log))
 
 
-def _died(model: str, status: int, complaints: Sequence[str], command: Sequence[str]) -> TritonstackError:
+def _died(
+    subject: str, status: int, complaints: Sequence[str], command: Sequence[str], log: Path
+) -> TritonstackError:
     """A build that ended without a word."""
     by_hand = f"to run it by hand: {shlex.join(command)}"
+    place = f"\n  log: {shown_path(log)}"
     if status == -signal.SIGKILL:
         return TritonstackError(
-            f"the build of {model} was killed",
+            f"{subject} was killed{place}",
             remedy="the system does that where memory runs out: build fewer at once (--jobs 1), or on a "
             f"machine with more; {by_hand}",
         )
     how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
-    words = "\n".join([f"the build of {model} ended with {how}", *complaints])
-    return TritonstackError(words, remedy=by_hand)
+    lines = [line for line in complaints if line.strip()]
+    last = [line for line in lines if line.startswith("Fatal Python error")] or lines[-1:]
+    words = ": ".join([f"{subject} ended with {how}", *last])
+    return TritonstackError(f"{words}{place}", remedy=by_hand)
 
 
-def _collect(process: subprocess.Popen[str], lines: list[str]) -> None:
+def _collect(process: subprocess.Popen[str], last: list[str], log: Path) -> None:
+    """Write what a build says to its log, and keep the last lines."""
     assert process.stderr is not None  # noqa: S101 - PIPE was asked for
-    lines.extend(line.rstrip() for line in process.stderr)
+    with log.open("a", encoding="utf-8", buffering=1) as file:
+        for line in process.stderr:
+            file.write(line)
+            last[:] = [*last, line.rstrip()][-LINES_SHOWN:]

@@ -138,7 +138,7 @@ class Job:
         if ended.status == "stopped":
             return BuildJobError(f"the build of {self.needed.model} was stopped", remedy="build it again")
         if self.failure:
-            return error_from(self.failure)
+            return error_from(self.failure, log=f"{ended.log_stream} in {ended.log_group}")
         words = "\n".join(self.said)
         reason = ended.reason or "it left no record"
         return BuildJobError(

@@ -42,7 +42,21 @@ class Outcome:
 
 
 class BuildFailedError(TritonstackError):
-    """Some of the models could not be built."""
+    """Several models could not be built: a block for each, with its own help."""
+
+    def __init__(self, failed: Sequence[tuple[NeededArtifact, TritonstackError]]) -> None:
+        blocks = [f"{needed.model} for {needed.target}: {error}" for needed, error in failed]
+        super().__init__("\n\n".join([f"{len(failed)} builds failed", *blocks]))
+        self.failures = tuple(
+            {
+                "model": needed.model,
+                "target": needed.target,
+                "message": error.message,
+                "remedy": error.remedy,
+                "exit_code": error.exit_code,
+            }
+            for needed, error in failed
+        )
 
 
 class BuildMisusedError(BuildFailedError, UsageError):
@@ -55,11 +69,7 @@ def failure_of(outcomes: Sequence[Outcome]) -> TritonstackError | None:
     if len(failed) <= 1:
         return failed[0][1] if failed else None
     misused = all(error.exit_code == UsageError.exit_code for _, error in failed)
-    remedies = dict.fromkeys(error.remedy for _, error in failed if error.remedy)
-    return (BuildMisusedError if misused else BuildFailedError)(
-        "\n".join(f"{needed.model} for {needed.target}: {error.message}" for needed, error in failed),
-        remedy="; ".join(remedies) or None,
-    )
+    return (BuildMisusedError if misused else BuildFailedError)(failed)
 
 
 def show_event(step: Step, event: dict[str, Any]) -> None:
@@ -75,7 +85,8 @@ def show_event(step: Step, event: dict[str, Any]) -> None:
     step.log(f"{event['step']}: {mark}{detail} ({event['seconds']:.1f} s)")
 
 
-def error_from(event: dict[str, Any]) -> TritonstackError:
-    """What a build that failed told."""
-    error = UsageError if event.get("exit_code") == UsageError.exit_code else TritonstackError
-    return error(event["message"], remedy=event.get("remedy"))
+def error_from(event: dict[str, Any], *, log: str) -> TritonstackError:
+    """The error of a build that failed, with its model, its step, and the place of its log."""
+    kind = UsageError if event.get("exit_code") == UsageError.exit_code else TritonstackError
+    where = f"{event['where']}: " if event.get("where") else ""
+    return kind(f"{where}{event['message']}\n  log: {log}", remedy=event.get("remedy"))

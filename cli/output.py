@@ -130,6 +130,7 @@ def _facts(error: TritonstackError) -> dict[str, Any]:
         "message": error.message,
         "remedy": error.remedy,
         "exit_code": error.exit_code,
+        **({"failures": failures} if (failures := getattr(error, "failures", ())) else {}),
         "problems": [{**asdict(problem), "file": str(problem.file)} for problem in problems],
     }
 

@@ -18,6 +18,7 @@ from endpoint_client.errors import EndpointClientError
 
 Array = NDArray[Any]
 LONGEST_SHOWN = 40
+NAN_EXPECTED = "the framework's answer is no number"
 
 
 class IncomparableError(EndpointClientError):
@@ -198,7 +199,7 @@ def _compare_texts(case: str, output: str, actual: Array, expected: Array) -> Co
 
 def _what_is_no_number(actual: Array, expected: Array) -> str:
     if np.isnan(expected).any():
-        return "the framework's answer is no number"
+        return NAN_EXPECTED
     both = np.isfinite(actual) | (actual == expected)
     return "" if both.all() else "the answer is no number where the framework's is"
 

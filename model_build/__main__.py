@@ -9,6 +9,7 @@ kept.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import signal
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one build."""
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    faulthandler.enable()  # a crash of a library leaves its place in the log
     out = _own_standard_output()
     tell = _teller(out, as_json=options.json_progress)
     order = BuildOrder(
@@ -43,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.token_secret:
             _take_token(options.token_secret)
-        return run_order(options.project or find_project(), order, tell)
+        # With --json-progress standard error is a log; a person is shown the error alone.
+        log = sys.stderr if options.json_progress else None
+        return run_order(options.project or find_project(), order, tell, log)
     except KeyboardInterrupt:
         tell({"event": "failed", "model": order.model, "message": "stopped", "exit_code": _INTERRUPTED})
         return _INTERRUPTED
@@ -107,7 +111,8 @@ def _words(event: dict[str, Any]) -> str:
             return f"{event['model']} {event['digest'][:12]} for {event['target']}: {event['directory']}"
         case "failed":
             remedy = f"\n  help: {event['remedy']}" if event.get("remedy") else ""
-            return f"error: {event['message']}{remedy}"
+            where = f"{event['where']}: " if event.get("where") else ""
+            return f"error: {where}{event['message']}{remedy}"
     detail = f" {event['detail']}" if event["detail"] else ""
     return f"{event['step']}: {event['state']}{detail}"
 

@@ -23,6 +23,7 @@ from model_build.entrance import ServedCheck
 from model_build.errors import LayoutError
 from model_build.examples import examples_of, examples_of_texts
 from model_build.generate_check import GenerateCheck
+from model_build.library_errors import as_build_error
 from model_build.made_of import server_arguments_of, tools_of
 from model_build.needed_backends import require_backends
 from model_build.needed_python import require_python
@@ -117,7 +118,20 @@ class _Build:
         self._store = ArtifactStore(artifacts_dir=folders.artifacts, model=self._spec.name)
 
     def run(self) -> BuildResult:
-        """Reuse or build."""
+        """Reuse or build. Any exception becomes an error that names the model and the step."""
+        try:
+            return self._run()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            failure = as_build_error(error)
+            step = f", step {self._steps.failed!r}" if self._steps.failed else ""
+            failure.where = failure.where or f"{self._spec.name}{step}"
+            if failure is error:
+                raise
+            raise failure from error
+
+    def _run(self) -> BuildResult:
         self._files = model_files(self._model)
         spec_hash = model_hash(self._spec.name, self._models)
         if not has_artifact_of(self._store, spec_hash):

@@ -12,6 +12,7 @@ TritonstackError
     ├── LayoutError                 a Triton repository breaks a rule of SageMaker's hosting modes
     ├── ArchiveError                an archive cannot be read, or holds what it must not
     ├── ResourceError               the disk is full, or the memory too small
+    ├── LibraryError                a library, or code of the model, raised an exception of its own
     ├── ServingError                the packed artifact does not serve
     ├── CorruptArtifactError        an artifact's bytes are not those of its manifest
     └── PublishError                an artifact cannot be put into the bucket
@@ -73,6 +74,10 @@ class ArchiveError(ModelBuildError):
 
 class ResourceError(ModelBuildError):
     """The disk is full, or the memory too small."""
+
+
+class LibraryError(ModelBuildError):
+    """A library, or code of the model, raised an exception of its own."""
 
 
 class ServingError(ModelBuildError):

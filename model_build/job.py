@@ -10,22 +10,24 @@ It tells what it does in lines of JSON, one event a line:
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TextIO
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from catalog import naming
-from catalog.errors import TritonstackError
 from catalog.loading import load_models
 from catalog.project import Project
 from model_build.aws_errors import explain
 from model_build.build import BuildFolders, BuildResult, build_model
 from model_build.errors import PublishError
 from model_build.host_driver import require_driver
+from model_build.library_errors import as_build_error
 from model_build.progress import Progress
+from model_build.secrets import redact
 from model_build.store import publish
 
 Tell = Callable[[dict[str, Any]], None]
@@ -48,21 +50,27 @@ class BuildOrder:
     """The name under which the bucket tells what came of this."""
 
 
-def run_order(project: Project, order: BuildOrder, tell: Tell) -> int:
-    """Carry it out; gives the exit code, and tells of what went wrong."""
+def run_order(project: Project, order: BuildOrder, tell: Tell, log: TextIO | None = None) -> int:
+    """Run it; returns the exit code, and reports what went wrong. The full traceback goes to `log`."""
     try:
         result = _build(project, order, tell)
-    except TritonstackError as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        failure = as_build_error(error)
         tell(
             {
                 "event": "failed",
                 "model": order.model,
-                "message": error.message,
-                "remedy": error.remedy,
-                "exit_code": error.exit_code,
+                "where": failure.where,
+                "message": failure.message,
+                "remedy": failure.remedy,
+                "exit_code": failure.exit_code,
             }
         )
-        return error.exit_code
+        if log is not None:
+            print(redact("".join(traceback.format_exception(error))), file=log, flush=True)
+        return failure.exit_code
     tell({"event": "built", "directory": str(result.artifact_dir), **_facts(result)})
     return 0
 

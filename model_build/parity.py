@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from catalog.accepting import Accept, Tolerance, WantedPrecision
 from catalog.manifests import ParityReport
 from endpoint_client import comparing
-from endpoint_client.comparing import MEASURES, Comparison, Measure
+from endpoint_client.comparing import MEASURES, NAN_EXPECTED, Comparison, Measure
 from model_build.errors import ParityError
 
 Array = NDArray[Any]
@@ -33,6 +33,13 @@ def judge(
 ) -> ParityReport:
     """The report of a stage, or ParityError with a table of what missed by how much."""
     missed = _misses(comparisons, accept, precision)
+    if missed and all(item.note == NAN_EXPECTED for item in missed):
+        names = sorted({f"{item.output} of {item.case}" for item in missed})
+        raise ParityError(
+            f"the model's own answer is NaN, so nothing can be compared with it: {', '.join(names[:5])}",
+            remedy="check that test input (such as a logarithm of a negative number), the operators of the "
+            "model, and its weights; an answer to compare with has to be a number",
+        )
     if missed:
         raise ParityError(
             f"{WHAT[stage]} answers otherwise than the framework: {len(missed)} of {len(comparisons)} "

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Literal, TypeVar
 
-from catalog.errors import TritonstackError
+from model_build.library_errors import as_build_error
 
 Result = TypeVar("Result")
 
@@ -70,6 +70,8 @@ class Steps:
 
     def __init__(self, on_progress: OnProgress) -> None:
         self._tell = on_progress
+        self.failed = ""
+        """The step that failed, until the next one starts."""
 
     def announce(self, what: str) -> None:
         """Tell of something that takes time and is no step."""
@@ -82,16 +84,21 @@ class Steps:
     def run(self, name: str, action: Callable[[], Result], describe: Callable[[Result], str]) -> Result:
         """Run one step; `describe` puts its result into a few words."""
         self._tell(Progress(name, "started"))
+        self.failed = ""
         begin = time.monotonic()
         try:
             with interrupts_kept():
                 result = action()
-        except TritonstackError as error:
-            self._tell(Progress(name, "failed", error.message, time.monotonic() - begin))
+        except KeyboardInterrupt:
+            self._tell(Progress(name, "failed", "stopped", time.monotonic() - begin))
             raise
         except BaseException as error:
-            what = "stopped" if isinstance(error, KeyboardInterrupt) else type(error).__name__
-            self._tell(Progress(name, "failed", what, time.monotonic() - begin))
-            raise
+            # Libraries written in Rust raise exceptions that are no Exception, and code may call sys.exit.
+            failure = as_build_error(error)
+            self.failed = name
+            self._tell(Progress(name, "failed", failure.message, time.monotonic() - begin))
+            if failure is error:
+                raise
+            raise failure from error
         self._tell(Progress(name, "done", describe(result), time.monotonic() - begin))
         return result

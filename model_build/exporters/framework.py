@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from catalog.manifests import TensorSpec
 from model_build.errors import ExportError
 from model_build.exporters.heads import Head
-from model_build.exporters.loading import brief, quiet
+from model_build.exporters.loading import quiet
 from model_build.exporters.torchscript import save_torchscript, trace_module
 from model_build.graphs.onnx_file import OPSET, save_graph
 from model_build.graphs.records import ExportedGraph
+from model_build.library_errors import brief
 
 Array = NDArray[Any]
 _DATATYPES = {"int64": "INT64", "float32": "FP32"}
-EXPORT_ERRORS = (torch.onnx.OnnxExporterError, RuntimeError)
 
 
 class Framework:
@@ -66,12 +66,12 @@ class Framework:
         with quiet():
             try:
                 model = self._to_onnx()
-            except EXPORT_ERRORS as error:
+            except Exception as error:
                 if not self._attend_plainly():
                     raise _not_exported(error) from error
                 try:
                     model = self._to_onnx()
-                except EXPORT_ERRORS as plain_error:
+                except Exception as plain_error:
                     raise _not_exported(plain_error) from plain_error
         graph = save_graph(model, folder)
         return dataclasses.replace(graph, outputs=self.labelled(graph.outputs))

@@ -19,7 +19,8 @@ from model_build.errors import ExportError
 from model_build.exporters.framework import Framework, require_numbers
 from model_build.exporters.heads import head_of
 from model_build.exporters.image_preparation import preparation_of
-from model_build.exporters.loading import LOAD_ERRORS, brief, load_model, quiet
+from model_build.exporters.loading import load_model, quiet
+from model_build.library_errors import brief, known_help
 from model_build.sources import FetchedSource
 
 Array = NDArray[Any]
@@ -49,7 +50,9 @@ class ImageFramework(Framework):
         super().__init__(head, example=example, axes={0: "batch"}, unused_weights=loaded.unused)
         try:
             require_numbers(self.answer(self.example))
-        except (RuntimeError, ValueError, TypeError) as error:
+        except ExportError:
+            raise
+        except Exception as error:
             raise ExportError(
                 f"the model cannot answer to pixels of the shape {list(shape)}: {brief(error)}",
                 remedy="check that config.json and preprocessor_config.json belong together",
@@ -105,8 +108,8 @@ def _load_processor(source: FetchedSource, *, trust: Trust) -> Any:
             trust_remote_code=trust.remote_code is not None,
             backend="pil",
         )
-    except LOAD_ERRORS as error:
+    except Exception as error:
         raise ExportError(
-            f"transformers cannot load the image processor: {brief(error)}",
-            remedy="the source needs preprocessor_config.json",
+            f"transformers cannot load the image processor: {type(error).__name__}: {brief(error)}",
+            remedy=known_help(error) or "the source needs preprocessor_config.json of a transformers model",
         ) from error

@@ -15,27 +15,16 @@ from typing import Any
 
 import torch
 import transformers
-from safetensors import SafetensorError
 from tokenizers import normalizers
 
 from catalog.models import Trust
 from model_build.errors import ExportError
 from model_build.exporters.heads.base import Head
 from model_build.exporters.unused_weights import check_unused
+from model_build.library_errors import brief, known_help
 from model_build.sources.wanted import SAFE_WEIGHTS
 
-LOAD_ERRORS = (
-    OSError,
-    ValueError,
-    KeyError,
-    ImportError,
-    RuntimeError,
-    SafetensorError,
-    TypeError,
-    EOFError,
-    pickle.UnpicklingError,
-)
-SHOWN = 400
+CONFIG = "config.json has to be that of a transformers model, with its `model_type`"
 BELONG = "check that config.json and the file of weights belong together"
 
 
@@ -56,7 +45,7 @@ def load_model(
     """
     choices = {"local_files_only": True, "trust_remote_code": trust.remote_code is not None}
     is_safe = trust.pickle is None or any(folder.glob(SAFE_WEIGHTS))
-    with _told_as("transformers cannot load the model", trust=trust):
+    with _told_as("transformers cannot load the model's config.json", trust=trust, remedy=CONFIG):
         config = transformers.AutoConfig.from_pretrained(folder, **choices)
     auto_class = head.auto_class(config)
     _check_architecture(config, auto_class, head)
@@ -86,7 +75,7 @@ def load_tokenizer(folder: Path, *, trust: Trust) -> Any:
     with _told_as(
         "transformers cannot load the tokenizer",
         trust=trust,
-        remedy="the source needs tokenizer.json and tokenizer_config.json",
+        remedy=_tokenizer_help(folder),
     ):
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=trust.remote_code is not None
@@ -94,6 +83,9 @@ def load_tokenizer(folder: Path, *, trust: Trust) -> Any:
     if not tokenizer.is_fast or tokenizer.pad_token_id is None:
         lack = "padding token" if tokenizer.is_fast else "form that the tokenizers library can run"
         raise ExportError(f"the tokenizer has no {lack}", remedy="save the model with one that has")
+    if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
+        # Some classes make one of special tokens alone where the source has no files of theirs.
+        raise ExportError("the tokenizer has no vocabulary", remedy=_tokenizer_help(folder))
     tokenizer.padding_side = "right"
     return tokenizer
 
@@ -106,6 +98,19 @@ def put_into_lower_case(tokenizer: Any) -> None:
     if not any(step["type"] == "Lowercase" or step.get("lowercase") is True for step in steps):
         own = [backend.normalizer] if backend.normalizer is not None else []
         backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *own])
+
+
+def _tokenizer_help(folder: Path) -> str:
+    """What the source lacks, by the files that it has."""
+    if (folder / "tokenizer.json").is_file():
+        return "write tokenizer.json and tokenizer_config.json again, both with save_pretrained(folder)"
+    pieces = sorted(file.name for file in folder.glob("*.model"))
+    if pieces:
+        return (
+            f"the source has only {', '.join(pieces)}, of SentencePiece: load it with AutoTokenizer where "
+            "sentencepiece is installed, write it with save_pretrained(folder), and add its tokenizer.json"
+        )
+    return "add tokenizer.json and tokenizer_config.json to the source"
 
 
 @contextmanager
@@ -127,17 +132,11 @@ def quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def brief(error: BaseException) -> str:
-    """What a library says, without the pages that some of them add."""
-    text = " ".join(str(error).split())
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]} …"
-
-
 @contextmanager
 def _told_as(what: str, *, trust: Trust, remedy: str | None = None) -> Iterator[None]:
     try:
         yield
-    except LOAD_ERRORS as error:
+    except Exception as error:
         if "trust_remote_code" in str(error) and trust.remote_code is None:
             raise ExportError(
                 f"{what}: it brings Python of its own, which would run here",
@@ -150,11 +149,23 @@ def _told_as(what: str, *, trust: Trust, remedy: str | None = None) -> Iterator[
                 remedy="in a place you can afford to lose, load the model once and save it again with "
                 "`save_pretrained(folder)`, which writes safetensors; then use file://",
             ) from error
-        raise ExportError(f"{what}: {brief(error) or type(error).__name__}", remedy=remedy) from error
+        words = f"{type(error).__name__}: {brief(error)}"
+        raise ExportError(f"{what}: {words}", remedy=known_help(error) or remedy) from error
 
 
 def _check_architecture(config: Any, auto_class: Any, head: type[Head]) -> None:
     brought = auto_class.__name__ in getattr(config, "auto_map", {})
+    if (
+        auto_class is transformers.AutoModel
+        and hasattr(config, "text_config")
+        and hasattr(config, "vision_config")
+    ):
+        half = f"{type(config).__name__.removesuffix('Config')}TextModel"
+        raise ExportError(
+            f"{config.model_type} is a model of texts and images, and this recipe takes a text encoder",
+            remedy=f"save its text half with `{half}.from_pretrained(source).save_pretrained(folder)`, copy "
+            "the tokenizer beside it, and use that folder",
+        )
     if type(config) not in auto_class._model_mapping and not brought:
         raise ExportError(
             f"transformers has no {config.model_type} model for {head.task}",

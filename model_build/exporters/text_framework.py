@@ -16,14 +16,9 @@ from catalog.recipes import TextRecipe
 from model_build.errors import ExportError
 from model_build.exporters.framework import Framework, arrays_of, require_numbers
 from model_build.exporters.heads import SourceSettings, head_of
-from model_build.exporters.loading import (
-    brief,
-    load_model,
-    load_tokenizer,
-    put_into_lower_case,
-    quiet,
-)
+from model_build.exporters.loading import load_model, load_tokenizer, put_into_lower_case, quiet
 from model_build.exporters.spans import best_answer
+from model_build.library_errors import brief
 from model_build.sources import FetchedSource
 
 Array = NDArray[Any]
@@ -31,7 +26,6 @@ Sample = str | tuple[str, str]
 """A text; or a question and the context that holds its answer."""
 
 EXAMPLE_LENGTH = 7
-RUN_ERRORS = (IndexError, RuntimeError, ValueError, TypeError, AttributeError)
 
 
 class TextFramework(Framework):
@@ -204,11 +198,16 @@ class TextFramework(Framework):
         random = np.random.default_rng(0)
         try:
             require_numbers(self.answer(self.random_tokens(random, batch=1, length=1)))
-        except RUN_ERRORS as error:
-            raise ExportError(f"the model cannot answer: {brief(error)}") from error
+        except ExportError:
+            raise
+        except Exception as error:
+            raise ExportError(
+                f"the model cannot answer: {type(error).__name__}: {brief(error)}",
+                remedy="check that config.json, the tokenizer and the weights belong together",
+            ) from error
         try:
             self.answer(self.random_tokens(random, batch=1, length=self._max_length))
-        except RUN_ERRORS as error:
+        except Exception as error:
             positions = getattr(self.head.config, "max_position_embeddings", "an unknown number of")
             raise ExportError(
                 f"the model cannot take texts of {self._max_length} tokens ({brief(error)}); "

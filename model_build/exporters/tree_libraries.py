@@ -9,9 +9,9 @@ checkpoints, and LightGBM's text, whose form has not changed, stays as it is.
 from __future__ import annotations
 
 import json
-import pickle
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,13 +20,19 @@ import numpy as np
 import treelite
 from numpy.typing import NDArray
 
+from catalog.errors import TritonstackError
 from catalog.source_files import copy_from
 from model_build.errors import ExportError, UnsafeWeightsError
+from model_build.library_errors import brief, known_help
 
 Array = NDArray[Any]
 Library = Literal["xgboost", "lightgbm", "scikit-learn", "treelite"]
 
 CHECKPOINT, LIGHTGBM_FILE = "checkpoint.tl", "model.txt"
+TAKES = (
+    "FIL runs gradient-boosted trees, random forests, extra trees and isolation forests; for other models "
+    "use the recipe `python`"
+)
 CLASSIFIERS = {0: "binary", 2: "multi-class"}
 """treelite's numbers for tasks whose answer is a class."""
 READABLE_CHECKPOINTS = (4, (3, 9))
@@ -117,14 +123,30 @@ def load_trees(file: Path, library: Library, *, trusted: bool) -> Trees:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             trees = loaders[library](file)
-    except treelite.TreeliteError as error:
+    except TritonstackError:
+        raise
+    except Exception as error:
         raise ExportError(
-            f"treelite cannot read {file.name} as {library}: {error}",
-            remedy="FIL runs gradient-boosted trees, random forests, extra trees and isolation forests",
+            f"treelite cannot convert {file.name} from {library}: {type(error).__name__}: {brief(error)}",
+            remedy=TAKES,
         ) from error
     if int(trees._field("num_target")[0]) != 1:
-        raise ExportError(f"{file.name} has several targets, and FIL runs models of one only")
+        raise ExportError(
+            f"{file.name} has several targets, and FIL runs models of one only",
+            remedy="train a model for each target, or use the recipe `python`",
+        )
     return trees
+
+
+@contextmanager
+def _loading(file: Path, library: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise ExportError(
+            f"{library} cannot load {file.name}: {brief(error)}",
+            remedy=f"save the model again with {library}'s own save_model",
+        ) from error
 
 
 def _load_xgboost(file: Path) -> Trees:
@@ -133,13 +155,13 @@ def _load_xgboost(file: Path) -> Trees:
     with file.open("rb") as stream:
         choice = "ubjson" if stream.read(2) in _UBJSON else "json"
     booster = xgboost.Booster()
-    try:
+    with _loading(file, "XGBoost"):
         booster.load_model(str(file))
-    except (xgboost.core.XGBoostError, ValueError) as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise ExportError(f"XGBoost cannot load {file.name}: {reason}") from error
+    learner = json.loads(booster.save_config())["learner"]
+    if learner["gradient_booster"]["name"] == "gblinear":
+        raise ExportError(f"{file.name} is a linear model (booster gblinear), not trees", remedy=TAKES)
     model = treelite.frontend.load_xgboost_model(file, format_choice=choice)
-    objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
+    objective = learner["objective"]["name"]
 
     def scores(rows: Array) -> Array:
         matrix = xgboost.DMatrix(
@@ -158,10 +180,8 @@ def _load_xgboost(file: Path) -> Trees:
 def _load_lightgbm(file: Path) -> Trees:
     import lightgbm  # noqa: PLC0415 - as above
 
-    try:
+    with _loading(file, "LightGBM"):
         booster = lightgbm.Booster(model_file=str(file), params={"verbose": -1})
-    except lightgbm.basic.LightGBMError as error:
-        raise ExportError(f"LightGBM cannot load {file.name}: {error}") from error
     model = treelite.frontend.load_lightgbm_model(file)
     return Trees("lightgbm", model, lambda rows: _as_columns(booster.predict(rows)), text=file)
 
@@ -181,8 +201,11 @@ def _load_sklearn(file: Path) -> Trees:
             f"{error.current_sklearn_version}: its trees may come out wrong",
             remedy="save it again with this version, or convert it with treelite where it was trained",
         ) from error
-    except (pickle.UnpicklingError, EOFError, ImportError, AttributeError, ValueError, KeyError) as error:
-        raise ExportError(f"{file.name} cannot be unpickled: {error}") from error
+    except Exception as error:
+        raise ExportError(
+            f"{file.name} cannot be unpickled: {type(error).__name__}: {brief(error)}",
+            remedy=known_help(error) or "save it again with joblib.dump, by the scikit-learn of the build",
+        ) from error
     if not type(estimator).__module__.startswith("sklearn."):
         raise ExportError(
             f"{file.name} holds a {type(estimator).__module__}.{type(estimator).__name__}, "

@@ -17,6 +17,7 @@ from catalog.models import ModelSpec
 from catalog.source_files import copy_from
 from model_build.archive import is_safe_name
 from model_build.errors import ExportError
+from model_build.library_errors import brief
 
 GRAPH_NAME = "model.onnx"
 KNOWN_DOMAINS = frozenset(
@@ -89,10 +90,9 @@ def start_session(file: Path) -> Any:
     options.log_severity_level = 4
     try:
         return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    except _session_errors() as error:
+    except Exception as error:
         raise ExportError(
-            f"ONNX Runtime cannot load the graph: {str(error).splitlines()[0]}",
-            remedy="write it for operators that ONNX Runtime has; see its list of supported operators",
+            f"ONNX Runtime cannot load the graph: {brief(error)}", remedy=_load_help(error)
         ) from error
 
 
@@ -100,16 +100,14 @@ def ask_session(session: Any, names: Sequence[str], inputs: Mapping[str, Any]) -
     """What the graph answers; ExportError where it cannot."""
     try:
         return dict(zip(names, session.run(list(names), dict(inputs)), strict=True))
-    except _session_errors() as error:
-        raise ExportError(f"the graph cannot answer: {' '.join(str(error).split())}") from error
+    except Exception as error:
+        raise ExportError(f"the graph cannot answer: {brief(error)}") from error
 
 
-def _session_errors() -> tuple[type[Exception], ...]:
-    """The runtime's errors share no base of their own."""
-    from onnxruntime.capi import onnxruntime_pybind11_state as state  # noqa: PLC0415 - as above
-
-    kinds = (getattr(state, name) for name in dir(state))
-    return tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception))
+def _load_help(error: Exception) -> str:
+    if any(sign in str(error) for sign in ("NOT_IMPLEMENTED", "not a registered", "opset")):
+        return "write it for operators that ONNX Runtime has; see its list of supported operators"
+    return "export the graph again, and run onnx.checker.check_model(file, full_check=True) over it"
 
 
 def _load(file: Path) -> onnx.ModelProto:
@@ -154,8 +152,11 @@ def _check(file: Path, model: onnx.ModelProto, name: str) -> None:
         )
     try:
         onnx.checker.check_model(str(file))
-    except onnx.checker.ValidationError as error:
-        raise ExportError(f"{name} is not valid: {str(error).strip()}") from error
+    except Exception as error:
+        raise ExportError(
+            f"{name} is not valid ONNX: {brief(error)}",
+            remedy=f"export it again with onnx {onnx.__version__} or earlier",
+        ) from error
 
 
 def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:

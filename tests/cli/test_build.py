@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -360,7 +361,13 @@ def test_one_that_fails_does_not_lose_the_others(
     assert set(load_lock(project.lock_file("dev")).record.models) == {"minilm"}
     assert "broken for cpu: the graph answers otherwise" in err
     assert "MemoryError: no room" in err
-    assert "help: mend it; to run it by hand:" in err
+    assert "error: 2 builds failed\n\nbroken for cpu: " in err
+    assert next(line.strip() for line in err.splitlines() if "help: " in line) == "help: mend it"
+    crash = err[err.index("\n\ncrashing for cpu: ") :]
+    assert "help: to run it by hand: " in crash
+    log = project.state_dir / "logs/builds/crashing-cpu.log"
+    assert re.search(r"\n  log: \S*/logs/builds/crashing-cpu\.log\n", crash)
+    assert "MemoryError: no room" in log.read_text()
     assert "✗ building broken for cpu" in err
     assert "✓ building minilm for cpu" in err
 
@@ -438,7 +445,7 @@ def test_a_build_that_is_killed_is_told_of_with_its_name(
     serve(project, "killed")
     code, _, err = build(capsys, project, "--no-publish")
     assert code == 1
-    assert "error: the build of killed was killed\n" in err
+    assert "error: the build of killed in step 'source' was killed\n  log: " in err
     assert "help: the system does that where memory runs out: build fewer at once (--jobs 1)" in err
     assert set(load_lock(project.lock_file("dev")).record.models) == {"minilm"}
 

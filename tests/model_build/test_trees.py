@@ -186,4 +186,4 @@ def test_forests_that_fil_does_not_know(tmp_path: Path) -> None:
     save_sklearn(tmp_path / "weights/f.pkl", "AdaBoostClassifier")
     save_rows(tmp_path / "rows.npz")
     model = write_given(tmp_path, {"kind": "trees", "file": "f.pkl"}, test_inputs=ROWS, trust=TRUST)
-    assert "treelite cannot read f.pkl as scikit-learn" in refusal(lambda: model, tmp_path)
+    assert "treelite cannot convert f.pkl from scikit-learn" in refusal(lambda: model, tmp_path)

@@ -1,0 +1,106 @@
+"""Exceptions of libraries become errors of this project: model, step, cause, help, and a full log."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.errors import TritonstackError
+from catalog.project import Project
+from model_build import build as building
+from model_build.errors import LibraryError
+from model_build.job import BuildOrder, run_order
+from model_build.library_errors import as_build_error, brief
+from model_build.progress import Progress, Steps
+from model_build.sources import FetchedSource
+from tests.model_build.tiny import write_model
+
+
+class PanicException(BaseException):
+    """As pyo3 raises it for a panic in Rust: no Exception."""
+
+
+ODD: list[BaseException] = [
+    TypeError("got an unexpected keyword argument"),
+    NotImplementedError("`get_input_embeddings` not auto-handled"),
+    AssertionError(),
+    StopIteration(),
+    SystemExit(3),
+    PanicException("index out of bounds"),
+    RecursionError("maximum recursion depth exceeded"),
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+def test_any_exception_of_a_step_is_an_error(odd: BaseException) -> None:
+    told: list[Progress] = []
+
+    def fail() -> None:
+        raise odd
+
+    with pytest.raises(LibraryError, match=type(odd).__name__) as caught:
+        Steps(told.append).run("export", fail, str)
+    assert caught.value.__cause__ is odd
+    assert (told[-1].state, told[-1].detail) == ("failed", caught.value.message)
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+@pytest.mark.parametrize("step", ["_fetch", "_find_server"])
+def test_a_build_names_the_model_and_the_step_and_logs_the_rest(
+    odd: BaseException, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inside a step and outside of any."""
+
+    def fail(_: Any) -> FetchedSource:
+        raise odd
+
+    monkeypatch.setattr(building._Build, "_find_server", lambda _: None)
+    monkeypatch.setattr(building._Build, step, fail)
+    write_model(tmp_path / "models" / "tiny", source="file://weights")
+    told: list[dict[str, Any]] = []
+    log = io.StringIO()
+    code = run_order(Project(tmp_path), BuildOrder(model="tiny", targets=["cpu"]), told.append, log)
+    assert (code, told[-1]["event"], told[-1]["exit_code"]) == (1, "failed", 1)
+    assert told[-1]["where"] == ("tiny, step 'source'" if step == "_fetch" else "tiny")
+    assert type(odd).__name__ in told[-1]["message"]
+    assert "Traceback" not in json.dumps(told)
+    assert "Traceback (most recent call last)" in log.getvalue()
+    assert "in fail" in log.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (
+            ImportError("TimmWrapperConfig requires the timm library but it was not found"),
+            "checkpoint of timm",
+        ),
+        (ValueError("`tiktoken` is required to read a `tiktoken` file."), "no tokenizer.json"),
+        (ImportError("T5Converter requires the SentencePiece library"), "no tokenizer.json"),
+        (ModuleNotFoundError("No module named 'einops'"), "do not have this package"),
+        (AssertionError("Torch not compiled with CUDA enabled"), "export on the CPU"),
+    ],
+)
+def test_known_causes_have_help(error: BaseException, remedy: str) -> None:
+    assert remedy in str(as_build_error(error).remedy)
+
+
+def test_an_unknown_cause_has_no_wrong_help() -> None:
+    assert as_build_error(KeyError("nope")).remedy is None
+
+
+def test_errors_of_this_project_stay_what_they_are() -> None:
+    error = TritonstackError("said", remedy="done")
+    assert as_build_error(error) is error
+
+
+def test_noise_of_libraries_is_left_out() -> None:
+    xgboost = "[19:09:56] /project/src/common/json.cc:12: Invalid cast\nStack trace:\n  [bt] (0) lib.so\n"
+    onnx = "[ONNXRuntimeError] : 1 : FAIL : Load model from /tmp/x/model.onnx failed:Type Error: no"
+    assert brief(RuntimeError(xgboost)) == "Invalid cast"
+    assert brief(RuntimeError(onnx)) == "Type Error: no"
+    assert len(brief(RuntimeError("word " * 1000))) < 500

@@ -1,0 +1,98 @@
+"""Models that builds refuse: each says what is wrong with it, and what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.model_build.given_models import save_rows, write_given
+from tests.model_build.laying import refusal
+from tests.model_build.tiny_tasks import save_text_model, save_tokenizer
+
+TEXTS = {"recipe": {"kind": "text-embedding", "max_length": 24}, "test_inputs": ["a text"]}
+TREES = {"recipe": {"kind": "trees", "file": "a.joblib"}, "trust": {"pickle": "made by this very test"}}
+ONNX = {"recipe": {"kind": "onnx"}, "test_inputs": [{"inputs": {"x": [-1.0, -2.0]}}]}
+
+
+def two_halves(folder: Path) -> None:
+    from transformers import CLIPConfig, CLIPModel
+
+    small = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+    text = {**small, "vocab_size": 200, "max_position_embeddings": 30}
+    image = {**small, "image_size": 32, "patch_size": 8}
+    CLIPModel(CLIPConfig(text_config=text, vision_config=image, projection_dim=16)).save_pretrained(folder)
+    save_tokenizer(folder, types=False)
+
+
+def timm(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    facts = {"architecture": "resnet18", "num_classes": 10, "pretrained_cfg": {"tag": "a1_in1k"}}
+    (folder / "config.json").write_text(json.dumps(facts))
+    weights(folder)
+
+
+def weights(folder: Path) -> None:
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    save_file({"w": np.zeros(2, np.float32)}, folder / "model.safetensors")
+
+
+def without_tokenizer(folder: Path) -> None:
+    save_text_model(folder, "BertModel")
+    for file in folder.glob("tokenizer*"):
+        file.unlink()
+
+
+def pieces_alone(folder: Path) -> None:
+    without_tokenizer(folder)
+    (folder / "spiece.model").write_bytes(b"\x0a\x0e\x0a\x05<unk>\x15")
+
+
+def forest(folder: Path, make: Callable[[Any], Any]) -> None:
+    import joblib
+    import sklearn.ensemble
+
+    folder.mkdir(parents=True)
+    save_rows(folder.parent / "rows.npz")
+    joblib.dump(make(sklearn.ensemble), folder / "a.joblib")
+
+
+def logarithm(folder: Path) -> None:
+    from onnx import TensorProto, helper, save
+
+    folder.mkdir(parents=True)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["b", 2]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Log", ["x"], ["y"])], "log", [x], [y])
+    opsets = [helper.make_opsetid("", 17)]
+    save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(folder / "model.onnx"))
+
+
+CASES: dict[str, tuple[Callable[[Path], None], dict[str, Any], str, str]] = {
+    "two halves": (two_halves, TEXTS, "clip is a model of texts and images", "CLIPTextModel.from_pretrained"),
+    "timm": (timm, TEXTS, "config.json", "checkpoint of timm"),
+    "no tokenizer": (without_tokenizer, TEXTS, "tokenizer", "add tokenizer.json"),
+    "sentencepiece": (pieces_alone, TEXTS, "tokenizer", "tokenizer.json"),
+    "not fitted": (
+        lambda folder: forest(folder, lambda trees: trees.RandomForestClassifier(3)),
+        TREES,
+        "treelite cannot convert a.joblib from scikit-learn: AttributeError",
+        "FIL runs gradient-boosted trees",
+    ),
+    "NaN": (logarithm, ONNX, "the model's own answer is NaN", "logarithm of a negative number"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_refused(case: str, tmp_path: Path) -> None:
+    make, facts, message, remedy = CASES[case]
+    make(tmp_path / "weights")
+    tests = facts.get("test_inputs", [{"file": "rows.npz"}])
+    model = write_given(tmp_path, **{**facts, "test_inputs": tests})
+    told = refusal(lambda: model, tmp_path)
+    assert message in told
+    assert remedy in told.partition("help: ")[2]
