@@ -8,6 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP := .venv/bin/python -m pip install --quiet --quiet
 # The files list every package with its hashes: pip installs these files and nothing that they bring along.
 HASHED := --no-deps --require-hashes --requirement
+CPU_INDEX := https://download.pytorch.org/whl/cpu
 # PyPI's PyTorch needs CUDA's libraries, its build for CPUs does not: it says so itself.
 NEEDS_CUDA := .venv/bin/python -c 'import importlib.metadata as m, sys; sys.exit(not any("nvidia" in r or "cuda" in r for r in m.requires("torch")))'
 
@@ -86,8 +87,10 @@ $(CLI): requirements.txt pyproject.toml | $(VENV)
 	@$(PIP) --no-deps --editable .
 	@touch $@
 
-$(RUNTIME): requirements-local.txt requirements-cuda.txt pyproject.toml | $(VENV)
+$(RUNTIME): requirements-local.txt requirements-cuda.txt requirements-torch-cpu.txt pyproject.toml | $(VENV)
 	@echo "installing the Python packages of requirements-local.txt (about two minutes the first time)"
+	@$(PIP) $(HASHED) requirements-torch-cpu.txt --extra-index-url $(CPU_INDEX) --retries 0 --timeout 15 2>/dev/null \
+		|| echo "found no PyTorch for CPUs: installing PyPI's, which brings CUDA"
 	@$(PIP) $(HASHED) requirements-local.txt
 	@if $(NEEDS_CUDA); then $(PIP) $(HASHED) requirements-cuda.txt; fi
 	@$(PIP) --no-deps --editable .

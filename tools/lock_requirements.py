@@ -4,6 +4,8 @@
     requirements-local.txt   the same, and what building models and the embedded cloud need
     requirements-dev.txt     the same, and what tests and lint need
     requirements-cuda.txt    the CUDA libraries of PyPI's PyTorch; its build for CPUs needs none of them
+    requirements-torch-cpu.txt
+                             PyTorch's build for CPUs, installed first where there is one
     requirements-checkov.txt checkov alone, for an environment of its own
     requirements-node.txt    Node for the CDK
     containers/builder/      what a build in the account needs; torch and CUDA in files of their own, for
@@ -131,6 +133,9 @@ def main() -> None:
         packages = compiled(name, needs)
         cuda = [package for package in packages if CUDA.match(package)]
         write(name, purpose, [package for package in packages if package not in cuda])
+    # pip prefers PyPI's build where it may choose, so this file allows the other one alone.
+    cpu = [" \\\n    --hash=sha256:".join([pin, *sorted(hashes)]) for pin, hashes in CPU_TORCH.items()]
+    write("requirements-torch-cpu.txt", "PyTorch for CPUs, from its own index.", cpu)
     for name in ("requirements-cuda.txt", f"{BUILDER}/cuda.txt"):
         write(name, "The CUDA libraries of PyPI's PyTorch.", cuda)
     write("requirements-checkov.txt", CHECKOV, compiled("requirements-checkov.txt", groups["checkov"]))
