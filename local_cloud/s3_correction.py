@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from weakref import WeakValueDictionary
 
-from moto.s3.exceptions import NoSuchUpload
-from moto.s3.models import S3Backend
+from moto.s3.exceptions import EntityTooSmall, InvalidPart, MalformedXML, NoSuchUpload
+from moto.s3.models import FakeMultipart, S3Backend
 from moto.s3.responses import S3Response
 from moto.s3.utils import compute_checksum
+from moto.settings import S3_UPLOAD_PART_MIN_SIZE
 
 from local_cloud.access.bucket_owners import owner_checked
+from local_cloud.state.bodies import joined
 
 _answer = S3Response._key_response
 _answer_head_object = S3Response.head_object
@@ -63,6 +66,33 @@ def _copy_object(
         copied.checksum_value = compute_checksum(copied.value, algorithm=src_key.checksum_algorithm).decode()
 
 
+def _complete(upload: Any, listed: Iterable[tuple[int, str]]) -> tuple[Any, str, tuple[str, str, int]]:
+    """Complete an upload as moto does, without holding the object in memory."""
+    algorithm = upload.metadata.get("x-amz-checksum-algorithm") or "CRC64NVME"
+    usual = "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE"
+    kind = upload.metadata.get("x-amz-checksum-type") or usual
+    parts = list(_listed_parts(upload, listed))
+    if not parts:
+        raise MalformedXML
+    if any(part.contentsize < S3_UPLOAD_PART_MIN_SIZE for part in parts[:-1]):
+        raise EntityTooSmall
+    etags = b"".join(bytes.fromhex(part.etag.strip('"')) for part in parts)
+    content: Any = joined(part.value for part in parts)
+    etag = f"{hashlib.md5(etags, usedforsecurity=False).hexdigest()}-{len(parts)}"
+    if kind == "COMPOSITE":
+        checksums = b"".join(compute_checksum(part.value, algorithm, encode_base64=False) for part in parts)
+        return content, etag, (kind, compute_checksum(checksums, algorithm).decode(), len(parts))
+    return content, etag, (kind, compute_checksum(content, algorithm).decode(), 1)
+
+
+def _listed_parts(upload: Any, listed: Iterable[tuple[int, str]]) -> Iterator[Any]:
+    for number, etag in listed:
+        part = upload.parts.get(number)
+        if part is None or part.etag.strip('"') != etag.replace('"', ""):
+            raise InvalidPart
+        yield part
+
+
 def _of_known_uploads(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method of moto's that is called with an upload's id, where there is such an upload."""
 
@@ -83,6 +113,8 @@ CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     (S3Backend, "complete_multipart_upload", _of_known_uploads(S3Backend.complete_multipart_upload)),
     # moto's HeadObject gives the checksum of an upload in parts as if it were that of the whole object.
     (S3Response, "head_object", _head_object),
+    # moto puts the whole object together in memory, three times.
+    (FakeMultipart, "complete", _complete),
     # moto gives a copy, which is one piece, the checksum that the parts of what was copied had together.
     (S3Backend, "copy_object", _copy_object),
 )

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import uuid
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -19,7 +19,9 @@ from typing import IO
 
 from local_cloud.state.database import own_folder
 from local_cloud.state.errors import NotKeptError
+from local_cloud.state.stored_bytes import StoredBytes
 
+_IN_MEMORY = 1 << 20
 _current: ContextVar[Bodies] = ContextVar("bodies")
 _reading = threading.local()
 
@@ -33,17 +35,22 @@ class Body:
         if name is not None:
             bodies.guard(self, name)
 
-    def write(self, content: bytes) -> None:
+    def write(self, content: bytes | StoredBytes) -> None:
         """Become `content`, once and for all."""
         if self._name is not None:
             raise ValueError("a body is written once")
         self._name = self._bodies.add(content)
         self._bodies.guard(self, self._name)
 
-    def read(self, size: int = -1) -> bytes:
-        """Return everything, or as much as is asked for from where the last read ended."""
+    def read(self, size: int = -1) -> bytes | StoredBytes:
+        """Return everything, or as much as is asked for from where the last read ended.
+
+        Everything of a large body is not read, but can be.
+        """
         if self._name is None:
             return b""
+        if size < 0 and _reading.position == 0 and _length(self._name) > _IN_MEMORY:
+            return StoredBytes.of(self._bodies.path(self._name))
         with self._bodies.path(self._name).open("rb") as file:
             file.seek(_reading.position)
             content = file.read(size)
@@ -79,6 +86,16 @@ def new_body(max_size: int) -> Body | IO[bytes]:
     return tempfile.SpooledTemporaryFile(max_size) if bodies is None else Body(bodies)
 
 
+def joined(parts: Iterable[bytes | StoredBytes]) -> StoredBytes | bytes:
+    """Put the parts of an object together; in a file of the cloud whose request this is."""
+    bodies = _current.get(None)
+    return bodies.join(parts) if bodies is not None else b"".join(bytes(part) for part in parts)
+
+
+def _length(name: str) -> int:
+    return int(name.rpartition("-")[2])
+
+
 def _known_body(name: str | None) -> Body:
     return Body(_current.get(), name)
 
@@ -103,19 +120,42 @@ class Bodies:
         finally:
             _current.reset(token)
 
-    def add(self, content: bytes) -> str:
-        """Write a new file; its name tells its length."""
+    def add(self, content: bytes | StoredBytes) -> str:
+        """Write a new file; its name tells its length. A stored body's file is shared: none is changed."""
         name = f"{uuid.uuid4().hex}-{len(content)}"
         path = self.path(name)
+        if isinstance(content, StoredBytes):
+            with self._kept_or_removed(path):
+                (os.replace if content.is_draft else os.link)(content.path, path)
+        else:
+            self._write(path, [content])
+        return name
+
+    def join(self, parts: Iterable[bytes | StoredBytes]) -> StoredBytes | bytes:
+        """Put parts together in a file that can become a body."""
+        path = self.path(f"{uuid.uuid4().hex}-draft")
+        self._write(
+            path, (block for part in parts for block in ([part] if isinstance(part, bytes) else part))
+        )
+        if path.stat().st_size:
+            return StoredBytes.of(path, is_draft=True)
+        path.unlink()
+        return b""
+
+    def _write(self, path: Path, blocks: Iterable[bytes]) -> None:
+        with self._kept_or_removed(path), path.open("xb") as file:
+            for block in blocks:
+                file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+
+    @contextmanager
+    def _kept_or_removed(self, path: Path) -> Iterator[None]:
         try:
-            with path.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            yield
         except OSError as fault:
             path.unlink(missing_ok=True)
             raise NotKeptError(self._folder, fault.strerror or str(fault)) from fault
-        return name
 
     def path(self, name: str) -> Path:
         """Where a body lies."""
