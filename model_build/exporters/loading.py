@@ -72,6 +72,7 @@ def load_model(
 
 def load_tokenizer(folder: Path, *, trust: Trust) -> Any:
     """The tokenizer in the form that runs without transformers; it fills up on the right."""
+    _check_vocabulary_files(folder)
     with _told_as(
         "transformers cannot load the tokenizer",
         trust=trust,
@@ -88,6 +89,21 @@ def load_tokenizer(folder: Path, *, trust: Trust) -> Any:
         raise ExportError("the tokenizer has no vocabulary", remedy=_tokenizer_help(folder))
     tokenizer.padding_side = "right"
     return tokenizer
+
+
+def _check_vocabulary_files(folder: Path) -> None:
+    """Some classes open a path in place of a vocabulary, which may lie outside of the source."""
+    file = folder / "tokenizer_config.json"
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    except (OSError, ValueError) as error:
+        raise ExportError(f"{file.name} cannot be read as JSON: {error}") from error
+    for key in ("vocab", "merges"):
+        if isinstance(settings, dict) and isinstance(settings.get(key), str):
+            raise ExportError(
+                f"{file.name}: {key} is {settings[key]!r}, a path to a vocabulary",
+                remedy=f"remove `{key}`, and save the tokenizer with save_pretrained(folder)",
+            )
 
 
 def put_into_lower_case(tokenizer: Any) -> None:

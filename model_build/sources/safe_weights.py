@@ -1,4 +1,4 @@
-"""Looks into safetensors files before anything loads them: a truncated or lying header is told as such."""
+"""Looks into weights before anything loads them: wrong headers, and indexes that name other files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from safetensors import SafetensorError, safe_open
 from catalog.safetensors_header import REMEDY, header_fault
 from model_build.errors import SourceError
 
-INDEX_SUFFIX = ".safetensors.index.json"
+INDEXES = ("*.safetensors.index.json", "*.bin.index.json")
+"""Of safetensors and of pickles."""
 
 
 def check_weights(files: Iterable[Path]) -> None:
@@ -20,10 +21,11 @@ def check_weights(files: Iterable[Path]) -> None:
     for file in files:
         if file.suffix == ".safetensors":
             _check_file(file)
-            folders.add(file.parent)
+        folders.add(file.parent)
     for folder in sorted(folders):
-        for index in sorted(folder.glob(f"*{INDEX_SUFFIX}")):
-            _check_index(index)
+        for pattern in INDEXES:
+            for index in sorted(folder.glob(pattern)):
+                _check_index(index)
 
 
 def _check_file(file: Path) -> None:
@@ -38,12 +40,19 @@ def _check_file(file: Path) -> None:
 
 
 def _check_index(index: Path) -> None:
+    """Loaders open what an index names: other folders would bring in weights that nothing has hashed."""
     try:
         parts = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        outside = [part for part in parts if part != Path(part).name]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(f"{index.name} does not say which tensor lies in which file: {error}") from error
+    if outside:
+        raise SourceError(
+            f"{index.name} names files outside its folder: {', '.join(outside[:5])}",
+            remedy="copy the files beside it, and write their names without folders",
+        )
     missing = [part for part in parts if not (index.parent / part).is_file()]
-    if missing:
+    if missing and index.match(INDEXES[0]):  # pickles are fetched only where they are trusted
         raise SourceError(
             f"{index.name} names files that are not there: {', '.join(missing)}",
             remedy="fetch or copy the missing files too",

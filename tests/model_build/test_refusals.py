@@ -53,6 +53,14 @@ def pieces_alone(folder: Path) -> None:
     (folder / "spiece.model").write_bytes(b"\x0a\x0e\x0a\x05<unk>\x15")
 
 
+def vocabulary_elsewhere(folder: Path) -> None:
+    without_tokenizer(folder)
+    vocabulary = folder.parent / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "text"]))
+    settings = {"tokenizer_class": "BertTokenizer", "vocab": str(vocabulary)}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
 def forest(folder: Path, make: Callable[[Any], Any]) -> None:
     import joblib
     import sklearn.ensemble
@@ -77,6 +85,12 @@ CASES: dict[str, tuple[Callable[[Path], None], dict[str, Any], str, str]] = {
     "timm": (timm, TEXTS, "config.json", "checkpoint of timm"),
     "no tokenizer": (without_tokenizer, TEXTS, "tokenizer", "add tokenizer.json"),
     "sentencepiece": (pieces_alone, TEXTS, "tokenizer", "tokenizer.json"),
+    "a vocabulary outside of the source": (
+        vocabulary_elsewhere,
+        TEXTS,
+        "tokenizer_config.json: vocab is '/",
+        "remove `vocab`",
+    ),
     "not fitted": (
         lambda folder: forest(folder, lambda trees: trees.RandomForestClassifier(3)),
         TREES,

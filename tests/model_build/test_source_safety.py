@@ -93,6 +93,32 @@ def test_an_index_that_names_a_missing_part(tmp_path: Path) -> None:
         check_weights([folder / "model-1.safetensors"])
 
 
+@pytest.mark.parametrize("index", ["model.safetensors.index.json", "pytorch_model.bin.index.json"])
+@pytest.mark.parametrize("part", ["../other.safetensors", "{}/other.safetensors", "inner/other.safetensors"])
+def test_an_index_that_names_files_outside_its_folder(tmp_path: Path, index: str, part: str) -> None:
+    for folder in (tmp_path, tmp_path / "weights" / "inner"):
+        write(folder, other__safetensors=WEIGHTS)
+    folder = write(tmp_path / "weights", **{"model-1__safetensors": WEIGHTS, "config__json": b"{}"})
+    (folder / index).write_text(json.dumps({"weight_map": {"a": part.format(tmp_path)}}))
+    with pytest.raises(SourceError, match=rf"{index} names files outside its folder: .*other\.safetensors"):
+        fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path)
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"weight_map": {"a": 5}}', '{"weight_map": ["a"]}', "no"])
+def test_an_index_that_is_none(tmp_path: Path, content: str) -> None:
+    folder = write(tmp_path, **{"model-1__safetensors": WEIGHTS})
+    (folder / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(SourceError, match="does not say which tensor lies in which file"):
+        check_weights([folder / "model-1.safetensors"])
+
+
+def test_an_index_of_pickles_that_were_not_fetched(tmp_path: Path) -> None:
+    folder = write(tmp_path, model__safetensors=WEIGHTS)
+    index = {"weight_map": {"a": "pytorch_model-00001-of-00001.bin"}}
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    check_weights([folder / "model.safetensors"])
+
+
 def test_pickles_are_fetched_only_where_they_are_trusted(tmp_path: Path) -> None:
     recipe = {"kind": "text-embedding"}
     trusted = spec(recipe, trust={"pickle": "made by ourselves last year"})
