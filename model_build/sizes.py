@@ -248,8 +248,22 @@ def _resized(arrays: Mapping[str, Array], axis: Axis, size: int) -> dict[str, Ar
     resized = dict(arrays)
     for name, dimension in axis.places:
         array = resized[name]
-        resized[name] = np.take(array, np.arange(size) % array.shape[dimension], axis=dimension)
+        resized[name] = np.take(array, _places(size, array.shape[dimension]), axis=dimension)
     return resized
+
+
+def _places(size: int, known: int) -> Array:
+    """Which of `known` values stands at each place of a larger or smaller dimension.
+
+    The first `known` places of a larger one repeat one value, the last or the first: a model that reads no
+    others, such as a maximum over a built-in size, then answers differently.
+    """
+    places = np.arange(size)
+    if size <= known:
+        return places
+    if size < 2 * known:
+        return np.where(places < known, known - 1, places - known)
+    return (places - (size - known)).clip(0)
 
 
 def _different_rows(rows: Sequence[Row]) -> Iterator[Mapping[str, Array]]:

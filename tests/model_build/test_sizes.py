@@ -42,6 +42,9 @@ FOLDED = {
     "a size as a float": "return x * float(x.shape[-1])",
     "a loop over a size": "return sum(x[..., i] for i in range(x.shape[-1])).unsqueeze(-1)",
     "a branch on a size": "return x * 2 if x.shape[-1] < 8 else x * 3",
+    "a maximum": "return x[..., : int(x.shape[-1])].amax(-1, keepdim=True)",
+    "a minimum": "return x[..., : int(x.shape[-1])].amin(-1, keepdim=True)",
+    "any": "return (x[..., : int(x.shape[-1])] > 2).any(-1, keepdim=True).float()",
     "a range": "return x.sum(-1, keepdim=True) * torch.arange(int(x.shape[-1])).sum()",
 }
 
@@ -67,6 +70,15 @@ def test_a_folded_size_that_fails_elsewhere_is_refused(tmp_path: Path) -> None:
 def test_a_module_that_is_wrong_everywhere_is_not_said_to_have_built_in_a_size(tmp_path: Path) -> None:
     told = refusal(lambda: traced(tmp_path, "return x + torch.rand_like(x)"), tmp_path)
     assert "the exported graph answers otherwise than the framework" in told
+
+
+def test_a_folded_size_is_found_wherever_the_largest_value_stands(tmp_path: Path) -> None:
+    body = "return x[..., : int(x.shape[-1])].amax(-1, keepdim=True)"
+    for place in range(3):
+        rows = [{"inputs": {"x": [9.0 if place == other else float(other) for other in range(3)]}}]
+        folder = tmp_path / str(place)
+        told = refusal(lambda rows=rows, at=folder: traced(at, body, test_inputs=rows), folder)
+        assert "size 3 is built into it" in told
 
 
 @pytest.mark.parametrize("dimension", [0, 1])
