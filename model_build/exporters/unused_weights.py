@@ -20,9 +20,10 @@ HEADS = re.compile(
 """Names of the modules in which architectures end for a task, such as the training of the model itself."""
 DROPPED = re.compile(
     r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|attn\.bias|num_batches_tracked|"
-    r"relative_position_index|relative_coords_table|attn_mask)|(.*\.)?pooler\..*"
+    r"relative_position_index|relative_coords_table|attn_mask)|(.*\.)?pooler\..*|"
+    r"decoder\.(weight|bias)|final_logits_bias"
 )
-"""Buffers that older versions saved and newer ones compute, and poolers."""
+"""Buffers that older versions saved and newer ones compute, poolers, and vocabulary projections."""
 SHOWN = 5
 
 

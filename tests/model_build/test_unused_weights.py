@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from torch.nn import Module
 
 from catalog.documents import load_document
 from catalog.errors import InvalidFilesError
@@ -92,6 +93,7 @@ def test_half_an_image_model_is_refused(tmp_path: Path) -> None:
         ("DistilBertForMaskedLM", "vocab_transform"),
         ("BertForTokenClassification", "classifier"),
         ("BertForQuestionAnswering", "qa_outputs"),
+        ("ModernBertForMaskedLM", "decoder.bias"),
     ],
 )
 def test_heads_of_other_tasks_are_listed(tmp_path: Path, architecture: str, dropped: str) -> None:
@@ -122,6 +124,13 @@ def test_a_head_that_the_model_has_itself_is_none_of_another_task(tmp_path: Path
     recipe = TextClassificationRecipe(kind="text-classification", max_length=24)
     with pytest.raises(FieldError, match=r"classifier\.out_proj\.weight"):
         load(folder, recipe)
+
+
+def test_parts_of_a_decoder_are_not_its_vocabulary_projection() -> None:
+    assert check_unused(Module(), ["decoder.bias", "final_logits_bias"], allowed={})
+    for name in ("decoder.layers.0.fc1.weight", "encoder.decoder.weight", "decoder.embed_tokens.weight"):
+        with pytest.raises(FieldError):
+            check_unused(Module(), [name], allowed={})
 
 
 def test_a_pattern_that_matches_nothing_is_refused() -> None:
