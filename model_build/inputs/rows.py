@@ -182,15 +182,7 @@ class _Reader:
                 if not arrays:
                     raise ValueError("it holds none")
                 return arrays
-        except (
-            OSError,
-            ValueError,
-            EOFError,
-            zipfile.BadZipFile,
-            AttributeError,
-            TypeError,
-            MemoryError,
-        ) as error:
+        except _UNREADABLE as error:
             self._problem(
                 path,
                 f"{file.name} cannot be read as named arrays: {error}",
