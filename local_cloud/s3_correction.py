@@ -16,7 +16,9 @@ from moto.settings import S3_UPLOAD_PART_MIN_SIZE
 
 from local_cloud.access.bucket_owners import owner_checked
 from local_cloud.state.bodies import joined
+from local_cloud.state.calls import draft_of
 
+_set_up = S3Response.setup_class
 _answer = S3Response._key_response
 _answer_head_object = S3Response.head_object
 _copy = S3Backend.copy_object
@@ -36,6 +38,13 @@ class _Turns:
 
 
 _TURNS = _Turns()
+
+
+def _setup_class(response: Any, request: Any, *arguments: Any, **named: Any) -> None:
+    _set_up(response, request, *arguments, **named)
+    draft = draft_of(request.environ)
+    if draft is not None:
+        response.body = response.raw_body = draft
 
 
 def _key_response(response: Any, request: Any, full_url: str) -> Any:
@@ -108,6 +117,8 @@ CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto shows an object before it has its metadata, looks whether there is one (If-None-Match) before it
     # writes, and takes parts while it puts them together: on AWS each of these is one step.
     (S3Response, "_key_response", owner_checked(_key_response, of_key=True)),
+    # moto reads the content of an object into memory; a large one is in a file already.
+    (S3Response, "setup_class", _setup_class),
     # moto breaks where somebody goes on with an upload that another has completed.
     (S3Backend, "upload_part", _of_known_uploads(S3Backend.upload_part)),
     (S3Backend, "complete_multipart_upload", _of_known_uploads(S3Backend.complete_multipart_upload)),

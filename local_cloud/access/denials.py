@@ -22,6 +22,8 @@ class Reason(Enum):
     PRESIGNED_EXPIRED = auto()
     PAYLOAD_MISMATCH = auto()
     MISSING_PAYLOAD_HASH = auto()
+    BAD_DIGEST = auto()
+    """The content does not have a checksum that the request declares."""
     INCOMPLETE_BODY = auto()
     UNSUPPORTED = auto()
     INVALID_IDENTITY_TOKEN = auto()

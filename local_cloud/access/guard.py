@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
@@ -15,10 +15,11 @@ from werkzeug.formparser import parse_form_data
 from werkzeug.wrappers import Request
 from werkzeug.wsgi import get_input_stream
 
+from local_cloud.access.checksums import ChecksummedPayload
 from local_cloud.access.denials import DeniedError, Reason
 from local_cloud.access.keys import AccessKey
 from local_cloud.access.origin import bucket_in_host, check_origin
-from local_cloud.access.payload import Payload
+from local_cloud.access.payload import STREAMING, UNSIGNED, Payload
 from local_cloud.access.post_policy import check_form, form_key_id
 from local_cloud.access.requests import SentRequest
 from local_cloud.access.responses import denial_response
@@ -32,6 +33,8 @@ FindKey = Callable[[str], AccessKey | None]
 
 SENT_REQUEST = "tritonstack.sent_request"
 _CALLER = "tritonstack.caller"
+_SHA256 = "HTTP_X_AMZ_CONTENT_SHA256"
+_CHECKSUM = "x-amz-checksum-"
 _UNSIGNED_ACTION = "AssumeRoleWithWebIdentity"
 _BLOCK = 1 << 16
 _IN_MEMORY = 1 << 20
@@ -95,7 +98,14 @@ class Guard:
             if denied.reason is Reason.MISSING and _is_web_identity(environ, request):
                 raise DeniedError(Reason.INVALID_IDENTITY_TOKEN) from None
             raise
-        body = _CheckedStream(environ["wsgi.input"], check.payload)
+        # Of POST requests, CompleteMultipartUpload declares the checksum of an object that it does not carry.
+        is_content = check.is_final and request.method == "PUT"
+        payload = ChecksummedPayload(check.payload, request) if is_content else check.payload
+        body = _CheckedStream(environ["wsgi.input"], payload, environ)
+        if environ.get(_SHA256, "").startswith(STREAMING):
+            # The application reads the content of the chunks.
+            environ[_SHA256] = UNSIGNED
+            environ["CONTENT_LENGTH"] = request.header("x-amz-decoded-content-length") or ""
         environ["wsgi.input"] = io.BufferedReader(body, _BLOCK) if check.is_final else _read_whole(body)
         key = check.key
         return Caller(key.key_id, key.account, key.principal, check.region, check.service)
@@ -123,11 +133,15 @@ class Guard:
 
 
 class _CheckedStream(io.RawIOBase):
-    """A body that is checked while it is read: its end is only reached if it is what was signed."""
+    """The content of a body, verified while it is read: its end is only reached if it is what was signed.
 
-    def __init__(self, stream: IO[bytes], payload: Payload) -> None:
+    At the end, the checksums of its trailer are added to the headers in `environ`.
+    """
+
+    def __init__(self, stream: IO[bytes], payload: Payload, environ: MutableMapping[str, Any]) -> None:
         self._stream = stream
         self._payload = payload
+        self._environ = environ
         self._ended = False
 
     def readable(self) -> bool:
@@ -136,14 +150,21 @@ class _CheckedStream(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read the next piece."""
-        data = b"" if self._ended else self._stream.read(min(len(buffer), _BLOCK))
-        if data:
-            self._payload.update(data)
-            buffer[: len(data)] = data
-        elif not self._ended:
-            self._ended = True
-            self._payload.finish()
-        return len(data)
+        while not self._ended:
+            sent = self._stream.read(min(len(buffer), _BLOCK))
+            if not sent:
+                self._end()
+            elif content := self._payload.update(sent):
+                buffer[: len(content)] = content
+                return len(content)
+        return 0
+
+    def _end(self) -> None:
+        self._ended = True
+        self._payload.finish()
+        for name, value in self._payload.trailer.items():
+            if name.startswith(_CHECKSUM):
+                self._environ.setdefault(f"HTTP_{name.upper().replace('-', '_')}", value)
 
 
 def _read_whole(body: io.RawIOBase) -> IO[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,18 +26,25 @@ _SIZE_LINE = re.compile(rb"(?P<size>[0-9a-fA-F]{1,16})(?:;chunk-signature=(?P<si
 class Payload(Protocol):
     """A check of one body."""
 
-    def update(self, data: bytes) -> None:
-        """Take the next piece."""
+    def update(self, data: bytes) -> bytes:
+        """Take the next piece of what was sent; return the content in it."""
 
     def finish(self) -> None:
         """Deny the request if the body is not what was signed."""
+
+    @property
+    def trailer(self) -> Mapping[str, str]:
+        """The headers that were sent after the content."""
 
 
 class AnyPayload:
     """A body that the signature does not cover."""
 
-    def update(self, data: bytes) -> None:
+    trailer: Mapping[str, str] = {}
+
+    def update(self, data: bytes) -> bytes:
         """Accept it."""
+        return data
 
     def finish(self) -> None:
         """Accept it."""
@@ -46,13 +53,16 @@ class AnyPayload:
 class HashedPayload:
     """A body whose SHA-256 `check` judges."""
 
+    trailer: Mapping[str, str] = {}
+
     def __init__(self, check: Callable[[str], None]) -> None:
         self._hash = hashlib.sha256()
         self._check = check
 
-    def update(self, data: bytes) -> None:
+    def update(self, data: bytes) -> bytes:
         """Add to the hash."""
         self._hash.update(data)
+        return data
 
     def finish(self) -> None:
         """Judge the hash."""
@@ -106,15 +116,24 @@ class ChunkedPayload:
         self._trailer: list[bytes] = []
         self._state: Callable[[bytes], None] = self._size_line
 
-    def update(self, data: bytes) -> None:
-        """Take the next piece."""
-        view = memoryview(data)
+    @property
+    def trailer(self) -> Mapping[str, str]:
+        """The headers that were sent after the last chunk."""
+        pairs = (line.decode("latin-1").partition(":") for line in self._trailer)
+        return {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+    def update(self, data: bytes) -> bytes:
+        """Take the next piece; return the content of its chunks."""
+        return b"".join(self._content(memoryview(data)))
+
+    def _content(self, view: memoryview) -> Iterator[memoryview]:
         while view:
             if self._left:
                 taken = view[: self._left]
                 self._hash.update(taken)
                 self._left -= len(taken)
                 view = view[len(taken) :]
+                yield taken
             else:
                 view = self._next_line(view)
 

@@ -44,6 +44,7 @@ _OF_ALL: Mapping[Reason, _Error] = {
         "XAmzContentSHA256Mismatch",
         "The provided 'x-amz-content-sha256' header does not match what was computed.",
     ),
+    Reason.BAD_DIGEST: _Error(400, "BadDigest", "The checksum you specified did not match the content."),
     Reason.MISSING_PAYLOAD_HASH: _Error(
         400, "InvalidRequest", "Missing required header for this request: x-amz-content-sha256"
     ),

@@ -14,12 +14,14 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
 from local_cloud.state.database import own_folder
 from local_cloud.state.errors import NotKeptError
-from local_cloud.state.stored_bytes import StoredBytes
+from local_cloud.state.stored_bytes import BLOCK, StoredBytes, StoredRange
 
 _IN_MEMORY = 1 << 20
 _current: ContextVar[Bodies] = ContextVar("bodies")
@@ -35,7 +37,7 @@ class Body:
         if name is not None:
             bodies.guard(self, name)
 
-    def write(self, content: bytes | StoredBytes) -> None:
+    def write(self, content: bytes | StoredBytes | StoredRange) -> None:
         """Become `content`, once and for all."""
         if self._name is not None:
             raise ValueError("a body is written once")
@@ -53,7 +55,8 @@ class Body:
             return StoredBytes.of(self._bodies.path(self._name))
         with self._bodies.path(self._name).open("rb") as file:
             file.seek(_reading.position)
-            content = file.read(size)
+            # moto hashes bodies in pieces of 16 MiB, and holds two of them at a time.
+            content = file.read(min(size, BLOCK) if size >= 0 else -1)
         _reading.position += len(content)
         return content
 
@@ -120,7 +123,7 @@ class Bodies:
         finally:
             _current.reset(token)
 
-    def add(self, content: bytes | StoredBytes) -> str:
+    def add(self, content: bytes | StoredBytes | StoredRange) -> str:
         """Write a new file; its name tells its length. A stored body's file is shared: none is changed."""
         name = f"{uuid.uuid4().hex}-{len(content)}"
         path = self.path(name)
@@ -128,8 +131,22 @@ class Bodies:
             with self._kept_or_removed(path):
                 (os.replace if content.is_draft else os.link)(content.path, path)
         else:
-            self._write(path, [content])
+            self._write(path, [content] if isinstance(content, bytes) else content)
         return name
+
+    def receive(self, stream: IO[bytes]) -> StoredBytes | bytes:
+        """Read the body of a request; a large one into a file that can become a body."""
+        begin = stream.read(_IN_MEMORY)
+        if len(begin) < _IN_MEMORY:
+            return begin
+        blocks = iter(partial(stream.read, BLOCK), b"")
+        try:
+            return self.join(chain((begin,), blocks))
+        except NotKeptError:
+            # Many clients read no answer before they have sent everything.
+            for _ in blocks:
+                pass
+            raise
 
     def join(self, parts: Iterable[bytes | StoredBytes]) -> StoredBytes | bytes:
         """Put parts together in a file that can become a body."""
@@ -153,9 +170,11 @@ class Bodies:
     def _kept_or_removed(self, path: Path) -> Iterator[None]:
         try:
             yield
-        except OSError as fault:
+        except BaseException as fault:
             path.unlink(missing_ok=True)
-            raise NotKeptError(self._folder, fault.strerror or str(fault)) from fault
+            if isinstance(fault, OSError):
+                raise NotKeptError(self._folder, fault.strerror or str(fault)) from fault
+            raise
 
     def path(self, name: str) -> Path:
         """Where a body lies."""

@@ -10,6 +10,9 @@ from urllib.parse import parse_qs
 
 from werkzeug.wrappers import Request
 
+from local_cloud.state.bodies import Bodies
+from local_cloud.state.stored_bytes import StoredBytes
+
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
@@ -22,6 +25,10 @@ _READING = re.compile(
 _CHANGING = {"GetSessionToken", "GetFederationToken"}
 _DELETING = re.compile(r"(Delete|Remove|Terminate)[A-Z].*|DELETE")
 _SLOW = {"PutLogEvents"}
+_OBJECT_PARAMETERS = re.compile(
+    r"x-id|partNumber|uploadId|X-Amz-.*|AWSAccessKeyId|Signature|Expires", re.IGNORECASE
+)
+_DRAFT = "tritonstack.draft"
 _CBOR_PATH = re.compile(r"/service/[^/]+/operation/(?P<operation>\w+)")
 
 
@@ -32,6 +39,7 @@ class Call:
     service: str
     name: str
     size: int
+    """How many bytes of its body are in memory."""
 
     @property
     def changes(self) -> bool:
@@ -49,11 +57,30 @@ class Call:
         return self.name in _SLOW
 
 
-def read_call(environ: WSGIEnvironment, *, service: str) -> Call:
+def draft_of(environ: WSGIEnvironment) -> StoredBytes | None:
+    """Return the file that holds the content of a large object that is being put."""
+    draft: StoredBytes | None = environ.get(_DRAFT)
+    return draft
+
+
+def read_call(environ: WSGIEnvironment, *, service: str, bodies: Bodies) -> Call:
     """Read a request whole, so that answering it waits for nobody, and say what it asks for."""
-    body = Request(environ, shallow=False).get_data(cache=False)
+    request = Request(environ, shallow=True)
+    if service == "s3" and _is_object(request):
+        body = bodies.receive(environ["wsgi.input"])
+    else:
+        body = Request(environ, shallow=False).get_data(cache=False)
+    if isinstance(body, StoredBytes):
+        environ[_DRAFT] = body
+        environ["CONTENT_LENGTH"] = "0"
+        body = b""
     environ["wsgi.input"] = io.BytesIO(body)
-    return Call(service, _name(Request(environ, shallow=True), body), len(body))
+    return Call(service, _name(request, body), len(body))
+
+
+def _is_object(request: Request) -> bool:
+    """Tell whether the body of a request to S3 is an object, or a part of one."""
+    return request.method == "PUT" and all(map(_OBJECT_PARAMETERS.fullmatch, request.args))
 
 
 def _name(request: Request, body: bytes) -> str:

@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 
 from werkzeug.wrappers import Request, Response
 
-from local_cloud.state.calls import Call, read_call
+from local_cloud.state.calls import Call, draft_of, read_call
 from local_cloud.state.errors import NotKeptError
 from local_cloud.state.folder import State
 from local_cloud.state.keeper import Keeper
@@ -52,8 +52,8 @@ class FrontDoor:
         self, environ: WSGIEnvironment, *, service: str, application: Application, is_moto: bool
     ) -> Response:
         """Answer a request."""
-        call = read_call(environ, service=service)
         try:
+            call = read_call(environ, service=service, bodies=self._state.bodies)
             self._check_room(call)
             answer = self._answered_before(environ, call) or self._answered(
                 environ, call, application, is_moto
@@ -65,6 +65,10 @@ class FrontDoor:
             _log.warning("%s: %s", service, error)
             message = f"{error} in the {service} of the embedded cloud"
             return refusal(environ, "UnknownOperationException", message)
+        finally:
+            draft = draft_of(environ)
+            if draft is not None:
+                draft.discard()
         return answer
 
     def _check_room(self, call: Call) -> None:

@@ -1,11 +1,13 @@
 """The running cloud answers signed requests, each service with AWS's own errors for all others."""
 
+import base64
 import hashlib
 import http.client
 import io
 import itertools
 import urllib.error
 import urllib.request
+import zlib
 from datetime import UTC, datetime, timedelta
 from unittest.mock import patch
 from urllib.parse import urlsplit
@@ -453,6 +455,40 @@ def test_uploads_in_chunks_are_stored_whole(account, bucket):
         )
 
 
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("Content-MD5", lambda body: hashlib.md5(body, usedforsecurity=False).digest()),
+        ("x-amz-checksum-crc32", lambda body: zlib.crc32(body).to_bytes(4, "big")),
+        ("x-amz-checksum-sha1", lambda body: hashlib.sha1(body, usedforsecurity=False).digest()),
+        ("x-amz-checksum-sha256", lambda body: hashlib.sha256(body).digest()),
+    ],
+)
+def test_content_that_differs_from_its_checksum_is_not_stored(account, bucket, name, digest):
+    target = f"/{bucket}/k"
+    for content, expected in ((b"other", 400), (b"content", 200)):
+        headers = {name: base64.b64encode(digest(content)).decode()}
+        signed = signed_headers(account, "PUT", target, body=b"content", headers=headers)
+        status, _, answered = raw(account, "PUT", target, body=b"content", headers=signed)
+        assert (status, b"BadDigest" in answered) == (expected, expected == 400)
+        assert account.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"] == (expected == 200)
+
+
+@pytest.mark.parametrize("signed_chunks", [True, False])
+def test_content_that_differs_from_the_checksum_in_its_trailer_is_not_stored(account, bucket, signed_chunks):
+    from tests.local_cloud.access.test_verifier import CRC, PIECES, chunked
+
+    keys = Credentials(*keys_of(account.endpoint_url, account.account_id).values())
+    options = {"trailer": CRC, "signed_chunks": signed_chunks, "host": urlsplit(account.endpoint_url).netloc}
+    in_header = {"x-amz-checksum-crc32": base64.b64encode(zlib.crc32(b"signed").to_bytes(4, "big")).decode()}
+    for pieces, more in (([b"other"], {}), (PIECES, in_header)):
+        request, body = chunked(pieces, target=f"/{bucket}/k", keys=keys, more=more, **options)
+        headers = {name: value for name, value in request.header_pairs if name != "Host"}
+        status, _, answered = raw(account, "PUT", f"/{bucket}/k", body=body, headers=headers)
+        assert (status, b"BadDigest" in answered) == (400, True)
+    assert account.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"] == 0
+
+
 def test_a_large_body_is_verified_in_pieces():
     """Neither a signed nor an unsigned large body is held in memory by the guard."""
     import tracemalloc
@@ -472,7 +508,7 @@ def test_a_large_body_is_verified_in_pieces():
 
     digest = hashlib.sha256(b"x" * size).hexdigest()
     tracemalloc.start()
-    checked = io.BufferedReader(_CheckedStream(Endless(), HashedPayload(equal_to(digest))))
+    checked = io.BufferedReader(_CheckedStream(Endless(), HashedPayload(equal_to(digest)), {}))
     spooled = _spool(checked)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

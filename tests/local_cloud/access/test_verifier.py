@@ -261,7 +261,7 @@ def test_version_2_needs_all_its_parts():
         assert denial(without) is Reason.ACCESS_DENIED
 
 
-def chunked(pieces, *, trailer=None, signed_chunks=True, target="/b/k", host=HOST, keys=None):
+def chunked(pieces, *, trailer=None, signed_chunks=True, target="/b/k", host=HOST, keys=None, more=None):
     """An upload in signed chunks, as S3's documentation builds it, and its body."""
     kind = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" if signed_chunks else "STREAMING-UNSIGNED-PAYLOAD"
     kind += "-TRAILER" if trailer else ""
@@ -269,6 +269,7 @@ def chunked(pieces, *, trailer=None, signed_chunks=True, target="/b/k", host=HOS
     headers = {
         "content-encoding": "aws-chunked",
         "x-amz-decoded-content-length": str(length),
+        **(more or {}),
         **({"x-amz-trailer": trailer.partition(":")[0]} if trailer else {}),
     }
     request = AWSRequest("PUT", f"http://{host}{target}", headers=headers)
@@ -285,19 +286,19 @@ def chunked(pieces, *, trailer=None, signed_chunks=True, target="/b/k", host=HOS
     scope = f"{date[:8]}/{REGION}/s3/aws4_request"
     signing = ChunkSigning(signing_key(keys.secret_key, date[:8], REGION, "s3"), date, scope)
     previous = there.header("authorization").rpartition("=")[2]
-    body = b""
+    body = []
     for piece in (*pieces, b""):
         line = b"%x" % len(piece)
         if signed_chunks:
             previous = signing.of_chunk(previous, hashlib.sha256(piece).hexdigest())
             line += b";chunk-signature=" + previous.encode()
-        body += line + b"\r\n" + piece + (b"\r\n" if piece else b"")
+        body += [line, b"\r\n", piece, b"\r\n" if piece else b""]
     if trailer:
-        body += trailer.encode() + b"\r\n"
+        body += [trailer.encode(), b"\r\n"]
         if signed_chunks:
             digest = hashlib.sha256(trailer.encode() + b"\n").hexdigest()
-            body += b"x-amz-trailer-signature:" + signing.of_trailer(previous, digest).encode() + b"\r\n"
-    return there, body + b"\r\n"
+            body += [b"x-amz-trailer-signature:", signing.of_trailer(previous, digest).encode(), b"\r\n"]
+    return there, b"".join((*body, b"\r\n"))
 
 
 PIECES = [b"a" * 66, b"\r\n0;chunk-signature=\r\n", b"z"]

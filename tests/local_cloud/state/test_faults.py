@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import resource
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from local_cloud.state import database, pickling
+from local_cloud.state.bodies import Bodies
 from local_cloud.state.database import Database, Row, own_folder
 from local_cloud.state.errors import ForeignStateError, NotKeptError, StateInUseError
 from local_cloud.state.folder import open_state
@@ -253,3 +256,16 @@ def test_a_full_disk_refuses_what_it_cannot_keep_and_loses_nothing(tmp_path):
         check=False,
     )
     assert finished.stdout.endswith("done\n"), finished.stderr
+
+
+def test_a_large_body_without_room_is_read_to_its_end_and_leaves_no_file(tmp_path):
+    bodies, stream = Bodies(tmp_path / "objects"), io.BytesIO(bytes(8 << 20))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, limits[1]))
+    try:
+        with pytest.raises(NotKeptError, match="File too large"):
+            bodies.receive(stream)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert stream.tell() == 8 << 20
+    assert list((tmp_path / "objects").iterdir()) == []
