@@ -243,14 +243,14 @@ def test_other_partitions_are_refused_as_such(tmp_path: Path) -> None:
 
 def test_synth_warns(tmp_path: Path) -> None:
     from stacks.environment import add_environment  # slow
-    from tests.stacks.assemblies import new_app
+    from tests.stacks.assemblies import messages_of, new_app
 
     data = environment(COMPONENTS, region="eu-west-3", builds={"enabled": False})
     workspace = load_workspace(write_environment(tmp_path, data), NAME)
     app = new_app(tmp_path / "out")
     add_environment(app, workspace=workspace)
-    messages = [message.entry.data for stack in app.synth().stacks for message in stack.messages]
-    assert any("do not list AWS::SageMaker::InferenceComponent" in str(message) for message in messages)
+    absent = "do not list AWS::SageMaker::InferenceComponent"
+    assert any(absent in message for message in messages_of(app))
 
 
 def test_a_project_names_the_faulty_field(tmp_path: Path) -> None:

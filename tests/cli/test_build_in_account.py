@@ -185,7 +185,8 @@ def test_a_job_that_fails_says_why_in_its_own_words(
     when_looked_at(watched, monkeypatch, act)
     (outcome,) = watched.run()
     assert outcome.error is not None
-    assert (outcome.error.message, outcome.error.remedy) == ("the graph answers otherwise", "mend it")
+    assert outcome.error.message == f"the graph answers otherwise\n  log: {CPU}/1 in /t-dev/builds"
+    assert outcome.error.remedy == "mend it"
 
 
 def test_a_job_that_dies_is_quoted(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,3 +226,11 @@ def cli_context() -> dict[str, object]:
 def new_app(outdir: Path) -> cdk.App:
     """An app as the CDK command line would start it."""
     return cdk.App(context=cli_context(), outdir=str(outdir))
+
+
+def messages_of(app: cdk.App) -> list[str]:
+    """Synthesize the app; return what the CDK command line would print about its stacks."""
+    # jsii knows the type of a message only once its module is imported.
+    import aws_cdk.cloud_assembly_schema  # noqa: F401
+
+    return [str(message.entry.data) for stack in app.synth().stacks for message in stack.messages]

@@ -45,10 +45,6 @@ def test_every_role_is_within_the_boundary(walled):
     }
 
 
-def test_without_a_boundary_no_role_names_one(sample):
-    assert not any("PermissionsBoundary" in role["Properties"] for role in of_type(sample, "AWS::IAM::Role"))
-
-
 def tags_of(resource: dict[str, Any]) -> dict[str, str]:
     tags = resource["Properties"].get("Tags", {})
     return tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}

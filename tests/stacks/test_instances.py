@@ -75,6 +75,7 @@ def test_what_takes_no_tags_goes_with_what_does(instance: Assembly) -> None:
         "AWS::ApplicationAutoScaling::ScalingPolicy",
         "AWS::EC2::SecurityGroupIngress",
         "AWS::EC2::SubnetRouteTableAssociation",
+        "AWS::IAM::ManagedPolicy",
         "AWS::IAM::Policy",
         "AWS::KMS::Alias",
         "AWS::Logs::MetricFilter",

@@ -199,7 +199,6 @@ class HostedModels:
         The step is told when it is taken for the last time: nothing is left that could go.
         """
         alone = False
-        entries_at_eviction: int | None = None
         while True:
             vacancies = self._vacancies
             try:
@@ -210,23 +209,21 @@ class HostedModels:
                 said_by_server = isinstance(full.refusal, LoadRefusedError)
                 # The room that a neighbor left was not enough, and nobody else has taken it: a model that
                 # always lacks memory evicts one neighbor per request.
-                in_vain = entries_at_eviction == self._entries - 1 and self._only_one_moving(model)
+                in_vain = model.entries_at_eviction == self._entries - 1
                 if alone or (said_by_server and in_vain):
                     raise full.refusal from full
             finally:
                 if alone:
                     self._last_try = None
                     self._vacate()
-            made = self._make_room(model, vacancies, deadline)
-            alone = made is Room.NONE
-            evicted = made is Room.EVICTED and said_by_server and self._only_one_moving(model)
-            entries_at_eviction = self._entries if evicted else None
+            alone = self._make_room(model, vacancies, deadline) is Room.NONE
 
     def _make_room(self, model: Model, vacancies: int, deadline: float) -> Room:
         """Unload an idle model as soon as there is one.
 
         Of several loads that wait for nothing but each other one is let through, and new ones wait for it.
         """
+        model.entries_at_eviction = None
         with self._changed:
             model.waits = True
             self._changed.notify_all()
@@ -250,14 +247,15 @@ class HostedModels:
             if idle is None:
                 self._last_try = model
                 return Room.NONE
+            if self._none_moving():
+                model.entries_at_eviction = self._entries
             gone = self._leave(idle)
         self._unload(idle, gone)
         return Room.EVICTED
 
-    def _only_one_moving(self, model: Model) -> bool:
-        """Return whether no other model is on its way into the server or out of it."""
-        with self._changed:
-            return all(other.serves for other in self._in_server if other is not model) and not self._leaving
+    def _none_moving(self) -> bool:
+        """Return whether no model is on its way into the server or out of it."""
+        return not self._leaving and all(other.serves for other in self._in_server)
 
     def _is_alone(self, model: Model) -> bool:
         others = (other for other in self._models.values() if other is not model)

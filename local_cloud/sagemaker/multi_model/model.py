@@ -35,6 +35,8 @@ class Model:
     """Whether its load waits for others to make room."""
     hangs: bool = False
     """Whether the server has been loading it for suspiciously long."""
+    entries_at_eviction: int | None = None
+    """How many models had entered the server when a neighbor left for this one, if no other was on its way."""
 
     @property
     def serves(self) -> bool:

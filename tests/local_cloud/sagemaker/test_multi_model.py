@@ -362,12 +362,12 @@ def test_cold_loads_are_overhead_that_the_loading_time_explains(endpoint, triton
     with ThreadPoolExecutor(24) as pool:
         assert list(pool.map(lambda target: asked(endpoint, target), targets)) == ["x"] * 24
     deadline = time.monotonic() + 20
-    while (overhead := statistics(endpoint, "AWS/SageMaker", "OverheadLatency", begun))[:1] != (24,):
+    while (overhead := statistics(endpoint, "AWS/SageMaker", "OverheadLatency", begun) or (0, 0))[0] < 24:
         assert time.monotonic() < deadline
     loading = statistics(endpoint, "AWS/SageMaker", "ModelLoadingWaitTime", begun)
     assert loading[0] == 24
     assert overhead[1] > 800_000
-    assert overhead[1] - loading[1] < 500_000
+    assert loading[1] > overhead[1] / 2
 
 
 def statistics(cloud, namespace, name, since):
