@@ -154,7 +154,7 @@ def read_settings(folder: Path) -> SentenceSettings | None:
         normalize=Stated(normalize, MODULES),
         max_length=stated,
         usual_length=usual,
-        lowercase=config.get("do_lower_case") is True,
+        lowercase=bool(config.get("do_lower_case")),
         prompt=_prompt(folder),
         layers=tuple(layers[:-1] if normalize else layers),
     )
@@ -209,7 +209,15 @@ def _layer(folder: Path, kind: str, path: str) -> Dense | None:
 
 def _pooling(folder: Path, name: str) -> Stated:
     config = _json(folder, name, dict)
-    flagged = [mode for flag, mode in POOLING_FLAGS.items() if config.get(flag) is True]
+    flags = {key: value for key, value in config.items() if key.startswith("pooling_mode_")}
+    odd = [key for key, value in flags.items() if value and not (value is True and key in POOLING_FLAGS)]
+    if odd or (flags and "pooling_mode" not in config and not any(flags.values())):
+        told = f"{odd[0]} is {flags[odd[0]]!r}" if odd else "no pooling mode is true"
+        raise ExportError(
+            f"{name}: {told}; expected one or more of {', '.join(POOLING_FLAGS)} to be true, others false",
+            remedy="save the model again with sentence-transformers, or use a recipe of kind python",
+        )
+    flagged = [mode for flag, mode in POOLING_FLAGS.items() if config.get(flag)]
     found = config.get("pooling_mode", flagged or "mean")
     modes = [found] if isinstance(found, str) else found
     known = get_args(PoolingMode)
@@ -258,7 +266,12 @@ def _lengths(
             bounds.append(found)
     usual = min(bounds, default=None)
     longest = config.get("max_seq_length")
-    if isinstance(longest, int) and longest > 1:
+    if longest is not None:
+        if type(longest) is not int or longest < 1:
+            raise ExportError(
+                f"{name}: max_seq_length is {longest!r}; expected a whole number above 0, or null",
+                remedy="correct it",
+            )
         return Stated(longest, name), usual
     if "transformer_task" in config and usual is not None:
         tokenizer = (place / "tokenizer_config.json").as_posix()
@@ -270,7 +283,7 @@ def _prompt(folder: Path) -> Stated | None:
     name = "config_sentence_transformers.json"
     config = _json(folder, name, dict) if (folder / name).is_file() else {}
     prompts, default = config.get("prompts"), config.get("default_prompt_name")
-    text = prompts.get(default) if isinstance(prompts, dict) and default else None
+    text = prompts.get(default) if isinstance(prompts, dict) and isinstance(default, str) else None
     return Stated(text, name) if text else None
 
 

@@ -314,6 +314,22 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"1_Pooling__config": {"pooling_mode": "median"}},
         "1_Pooling/config.json: unknown pooling_mode 'median'; known are cls, max, mean",
     ),
+    "an unknown flag": (
+        {"1_Pooling__config": {"pooling_mode_attention": True, "pooling_mode_mean_tokens": True}},
+        "1_Pooling/config.json: pooling_mode_attention is True; expected one or more of",
+    ),
+    "a number for a flag": (
+        {"1_Pooling__config": {"pooling_mode_cls_token": 1, "pooling_mode_mean_tokens": False}},
+        "1_Pooling/config.json: pooling_mode_cls_token is 1; expected one or more of",
+    ),
+    "no flag": (
+        {"1_Pooling__config": {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": False}},
+        "1_Pooling/config.json: no pooling mode is true",
+    ),
+    "a length in quotes": (
+        {"sentence_bert_config": {"max_seq_length": "16"}},
+        "sentence_bert_config.json: max_seq_length is '16'; expected a whole number above 0",
+    ),
     "another task": (
         {"sentence_bert_config": {"transformer_task": "fill-mask"}},
         "sentence_bert_config.json: transformer_task is 'fill-mask'",
