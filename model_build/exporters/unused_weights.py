@@ -15,7 +15,7 @@ from model_build.errors import FieldError
 HEADS = re.compile(
     r"cls|mlm|nsp|.*lm_head|.*mlm_head|.*_head|heads?|classifier|.*_classifier|score|qa_outputs|"
     r"(.*_)?predictions|vocab_(transform|layer_norm|projector)|pred_layer|lm_loss|logits_proj|logit_scale|"
-    r"sequence_summary|proj_out|fc_norm_head"
+    r"sequence_summary|proj_out|embed_out|fc_norm_head"
 )
 """Names of the modules in which architectures end for a task, such as the training of the model itself."""
 DROPPED = re.compile(
