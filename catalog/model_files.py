@@ -85,7 +85,8 @@ def helper_files(document: Document[ModelSpec]) -> Files:
     """Python modules beside model.py, Python files in folders there, and every file of packages.
 
     Left out: tests (`tests/`, `test_*.py`, `conftest.py`), the folder of `source`, what
-    `is_ignored` names, and files whose name no import statement can spell.
+    `is_ignored` names, files whose name no import statement can spell, and what must not be read (such as
+    a link to a folder of data) unless Python code here imports it.
     """
     recipe = document.record.recipe
     if not isinstance(recipe, PythonRecipe):
@@ -93,15 +94,22 @@ def helper_files(document: Document[ModelSpec]) -> Files:
     code = document.file.parent / recipe.code
     source = _local_source(document, trusted=True)
     found: dict[str, SourceFile] = {}
+    unsafe: dict[str, UnsafeFileError] = {}
     for entry in sorted(os.listdir(code.parent)):
         path = code.parent / entry
-        if is_ignored(entry) or _is_test(entry) or real_path(path) == source:
+        if is_ignored(entry) or _is_test(entry) or entry == code.name or real_path(path) == source:
             continue
-        if not path.is_dir():
-            if entry.endswith(CODE_SUFFIX) and entry != code.name and _module(entry).isidentifier():
-                found |= _one(code.parent, entry)
-        elif entry.isidentifier() and (path.is_symlink() or any(path.rglob(f"*{CODE_SUFFIX}"))):
-            found |= _package(code.parent, entry)
+        if not _module(entry).isidentifier():
+            continue
+        try:
+            found |= _package(code.parent, entry) if path.is_dir() else _one(code.parent, entry)
+        except UnsafeFileError as error:
+            unsafe[_module(entry)] = error
+    if unsafe:
+        imported = _imported(code, found, relative=True)
+        for module, fault in unsafe.items():
+            if module in imported:
+                raise fault
     return MappingProxyType(found)
 
 
@@ -112,6 +120,9 @@ def module_names(helpers: Files) -> set[str]:
 
 def _package(folder: Path, entry: str) -> dict[str, SourceFile]:
     """The files of one folder that are packed: all of a package, and Python files elsewhere."""
+    path = folder / entry
+    if not entry.isidentifier() or not (path.is_symlink() or any(path.rglob(f"*{CODE_SUFFIX}"))):
+        return {}
     files = list_files(folder, entry)
     packages = {str(PurePosixPath(name).parent) for name in files if name.endswith("__init__.py")}
 
@@ -126,6 +137,8 @@ def _package(folder: Path, entry: str) -> dict[str, SourceFile]:
 
 
 def _one(folder: Path, name: str) -> dict[str, SourceFile]:
+    if not name.endswith(CODE_SUFFIX):
+        return {}
     return {name: file} if (file := find_file(folder, name)) else {}
 
 
@@ -186,12 +199,10 @@ def _helper_problems(document: Document[ModelSpec], helpers: Files) -> list[File
     if not isinstance(recipe, PythonRecipe) or not helpers:
         return []
     folder = (document.file.parent / recipe.code).parent
-    code = [document.file.parent / recipe.code]
-    code += [file.path for name, file in helpers.items() if name.endswith(CODE_SUFFIX)]
-    imported = {module for file in code for module in _imports(file)}
+    imported = _imported(document.file.parent / recipe.code, helpers)
     problems = [
         FileProblem(
-            folder / module,
+            folder / (f"{module}{CODE_SUFFIX}" if f"{module}{CODE_SUFFIX}" in helpers else module),
             None,
             "",
             f"`import {module}` never finds it: Python's or the image's own module comes first",
@@ -214,8 +225,14 @@ def _helper_problems(document: Document[ModelSpec], helpers: Files) -> list[File
     return problems
 
 
-def _imports(file: Path) -> Iterator[str]:
-    """The top-level modules that a file imports; none if it is not Python, which the recipe reports."""
+def _imported(code: Path, helpers: Files, *, relative: bool = False) -> set[str]:
+    """The top-level modules that model.py and its helpers import; those of `from .x` only if `relative`."""
+    files = [code, *(file.path for name, file in helpers.items() if name.endswith(CODE_SUFFIX))]
+    return {module for file in files for module in _imports(file, relative=relative)}
+
+
+def _imports(file: Path, *, relative: bool) -> Iterator[str]:
+    """The modules that one file imports; none if it is not Python, which the recipe reports."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):
@@ -223,5 +240,6 @@ def _imports(file: Path) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module.partition(".")[0]
+        elif isinstance(node, ast.ImportFrom) and (relative or node.level == 0):
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            yield from (name.partition(".")[0] for name in names)

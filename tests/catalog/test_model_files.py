@@ -160,9 +160,26 @@ def test_a_script_that_nothing_imports_may_have_any_name(tmp_path: Path) -> None
     assert file_problems(model) == ()
 
 
-def test_helpers_that_are_links_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["model.py", "helpers.py", "kit/use.py"])
+@pytest.mark.parametrize("target", ["../shared", "{}/shared"])
+@pytest.mark.parametrize("line", ["import shared.words", "from .shared import f", "from . import shared"])
+def test_helpers_that_are_links_out(tmp_path: Path, where: str, target: str, line: str) -> None:
     fill(tmp_path / "shared", "__init__.py")
     model = write(tmp_path / "m")
-    (tmp_path / "m/shared").symlink_to("../shared")
+    fill(tmp_path / "m", "kit/__init__.py")
+    with (tmp_path / "m" / where).open("a") as file:
+        file.write(f"\n{line}\n")
+    (tmp_path / "m/shared").symlink_to(target.format(tmp_path))
     (problem,) = file_problems(model)
-    assert (problem.field, "shared is a link out of the folder" in problem.message) == ("recipe.code", True)
+    assert (problem.field, "shared is a link " in problem.message) == ("recipe.code", True)
+
+
+def test_links_out_that_no_code_imports_are_not_packed(tmp_path: Path) -> None:
+    fill(tmp_path / "shared", "__init__.py", "rows.csv")
+    model = write(tmp_path / "m")
+    fill(tmp_path / "m", "training/train.py", "helpers.py")
+    for link in ("data", "training/data", "other.py"):
+        (tmp_path / "m" / link).symlink_to(tmp_path / "shared")
+    os.mkfifo(tmp_path / "m/pipe.py")
+    assert file_problems(model) == ()
+    assert list(helper_files(model)) == ["helpers.py"]
