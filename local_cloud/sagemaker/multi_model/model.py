@@ -36,7 +36,7 @@ class Model:
     hangs: bool = False
     """Whether the server has been loading it for suspiciously long."""
     entries_at_eviction: int | None = None
-    """How many models had entered the server when a neighbor left for this one, if no other was on its way."""
+    """How many models had entered the server when a neighbor left for this one, if none was on its way."""
 
     @property
     def serves(self) -> bool:
