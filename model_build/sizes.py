@@ -219,8 +219,8 @@ def _resized_cases(
     axis: Axis, rows: Sequence[Row], original: Answer, *, batches: bool
 ) -> tuple[list[SizedCase], dict[int, str]]:
     name, dimension = axis.places[0]
-    row = next((row for row in rows if row.inputs[name].shape[dimension] > 0), None)
-    if row is None:
+    row = next((row for row in rows if row.inputs[name].shape[dimension] > 1), None)
+    if row is None:  # copies of one value do not show which of them the model reads
         return [], {}
     cases: list[SizedCase] = []
     failures: dict[int, str] = {}

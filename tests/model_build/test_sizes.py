@@ -81,6 +81,17 @@ def test_a_folded_size_is_found_wherever_the_largest_value_stands(tmp_path: Path
         assert "size 3 is built into it" in told
 
 
+@pytest.mark.parametrize("body", FOLDED.values(), ids=FOLDED)
+def test_a_single_value_asks_for_a_second_size(tmp_path: Path, body: str) -> None:
+    """Copies of one value do not show which of them the model reads."""
+    one = {"inputs": {"x": [0.5]}}
+    told = refusal(lambda: traced(tmp_path / "a", body, test_inputs=[one]), tmp_path / "a")
+    assert "dimension 0 of x varies, but every test input has size 1" in told
+    assert "add a test input with a second size" in told
+    told = refusal(lambda: traced(tmp_path / "b", body, test_inputs=[one, *FIVE]), tmp_path / "b")
+    assert "of dimension 0 of x, " in told
+
+
 @pytest.mark.parametrize("dimension", [0, 1])
 def test_each_dimension_is_tried_by_itself(tmp_path: Path, dimension: int) -> None:
     """Where both dimensions have size 3, dividing by one is dividing by the other."""
