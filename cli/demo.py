@@ -114,7 +114,7 @@ def bootstrap(demo: Demo) -> None:
         f"aws://{demo.spec.account}/{demo.spec.region}",
         "-c",
         f"env={ENVIRONMENT}",
-        variables=demo.address().environment(),
+        variables=demo.cloud().process_environment(),
         quiet=True,
     )
 
@@ -183,7 +183,7 @@ def run(*command: str, variables: dict[str, str] | None = None, quiet: bool = Fa
     console.print(f"[bold cyan]$ {escape(' '.join(command))}")
     result = subprocess.run(
         command,
-        env={**os.environ, **(variables or {})},
+        env=variables,
         stdout=subprocess.PIPE if quiet else None,
         stderr=subprocess.STDOUT if quiet else None,
         text=True,

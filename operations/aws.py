@@ -28,6 +28,15 @@ _MAKING = threading.Lock()
 
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
+CONFLICTING_VARIABLES = (
+    "AWS_SESSION_TOKEN",
+    "AWS_SECURITY_TOKEN",
+    "AWS_PROFILE",
+    "AWS_DEFAULT_PROFILE",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+)
+"""Variables of an AWS login that AWS tools would combine with the embedded cloud's keys and endpoint."""
+
 
 class CloudAccessError(TritonstackError):
     """The cloud refused a call or could not be reached."""
@@ -70,6 +79,9 @@ class Cloud:
         if "AWS_PROFILE" in self.variables:
             # A key in the environment would go before the profile that was asked for.
             for name in _KEYS:
+                inherited.pop(name, None)
+        if "AWS_ENDPOINT_URL" in self.variables:
+            for name in CONFLICTING_VARIABLES:
                 inherited.pop(name, None)
         return {**inherited, **self.variables}
 

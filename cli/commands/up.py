@@ -16,6 +16,7 @@ from local_cloud.access.profile import profile_path
 from local_cloud.pace import USUAL_MINUTE_S, Pace
 from local_cloud.process import CloudAddress, read_address, run_foreground, start_detached
 from local_cloud.settings import CloudSettings
+from operations.aws import CONFLICTING_VARIABLES
 from triton_runtime import ExposureRefusedError
 from triton_runtime.sandbox import EXPOSE, require_namespaces_or_consent
 
@@ -51,7 +52,7 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
         typer.Option("--expose", help="Allow Triton on every network interface where it cannot be isolated."),
     ] = False,
     shell: Annotated[
-        bool, typer.Option("--shell", help="Print export lines, of a running cloud too.")
+        bool, typer.Option("--shell", help="Print shell lines that set AWS credentials, for `eval`.")
     ] = False,
     capabilities: Annotated[
         bool, typer.Option("--capabilities", help="Print what it can do, and start nothing.")
@@ -114,7 +115,10 @@ def _require_engine() -> None:
 
 def _report(state: Context, address: CloudAddress, *, shell: bool) -> None:
     variables = address.environment()
-    lines = [f"export {name}={value}" for name, value in variables.items()]
+    lines = [
+        f"unset {' '.join(CONFLICTING_VARIABLES)}",
+        *(f"export {name}={value}" for name, value in variables.items()),
+    ]
     profile = profile_path(state.project.cloud_dir(address.account_id))
     text = "\n".join(
         (

@@ -1,12 +1,14 @@
 """What `tritonstack up` says of a cloud's credentials, and where it says nothing of them."""
 
 import json
+import subprocess
 
 import pytest
 
 from cli.main import run
 from local_cloud.access.keys import CloudSecret
 from local_cloud.process import CloudAddress
+from operations.aws import CONFLICTING_VARIABLES, Cloud
 from tests.projects import write_project
 
 ADDRESS = CloudAddress("http://localhost:1", 1, 1, "000000000000", "us-east-1", secret=CloudSecret.random())
@@ -40,3 +42,13 @@ def test_the_shell_gets_the_secret_and_nobody_else_does(up):
     assert found["environment"]["AWS_ENDPOINT_URL"] == "http://localhost:1"
     out, _ = up("--json", after=["--shell"])
     assert json.loads(out)["environment"]["AWS_SECRET_ACCESS_KEY"] == SECRET
+
+
+@pytest.mark.parametrize("name", CONFLICTING_VARIABLES)
+def test_a_login_to_aws_is_not_combined_with_the_keys_of_the_embedded_cloud(up, monkeypatch, name):
+    monkeypatch.setenv(name, "left-by-a-login")
+    variables = ADDRESS.environment()
+    assert name not in Cloud(ADDRESS.account_id, ADDRESS.region, variables).process_environment()
+    script = up(after=["--shell"])[0] + f'echo "[${{{name}-}}]"'
+    shown = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
+    assert shown == "[]\n"
