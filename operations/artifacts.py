@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from catalog.errors import TritonstackError
 from catalog.locks import LockedArtifact
 from catalog.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME
-from catalog.naming import artifact_prefix
+from catalog.naming import MODELS, artifact_prefix
 from operations.aws import Cloud, error_code
 
 # One request copies up to 5 GB, but answers only when all is copied: parts keep each answer short.
@@ -44,7 +44,8 @@ def is_published(cloud: Cloud, *, bucket: str, model: str, artifact: LockedArtif
 def bucket_exists(cloud: Cloud, bucket: str) -> bool:
     """Whether a bucket is there; one that may not be looked at counts as there."""
     try:
-        cloud.client("s3").head_bucket(Bucket=bucket)
+        # Not HeadBucket: the roles of delivery may list a bucket below known prefixes only.
+        cloud.client("s3").list_objects_v2(Bucket=bucket, Prefix=MODELS, MaxKeys=1)
     except ClientError as error:
         if error_code(error) in ("404", "NoSuchBucket", "NotFound"):
             return False

@@ -27,6 +27,9 @@ from stacks.constructs.grants import Grant, Home
 from stacks.constructs.managed_policy import managed_policy
 from stacks.constructs.skipped_checks import skip_check
 
+_UNBOUND_WRITES = "CKV_AWS_111"
+_NAMED = "CloudFormation makes, changes and deletes what is named like this, and nothing else"
+
 
 def execution_policies(scope: Construct, *, environment: EnvironmentSpec) -> list[iam.CfnManagedPolicy]:
     """What CloudFormation may do for one environment."""
@@ -34,14 +37,16 @@ def execution_policies(scope: Construct, *, environment: EnvironmentSpec) -> lis
     services, security = naming.execution_policy_names(environment.delivery_base)
     network = bool(environment.network and environment.network.create)
     boundary_arn = global_arn(home, f"policy/{environment.roles_boundary}")
+    of_services = _policy(
+        scope,
+        "Execution",
+        services,
+        f"What CloudFormation needs to make {environment.name}, beside keys and roles",
+        list(service_grants(home, named, network=network)),
+    )
+    skip_check(of_services, _UNBOUND_WRITES, because=_NAMED)
     return [
-        _policy(
-            scope,
-            "Execution",
-            services,
-            f"What CloudFormation needs to make {environment.name}, beside keys and roles",
-            list(service_grants(home, named, network=network)),
-        ),
+        of_services,
         _policy(
             scope,
             "ExecutionSecurity",
@@ -68,15 +73,18 @@ def _policy(
     for grant in granted:
         for pattern in (resource for resource in grant.resources if "*" in resource):
             explain_pattern(policy, pattern, because=str(grant.because))
-    explain_services(policy, policy)
+    _explain_actions(policy)
     return policy
 
 
 def explain_services(construct: Construct, policy: Construct) -> None:
     """Say to whoever checks templates why whole services are allowed."""
-    reason = "CloudFormation makes, changes and deletes what is named like this, and nothing else"
-    skip_check(policy, "CKV_AWS_111", because=reason)
-    wide = dict.fromkeys((*SERVICE_ACTIONS, "application-autoscaling:*"), reason)
+    skip_check(policy, _UNBOUND_WRITES, because=_NAMED)
+    _explain_actions(construct)
+
+
+def _explain_actions(construct: Construct) -> None:
+    wide = dict.fromkeys((*SERVICE_ACTIONS, "application-autoscaling:*"), _NAMED)
     network = "nothing of a network has a name, and a policy has room for no more than 6,144 characters"
     wide |= dict.fromkeys((action for action in EC2_ACTIONS if "*" in action), network)
     for action, because in wide.items():

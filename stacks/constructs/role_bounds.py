@@ -20,7 +20,7 @@ from stacks.constructs.managed_policy import managed_policy
 from stacks.constructs.skipped_checks import skip_check
 
 _EDGE = "a boundary grants nothing: it limits what the roles' own policies may grant"
-_CHECKS_OF_GRANTS = ("CKV_AWS_107", "CKV_AWS_108", "CKV_AWS_109", "CKV_AWS_111")
+_CHECKS_OF_GRANTS = ("CKV_AWS_109", "CKV_AWS_111")
 
 
 class RoleBounds(Construct):

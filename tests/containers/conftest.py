@@ -22,7 +22,7 @@ from triton_runtime.sandbox import EXPOSE
 
 PROJECT = find_project(Path(__file__).parent)
 CONTAINERS = PROJECT.root / "containers"
-LEAN = "annotated-types numpy pydantic pydantic_core pyyaml typing-inspection typing_extensions"
+LEAN = "annotated-types numpy pydantic pydantic-core pyyaml typing-extensions typing-inspection"
 """Of the builder's requirements, those that finding a server needs: all of them are gigabytes."""
 IN_TORCHES_PLACE = "mpmath"
 """One that PyTorch brings along; it takes PyTorch's place in the lean builder."""

@@ -109,7 +109,9 @@ def test_the_state_of_the_environment(site: Site) -> None:
     (environment,) = told(site, "status", "local")["environments"]
     (endpoint,) = environment["endpoints"]
     assert environment["deployed"]["commit"] == site.git("rev-parse", "HEAD").strip()
-    assert endpoint["models"] == [{"model": "tiny-text", "live": digest(site), "locked": digest(site)}]
+    assert endpoint["models"] == [
+        {"model": "tiny-text", "live": digest(site), "locked": digest(site), "unverified": None}
+    ]
     assert (endpoint["drift"], endpoint["to_deploy"], endpoint["verdict"]["kind"]) == ([], [], "verified")
     assert endpoint["traffic"]["requests"] >= 2
     assert endpoint["traffic"]["server_errors"] == 0
