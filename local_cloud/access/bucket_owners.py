@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlparse, urlsplit
 
 import flask
 from moto.iam.access_control import IAMPolicy, PermissionResult
@@ -49,9 +49,10 @@ def _accesses(
         yield bucket, *_action(request.method, key, query)
     source = request.headers.get(_COPY_SOURCE)
     if source:
-        path, _, version = unquote(source.partition("?")[0]).lstrip("/"), "", source.partition("?")[2]
-        name, _, copied = path.partition("/")
-        yield name, "GetObjectVersion" if version else "GetObject", copied
+        # Parsed exactly as moto parses it: another reading would check another object than moto copies.
+        parsed = urlparse(source)
+        name, _, copied = unquote(parsed.path).lstrip("/").partition("/")
+        yield name, "GetObjectVersion" if parsed.query else "GetObject", copied
 
 
 def _action(method: str, key: str, query: Mapping[str, Any]) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
+from werkzeug.datastructures import MultiDict
 from werkzeug.formparser import parse_form_data
 from werkzeug.wrappers import Request
 from werkzeug.wsgi import get_input_stream
@@ -115,7 +116,7 @@ class Guard:
         request.check()
         spool = _spool(environ["wsgi.input"])
         _, form, files = parse_form_data({**environ, "wsgi.input": spool})
-        fields = {name.lower(): value for name, value in form.items()}
+        fields = _single_fields(form, files)
         key = self._find_key(form_key_id(fields))
         if key is None:
             raise DeniedError(Reason.UNKNOWN_KEY)
@@ -178,6 +179,14 @@ def _spool(stream: IO[bytes]) -> IO[bytes]:
         spool.write(block)
     spool.seek(0)
     return spool
+
+
+def _single_fields(form: MultiDict[str, str], files: MultiDict[str, Any]) -> dict[str, str]:
+    """Return a form's fields by lower-case name; deny a name sent twice: one would go unchecked."""
+    names = [name.lower() for fields in (form, files) for name, _ in fields.items(multi=True)]
+    if len(set(names)) < len(names):
+        raise DeniedError(Reason.INCOMPLETE, "The form contains a field more than once")
+    return {name.lower(): value for name, value in form.items()}
 
 
 def _size(stream: IO[bytes]) -> int:

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import urllib.error
+import urllib.request
 
 import pytest
 from botocore.exceptions import ClientError
@@ -265,3 +267,35 @@ def test_no_other_service_answers_across_accounts(account, other, attempts):
             assert error.response["ResponseMetadata"]["HTTPStatusCode"] < 500, error  # noqa: PT017
         else:
             pytest.fail(f"answered with {answered}")
+
+
+@pytest.mark.parametrize("source", ["{bucket}/b", "/{bucket}/b", "//{own}/{bucket}/b"])
+def test_no_form_of_a_copy_source_reads_a_foreign_bucket(other, bucket, source):
+    own, s3 = f"own-{next(_names)}", other.client("s3")
+    s3.create_bucket(Bucket=own, CreateBucketConfiguration={"LocationConstraint": REGION})
+    source = source.format(own=own, bucket=bucket)
+    assert code_of(s3.copy_object, Bucket=own, Key="copy", CopySource=source) in DENIED
+    assert "Contents" not in s3.list_objects_v2(Bucket=own)
+
+
+@pytest.mark.parametrize("second", ["Key", "key", "KEY", "File"])
+def test_a_form_with_a_field_sent_twice_uploads_nothing(account, bucket, second):
+    s3 = account.client("s3")
+    post = s3.generate_presigned_post(bucket, "up/1", Conditions=[["starts-with", "$key", "up/"]])
+    fields = [("key", "team/a"), (second, "up/1"), *((n, v) for n, v in post["fields"].items() if n != "key")]
+    parts = [(None, name, value) for name, value in fields] + [("f", "file", "evil")]
+    body = "".join(
+        f'--x\r\nContent-Disposition: form-data; name="{name}"'
+        + (f'; filename="{file}"' if file else "")
+        + f"\r\n\r\n{value}\r\n"
+        for file, name, value in parts
+    )
+    request = urllib.request.Request(
+        f"{account.endpoint_url}/{bucket}",
+        data=f"{body}--x--\r\n".encode(),
+        headers={"Content-Type": "multipart/form-data; boundary=x"},
+    )
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(request)
+    assert error.value.code in (400, 403)
+    assert s3.get_object(Bucket=bucket, Key="team/a")["Body"].read() == b"private"
