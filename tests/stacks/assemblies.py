@@ -229,8 +229,19 @@ def new_app(outdir: Path) -> cdk.App:
 
 
 def messages_of(app: cdk.App) -> list[str]:
-    """Synthesize the app; return what the CDK command line would print about its stacks."""
-    # jsii knows the type of a message only once its module is imported.
-    import aws_cdk.cloud_assembly_schema  # noqa: F401
+    """Synthesize the app; return what the CDK command line would print about its stacks.
 
-    return [str(message.entry.data) for stack in app.synth().stacks for message in stack.messages]
+    Read from files: aws-cdk-lib and aws-cdk-cloud-assembly-schema install the same module, and jsii knows
+    the type of a message only if aws-cdk-lib's copy was installed last.
+    """
+    assembly = Path(app.synth().directory)
+    artifacts = json.loads((assembly / "manifest.json").read_text())["artifacts"].values()
+    files = [artifact.get("additionalMetadataFile") for artifact in artifacts]
+    printed = {"aws:cdk:info", "aws:cdk:warning", "aws:cdk:error"}
+    return [
+        str(entry["data"])
+        for file in filter(None, files)
+        for entries in json.loads((assembly / file).read_text()).values()
+        for entry in entries
+        if entry["type"] in printed
+    ]
