@@ -40,8 +40,8 @@ def dying_at_call(number: int, function: Callable[..., Any]) -> Callable[..., An
 pack = archive.pack
 
 
-def half_an_archive(folder: Path, file: Path, **_: object) -> Any:
-    pack(folder, file, any_name=True)
+def half_an_archive(folder: Path, file: Path, **options: Any) -> Any:
+    pack(folder, file, **options)
     os.truncate(file, file.stat().st_size // 2)
     die()
 
