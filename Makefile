@@ -27,7 +27,7 @@ help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup ## build a real model, deploy it to the embedded cloud, call it, take it all down
-	@.venv/bin/python -m cli.demo
+	@.venv/bin/python -m tritonstack.cli.demo
 
 test: test-fast ## every test, those with a real Triton and a real `cdk deploy` included
 	@.venv/bin/python -m pytest -m e2e --numprocesses 2 --dist loadfile
@@ -64,13 +64,13 @@ setup-dev: ## as setup, and what tests and lint need
 	@$(MAKE) --silent --no-print-directory -j3 $(DEV) $(CHECKOV) $(CDK) server
 
 server: $(RUNTIME) ## install the Triton server that plays SageMaker's on this machine
-	@.venv/bin/python -m triton_runtime.install --home "$${TRITONSTACK_HOME:-.tritonstack}/server"
+	@.venv/bin/python -m tritonstack.runtime.install --home "$${TRITONSTACK_HOME:-.tritonstack}/server"
 
 lock: setup-dev ## resolve pyproject.toml into requirements*.txt
 	@.venv/bin/python tools/lock_requirements.py
 
 schemas: setup ## write the JSON Schemas of the files people write
-	@.venv/bin/python -m catalog.schemas
+	@.venv/bin/python -m tritonstack.project.schemas
 
 clean: ## end every embedded cloud and remove everything that make made
 	@if [ -x .venv/bin/tritonstack ]; then .venv/bin/tritonstack down --all; fi
@@ -84,7 +84,7 @@ $(VENV):
 $(CLI): requirements.txt pyproject.toml | $(VENV)
 	@echo "installing the Python packages of requirements.txt (less than a minute)"
 	@$(PIP) $(HASHED) requirements.txt
-	@$(PIP) --no-deps --editable .
+	@$(PIP) --no-deps --editable . --editable packages/local_cloud
 	@touch $@
 
 $(RUNTIME): requirements-local.txt requirements-cuda.txt requirements-torch-cpu.txt pyproject.toml | $(VENV)
@@ -93,7 +93,7 @@ $(RUNTIME): requirements-local.txt requirements-cuda.txt requirements-torch-cpu.
 		|| echo "found no PyTorch for CPUs: installing PyPI's, which brings CUDA"
 	@$(PIP) $(HASHED) requirements-local.txt
 	@if $(NEEDS_CUDA); then $(PIP) $(HASHED) requirements-cuda.txt; fi
-	@$(PIP) --no-deps --editable .
+	@$(PIP) --no-deps --editable . --editable packages/local_cloud
 	@touch $@
 
 $(DEV): requirements-dev.txt $(RUNTIME)

@@ -13,16 +13,22 @@ from pathlib import Path
 
 import aws_cdk as cdk
 
-from catalog.errors import TritonstackError, UsageError
-from catalog.leases import EXPIRES, OWNER, moment_text, parse_moment, tag_text
-from catalog.loading import environment_names, find_template, load_instance, load_workspace, template_names
-from catalog.project import Project
-from catalog.templates import RESERVED, Instance, Template
-from catalog.workspace import Workspace
-from stacks.carried import carried_to
 from stacks.delivery import DeliveryStack
+from stacks.delivery_target import carried_to
 from stacks.environment import add_environment
 from stacks.pipeline import PipelineStack, line_of
+from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.paths import Project
+from tritonstack.project.loading import (
+    environment_names,
+    find_template,
+    load_instance,
+    load_workspace,
+    template_names,
+)
+from tritonstack.project.workspace import Workspace
+from tritonstack.spec.environments.expiry import EXPIRES, OWNER, moment_text, parse_moment, tag_text
+from tritonstack.spec.environments.templates import RESERVED, Instance, Template
 
 
 def main() -> None:

@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from catalog.accepting import Accept
-from catalog.documents import Document, load_document
-from catalog.manifests import Manifest
-from catalog.models import ModelSpec
-from catalog.project import find_project
 from model_build.build import BuildFolders, build_model
+from tritonstack.base.documents import Document, load_document
+from tritonstack.base.paths import find_project
+from tritonstack.records.manifests import Manifest
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.tolerance import Accept
 
 MODEL = "minilm-embedding"
 ACCEPT = Accept(cosine=0.97, relative=0.3)

@@ -34,11 +34,11 @@ from rich.table import Table
 
 from benchmarks.footprint import footprint, idle_processor
 from benchmarks.measuring import WARM_UP, stopwatch
-from catalog.project import find_project
-from local_cloud import process
-from local_cloud.settings import CloudSettings
-from model_build.archive import pack
-from triton_runtime import TritonServer, find_installation
+from model_build.store.archive import pack
+from tritonstack.base.paths import find_project
+from tritonstack.runtime import TritonServer, find_installation
+from tritonstack_local import process
+from tritonstack_local.settings import CloudSettings
 
 LIMIT_S = 3.0
 IDLE_S = 5.0

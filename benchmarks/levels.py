@@ -22,11 +22,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from catalog.documents import load_document
-from catalog.models import ModelSpec
-from catalog.project import find_project
-from catalog.recipes import TextEmbeddingRecipe
-from model_build.cases import Case
+from model_build.checking.cases import Case
 from model_build.errors import ExportError
 from model_build.exporters.text_framework import TextFramework
 from model_build.graphs.candidates import make
@@ -34,6 +30,10 @@ from model_build.graphs.levels import FP16, FP32, rivals
 from model_build.graphs.onnx_file import folder_bytes
 from model_build.graphs.running import Session
 from model_build.sources import fetch_source
+from tritonstack.base.documents import load_document
+from tritonstack.base.paths import find_project
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
 Array = NDArray[Any]
 Run = Callable[[Mapping[str, Array]], Array]

@@ -19,16 +19,16 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measuring import command, percentiles, seconds
-from catalog.environments import EnvironmentSpec
-from catalog.loading import load_workspace
-from catalog.project import Project, find_project
-from catalog.recipes import TextEmbeddingRecipe
-from catalog.workspace import Workspace
-from endpoint_client import EndpointClient
-from local_cloud.process import read_address
 from model_build.exporters.text_framework import TextFramework
 from model_build.sources import fetch_source
-from operations.aws import cloud_of
+from tritonstack.base.paths import Project, find_project
+from tritonstack.client import EndpointClient
+from tritonstack.operations.aws import cloud_of
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.workspace import Workspace
+from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.spec.models.recipes import TextEmbeddingRecipe
+from tritonstack_local.process import read_address
 
 ENVIRONMENT, ENDPOINT = "local", "minilm"
 

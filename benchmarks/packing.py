@@ -30,7 +30,7 @@ WEIGHTS_BYTES, TEXT_BYTES, FILES = 450_000_000, 50_000_000, 9
 PACK = """
 import json, sys, time
 from pathlib import Path
-from model_build.archive import pack
+from model_build.store.archive import pack
 begin = time.perf_counter()
 packed = pack(Path(sys.argv[1]), Path(sys.argv[2]))
 seconds = time.perf_counter() - begin

@@ -19,10 +19,10 @@ from rich.console import Console
 from rich.table import Table
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from catalog.project import find_project
 from model_build.environments.packing import build_environment, installed_requirement
 from model_build.recipes.text_layouts import TOKENIZER_CODE
-from triton_runtime import TritonInstallation, TritonServer, find_installation
+from tritonstack.base.paths import find_project
+from tritonstack.runtime import TritonInstallation, TritonServer, find_installation
 
 VOCABULARY = 30_000
 CONFIG = """

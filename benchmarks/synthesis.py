@@ -19,10 +19,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measuring import command, stopwatch
-from catalog.loading import load_workspace
-from catalog.lock_writing import write_lock
-from catalog.locks import Lock, LockedArtifact
-from catalog.project import Project, find_project
+from tritonstack.base.paths import Project, find_project
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import write_lock
+from tritonstack.records.locks import Lock, LockedArtifact
 
 ENVIRONMENT = "bench"
 Content = tuple[list[str], dict[str, dict[str, object]]]

@@ -21,8 +21,8 @@ from typing import Any, TextIO
 import boto3
 from pydantic import TypeAdapter, ValidationError
 
-from catalog.project import Project, find_project
 from model_build.job import BuildOrder, Tell, run_order
+from tritonstack.base.paths import Project, find_project
 
 _INTERRUPTED = 1
 

@@ -7,27 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from catalog.documents import Document
-from catalog.examples import Examples
-from catalog.manifests import ARCHIVE_NAME, Manifest
-from catalog.model_files import model_files
-from catalog.model_hashes import model_hash
-from catalog.models import ModelSpec
-from catalog.project import Project
-from catalog.source_files import require_same
-from catalog.targets import Target, parse_target
-from model_build.archive import PackedArchive, pack
-from model_build.artifacts import ArtifactStore, BuildKey
+from model_build.checking.examples import examples_of, examples_of_texts
+from model_build.checking.generate_check import GenerateCheck
+from model_build.checking.parity import describe_parity
+from model_build.checking.served_model import ServedCheck
+from model_build.checking.serving_check import ServingCheck
 from model_build.engines import machine
-from model_build.entrance import ServedCheck
 from model_build.errors import LayoutError
-from model_build.examples import examples_of, examples_of_texts
-from model_build.generate_check import GenerateCheck
 from model_build.library_errors import as_build_error
 from model_build.made_of import server_arguments_of, tools_of
 from model_build.needed_backends import require_backends
 from model_build.needed_python import require_python
-from model_build.parity import describe_parity
 from model_build.progress import OnProgress, Steps, ignore_progress
 from model_build.recipes import Recipe, recipe_for
 from model_build.recipes.base import LaidRepository, Workshop
@@ -35,11 +25,21 @@ from model_build.recipes.vllm import require_generate
 from model_build.repository.facts import read_facts
 from model_build.repository.layout import check_layout
 from model_build.resources import require_memory, require_space, shortages_explained
-from model_build.reuse import find_artifact, fits, has_artifact_of
-from model_build.serving_check import ServingCheck
 from model_build.sources import FetchedSource, fetch_source, wanted_files
 from model_build.sources.base import hash_files
-from triton_runtime import TritonInstallation, find_installation, require_isolation
+from model_build.store.archive import PackedArchive, pack
+from model_build.store.artifacts import ArtifactStore, BuildKey
+from model_build.store.reuse import find_artifact, fits, has_artifact_of
+from tritonstack.base.documents import Document
+from tritonstack.base.paths import Project
+from tritonstack.base.source_files import require_same
+from tritonstack.project.files.model_files import model_files
+from tritonstack.project.files.model_hashes import model_hash
+from tritonstack.records.examples import Examples
+from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
+from tritonstack.reference.targets import Target, parse_target
+from tritonstack.runtime import TritonInstallation, find_installation, require_isolation
+from tritonstack.spec.models.model import ModelSpec
 
 COPIES_IN_MEMORY = 3
 """How often an export holds the weights at its height: in the framework, in the graph, and in its runtime."""

@@ -20,9 +20,9 @@ TritonstackError
 
 from __future__ import annotations
 
-from catalog.documents import FieldPath
-from catalog.errors import TritonstackError
 from model_build.secrets import redact
+from tritonstack.base.documents import FieldPath
+from tritonstack.base.errors import TritonstackError
 
 
 class ModelBuildError(TritonstackError):

@@ -6,9 +6,9 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from catalog.drivers import least_driver
-from catalog.releases import RELEASES
 from model_build.errors import ModelBuildError
+from tritonstack.reference.drivers import least_driver
+from tritonstack.reference.releases import RELEASES
 
 _QUERY = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 _RELEASE = "NVIDIA_TRITON_SERVER_VERSION"

@@ -18,17 +18,17 @@ from typing import Any, TextIO
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from catalog import naming
-from catalog.loading import load_models
-from catalog.project import Project
-from model_build.aws_errors import explain
 from model_build.build import BuildFolders, BuildResult, build_model
 from model_build.errors import PublishError
 from model_build.host_driver import require_driver
 from model_build.library_errors import as_build_error
 from model_build.progress import Progress
 from model_build.secrets import redact
-from model_build.store import publish
+from model_build.store.aws_errors import explain
+from model_build.store.publishing import publish
+from tritonstack.base import naming
+from tritonstack.base.paths import Project
+from tritonstack.project.loading import load_models
 
 Tell = Callable[[dict[str, Any]], None]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from catalog.errors import TritonstackError
 from model_build.errors import LibraryError
+from tritonstack.base.errors import TritonstackError
 
 SHOWN = 400
 _NOISE = re.compile(

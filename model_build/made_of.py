@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Iterator, Mapping
 
-from catalog.documents import Document
-from catalog.models import ModelSpec
-from catalog.tensorrt import VERSION_COMPATIBLE
 from model_build.recipes import recipe_for
+from tritonstack.base.documents import Document
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.tensorrt import VERSION_COMPATIBLE
 
 COMMON_TOOLS = ("isal", "protobuf")
 """Those that pack every archive."""

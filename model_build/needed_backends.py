@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from catalog.errors import UsageError
-from catalog.models import ModelSpec
-from triton_runtime import TritonInstallation
+from tritonstack.base.errors import UsageError
+from tritonstack.runtime import TritonInstallation
+from tritonstack.spec.models.model import ModelSpec
 
 BACKEND_OF_FORMAT = {"onnx": "onnxruntime", "torchscript": "pytorch", "tensorrt": "tensorrt"}
 BACKEND_OF_KIND = {"torchscript": "pytorch", "trees": "fil", "python": "python", "vllm": "vllm"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from catalog.documents import Document
-from catalog.errors import FileProblem, InvalidFilesError
-from catalog.file_contents import numpy_problems
-from catalog.models import ModelSpec
-from catalog.recipes import PythonRecipe
-from triton_runtime import TritonInstallation
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.project.files.contents import numpy_problems
+from tritonstack.runtime import TritonInstallation
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import PythonRecipe
 
 _PACKAGES = re.compile(r"python(3\.\d+)/site-packages")
 ELSEWHERE = "build without --local, which checks in the image that serves it"

@@ -9,21 +9,21 @@ from collections.abc import Mapping, Sequence
 
 from constructs import Construct
 
-from catalog import naming
-from catalog.build_images import OwnImage, builder_image, endpoint_images
-from catalog.build_reach import BuildReach, reach_of
-from catalog.builds import ByHand, CodeBuildMachine, ProcessingMachine, Venue, venues
-from catalog.workspace import Workspace
-from stacks.constructs.build_grants import read_source
-from stacks.constructs.build_log import BuildLog
-from stacks.constructs.build_project import BuildSettings
-from stacks.constructs.build_roles import BuildPlace, BuildRoles
-from stacks.constructs.build_source import BuildSource
-from stacks.constructs.grants import Home, pull_image
-from stacks.constructs.image_builds import ImageBuilds
-from stacks.constructs.model_builds import ModelBuilds
 from stacks.environment_stack import EnvironmentStack
 from stacks.removal import removal_policy
+from tritonstack.base import naming
+from tritonstack.constructs.builds.build_grants import read_source
+from tritonstack.constructs.builds.build_log import BuildLog
+from tritonstack.constructs.builds.build_project import BuildSettings
+from tritonstack.constructs.builds.build_roles import BuildPlace, BuildRoles
+from tritonstack.constructs.builds.build_source import BuildSource
+from tritonstack.constructs.builds.image_builds import ImageBuilds
+from tritonstack.constructs.builds.model_builds import ModelBuilds
+from tritonstack.constructs.iam.grants import Home, pull_image
+from tritonstack.project.build_machines import ByHand, CodeBuildMachine, ProcessingMachine, Venue, venues
+from tritonstack.project.custom_images import OwnImage, builder_image, endpoint_images
+from tritonstack.project.workspace import Workspace
+from tritonstack.spec.models.build_permissions import BuildReach, reach_of
 
 
 class BuildStack(EnvironmentStack):

@@ -11,23 +11,28 @@ from collections.abc import Mapping, Sequence
 import aws_cdk as cdk
 from constructs import Construct
 
-from catalog import naming
-from catalog.bootstrap import BootstrapRole
-from catalog.environments import EnvironmentSpec
-from catalog.naming import Duty
-from stacks.carried import Carried
-from stacks.constructs import artifact_grants, preview_grants
-from stacks.constructs import delivery_grants as grants
-from stacks.constructs.delivery_bounds import Bounds, DeliveryBounds
-from stacks.constructs.execution_grants import execution_grants, scaling_role_arn
-from stacks.constructs.execution_policy import execution_policies, explain_services
-from stacks.constructs.github_trust import GithubProvider, github_trust, provider_arn, role_trust
-from stacks.constructs.granted_role import GrantedRole, explain_pattern
-from stacks.constructs.grants import Grant, Home
-from stacks.constructs.promotion_reader import PromotionReader, reading_grants, resuming_grants
-from stacks.constructs.role_bounds import RoleBounds
-from stacks.constructs.service_role import ServiceRole
-from stacks.constructs.skipped_checks import skip_check
+from stacks.delivery_target import Carried
+from tritonstack.base import naming
+from tritonstack.base.naming import Duty
+from tritonstack.constructs.delivery import artifact_grants, preview_grants
+from tritonstack.constructs.delivery import delivery_grants as grants
+from tritonstack.constructs.delivery.delivery_bounds import Bounds, DeliveryBounds
+from tritonstack.constructs.delivery.execution_grants import execution_grants, scaling_role_arn
+from tritonstack.constructs.delivery.execution_policy import execution_policies, explain_services
+from tritonstack.constructs.delivery.github_trust import (
+    GithubProvider,
+    github_trust,
+    provider_arn,
+    role_trust,
+)
+from tritonstack.constructs.delivery.promotion_reader import PromotionReader, reading_grants, resuming_grants
+from tritonstack.constructs.delivery.role_bounds import RoleBounds
+from tritonstack.constructs.iam.granted_role import GrantedRole, explain_pattern
+from tritonstack.constructs.iam.grants import Grant, Home
+from tritonstack.constructs.iam.service_role import ServiceRole
+from tritonstack.constructs.iam.skipped_checks import skip_check
+from tritonstack.reference.bootstrap import BootstrapRole
+from tritonstack.spec.environments.environment import EnvironmentSpec
 
 _SESSION_HOURS: Mapping[Duty, int] = {"plan": 1, "deploy": 6, "promote": 3, "preview": 3, "clean-up": 2}
 """A rollout with its waits takes hours, and so does a build on a GPU."""

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from catalog import naming
-from catalog.build_images import locked_uri
-from catalog.documents import FieldPath
-from catalog.endpoints import MAIN, EndpointSpec, MultiModelEndpoint, Variant
-from catalog.environments import EnvironmentSpec
-from catalog.errors import FileProblem
-from catalog.fitness import unbuilt
-from catalog.hardware import InstanceType
-from catalog.locks import LockedArtifact
-from catalog.manifests import ARCHIVE_NAME
-from catalog.workspace import Workspace
 from stacks import sizing
-from stacks.served import ModelArchive, ModelShelf, TritonImage
+from tritonstack.base import naming
+from tritonstack.base.documents import FieldPath
+from tritonstack.base.errors import FileProblem
+from tritonstack.constructs.model_data import ModelArchive, ModelShelf, TritonImage
+from tritonstack.project.checks.compatibility import unbuilt
+from tritonstack.project.custom_images import locked_uri
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.locks import LockedArtifact
+from tritonstack.records.manifests import ARCHIVE_NAME
+from tritonstack.reference.hardware import InstanceType
+from tritonstack.spec.endpoints.endpoint import MAIN, EndpointSpec, MultiModelEndpoint, Variant
+from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,18 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from catalog import naming
-from catalog.endpoints import MAIN
-from catalog.environments import EnvironmentSpec
-from catalog.errors import FileProblem
-from catalog.workspace import Workspace
-from stacks.constructs.triton_endpoint import TritonEndpoint
-from stacks.constructs.triton_model import TritonModel
-from stacks.constructs.triton_variant import TritonVariant
 from stacks.deployment import EndpointDeployment, VariantDeployment, plan_deployment
 from stacks.environment_stack import EnvironmentStack
 from stacks.removal import removal_policy
-from stacks.served import ModelNetwork, ModelShelf
+from tritonstack.base import naming
+from tritonstack.base.errors import FileProblem
+from tritonstack.constructs.endpoint.triton_endpoint import TritonEndpoint
+from tritonstack.constructs.endpoint.triton_model import TritonModel
+from tritonstack.constructs.endpoint.triton_variant import TritonVariant
+from tritonstack.constructs.model_data import ModelNetwork, ModelShelf
+from tritonstack.project.workspace import Workspace
+from tritonstack.spec.endpoints.endpoint import MAIN
+from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
 class EndpointStack(EnvironmentStack):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from catalog.region_rules import region_warnings
-from catalog.workspace import Workspace
 from stacks.build import BuildStack
 from stacks.endpoint import EndpointStack
 from stacks.environment_stack import EnvironmentStack
 from stacks.foundation import FoundationStack
 from stacks.monitoring import MonitoringStack
 from stacks.network import NetworkStack
+from tritonstack.project.checks.regions import region_warnings
+from tritonstack.project.workspace import Workspace
 
 
 def add_environment(scope: Construct, *, workspace: Workspace) -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from catalog import naming
-from catalog.environments import EnvironmentSpec
+from tritonstack.base import naming
+from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
 class EnvironmentStack(cdk.Stack):
@@ -37,7 +37,7 @@ class EnvironmentStack(cdk.Stack):
         cdk.CfnOutput(self, logical_id, value=value, description=description)
 
     def shared_value(self, logical_id: str, *, what: str) -> str:
-        """The id that another stack of this environment has left under a name, as `catalog.naming` has it.
+        """Return the id that another stack of this environment published (names: tritonstack.base.naming).
 
         CloudFormation looks it up when it deploys; the synth calls nobody.
         """

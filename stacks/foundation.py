@@ -5,23 +5,23 @@ from __future__ import annotations
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from catalog import naming
-from catalog.endpoints import ServingOptions
-from catalog.environments import EnvironmentSpec
-from catalog.templates import Instance
-from stacks.constructs.access_log import AccessLog
-from stacks.constructs.alarm_topic import AlarmTopic
-from stacks.constructs.artifact_store import ArtifactStore
-from stacks.constructs.data_store import DataStore
-from stacks.constructs.delivery_grants import Named
-from stacks.constructs.encryption_key import EncryptionKey
-from stacks.constructs.failed_updates import FailedUpdates
-from stacks.constructs.grants import Home
-from stacks.constructs.image_repository import ImageRepository
-from stacks.constructs.role_bounds import RoleBounds
-from stacks.constructs.shared_value import SharedValue
 from stacks.environment_stack import EnvironmentStack
 from stacks.removal import removal_policy
+from tritonstack.base import naming
+from tritonstack.constructs.builds.image_repository import ImageRepository
+from tritonstack.constructs.data.access_log import AccessLog
+from tritonstack.constructs.data.artifact_store import ArtifactStore
+from tritonstack.constructs.data.data_store import DataStore
+from tritonstack.constructs.data.encryption_key import EncryptionKey
+from tritonstack.constructs.data.shared_value import SharedValue
+from tritonstack.constructs.delivery.delivery_grants import Named
+from tritonstack.constructs.delivery.role_bounds import RoleBounds
+from tritonstack.constructs.iam.grants import Home
+from tritonstack.constructs.monitoring.alarm_topic import AlarmTopic
+from tritonstack.constructs.monitoring.failed_updates import FailedUpdates
+from tritonstack.spec.endpoints.endpoint import ServingOptions
+from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.spec.environments.templates import Instance
 
 
 class FoundationStack(EnvironmentStack):

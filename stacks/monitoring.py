@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from catalog import naming
-from catalog.environments import EnvironmentSpec
-from stacks.alarm_plan import endpoint_alarms
-from stacks.constructs.environment_dashboard import EnvironmentDashboard, Overseen
 from stacks.environment_stack import EnvironmentStack
-from stacks.watched import watched_endpoint
+from tritonstack.base import naming
+from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
+from tritonstack.constructs.monitoring.environment_dashboard import EnvironmentDashboard, Overseen
+from tritonstack.constructs.monitoring.monitored import watched_endpoint
+from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
 class MonitoringStack(EnvironmentStack):

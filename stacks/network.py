@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from catalog import naming
-from catalog.environments import EnvironmentSpec
-from catalog.network import NewVpc
-from stacks.constructs.flow_log import FlowLog
-from stacks.constructs.network_guards import NetworkGuards
-from stacks.constructs.private_network import PrivateNetwork
-from stacks.constructs.service_access import ServiceAccess
-from stacks.constructs.shared_value import SharedValue
 from stacks.environment_stack import EnvironmentStack
 from stacks.removal import removal_policy
+from tritonstack.base import naming
+from tritonstack.constructs.data.shared_value import SharedValue
+from tritonstack.constructs.network.flow_log import FlowLog
+from tritonstack.constructs.network.network_guards import NetworkGuards
+from tritonstack.constructs.network.private_network import PrivateNetwork
+from tritonstack.constructs.network.service_access import ServiceAccess
+from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.spec.environments.network import NewVpc
 
 
 class NetworkStack(EnvironmentStack):

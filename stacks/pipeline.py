@@ -18,19 +18,19 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import pipelines
 from constructs import Construct
 
-from catalog import naming
-from catalog.delivery import DeliverySpec, PipelineDelivery, require_delivery
-from catalog.environments import EnvironmentSpec
-from catalog.errors import InvalidFilesError, UsageError
-from catalog.loading import load_workspace
-from catalog.naming import Duty
-from catalog.project import Project
-from catalog.region_rules import pipeline_problems, pipeline_warnings
-from stacks.constructs import pipeline_steps as steps
-from stacks.constructs.grants import Home
-from stacks.constructs.pipeline_roles import PipelineGround, PipelineRoles, StepRole
-from stacks.constructs.pipeline_store import PipelineStore
-from stacks.constructs.scheduled_reaping import Reaping, ScheduledReaping
+from tritonstack.base import naming
+from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.naming import Duty
+from tritonstack.base.paths import Project
+from tritonstack.constructs.delivery import pipeline_steps as steps
+from tritonstack.constructs.delivery.pipeline_roles import PipelineGround, PipelineRoles, StepRole
+from tritonstack.constructs.delivery.pipeline_store import PipelineStore
+from tritonstack.constructs.delivery.scheduled_reaping import Reaping, ScheduledReaping
+from tritonstack.constructs.iam.grants import Home
+from tritonstack.project.checks.regions import pipeline_problems, pipeline_warnings
+from tritonstack.project.loading import load_workspace
+from tritonstack.spec.environments.delivery import DeliverySpec, PipelineDelivery, require_delivery
+from tritonstack.spec.environments.environment import EnvironmentSpec
 
 _IMAGE = "aws/codebuild/standard:7.0"
 _RUNTIMES = {"python": "3.12", "nodejs": "22"}

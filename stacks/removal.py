@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 
-from catalog.environments import EnvironmentSpec
+from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
 def removal_policy(environment: EnvironmentSpec) -> cdk.RemovalPolicy:

@@ -14,8 +14,8 @@ import pytest
 # Under Node 20, the runtime of aws_cdk prints a warning on every start. `make setup` installs a newer Node.
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
-from catalog.project import Project
 from tests.projects import write_project
+from tritonstack.base.paths import Project
 
 # Every session of botocore's reads megabytes of JSON anew, which takes longer than most tests that make one.
 botocore.session.create_loader = functools.cache(botocore.session.create_loader)

@@ -12,14 +12,14 @@ import yaml
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from catalog.drivers import HOST_IMAGES, ami_fault, cuda_fault
-from catalog.endpoint_rules import MULTI_MODEL_GPUS
-from catalog.hardware import INSTANCE_TYPES, InstanceType
-from catalog.images import has_image
-from catalog.project import Project
-from catalog.regions import OFFERED
-from catalog.releases import RELEASES, TritonRelease
 from tests.projects import add_builder
+from tritonstack.base.paths import Project
+from tritonstack.reference.drivers import HOST_IMAGES, ami_fault, cuda_fault
+from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
+from tritonstack.reference.images import has_image
+from tritonstack.reference.regions import OFFERED
+from tritonstack.reference.releases import RELEASES, TritonRelease
+from tritonstack.spec.endpoints.endpoint_rules import MULTI_MODEL_GPUS
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Data = dict[str, Any]

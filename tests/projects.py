@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from catalog.project import Project
+from tritonstack.base.paths import Project
 
 MODEL = """\
 name: minilm

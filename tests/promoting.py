@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from catalog.lock_writing import Replacement, replace_entries
-from catalog.locks import LockedArtifact, LockedImage, Promoted
+from tritonstack.records.lock_writing import Replacement, replace_entries
+from tritonstack.records.locks import LockedArtifact, LockedImage, Promoted
 
 
 def add_promoted(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from catalog.lock_writing import write_lock
-from catalog.locks import Lock, locked_environment
+from tritonstack.records.lock_writing import write_lock
+from tritonstack.records.locks import Lock, locked_environment
 
 
 def write_sealed(file: Path, lock: Lock) -> Lock:

@@ -11,7 +11,7 @@
     containers/builder/      what a build in the account needs; torch and CUDA in files of their own, for
                              torch comes from another index where there is no GPU
     containers/serving/      what Python models find in the image of the project's own
-    triton_runtime/          the embedded server, whose packages and versions stand in the file itself
+    tritonstack/runtime/          the embedded server, whose packages and versions stand in the file itself
 
 uv resolves, for every Python and platform at once; this only asks it and writes down the answer, with the
 hashes of all files of a version: pip installs no other file. A version that a file has already is kept as
@@ -55,7 +55,7 @@ CPU_TORCH = {
 of their own, https://download.pytorch.org/whl/cpu/torch/, which shows the hash of each."""
 CUDA = re.compile(r"(nvidia-|cuda-|triton==)")
 """What PyPI's PyTorch brings along, and its build for CPUs does not."""
-EMBEDDED = ROOT / "triton_runtime" / "requirements-embedded.txt"
+EMBEDDED = ROOT / "tritonstack" / "runtime" / "requirements-embedded.txt"
 BUILDER = "containers/builder"
 BUILDER_NEEDS = ("boto3", "pydantic", "PyYAML", "numpy", "tritonclient")
 """Of the project's own dependencies, those that model_build and what it stands on import."""

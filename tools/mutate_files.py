@@ -23,10 +23,10 @@ from pathlib import Path
 
 import yaml
 
-from catalog.errors import FileProblem
-from catalog.loading import validate_project
-from catalog.project import Project
-from catalog.yaml_nodes import load_yaml
+from tritonstack.base.errors import FileProblem
+from tritonstack.base.paths import Project
+from tritonstack.base.yaml_nodes import load_yaml
+from tritonstack.project.loading import validate_project
 
 ROOT = Path(__file__).resolve().parents[1]
 SLOWEST_S = 2.0

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from catalog.releases import TritonRelease
 from model_build.engines.shared_files import SharedFiles
 from model_build.engines.trtexec import EngineOrder, version_of_banner, version_of_plan
 from model_build.errors import EngineError
+from tritonstack.reference.releases import TritonRelease
 
 TAIL_LINES = 25
 ERROR = "[E] "

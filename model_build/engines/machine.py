@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from catalog.errors import UsageError
-from catalog.models import ModelSpec
-from catalog.targets import Target
+from tritonstack.base.errors import UsageError
+from tritonstack.reference.targets import Target
+from tritonstack.spec.models.model import ModelSpec
 
 DEVICE = Path("/dev/nvidiactl")
 TRTEXEC = Path("/usr/src/tensorrt/bin/trtexec")

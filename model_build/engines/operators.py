@@ -12,10 +12,10 @@ from pathlib import Path
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from catalog.tensorrt_rules import Version, newest_opset
 from model_build.errors import EngineError, ExportError
 from model_build.graphs.onnx_file import save_converted
 from model_build.graphs.records import ExportedGraph
+from tritonstack.spec.models.tensorrt_rules import Version, newest_opset
 
 AXES_BECAME_INPUT = frozenset(
     {

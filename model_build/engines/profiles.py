@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from catalog.manifests import TensorSpec
-from catalog.models import ModelSpec
-from catalog.tensorrt import Profile, Range, Shapes, TensorRT
 from model_build.engines.trtexec import ProfileShapes
 from model_build.errors import EngineError
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.tensorrt import Profile, Range, Shapes, TensorRT
 
 
 def profile_shapes(spec: ModelSpec, inputs: Sequence[TensorSpec]) -> list[ProfileShapes]:

@@ -10,14 +10,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from catalog.accepting import Precision
-from catalog.errors import InvalidFilesError
-from catalog.models import ModelSpec
-from catalog.releases import RELEASES, TritonRelease
-from catalog.targets import Target, hardware_of, release_of
-from catalog.tensorrt import TensorRT
-from catalog.tensorrt_rules import capability_faults, tensorrt_faults
-from model_build.cases import Case
+from model_build.checking.cases import Case
+from model_build.checking.parity import describe_parity, judge
 from model_build.engines import machine
 from model_build.engines.build import EngineBuilder, engine_key
 from model_build.engines.graphs import cases_for, graph_for_engine
@@ -27,9 +21,15 @@ from model_build.engines.trtexec import EngineOrder
 from model_build.errors import EngineError
 from model_build.graphs.records import ExportedGraph, SettledGraph
 from model_build.graphs.running import Session, compare_graph
-from model_build.parity import describe_parity, judge
 from model_build.progress import Steps
 from model_build.recipes.base import Workshop
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.reference.releases import RELEASES, TritonRelease
+from tritonstack.reference.targets import Target, hardware_of, release_of
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.tensorrt import TensorRT
+from tritonstack.spec.models.tensorrt_rules import capability_faults, tensorrt_faults
+from tritonstack.spec.models.tolerance import Precision
 
 PLAN_NAME = "model.plan"
 STEP = "build engine"

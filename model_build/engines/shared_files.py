@@ -14,7 +14,7 @@ from pathlib import Path
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from catalog.errors import UsageError
+from tritonstack.base.errors import UsageError
 
 FAULTS = (BotoCoreError, ClientError)
 

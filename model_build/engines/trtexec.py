@@ -1,8 +1,8 @@
 """trtexec's command line, for the TensorRT of a Triton release.
 
-What is not known to a version makes trtexec fail, and what it lost over time is left out here by version:
-see catalog/tensorrt_rules.py. Precision is asked for by flags that allow it (fp16, int8, bf16); fp32 means
-fp32, so TensorFloat-32 is off there.
+trtexec fails on flags that its version does not know; this module omits them per version (see
+tritonstack/spec/models/tensorrt_rules.py). Precision is set by the flags fp16, int8, and bf16; fp32 means
+fp32, so TensorFloat-32 is off.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from catalog.accepting import Precision
-from catalog.tensorrt import TensorRT
-from catalog.tensorrt_rules import EXPLICIT_PROFILES, PRECISION_IN_GRAPH, Version
 from model_build.errors import EngineError
+from tritonstack.spec.models.tensorrt import TensorRT
+from tritonstack.spec.models.tensorrt_rules import EXPLICIT_PROFILES, PRECISION_IN_GRAPH, Version
+from tritonstack.spec.models.tolerance import Precision
 
 PRECISION_FLAGS: Mapping[Precision, tuple[str, ...]] = {
     "fp32": ("--noTF32",),

@@ -15,10 +15,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from catalog.files import sha256_of
-from catalog.manifests import EnvironmentReport
 from model_build.environments.packing import PYTHONS
 from model_build.errors import EnvironmentBuildError
+from tritonstack.base.files import sha256_of
+from tritonstack.records.manifests import EnvironmentReport
 
 LIMIT_BYTES = 20 << 30
 LIMIT_MEMBERS = 500_000

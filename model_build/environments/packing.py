@@ -19,14 +19,14 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from catalog.files import sha256_of
-from catalog.manifests import EnvironmentReport
-from catalog.releases import RELEASES
-from model_build import archive
 from model_build.environments.wheels import bound_python, fetch_wheels, wheel_name
 from model_build.errors import EnvironmentBuildError
-from model_build.locking import only_one
 from model_build.served import adapt_environment, choose_packages, watch_stubs
+from model_build.store import archive
+from model_build.store.locking import only_one
+from tritonstack.base.files import sha256_of
+from tritonstack.records.manifests import EnvironmentReport
+from tritonstack.reference.releases import RELEASES
 
 ARCHIVE_NAME = "env.tar.gz"
 REPORT_NAME = "report.json"

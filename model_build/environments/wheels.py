@@ -24,9 +24,9 @@ from packaging.markers import Marker, default_environment
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from catalog.requirement_files import REMEDY, requirement_lines
 from model_build.errors import EnvironmentBuildError
-from model_build.locking import only_one
+from model_build.store.locking import only_one
+from tritonstack.project.files.requirement_files import REMEDY, requirement_lines
 
 NEWEST_GLIBC = 35
 """Triton's images are Ubuntu 22.04 (glibc 2.35) and newer."""

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, TypeVar
 
-from catalog.documents import closest
-from catalog.errors import TritonstackError
 from model_build.errors import ExportError
+from tritonstack.base.documents import closest
+from tritonstack.base.errors import TritonstackError
 
 Result = TypeVar("Result")
 

@@ -13,8 +13,6 @@ import transformers
 from numpy.typing import NDArray
 from transformers.image_utils import load_image
 
-from catalog.models import UNTRUSTED, Trust
-from catalog.recipes import ImageClassificationRecipe
 from model_build.errors import ExportError
 from model_build.exporters.framework import Framework, require_numbers
 from model_build.exporters.heads import head_of
@@ -22,6 +20,8 @@ from model_build.exporters.image_preparation import preparation_of
 from model_build.exporters.loading import load_model, quiet
 from model_build.library_errors import brief, known_help
 from model_build.sources import FetchedSource
+from tritonstack.spec.models.model import UNTRUSTED, Trust
+from tritonstack.spec.models.recipes import ImageClassificationRecipe
 
 Array = NDArray[Any]
 PIXELS = "pixel_values"

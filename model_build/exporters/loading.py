@@ -17,12 +17,12 @@ import torch
 import transformers
 from tokenizers import normalizers
 
-from catalog.models import Trust
 from model_build.errors import ExportError
 from model_build.exporters.heads.base import Head
 from model_build.exporters.unused_weights import check_unused
 from model_build.library_errors import brief, known_help
 from model_build.sources.wanted import SAFE_WEIGHTS
+from tritonstack.spec.models.model import Trust
 
 CONFIG = "config.json has to be that of a transformers model, with its `model_type`"
 BELONG = "check that config.json and the file of weights belong together"

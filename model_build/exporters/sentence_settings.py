@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, cast, get_args
 
-from catalog.recipes import LONGEST_TEXT, Overridable, PoolingMode, TextEmbeddingRecipe
 from model_build.errors import ExportError, FieldError
+from tritonstack.spec.models.recipes import LONGEST_TEXT, Overridable, PoolingMode, TextEmbeddingRecipe
 
 MODULES = "modules.json"
 POOLING_FLAGS: Mapping[str, PoolingMode] = {

@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from catalog.models import UNTRUSTED, Trust
-from catalog.recipes import TextRecipe
 from model_build.errors import ExportError
 from model_build.exporters.framework import Framework, arrays_of, require_numbers
 from model_build.exporters.heads import SourceSettings, head_of
@@ -20,6 +18,8 @@ from model_build.exporters.loading import load_model, load_tokenizer, put_into_l
 from model_build.exporters.spans import best_answer
 from model_build.library_errors import brief
 from model_build.sources import FetchedSource
+from tritonstack.spec.models.model import UNTRUSTED, Trust
+from tritonstack.spec.models.recipes import TextRecipe
 
 Array = NDArray[Any]
 Sample = str | tuple[str, str]

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from catalog.documents import closest
 from model_build.errors import ExportError
+from tritonstack.base.documents import closest
 
 Array = NDArray[Any]
 FILE_NAME = "model.pt"

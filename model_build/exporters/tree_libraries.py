@@ -20,10 +20,10 @@ import numpy as np
 import treelite
 from numpy.typing import NDArray
 
-from catalog.errors import TritonstackError
-from catalog.source_files import copy_from
 from model_build.errors import ExportError, UnsafeWeightsError
 from model_build.library_errors import brief, known_help
+from tritonstack.base.errors import TritonstackError
+from tritonstack.base.source_files import copy_from
 
 Array = NDArray[Any]
 Library = Literal["xgboost", "lightgbm", "scikit-learn", "treelite"]

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import onnx
 
-from catalog.accepting import Accept
-from catalog.manifests import CandidateReport, ParityReport
-from model_build.cases import Case, batches
+from model_build.checking.cases import Case, batches
+from model_build.checking.parity import describe_miss, judge, report_of
 from model_build.errors import ExportError, ParityError
 from model_build.graphs.levels import Level
 from model_build.graphs.onnx_file import folder_bytes
@@ -28,7 +27,8 @@ from model_build.graphs.running import (
     time_graphs,
     typical_requests,
 )
-from model_build.parity import describe_miss, judge, report_of
+from tritonstack.records.manifests import CandidateReport, ParityReport
+from tritonstack.spec.models.tolerance import Accept
 
 LEAST_GAIN = 1.3
 """How many times as fast a candidate has to be to be preferred to one before it. Far above the error of the

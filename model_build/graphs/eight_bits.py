@@ -16,7 +16,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from model_build.cases import Case
+from model_build.checking.cases import Case
 from model_build.errors import ExportError
 from model_build.graphs.onnx_file import INLINE_LIMIT, folder_bytes, save_converted
 from model_build.graphs.records import ExportedGraph

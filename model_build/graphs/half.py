@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from model_build.cases import Case
+from model_build.checking.cases import Case
 from model_build.graphs.onnx_file import save_converted
 from model_build.graphs.records import ExportedGraph
 from model_build.graphs.running import Session

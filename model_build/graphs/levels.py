@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from catalog.accepting import Precision
-from model_build.cases import Case
+from model_build.checking.cases import Case
 from model_build.graphs.eight_bits import (
     CONVOLUTIONS,
     count_steps,
@@ -28,6 +27,7 @@ from model_build.graphs.eight_bits import (
 )
 from model_build.graphs.half import to_fp16
 from model_build.graphs.records import ExportedGraph
+from tritonstack.spec.models.tolerance import Precision
 
 Converter = Callable[[ExportedGraph, Path, Sequence[Case]], ExportedGraph]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from catalog.manifests import TensorSpec
 from model_build.errors import ExportError
 from model_build.graphs.records import ExportedGraph
+from tritonstack.records.manifests import TensorSpec
 
 GRAPH_NAME = "model.onnx"
 WEIGHTS_NAME = "model.onnx.data"

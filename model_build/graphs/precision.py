@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from catalog.manifests import CandidateReport, ParityReport
-from catalog.models import ModelSpec
-from catalog.targets import Target
-from model_build.cases import Case
+from model_build.checking.cases import Case
+from model_build.checking.parity import describe_parity
 from model_build.errors import ExportError
 from model_build.graphs.candidates import (
     NAMED,
@@ -27,8 +25,10 @@ from model_build.graphs.levels import FP32, Level, level_of, rivals
 from model_build.graphs.onnx_file import folder_bytes
 from model_build.graphs.readable import make_readable
 from model_build.graphs.records import ExportedGraph, SettledGraph
-from model_build.parity import describe_parity
 from model_build.progress import Steps
+from tritonstack.records.manifests import CandidateReport, ParityReport
+from tritonstack.reference.targets import Target
+from tritonstack.spec.models.model import ModelSpec
 
 
 def settle_onnx(

@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import onnx
 
-from catalog.releases import RELEASES, TritonRelease
-from catalog.targets import Target, release_of
 from model_build.errors import ExportError
 from model_build.graphs.records import ExportedGraph
+from tritonstack.reference.releases import RELEASES, TritonRelease
+from tritonstack.reference.targets import Target, release_of
 
 _STANDARD = ("", "ai.onnx")
 _OLD_TYPES = range(onnx.TensorProto.BFLOAT16 + 1)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from catalog.accepting import Precision
-from catalog.manifests import CandidateReport, ParityReport, TensorSpec
+from tritonstack.records.manifests import CandidateReport, ParityReport, TensorSpec
+from tritonstack.spec.models.tolerance import Precision
 
 
 @dataclass(frozen=True)

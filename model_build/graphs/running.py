@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from endpoint_client.comparing import Comparison
-from model_build.cases import Case
+from model_build.checking.cases import Case
+from model_build.checking.parity import compare
 from model_build.errors import ExportError
-from model_build.parity import compare
+from tritonstack.client.comparing import Comparison
 
 Array = NDArray[Any]
 Inputs = Mapping[str, Array]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catalog.models import ModelSpec
-from model_build.cases import Case
+from model_build.checking.cases import Case
 from model_build.graphs.records import ExportedGraph, SettledGraph
 from model_build.progress import Steps
 from model_build.recipes.base import Workshop
+from tritonstack.spec.models.model import ModelSpec
 
 
 def settle_graph(

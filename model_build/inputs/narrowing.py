@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from catalog.documents import Document, FieldPath, closest
-from catalog.errors import FileProblem, InvalidFilesError
-from catalog.manifests import TensorSpec
-from catalog.models import ModelSpec, TensorNarrowing
 from model_build.inputs.rows import Array, Row
 from model_build.inputs.types import common_shape, datatype_of, fits_shape
+from tritonstack.base.documents import Document, FieldPath, closest
+from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.spec.models.model import ModelSpec, TensorNarrowing
 
 Tensors = tuple[TensorSpec, ...]
 

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.documents import Document, FieldPath, closest
-from catalog.errors import FileProblem, InvalidFilesError
-from catalog.examples import Origin
-from catalog.manifests import TensorSpec
-from catalog.model_inputs import RandomInputs, TestInput
-from catalog.models import ModelSpec, TensorNarrowing
-from model_build.cases import Case
+from model_build.checking.cases import Case
 from model_build.inputs.inline import UnfitValuesError, array_of
 from model_build.inputs.types import NUMPY_TYPES, datatype_of, fits_shape
+from tritonstack.base.documents import Document, FieldPath, closest
+from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.records.examples import Origin
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.spec.models.inputs import RandomInputs, TestInput
+from tritonstack.spec.models.model import ModelSpec, TensorNarrowing
 
 Array = NDArray[Any]
 RANDOM_SEED = 20240917

@@ -2,18 +2,6 @@
 
 from __future__ import annotations
 
-from catalog.documents import Document
-from catalog.errors import InvalidFilesError
-from catalog.models import ModelSpec
-from catalog.recipes import (
-    EnsembleRecipe,
-    HuggingFaceRecipe,
-    OnnxRecipe,
-    PythonRecipe,
-    TorchScriptRecipe,
-    TreesRecipe,
-    VllmRecipe,
-)
 from model_build.recipes.base import Recipe
 from model_build.recipes.ensemble import Ensemble
 from model_build.recipes.hugging_face import HuggingFace
@@ -23,6 +11,18 @@ from model_build.recipes.torchscript import TorchScript
 from model_build.recipes.trees import TreesForFil
 from model_build.recipes.vllm import VllmModel
 from model_build.repository.existing import read_existing
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import (
+    EnsembleRecipe,
+    HuggingFaceRecipe,
+    OnnxRecipe,
+    PythonRecipe,
+    TorchScriptRecipe,
+    TreesRecipe,
+    VllmRecipe,
+)
 
 __all__ = ["Recipe", "recipe_for"]
 

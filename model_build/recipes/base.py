@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from catalog.accepting import Precision
-from catalog.documents import Document
-from catalog.manifests import CandidateReport, EnvironmentReport, ParityReport, TensorSpec
-from catalog.models import ModelSpec
-from catalog.targets import Target
-from model_build.cases import Case
+from model_build.checking.cases import Case
 from model_build.progress import Steps
 from model_build.sources import FetchedSource
-from triton_runtime import TritonInstallation
+from tritonstack.base.documents import Document
+from tritonstack.records.manifests import CandidateReport, EnvironmentReport, ParityReport, TensorSpec
+from tritonstack.reference.targets import Target
+from tritonstack.runtime import TritonInstallation
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.tolerance import Precision
 
 
 @dataclass(frozen=True)

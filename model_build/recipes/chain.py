@@ -13,12 +13,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from endpoint_client import decode_reply, encode_request
-from model_build.cases import Case
+from model_build.checking.cases import Case
 from model_build.errors import ServingError
 from model_build.recipes.pipeline import Pipeline
 from model_build.repository.flattening import MemberFolder
-from triton_runtime import TritonInstallation, TritonServer
+from tritonstack.client import decode_reply, encode_request
+from tritonstack.runtime import TritonInstallation, TritonServer
 
 Array = NDArray[Any]
 READY_WITHIN_S = 300.0

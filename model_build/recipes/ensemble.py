@@ -10,16 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.accepting import Precision
-from catalog.documents import Document
-from catalog.errors import InvalidFilesError
-from catalog.manifests import ARCHIVE_NAME, EnvironmentReport, Manifest, ParityReport, TensorSpec
-from catalog.model_inputs import TestInput
-from catalog.models import ModelSpec
-from catalog.recipes import EnsembleRecipe
-from catalog.targets import Target, parse_target
-from model_build.archive import most_members, unpack
-from model_build.artifacts import read_manifest
 from model_build.errors import LayoutError
 from model_build.inputs.rows import read_rows
 from model_build.progress import Steps
@@ -34,6 +24,16 @@ from model_build.repository.flattening import (
     share_environments,
 )
 from model_build.repository.parts import EnsembleStep, add_ensemble
+from model_build.store.archive import most_members, unpack
+from model_build.store.artifacts import read_manifest
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.records.manifests import ARCHIVE_NAME, EnvironmentReport, Manifest, ParityReport, TensorSpec
+from tritonstack.reference.targets import Target, parse_target
+from tritonstack.spec.models.inputs import TestInput
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import EnsembleRecipe
+from tritonstack.spec.models.tolerance import Precision
 
 Array = NDArray[Any]
 Requests = Sequence[tuple[str, Mapping[str, Array]]]

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.manifests import TensorSpec
-from catalog.targets import Target
-from model_build.cases import Case
+from model_build.checking.cases import Case
+from model_build.checking.sizes import SizedCase
 from model_build.graphs.records import SettledGraph
 from model_build.progress import Steps
 from model_build.recipes.base import LaidRepository, Workshop
 from model_build.repository.existing import tensors_of_triton
 from model_build.repository.parts import Around, add_graph_model
-from model_build.sizes import SizedCase
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.reference.targets import Target
 
 Array = NDArray[Any]
 

@@ -10,14 +10,14 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx.external_data_helper import uses_external_data
 
-from catalog.documents import Document
-from catalog.errors import FileProblem, InvalidFilesError
-from catalog.manifests import TensorSpec
-from catalog.models import ModelSpec
-from catalog.source_files import copy_from
-from model_build.archive import is_safe_name
 from model_build.errors import ExportError
 from model_build.library_errors import brief
+from model_build.store.archive import is_safe_name
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.source_files import copy_from
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.spec.models.model import ModelSpec
 
 GRAPH_NAME = "model.onnx"
 KNOWN_DOMAINS = frozenset(

@@ -11,25 +11,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from catalog.documents import Document
-from catalog.errors import InvalidFilesError
-from catalog.manifests import EnvironmentReport
-from catalog.models import ModelSpec
-from catalog.recipes import HuggingFaceRecipe, ImageClassificationRecipe, TextRecipe
-from catalog.targets import Target
-from model_build.answers import compare_answers
-from model_build.cases import Case
+from model_build.checking.answers import compare_answers
+from model_build.checking.cases import Case
+from model_build.checking.parity import describe_parity
 from model_build.environments.packing import target_python
 from model_build.errors import FieldError
 from model_build.graphs.records import ExportedGraph, SettledGraph
 from model_build.graphs.settle import settle_graph
 from model_build.inputs.narrowing import narrow_tensors
-from model_build.parity import describe_parity
 from model_build.progress import Steps
 from model_build.recipes.base import LaidRepository, Workshop
 from model_build.recipes.image_layouts import image_layout
 from model_build.recipes.layouts import Layout, in_types_of
 from model_build.recipes.text_layouts import text_layout
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.records.manifests import EnvironmentReport
+from tritonstack.reference.targets import Target
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import HuggingFaceRecipe, ImageClassificationRecipe, TextRecipe
 
 if TYPE_CHECKING:
     from model_build.exporters.framework import Framework

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.documents import Document
-from catalog.errors import FileProblem, InvalidFilesError
-from catalog.manifests import EnvironmentReport, TensorSpec
-from catalog.models import ModelSpec
-from catalog.recipes import ImageClassificationRecipe
 from model_build import served
-from model_build.cases import Case
+from model_build.checking.cases import Case
 from model_build.environments.packing import build_environment, installed_requirement
 from model_build.graphs.records import SettledGraph
 from model_build.recipes.base import Workshop
 from model_build.recipes.layouts import ENCODER, Layout, random_numbers, rows_of, same_names
 from model_build.repository.parts import EnsembleStep, add_ensemble, add_python_model, environment_file
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.records.manifests import EnvironmentReport, TensorSpec
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import ImageClassificationRecipe
 
 if TYPE_CHECKING:
     from model_build.exporters.image_framework import ImageFramework

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.documents import Document
-from catalog.errors import FileProblem
-from catalog.manifests import EnvironmentReport, TensorSpec
-from catalog.models import ModelSpec
-from model_build.cases import Case
+from model_build.checking.cases import Case
 from model_build.graphs.records import SettledGraph
 from model_build.recipes.base import Workshop
 from model_build.repository.parts import Around, add_graph_model
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import FileProblem
+from tritonstack.records.manifests import EnvironmentReport, TensorSpec
+from tritonstack.spec.models.model import ModelSpec
 
 if TYPE_CHECKING:
     from model_build.exporters.framework import Framework

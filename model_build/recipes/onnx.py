@@ -8,21 +8,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from catalog.documents import Document
-from catalog.errors import InvalidFilesError
-from catalog.models import ModelSpec
-from catalog.recipes import OnnxRecipe
-from model_build.answers import Answer
-from model_build.cases import Case, join_cases
-from model_build.errors import ExportError
-from model_build.graphs.records import ExportedGraph, SettledGraph
-from model_build.graphs.settle import settle_graph
-from model_build.inputs.narrowing import narrow_tensors
-from model_build.inputs.rows import Row, read_rows
-from model_build.progress import Steps
-from model_build.recipes.base import LaidRepository, Workshop
-from model_build.recipes.given import describe_cases, describe_sizes, lay_graph
-from model_build.sizes import (
+from model_build.checking.answers import Answer
+from model_build.checking.cases import Case, join_cases
+from model_build.checking.sizes import (
     SizedCase,
     batch_cases,
     check_batches,
@@ -31,6 +19,18 @@ from model_build.sizes import (
     sized_cases,
     unverified_reasons,
 )
+from model_build.errors import ExportError
+from model_build.graphs.records import ExportedGraph, SettledGraph
+from model_build.graphs.settle import settle_graph
+from model_build.inputs.narrowing import narrow_tensors
+from model_build.inputs.rows import Row, read_rows
+from model_build.progress import Steps
+from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.given import describe_cases, describe_sizes, lay_graph
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import OnnxRecipe
 
 Array = NDArray[Any]
 

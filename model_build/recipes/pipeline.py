@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from catalog.documents import Document, FieldPath, closest
-from catalog.errors import FileProblem
-from catalog.manifests import Manifest, TensorSpec
-from catalog.models import ModelSpec
-from catalog.recipes import EnsembleRecipe
+from tritonstack.base.documents import Document, FieldPath, closest
+from tritonstack.base.errors import FileProblem
+from tritonstack.records.manifests import Manifest, TensorSpec
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import EnsembleRecipe
 
 Side = Literal["inputs", "outputs"]
 

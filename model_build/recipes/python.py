@@ -10,17 +10,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from catalog.documents import Document
-from catalog.errors import FileProblem, InvalidFilesError
-from catalog.manifests import EnvironmentReport, TensorSpec
-from catalog.model_files import helper_files, module_names
-from catalog.model_inputs import WRITE_ANSWERS
-from catalog.models import ModelSpec
-from catalog.recipes import PythonRecipe
-from catalog.source_files import SourceFile, copy_file
-from catalog.targets import Target
-from model_build.archive import is_safe_name
-from model_build.cases import Case
+from model_build.checking.cases import Case
+from model_build.checking.running_reference import ask_reference
 from model_build.environments.given import accept_environment
 from model_build.environments.packing import build_environment, target_python
 from model_build.environments.wheels import read_requirements
@@ -34,8 +25,17 @@ from model_build.repository.config import datatype_name
 from model_build.repository.existing import read_existing, tensors_of_triton
 from model_build.repository.parts import Around, add_python_model, environment_file
 from model_build.repository.scheduling import with_controls
-from model_build.running_reference import ask_reference
 from model_build.sources import wanted_files
+from model_build.store.archive import is_safe_name
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.source_files import SourceFile, copy_file
+from tritonstack.project.files.model_files import helper_files, module_names
+from tritonstack.records.manifests import EnvironmentReport, TensorSpec
+from tritonstack.reference.targets import Target
+from tritonstack.spec.models.inputs import WRITE_ANSWERS
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import PythonRecipe
 
 Array = NDArray[Any]
 Tensors = tuple[TensorSpec, ...]

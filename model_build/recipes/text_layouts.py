@@ -15,12 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.documents import Document
-from catalog.manifests import EnvironmentReport, TensorSpec
-from catalog.models import ModelSpec
-from catalog.recipes import QuestionAnsweringRecipe, TextRecipe
 from model_build import served
-from model_build.cases import Case
+from model_build.checking.cases import Case
 from model_build.environments.packing import build_environment, installed_requirement
 from model_build.graphs.records import SettledGraph
 from model_build.recipes.base import Workshop
@@ -32,6 +28,10 @@ from model_build.repository.parts import (
     add_python_model,
     environment_file,
 )
+from tritonstack.base.documents import Document
+from tritonstack.records.manifests import EnvironmentReport, TensorSpec
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import QuestionAnsweringRecipe, TextRecipe
 
 if TYPE_CHECKING:
     from model_build.exporters.text_framework import Sample, TextFramework

@@ -9,23 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from catalog.documents import Document, closest
-from catalog.errors import FileProblem, InvalidFilesError
-from catalog.examples import Origin
-from catalog.manifests import TensorSpec
-from catalog.models import ModelSpec
-from catalog.recipes import TorchScriptRecipe
-from catalog.source_files import copy_from
-from model_build.answers import Answer, compare_answers
-from model_build.cases import Case, join_cases
-from model_build.graphs.records import SettledGraph
-from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
-from model_build.inputs.rows import Row, read_rows
-from model_build.parity import describe_parity
-from model_build.progress import Steps
-from model_build.recipes.base import LaidRepository, Workshop
-from model_build.recipes.given import describe_cases, describe_sizes, lay_graph
-from model_build.sizes import (
+from model_build.checking.answers import Answer, compare_answers
+from model_build.checking.cases import Case, join_cases
+from model_build.checking.parity import describe_parity
+from model_build.checking.sizes import (
     SizedCase,
     batch_cases,
     check_batches,
@@ -34,6 +21,19 @@ from model_build.sizes import (
     sized_cases,
     unverified_reasons,
 )
+from model_build.graphs.records import SettledGraph
+from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
+from model_build.inputs.rows import Row, read_rows
+from model_build.progress import Steps
+from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.given import describe_cases, describe_sizes, lay_graph
+from tritonstack.base.documents import Document, closest
+from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.source_files import copy_from
+from tritonstack.records.examples import Origin
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import TorchScriptRecipe
 
 if TYPE_CHECKING:
     from model_build.exporters.torchscript import TracedModule

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.documents import Document
-from catalog.errors import InvalidFilesError, UsageError
-from catalog.manifests import TensorSpec
-from catalog.models import ModelSpec
-from catalog.recipes import TreesRecipe
-from catalog.release_rules import CHECKPOINTS_SINCE
-from catalog.targets import Target, release_of
-from model_build.answers import compare_answers
-from model_build.cases import Case
+from model_build.checking.answers import compare_answers
+from model_build.checking.cases import Case
+from model_build.checking.parity import describe_parity
 from model_build.graphs.records import SettledGraph
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import read_rows
-from model_build.parity import describe_parity
 from model_build.progress import Steps
 from model_build.recipes.base import LaidRepository, Workshop
 from model_build.recipes.given import describe_cases, lay_graph
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.project.checks.releases import CHECKPOINTS_SINCE
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.reference.targets import Target, release_of
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import TreesRecipe
 
 if TYPE_CHECKING:
     from model_build.exporters.tree_libraries import Trees

@@ -12,20 +12,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from catalog.documents import Document, closest
-from catalog.errors import FileProblem, InvalidFilesError, UsageError
-from catalog.models import ModelSpec
-from catalog.recipes import VllmRecipe
-from catalog.source_files import SourceFile, copy_file, require_file
-from catalog.targets import Target, release_of
-from catalog.variables import INFERENCE_TYPE, SINCE
-from model_build.archive import is_safe_name
 from model_build.errors import SourceError
 from model_build.progress import Steps
 from model_build.recipes.base import LaidRepository, Workshop
 from model_build.repository.language import TEXT_IN, TEXT_OUT, add_vllm_model
 from model_build.repository.parts import Around
 from model_build.sources import wanted_files
+from model_build.store.archive import is_safe_name
+from tritonstack.base.documents import Document, closest
+from tritonstack.base.errors import FileProblem, InvalidFilesError, UsageError
+from tritonstack.base.source_files import SourceFile, copy_file, require_file
+from tritonstack.reference.container_variables import INFERENCE_TYPE, SINCE
+from tritonstack.reference.targets import Target, release_of
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import VllmRecipe
 
 MODEL_ROOT = "/opt/ml/model"
 """Where SageMaker lays the archive of an endpoint with one model."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from catalog.documents import Document, FieldPath, closest
-from catalog.errors import FileProblem, shown_path
-from catalog.models import ModelSpec
-from catalog.yaml_reading import field_text
 from model_build.repository.config import datatype_name, model_config_schema
 from model_build.repository.existing import CHOICES, ExistingConfig, is_written
+from tritonstack.base.documents import Document, FieldPath, closest
+from tritonstack.base.errors import FileProblem, shown_path
+from tritonstack.base.yaml_reading import field_text
+from tritonstack.spec.models.model import ModelSpec
 
 PLATFORMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

@@ -14,13 +14,13 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from catalog.documents import Document, FieldPath
-from catalog.errors import FileProblem, InvalidFilesError
-from catalog.models import ModelSpec
-from catalog.yaml_reading import field_text
 from model_build.repository.config import model_config_schema, parse_config
 from model_build.repository.locating import FieldPlace, field_lines, line_of
 from model_build.repository.scheduling import control_inputs
+from tritonstack.base.documents import Document, FieldPath
+from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.yaml_reading import field_text
+from tritonstack.spec.models.model import ModelSpec
 
 ADDED = "\n# Added by the build, because the model needs it and nothing above says it.\n"
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from catalog.files import sha256_of
 from model_build.environments.packing import ARCHIVE_NAME, PARAMETER, PARAMETER_VALUE
 from model_build.repository.config import CONFIG_NAME, parse_config, read_config, write_config
 from model_build.repository.parts import EnsembleStep
+from tritonstack.base.files import sha256_of
 
 
 @dataclass(frozen=True)

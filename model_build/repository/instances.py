@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from catalog.documents import Fault
-from catalog.targets import Target
-from catalog.triton_options import InstanceGroup, TritonOptions
 from model_build.repository.config import model_config_schema
+from tritonstack.base.documents import Fault
+from tritonstack.reference.targets import Target
+from tritonstack.spec.models.triton_options import InstanceGroup, TritonOptions
 
 PROCESSOR = "cpu"
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from catalog.manifests import TensorSpec
-from catalog.triton_options import TritonOptions
 from model_build.repository import config
 from model_build.repository.instances import choose_versions
 from model_build.repository.parts import ALONE, VERSION, Around, write_model
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.spec.models.triton_options import TritonOptions
 
 TEXT_IN = TensorSpec(name="text_input", datatype="BYTES", shape=(1,))
 TEXT_OUT = TensorSpec(name="text_output", datatype="BYTES", shape=(-1,))

@@ -14,9 +14,9 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from model_build.archive import is_safe_name
 from model_build.errors import LayoutError
 from model_build.repository.config import CONFIG_NAME, MODEL_FILES, read_config
+from model_build.store.archive import is_safe_name
 
 ENSEMBLE_TEXT = re.compile(r'platform:\s*"ensemble"', re.ASCII)
 """What the multi-model front end looks for in the text of a configuration, comments and all."""

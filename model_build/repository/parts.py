@@ -9,13 +9,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from catalog.documents import Document, Fault, closest
-from catalog.errors import InvalidFilesError, UsageError
-from catalog.manifests import TensorSpec
-from catalog.models import ModelSpec
-from catalog.source_files import copy_from
-from catalog.targets import Target
-from catalog.triton_options import Batching, TritonOptions
 from model_build.environments.packing import ARCHIVE_NAME, PARAMETER, PARAMETER_VALUE
 from model_build.graphs.records import SettledGraph
 from model_build.repository import config
@@ -30,6 +23,13 @@ from model_build.repository.instances import (
 )
 from model_build.repository.scheduling import callers_inputs, control_faults, schedule
 from model_build.repository.warm_up import add_warm_up, first_row
+from tritonstack.base.documents import Document, Fault, closest
+from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.source_files import copy_from
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.reference.targets import Target
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.triton_options import Batching, TritonOptions
 
 Array = NDArray[Any]
 

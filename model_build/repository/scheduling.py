@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from catalog.documents import Fault, closest
-from catalog.manifests import TensorSpec
-from catalog.triton_options import Batching, QueuePolicy, Sequences
 from model_build.repository.config import data_type, model_config_schema
+from tritonstack.base.documents import Fault, closest
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.spec.models.triton_options import Batching, QueuePolicy, Sequences
 
 BOOLEAN_CONTROLS: Mapping[str, str] = MappingProxyType(
     {

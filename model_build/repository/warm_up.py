@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tritonclient.utils import serialize_byte_tensor
 
-from catalog.manifests import TensorSpec
 from model_build.repository.config import data_type
+from tritonstack.records.manifests import TensorSpec
 
 Array = NDArray[Any]
 FOLDER = "warmup"

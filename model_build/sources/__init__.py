@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from catalog.errors import UsageError
 from model_build.sources.base import FetchedSource, fetched
 from model_build.sources.local_folder import fetch_folder
 from model_build.sources.object_store import fetch_from_s3
 from model_build.sources.package import fetch_from_package
 from model_build.sources.wanted import TRANSFORMERS, WantedFiles, wanted_files
+from tritonstack.base.errors import UsageError
 
 __all__ = ["FetchedSource", "WantedFiles", "fetch_source", "wanted_files"]
 

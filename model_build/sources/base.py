@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catalog.documents import closest
-from catalog.source_files import Files, list_files, require_same
-from model_build.archive import is_safe_name
 from model_build.errors import SourceError, UnsafeWeightsError
 from model_build.resources import require_space
 from model_build.sources.safe_weights import check_weights
 from model_build.sources.wanted import PICKLES, TRANSFORMERS, WantedFiles
+from model_build.store.archive import is_safe_name
+from tritonstack.base.documents import closest
+from tritonstack.base.source_files import Files, list_files, require_same
 
 CHUNK = 1 << 20
 MOST_FILES = 5000

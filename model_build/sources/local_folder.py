@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from catalog.model_files import CODE_SUFFIX
-from catalog.source_files import list_files, source_folder
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file
 from model_build.sources.safe_weights import check_weights
 from model_build.sources.wanted import TRANSFORMERS, WantedFiles
+from tritonstack.base.source_files import list_files, source_folder
+from tritonstack.project.files.model_files import CODE_SUFFIX
 
 
 def fetch_folder(

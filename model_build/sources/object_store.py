@@ -19,11 +19,11 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from model_build.aws_errors import error_code, explain
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file, check_listing, no_weights
 from model_build.sources.safe_weights import check_weights
 from model_build.sources.wanted import TRANSFORMERS, WantedFiles
+from model_build.store.aws_errors import error_code, explain
 
 PART_BYTES = 32 << 20
 AT_ONCE = 8

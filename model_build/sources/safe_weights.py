@@ -8,8 +8,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
-from catalog.safetensors_header import REMEDY, header_fault
 from model_build.errors import SourceError
+from tritonstack.project.files.safetensors_header import REMEDY, header_fault
 
 INDEXES = ("*.safetensors.index.json", "*.bin.index.json")
 """Of safetensors and of pickles."""

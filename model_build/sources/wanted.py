@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from catalog.model_files import FILE_SCHEME
-from catalog.models import ModelSpec
-from catalog.recipes import (
+from tritonstack.base.source_files import list_files
+from tritonstack.project.files.model_files import FILE_SCHEME
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import (
     HuggingFaceRecipe,
     OnnxRecipe,
     PythonRecipe,
@@ -18,7 +19,6 @@ from catalog.recipes import (
     TreesRecipe,
     VllmRecipe,
 )
-from catalog.source_files import list_files
 
 SAFE_WEIGHTS = "*.safetensors"
 PICKLED_WEIGHTS = "pytorch_model*.bin"

@@ -41,6 +41,6 @@ class Lean(PathFinder):
 
 if __name__ == "__main__":
     sys.meta_path[:] = [Lean if finder is PathFinder else finder for finder in sys.meta_path]
-    from cli.main import main
+    from tritonstack.cli.main import main
 
     main()

@@ -18,11 +18,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from catalog.examples import EXAMPLES_NAME, Examples
-from catalog.loading import load_models
-from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME
-from catalog.model_hashes import model_hash
-from catalog.project import Project
+from tritonstack.base.paths import Project
+from tritonstack.project.files.model_hashes import model_hash
+from tritonstack.project.loading import load_models
+from tritonstack.records.examples import EXAMPLES_NAME, Examples
+from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME
 
 
 def examples_of(model: str, content: bytes) -> Examples:

@@ -15,20 +15,20 @@ from typing import Any
 
 import pytest
 
-from catalog.build_plans import NeededArtifact
-from catalog.loading import load_workspace
-from catalog.lock_writing import Replacement, add_to_lock, replace_entries, write_lock
-from catalog.locks import Promoted, load_lock
-from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
-from catalog.project import Project
-from cli import build_here, build_there
-from cli.context import Context
-from operations.aws import Cloud
-from tests.catalog.test_locks import BUILT
 from tests.cli.test_messages import outcome
 from tests.manifests import manifest
 from tests.played_aws import played_aws
 from tests.projects import MODEL, edit
+from tests.records.test_locks import BUILT
+from tritonstack.base.paths import Project
+from tritonstack.cli import local_build, remote_build
+from tritonstack.cli.context import Context
+from tritonstack.operations.aws import Cloud
+from tritonstack.project.build_plans import NeededArtifact
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import Replacement, add_to_lock, replace_entries, write_lock
+from tritonstack.records.locks import Promoted, load_lock
+from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
 
 STAND_IN = Path(__file__).parent / "stand_in_job.py"
 
@@ -39,7 +39,7 @@ def stand_in_command(state: Context, needed: NeededArtifact) -> list[str]:
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_here, "_command", stand_in_command)
+    monkeypatch.setattr(local_build, "_command", stand_in_command)
 
 
 def serve(project: Project, *models: str) -> None:
@@ -191,12 +191,12 @@ def test_a_missing_bucket_is_made_before_a_build_and_not_missed_after_it(
         keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
         cloud = Cloud("111111111111", "us-east-1", keys)
         monkeypatch.setattr(Context, "cloud", lambda *_: cloud)
-        monkeypatch.setattr(build_there, "find_cdk", lambda *_, **__: None)
+        monkeypatch.setattr(remote_build, "find_cdk", lambda *_, **__: None)
 
         def deploy(_state: object, _cloud: object, _cdk: object, stack: str, _bootstrap: object) -> None:
             deployed.append((stack, started(project)))
 
-        monkeypatch.setattr(build_there, "_deploy_if_other", deploy)
+        monkeypatch.setattr(remote_build, "_deploy_if_other", deploy)
         code, _, err = build(capsys, project, "--local")
         assert (code, started(project)) == (1, [])
         assert f"there is no bucket '{bucket}', although its stack is deployed" in err
@@ -206,7 +206,7 @@ def test_a_missing_bucket_is_made_before_a_build_and_not_missed_after_it(
             deploy(*arguments)
             cloud.client("s3").create_bucket(Bucket=bucket)
 
-        monkeypatch.setattr(build_there, "_deploy_if_other", deploy_whole)
+        monkeypatch.setattr(remote_build, "_deploy_if_other", deploy_whole)
         assert build(capsys, project, "--local")[0] == 0
         assert deployed == [("tritonstack-dev-foundation", [])] * 2
         shutil.rmtree(project.artifacts_dir)
@@ -280,7 +280,7 @@ def test_explain_names_what_has_changed(
     assert "up to date" in explained(capsys, project, "--local")
     edit(file, "A man is eating food.", "A man eats.")
     assert explained(capsys, project, "--local").endswith("model.yaml has changed since")
-    monkeypatch.setattr("catalog.model_hashes.BUILDER_VERSION", 99)
+    monkeypatch.setattr("tritonstack.project.files.model_hashes.BUILDER_VERSION", 99)
     words = explained(capsys, project, "--local")
     assert "the builder makes other artifacts since" in words
     assert "model.yaml has changed since" in words
@@ -343,7 +343,7 @@ def test_explain_with_a_lock_that_does_not_say_what_it_was_built_from(
 
 
 def test_explain_for_machines(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    from cli.main import run
+    from tritonstack.cli.main import run
 
     assert run(["--project", str(project.root), "--json", "build", "dev", "--explain"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["artifacts"]
@@ -383,9 +383,9 @@ def test_only_the_models_that_are_named_are_built(
 
 COMMAND_LINE = """
 import signal, sys
-from cli import build_here, main
+from tritonstack.cli import local_build, main
 from tests.cli.test_build import stand_in_command
-build_here._command = stand_in_command
+local_build._command = stand_in_command
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, signal.default_int_handler)
 sys.exit(main.run(sys.argv[1:]))
@@ -454,9 +454,9 @@ def test_a_build_that_is_killed_is_told_of_with_its_name(
 def test_as_many_at_once_as_memory_and_processors_allow(
     monkeypatch: pytest.MonkeyPatch, gib: int, cores: int, most: int
 ) -> None:
-    monkeypatch.setattr(build_here, "available_memory", lambda: gib * 2**30)
+    monkeypatch.setattr(local_build, "available_memory", lambda: gib * 2**30)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
-    assert build_here.most_at_once() == most
+    assert local_build.most_at_once() == most
 
 
 def wait_for(condition: Any) -> None:

@@ -5,11 +5,11 @@ import subprocess
 
 import pytest
 
-from cli.main import run
-from local_cloud.access.keys import CloudSecret
-from local_cloud.process import CloudAddress
-from operations.aws import CONFLICTING_VARIABLES, Cloud
 from tests.projects import write_project
+from tritonstack.cli.main import run
+from tritonstack.operations.aws import CONFLICTING_VARIABLES, Cloud
+from tritonstack_local.access.keys import CloudSecret
+from tritonstack_local.process import CloudAddress
 
 ADDRESS = CloudAddress("http://localhost:1", 1, 1, "000000000000", "us-east-1", secret=CloudSecret.random())
 SECRET = ADDRESS.environment()["AWS_SECRET_ACCESS_KEY"]
@@ -18,7 +18,7 @@ SECRET = ADDRESS.environment()["AWS_SECRET_ACCESS_KEY"]
 @pytest.fixture
 def up(tmp_path, monkeypatch, capsys):
     project = write_project(tmp_path)
-    monkeypatch.setattr("cli.commands.up.start_detached", lambda *_, **__: ADDRESS)
+    monkeypatch.setattr("tritonstack.cli.commands.up.start_detached", lambda *_, **__: ADDRESS)
 
     def started(*before, after=()):
         assert run(["--project", str(project.root), *before, "up", "--detach", *after]) == 0

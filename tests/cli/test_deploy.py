@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from catalog.loading import load_workspace
-from catalog.project import Project
-from cli import deploying
-from cli.context import Context
-from cli.output import Output
-from operations.deploying.assembly import Assembly
-from operations.deploying.cdk import InterruptedDeployError, find_cdk
-from operations.deploying.changes import Changes
-from operations.deploying.plans import StackPlan
-from operations.deploying.updates import Hazard
-from operations.stacks import StackState
 from tests.operations.test_operations import stand_in_cdk
 from tests.projects import edit
+from tritonstack.base.paths import Project
+from tritonstack.cli import deploying
+from tritonstack.cli.context import Context
+from tritonstack.cli.output import Output
+from tritonstack.operations.deploying.assembly import Assembly
+from tritonstack.operations.deploying.cdk import InterruptedDeployError, find_cdk
+from tritonstack.operations.deploying.changes import Changes
+from tritonstack.operations.deploying.plans import StackPlan
+from tritonstack.operations.deploying.updates import Hazard
+from tritonstack.operations.stacks import StackState
+from tritonstack.project.loading import load_workspace
 
 
 @pytest.mark.parametrize("phase", ["take_scaling_off", "_cdk_deploy"])

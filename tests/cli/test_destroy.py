@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from catalog.project import Project
-from cli import leased as leased_module
-from cli.commands import audit as audit_command
-from cli.commands import reap as reap_command
-from cli.main import run
-from operations.audit.report import Item, Report
-from operations.aws import Cloud
-from operations.destruction.reaping import Leased
-from operations.stacks import StackFailedError
 from tests.operations.strict_aws import refused
 from tests.projects import edit
+from tritonstack.base.paths import Project
+from tritonstack.cli import expiring as leased_module
+from tritonstack.cli.commands import audit as audit_command
+from tritonstack.cli.commands import reap as reap_command
+from tritonstack.cli.main import run
+from tritonstack.operations.audit.report import Item, Report
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.destruction.reaping import Leased
+from tritonstack.operations.stacks import StackFailedError
 
 TEMPLATE = """\
 template: {locks: dev, purpose: tests}
@@ -37,7 +37,7 @@ def here(project: Project, account: str, monkeypatch: pytest.MonkeyPatch) -> Pro
     """A project in moto's account with an environment and a template."""
     edit(project.environment_file("dev"), "1" * 12, account)
     project.template_file("preview").write_text(TEMPLATE.replace("{account}", account))
-    monkeypatch.setattr("operations.stacks._POLL_S", 0)
+    monkeypatch.setattr("tritonstack.operations.stacks._POLL_S", 0)
     return project
 
 

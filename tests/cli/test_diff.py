@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from catalog.loading import load_workspace, sample_instance
-from catalog.locks import Lock, LockedArtifact
-from catalog.project import Project
-from cli.main import run
-from operations.aws import Cloud
-from operations.stacks import StackState
 from tests.projects import edit
 from tests.sealing import write_sealed
+from tritonstack.base.paths import Project
+from tritonstack.cli.main import run
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.stacks import StackState
+from tritonstack.project.loading import load_workspace, sample_instance
+from tritonstack.records.locks import Lock, LockedArtifact
 
 STACK = "tritonstack-dev-endpoint-search"
 
@@ -62,7 +62,9 @@ def built(project: Project, account: str) -> Project:
 
 
 def deployed(monkeypatch: pytest.MonkeyPatch, template: dict[str, Any]) -> None:
-    monkeypatch.setattr("operations.deploying.changes.deployed_templates", lambda *_, **__: {STACK: template})
+    monkeypatch.setattr(
+        "tritonstack.operations.deploying.changes.deployed_templates", lambda *_, **__: {STACK: template}
+    )
 
 
 def said(capsys: pytest.CaptureFixture[str], project: Project, *arguments: str) -> tuple[int, str]:
@@ -124,7 +126,7 @@ def test_stacks_that_nobody_asks_for_any_more_are_told_of(
     built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "operations.deploying.changes.environment_stacks",
+        "tritonstack.operations.deploying.changes.environment_stacks",
         lambda *_: [StackState(f"{STACK}-old", "CREATE_COMPLETE")],
     )
     deployed(monkeypatch, endpoint_template())
@@ -211,9 +213,11 @@ def test_what_is_to_be_made_under_a_name_that_is_taken_is_refused(
 def test_a_deploy_refuses_in_the_same_words_before_it_changes_anything(
     retained: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cli.deploying.missing_artifacts", lambda *_, **__: [])
+    monkeypatch.setattr("tritonstack.cli.deploying.missing_artifacts", lambda *_, **__: [])
     for change in ("make_bootstrap", "put_on_shelves"):
-        monkeypatch.setattr(f"cli.deploying.{change}", lambda *_: pytest.fail("something was changed"))
+        monkeypatch.setattr(
+            f"tritonstack.cli.deploying.{change}", lambda *_: pytest.fail("something was changed")
+        )
     assert run(["--project", str(retained.root), "deploy", "dev", "--bootstrap"]) == 1
     assert f"{STACK}: {TAKEN}" in capsys.readouterr().err
 
@@ -230,7 +234,7 @@ def test_a_deploy_refuses_what_would_be_replaced_under_its_own_name(
     said_by_cdk = f"echo 'Stack {STACK} (aws)'; echo '[~] AWS::CodeBuild::Project Build Build replace'"
     edit(built.root / "node_modules" / ".bin" / "cdk", "echo 'Stack search: what the CDK says'", said_by_cdk)
     deployed(monkeypatch, template())
-    monkeypatch.setattr("cli.deploying.missing_artifacts", lambda *_, **__: [])
+    monkeypatch.setattr("tritonstack.cli.deploying.missing_artifacts", lambda *_, **__: [])
     words = "refused: AWS::CodeBuild::Project Build would have to be replaced"
     assert words in said(capsys, built)[1]
     assert run(["--project", str(built.root), "deploy", "dev", "--bootstrap"]) == 1
@@ -260,7 +264,7 @@ def test_an_instance_is_deployed_by_the_words_that_mean_it(
     head = "template: {locks: dev, purpose: tests}\nremoval: destroy\n"
     built.template_file("preview").write_text(head + text)
     instance = sample_instance("preview", "pr-1")
-    monkeypatch.setattr("cli.context.read_instance", lambda *_: instance)
+    monkeypatch.setattr("tritonstack.cli.context.read_instance", lambda *_: instance)
     assert run(["--project", str(built.root), "diff", "preview", "--name", "pr-1"]) == 0
     assert "What `tritonstack deploy preview --name pr-1` does:" in capsys.readouterr().out
     assert run(["--project", str(built.root), "diff", "preview", "--name", "pr-1", "--markdown"]) == 0

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from catalog.project import Project
 from tests.cli.test_messages import outcome
+from tritonstack.base.paths import Project
 
 
 def test_no_cloud_is_no_failure(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

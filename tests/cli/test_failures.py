@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catalog.loading import load_models
-from catalog.lock_writing import add_to_lock, write_lock
-from catalog.locks import Lock, load_lock
-from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
-from catalog.model_hashes import model_hash
-from catalog.naming import artifact_prefix
-from catalog.project import Project
-from cli.commands import invoke
-from cli.main import run
-from local_cloud.access.keys import CloudSecret
-from local_cloud.process import CloudAddress
 from tests.manifests import manifest
 from tests.projects import edit
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.base.paths import Project
+from tritonstack.cli.commands import invoke
+from tritonstack.cli.main import run
+from tritonstack.project.files.model_hashes import model_hash
+from tritonstack.project.loading import load_models
+from tritonstack.records.lock_writing import add_to_lock, write_lock
+from tritonstack.records.locks import Lock, load_lock
+from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
+from tritonstack_local.access.keys import CloudSecret
+from tritonstack_local.process import CloudAddress
 
 DIGEST = "ab" * 32
 
@@ -30,7 +30,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail(_: Project) -> None:
         raise error
 
-    monkeypatch.setattr("cli.commands.validate.validate_project", fail)
+    monkeypatch.setattr("tritonstack.cli.commands.validate.validate_project", fail)
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -123,7 +123,7 @@ def test_a_cloud_of_another_account_is_refused(
 ) -> None:
     edit(project.environment_file("dev"), "1" * 12, "0" * 12)
     address = CloudAddress("http://localhost:1", 1, 1, "123456789012", "eu-west-1")
-    monkeypatch.setattr("cli.context.read_address", lambda _: address)
+    monkeypatch.setattr("tritonstack.cli.context.read_address", lambda _: address)
     code, _, err = said(capsys, "--project", root, "invoke", "dev", "search", "text")
     assert code == 1
     assert "the embedded cloud plays account 123456789012, and environment 'dev' lives in 000000000000" in err
@@ -139,7 +139,7 @@ def test_a_cloud_of_an_account_that_aws_may_have_says_how_it_is_meant(
     noted: bool,
 ) -> None:
     address = CloudAddress("http://localhost:1", 1, 1, played, "us-east-1", secret=CloudSecret.random())
-    monkeypatch.setattr("cli.commands.up.start_detached", lambda *_, **__: address)
+    monkeypatch.setattr("tritonstack.cli.commands.up.start_detached", lambda *_, **__: address)
     code, out, err = said(capsys, "--project", root, "up", "--detach", "--account", played)
     assert code == 0
     assert f"listens on http://localhost:1 (account {played})" in out

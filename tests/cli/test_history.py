@@ -8,18 +8,18 @@ from dataclasses import asdict
 import boto3
 import pytest
 
-from catalog.events import Event, TouchedArtifact
-from catalog.loading import load_instance, load_workspace
-from catalog.lock_writing import add_to_lock
-from catalog.project import Project
-from catalog.templates import Instance
-from operations.aws import cloud_of
-from operations.events import record_event
-from tests.catalog.test_locks import BUILT
 from tests.cli.test_messages import outcome
 from tests.git import Repository
 from tests.manifests import manifest, measured
 from tests.projects import edit
+from tests.records.test_locks import BUILT
+from tritonstack.base.paths import Project
+from tritonstack.operations.aws import cloud_of
+from tritonstack.operations.events import record_event
+from tritonstack.project.loading import load_instance, load_workspace
+from tritonstack.records.events import Event, TouchedArtifact
+from tritonstack.records.lock_writing import add_to_lock
+from tritonstack.spec.environments.templates import Instance
 
 DIGEST = "ab" * 32
 

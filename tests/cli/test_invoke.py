@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from catalog.errors import InvalidFilesError, UsageError
-from catalog.loading import load_workspace
-from catalog.locks import Lock, LockedArtifact
-from catalog.project import Project
-from catalog.workspace import Workspace
-from cli.commands.invoke import find_addressee
-from cli.main import run
 from tests.projects import MODEL, edit
 from tests.sealing import write_sealed
+from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.paths import Project
+from tritonstack.cli.commands.invoke import find_addressee
+from tritonstack.cli.main import run
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.locks import Lock, LockedArtifact
 
 DIGEST = "ab" * 32
 

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from catalog.project import Project
 from tests.cli.lean_installation import ABSENT, ROOT
+from tritonstack.base.paths import Project
 
 
 def lean(project: Project, *arguments: str) -> tuple[int, str]:
@@ -24,7 +24,7 @@ def lean(project: Project, *arguments: str) -> tuple[int, str]:
 
 def test_the_rest_is_left_out() -> None:
     assert {"moto", "torch", "isal", "cryptography"} <= ABSENT
-    assert not {"boto3", "docker", "aws_cdk", "tritonclient", "cli", "catalog"} & ABSENT
+    assert not {"boto3", "docker", "aws_cdk", "tritonclient", "tritonstack"} & ABSENT
 
 
 def test_every_command_starts(project: Project) -> None:

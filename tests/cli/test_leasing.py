@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from catalog.errors import UsageError
-from catalog.templates import Instance, Template, TemplateHead
-from cli.leasing import Wish, lease, parse_settings
+from tritonstack.base.errors import UsageError
+from tritonstack.cli.instance_request import Wish, lease, parse_settings
+from tritonstack.spec.environments.templates import Instance, Template, TemplateHead
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 HEAD = TemplateHead(locks="dev", purpose="tests", longest="24h", parameters={"most": 2, "machine": "small"})

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from catalog.project import Project
-from cli.commands import audit as audit_command
-from cli.main import run
-from operations.audit.report import Item, Report
-from operations.aws import Cloud
 from tests.cli.test_destroy import TEMPLATE
 from tests.operations.strict_aws import StrictProcessing
 from tests.projects import edit
+from tritonstack.base.paths import Project
+from tritonstack.cli.commands import audit as audit_command
+from tritonstack.cli.main import run
+from tritonstack.operations.audit.report import Item, Report
+from tritonstack.operations.aws import Cloud
 
 JOB = "tritonstack-pr-1-build-0123456789abcdef-1"
 KEY = Item("AWS::KMS::Key", "k", None, pending=True)

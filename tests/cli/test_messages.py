@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from catalog.project import Project
-from cli.main import run
 from tests.projects import edit
+from tritonstack.base.paths import Project
+from tritonstack.cli.main import run
 
 
 def outcome(capsys: pytest.CaptureFixture[str], project: Project, *arguments: str) -> tuple[int, str, str]:

@@ -12,16 +12,16 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from catalog.build_images import OwnImage, endpoint_images
-from catalog.loading import load_workspace
-from catalog.locks import Built
-from catalog.project import Project
-from catalog.workspace import Workspace
-from cli.context import Context
-from cli.output import Output
-from cli.own_images import ImageNotBuiltError, lock_images
-from operations.aws import Cloud
 from tests.projects import add_image, edit
+from tritonstack.base.paths import Project
+from tritonstack.cli.context import Context
+from tritonstack.cli.custom_images import ImageNotBuiltError, lock_images
+from tritonstack.cli.output import Output
+from tritonstack.operations.aws import Cloud
+from tritonstack.project.custom_images import OwnImage, endpoint_images
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.locks import Built
 
 MANIFEST = json.dumps({"schemaVersion": 2, "layers": []})
 

@@ -10,14 +10,14 @@ from typing import Any
 import botocore.client
 import pytest
 
-from catalog.lock_writing import lock_text
-from catalog.naming import artifact_prefix
-from catalog.project import Project
-from cli import promoting
-from cli.main import run
-from operations.promotion import uploading
 from tests.operations.two_accounts import PROMOTION, TwoAccounts, add_model, two_accounts
 from tests.projects import edit
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.base.paths import Project
+from tritonstack.cli import promoting
+from tritonstack.cli.main import run
+from tritonstack.operations.promotion import uploading
+from tritonstack.records.lock_writing import lock_text
 
 CONTENT = bytes(range(256)) * 40
 ALLOWED = (

@@ -9,24 +9,24 @@ from typing import Any
 import boto3
 import pytest
 
-from catalog.events import Event
-from catalog.loading import load_workspace
-from catalog.lock_writing import add_to_lock
-from catalog.locks import load_lock
-from catalog.manifests import DIGEST_NOTE
-from catalog.naming import artifact_prefix
-from catalog.project import Project
-from cli.commands import rollback as command
-from operations.aws import cloud_of
-from operations.events import read_events
-from operations.revisions import Revision
-from operations.verification.checks import Check
-from operations.verification.verdicts import EndpointVerdict, Verdict
-from tests.catalog.test_locks import BUILT
 from tests.cli.test_messages import outcome
 from tests.git import Repository
 from tests.manifests import manifest
 from tests.projects import edit
+from tests.records.test_locks import BUILT
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.base.paths import Project
+from tritonstack.cli.commands import rollback as command
+from tritonstack.operations.aws import cloud_of
+from tritonstack.operations.events import read_events
+from tritonstack.operations.revisions import Revision
+from tritonstack.operations.verification.checks import Check
+from tritonstack.operations.verification.verdicts import EndpointVerdict, Verdict
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.events import Event
+from tritonstack.records.lock_writing import add_to_lock
+from tritonstack.records.locks import load_lock
+from tritonstack.records.manifests import DIGEST_NOTE
 
 
 class Dev:

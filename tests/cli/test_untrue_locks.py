@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.loading import load_workspace
-from catalog.lock_writing import add_to_lock
-from catalog.project import Project
 from stacks.deployment import plan_deployment
-from tests.catalog.test_locks import BUILT
 from tests.cli.test_messages import outcome
 from tests.manifests import manifest
 from tests.projects import edit
+from tests.records.test_locks import BUILT
+from tritonstack.base.paths import Project
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import add_to_lock
 
 
 @pytest.fixture

@@ -8,19 +8,19 @@ from typing import Any
 import boto3
 import pytest
 
-from catalog.build_images import endpoint_image
-from catalog.loading import load_workspace
-from catalog.lock_writing import Replacement, add_image_to_lock, add_to_lock
-from catalog.locks import LockedImage, Promoted, entry_of
-from catalog.manifests import Manifest
-from catalog.naming import artifact_prefix
-from catalog.project import Project
-from tests.catalog.test_locks import BUILT
 from tests.cli.test_messages import outcome
 from tests.git import Repository
 from tests.manifests import manifest, measured
 from tests.projects import add_image, edit
 from tests.promoting import add_promoted
+from tests.records.test_locks import BUILT
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.base.paths import Project
+from tritonstack.project.custom_images import endpoint_image
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import Replacement, add_image_to_lock, add_to_lock
+from tritonstack.records.locks import LockedImage, Promoted, entry_of
+from tritonstack.records.manifests import Manifest
 
 DIGEST = "ab" * 32
 

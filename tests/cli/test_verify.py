@@ -7,20 +7,20 @@ import json
 import boto3
 import pytest
 
-from catalog.events import Event
-from catalog.loading import load_workspace
-from catalog.project import Project
-from cli.main import run
-from cli.verifying import verdict_lines
-from operations.aws import Cloud
-from operations.events import read_events
-from operations.revisions import Revision
-from operations.verification.checks import Check
-from operations.verification.verdicts import EndpointVerdict, Verdict
 from tests.cli.test_diff import endpoint_template, write_assembly
 from tests.operations.test_operations import stand_in_cdk
 from tests.projects import edit
 from tests.stacks.assemblies import lock_everything
+from tritonstack.base.paths import Project
+from tritonstack.cli.main import run
+from tritonstack.cli.verifying import verdict_lines
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.events import read_events
+from tritonstack.operations.revisions import Revision
+from tritonstack.operations.verification.checks import Check
+from tritonstack.operations.verification.verdicts import EndpointVerdict, Verdict
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.events import Event
 
 
 @pytest.fixture
@@ -144,7 +144,9 @@ def test_a_verdict_on_an_endpoint_that_has_gone_is_not_told(
     built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verdict = Event(kind="verified", environment="dev", at="2026-11-22T08:30:00Z", by="Ada", commit="c" * 40)
-    monkeypatch.setattr("operations.verification.status.latest_of_each", lambda *_: {"search": verdict})
+    monkeypatch.setattr(
+        "tritonstack.operations.verification.status.latest_of_each", lambda *_: {"search": verdict}
+    )
     _, words = said(capsys, built, "--json", "status", "dev")
     (endpoint,) = json.loads(words.out)["environments"][0]["endpoints"]
     assert (endpoint["status"], endpoint["verdict"]) == ("not deployed", None)

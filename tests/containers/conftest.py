@@ -12,13 +12,13 @@ from pathlib import Path
 import docker
 import pytest
 
-from catalog import files
-from catalog.project import find_project
-from local_cloud.container_ground import ContainerGround
-from local_cloud.docker_engine import NoEngineError, docker_engine
 from tests.containers.stand_in_base.gather import REPOSITORY, StandInBase
-from triton_runtime.installation import find_embedded
-from triton_runtime.sandbox import EXPOSE
+from tritonstack.base import files
+from tritonstack.base.paths import find_project
+from tritonstack.runtime.installation import find_embedded
+from tritonstack.runtime.sandbox import EXPOSE
+from tritonstack_local.container_ground import ContainerGround
+from tritonstack_local.docker_engine import NoEngineError, docker_engine
 
 PROJECT = find_project(Path(__file__).parent)
 CONTAINERS = PROJECT.root / "containers"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from triton_runtime import TritonResponse
+from tritonstack.runtime import TritonResponse
 
 CONFIG = """
 backend: "python"

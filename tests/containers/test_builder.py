@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.project import find_project
+from tritonstack.base.paths import find_project
 
 ROOT = find_project(Path(__file__).parent).root
 BUILDER = ROOT / "containers" / "builder"

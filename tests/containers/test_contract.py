@@ -11,12 +11,12 @@ from types import MappingProxyType
 import docker
 import pytest
 
-from local_cloud.container_ground import ContainerGround
-from local_cloud.sagemaker.container_servers import ContainerServer, ContainerStarter
-from local_cloud.sagemaker.servers import ServerOrder
 from tests.containers.conftest import PROJECT
 from tests.containers.probe import CONFIG, question, told_by, write_probe
-from triton_runtime import TritonFailedError
+from tritonstack.runtime import TritonFailedError
+from tritonstack_local.container_ground import ContainerGround
+from tritonstack_local.sagemaker.container_servers import ContainerServer, ContainerStarter
+from tritonstack_local.sagemaker.servers import ServerOrder
 
 pytestmark = pytest.mark.e2e
 
@@ -191,7 +191,7 @@ def test_the_builder_works_as_a_user_who_owns_nothing_else(
 ) -> None:
     found = (
         "import pydantic, yaml, numpy; from pathlib import Path; "
-        "from triton_runtime import find_installation as find; "
+        "from tritonstack.runtime import find_installation as find; "
         "print(numpy.__version__, find(home=Path('/nowhere')).kind)"
     )
     said = run(

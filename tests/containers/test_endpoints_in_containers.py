@@ -12,9 +12,9 @@ from typing import Any
 import docker
 import pytest
 
+from packages.local_cloud.tests.sagemaker.cloud import tarball
 from tests.containers.probe import FILES, question, told
 from tests.e2e.conftest import Site, furnished_site
-from tests.local_cloud.sagemaker.cloud import tarball
 
 pytestmark = pytest.mark.e2e
 

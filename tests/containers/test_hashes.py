@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from catalog.project import find_project
+from tritonstack.base.paths import find_project
 
 ROOT = find_project(Path(__file__).parent).root
 LOCKS = sorted(
     file.relative_to(ROOT)
-    for pattern in ("requirements*.txt", "containers/*/*.txt", "triton_runtime/requirements*.txt")
+    for pattern in ("requirements*.txt", "containers/*/*.txt", "tritonstack/runtime/requirements*.txt")
     for file in ROOT.glob(pattern)
 )
 INSTALLERS = sorted(
@@ -23,7 +23,7 @@ INSTALLERS = sorted(
         "containers/*/Dockerfile",
         "containers/*.sh",
         "stacks/**/*.py",
-        "triton_runtime/*.py",
+        "tritonstack/runtime/*.py",
         "tools/*.py",
     )
     for file in ROOT.glob(pattern)
@@ -60,7 +60,7 @@ def test_the_files_that_are_known_are_among_them() -> None:
         "requirements-dev.txt",
         "requirements-local.txt",
         "requirements.txt",
-        "triton_runtime/requirements-embedded.txt",
+        "tritonstack/runtime/requirements-embedded.txt",
     }
 
 
@@ -90,7 +90,7 @@ def test_pip_installs_nothing_without_its_hash(file: Path) -> None:
 
 
 def test_the_embedded_server_is_installed_with_hashes() -> None:
-    text = (ROOT / "triton_runtime" / "install.py").read_text()
+    text = (ROOT / "tritonstack" / "runtime" / "install.py").read_text()
     (call,) = re.findall(r"what = \[(.*?)\]", text, flags=re.S)
     assert '"--require-hashes"' in call
 

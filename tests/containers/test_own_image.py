@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import docker
 import pytest
 
-from catalog.build_images import endpoint_image
-from catalog.images import image_uri
-from catalog.loading import load_workspace
 from tests.e2e.conftest import REPOSITORY, Site, furnished_site
 from tests.projects import edit
+from tritonstack.project.custom_images import endpoint_image
+from tritonstack.project.loading import load_workspace
+from tritonstack.reference.images import image_uri
 
 pytestmark = pytest.mark.e2e
 

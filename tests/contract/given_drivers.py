@@ -25,8 +25,8 @@ from tests.contract.servers import (
     at_invocations,
 )
 from tests.contract.starting_drivers import connecting_to
-from triton_runtime import TritonRequestError, TritonResponse
-from triton_runtime.connections import ConnectionPool
+from tritonstack.runtime import TritonRequestError, TritonResponse
+from tritonstack.runtime.connections import ConnectionPool
 
 MODES = {
     "single": (Way.SINGLE,),

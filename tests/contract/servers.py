@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import pytest
 
 from tests.contract import models
-from triton_runtime import TritonResponse
-from triton_runtime.connections import NO_HEADERS
+from tritonstack.runtime import TritonResponse
+from tritonstack.runtime.connections import NO_HEADERS
 
 DEFAULT_MODEL = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
 MULTI_MODEL = "SAGEMAKER_MULTI_MODEL"

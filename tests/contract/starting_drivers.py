@@ -13,7 +13,6 @@ from typing import Any
 
 import docker
 
-from catalog.project import find_project
 from tests.contract.servers import (
     DEFAULT_MODEL,
     MULTI_MODEL,
@@ -28,14 +27,15 @@ from tests.contract.servers import (
     Way,
     at_invocations,
 )
-from triton_runtime import (
+from tritonstack.base.paths import find_project
+from tritonstack.runtime import (
     ServeRefusedError,
     TritonFailedError,
     TritonRequestError,
     TritonServer,
     find_installation,
 )
-from triton_runtime.connections import ConnectionPool
+from tritonstack.runtime.connections import ConnectionPool
 
 # What lets dozens of small models start soon and stay small: none is started twice, or holds 16 MiB unused.
 QUICK = {

@@ -20,7 +20,7 @@ from tests.contract.servers import (
     Driver,
     MultiModel,
 )
-from triton_runtime import TritonFailedError, TritonRequestError, TritonTimeoutError
+from tritonstack.runtime import TritonFailedError, TritonRequestError, TritonTimeoutError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.needs(Ability.STARTING)]
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import boto3
 import pytest
 
-from catalog.project import find_project
-from local_cloud.process import CloudAddress, start_detached, stop
-from local_cloud.settings import CloudSettings
 from tests.contract import models
 from tests.contract.servers import DEFAULT_MODEL, MULTI_MODEL, PING_MODE, Driver, Server
 from tests.contract.starting_drivers import QUICK, EmbeddedDriver
+from tritonstack.base.paths import find_project
+from tritonstack_local.process import CloudAddress, start_detached, stop
+from tritonstack_local.settings import CloudSettings
 
 pytestmark = pytest.mark.e2e
 

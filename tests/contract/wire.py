@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from tests.contract.bodies import JSON
 from tests.contract.servers import NO_HEADERS, Server
-from triton_runtime import TritonResponse
+from tritonstack.runtime import TritonResponse
 
 
 def exchange(server: Server, *sent: bytes) -> TritonResponse | None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from catalog.project import Project
-from stacks.carried import carried_to
 from stacks.delivery import DeliveryStack
+from stacks.delivery_target import carried_to
 from stacks.pipeline import PipelineStack, line_of
 from tests.delivery.roads import write_roads
 from tests.stacks.assemblies import new_app
+from tritonstack.base.paths import Project
 
 
 @pytest.fixture(scope="session")

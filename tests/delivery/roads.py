@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from catalog.project import Project
 from tests.stacks.assemblies import lock_everything, write_project
+from tritonstack.base.paths import Project
 
 DEV, PROD, TOOLS = "111111111111", "222222222222", "333333333333"
 REGION = "eu-west-1"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from catalog.delivery import DeliverySpec, load_delivery, require_delivery
-from catalog.errors import InvalidFilesError, UsageError
-from catalog.loading import environment_names, validate_project
-from catalog.project import Project
 from tests.projects import ENVIRONMENT
 from tests.stacks.assemblies import ROOT
+from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.paths import Project
+from tritonstack.project.loading import environment_names, validate_project
+from tritonstack.spec.environments.delivery import DeliverySpec, load_delivery, require_delivery
 
 DELIVERY = """\
 repository: example/tritonstack

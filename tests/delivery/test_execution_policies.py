@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
-from catalog import naming
-from catalog.errors import UsageError
-from catalog.images import ACCOUNTS
-from catalog.loading import validate_project
-from catalog.project import Project
-from stacks.carried import carried_to
 from stacks.delivery import DeliveryStack
+from stacks.delivery_target import carried_to
 from tests.delivery.iam import listed, within
 from tests.delivery.roads import DEV, PROD
 from tests.delivery.test_rights import executing
 from tests.projects import edit
 from tests.stacks.assemblies import new_app
+from tritonstack.base import naming
+from tritonstack.base.errors import UsageError
+from tritonstack.base.paths import Project
+from tritonstack.project.loading import validate_project
+from tritonstack.reference.images import ACCOUNTS
 
 SNAPSHOTS = Path(__file__).parent.parent / "stacks" / "snapshots"
 REGION = "eu-west-1"
@@ -162,7 +162,7 @@ def test_policies_fit_at_the_longest_names(roads, tmp_path, region):
 
 def test_a_policy_that_is_too_large_is_refused_before_the_deploy(roads, tmp_path, monkeypatch):
     project = longest(roads, tmp_path / "project", REGION)
-    monkeypatch.setattr("stacks.constructs.managed_policy.MANAGED_POLICY", 3_000)
+    monkeypatch.setattr("tritonstack.constructs.iam.managed_policy.MANAGED_POLICY", 3_000)
     with pytest.raises(UsageError, match=r"the policy '.*' would have 3,\d\d\d characters") as caught:
         delivered(project, tmp_path / "out", only_environment(project))
     assert "IAM allows 3,000" in caught.value.message

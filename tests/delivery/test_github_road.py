@@ -19,17 +19,17 @@ from typing import Any
 import pytest
 import yaml
 
-from catalog.loading import load_workspace
-from catalog.locks import load_lock
-from catalog.project import Project
-from operations.aws import Cloud
-from operations.events import read_events
-from operations.stacks import describe_stack, list_stacks
 from tests.delivery.calls import FREE, action_of
 from tests.delivery.iam import could, roles
 from tests.delivery.test_workflows import COMMANDS
 from tests.delivery.workflows import ROOT, Event, Runner, stand_in_calls
 from tests.e2e.conftest import REPOSITORY, Site, furnished_site
+from tritonstack.base.paths import Project
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.events import read_events
+from tritonstack.operations.stacks import describe_stack, list_stacks
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.locks import load_lock
 
 pytestmark = pytest.mark.e2e
 

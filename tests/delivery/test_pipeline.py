@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from catalog.errors import InvalidFilesError, UsageError
 from stacks.pipeline import PipelineStack, line_of
 from tests.delivery.roads import DEV, PROD, TOOLS
 from tests.projects import edit
 from tests.stacks.assemblies import messages_of, new_app
+from tritonstack.base.errors import InvalidFilesError, UsageError
 
 NAME = "tritonstack-delivery-pipeline"
 STEPS = (

@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
-from catalog.locks import load_lock
-from operations.aws import Cloud
-from operations.events import read_events
 from tests.delivery.test_github_road import environment_of
 from tests.delivery.workflows import ROOT, STAND_INS
 from tests.e2e.conftest import Site, furnished_site
-from triton_runtime.sandbox import why_no_namespaces
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.events import read_events
+from tritonstack.records.locks import load_lock
+from tritonstack.runtime.sandbox import why_no_namespaces
 
 pytestmark = [
     pytest.mark.e2e,

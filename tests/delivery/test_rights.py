@@ -7,15 +7,15 @@ import shutil
 
 import pytest
 
-from catalog.errors import UsageError
-from catalog.loading import load_instance, sample_instance
-from catalog.project import Project
-from stacks.carried import carried_to
 from stacks.delivery import DeliveryStack
+from stacks.delivery_target import carried_to
 from stacks.environment import add_environment
 from tests.delivery.iam import listed, may, roles, within
 from tests.delivery.roads import DEV, PROD, REGION
 from tests.stacks.assemblies import new_app
+from tritonstack.base.errors import UsageError
+from tritonstack.base.paths import Project
+from tritonstack.project.loading import load_instance, sample_instance
 
 KEY = f"arn:aws:kms:{REGION}:{DEV}:key/0a1b"
 

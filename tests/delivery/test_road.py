@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from catalog.delivery import require_delivery
-from catalog.project import Project
-from cli.main import run
-from operations.road import asked_for, changed_since
 from tests.delivery.iam import roles
+from tritonstack.base.paths import Project
+from tritonstack.cli.main import run
+from tritonstack.operations.delivery_routes import asked_for, changed_since
+from tritonstack.spec.environments.delivery import require_delivery
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from catalog.project import Project
-from stacks.carried import carried_to
 from stacks.delivery import DeliveryStack
+from stacks.delivery_target import carried_to
 from stacks.pipeline import PipelineStack, line_of
 from tests.delivery.roads import REGION
 from tests.stacks.assemblies import new_app
 from tests.stacks.checkov import Finding, check_folder, excused, without_excuses
 from tests.stacks.test_template_rules import lint_findings, plug_in_rules, reports, tell
+from tritonstack.base.paths import Project
 
 ENVIRONMENTS = ("dev", "staging", "prod")
 STACKS = (*ENVIRONMENTS, "pipeline")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.errors import UsageError
-from stacks.carried import carried_to
+from stacks.delivery_target import carried_to
 from tests.delivery.iam import roles, trusts_job, trusts_role
 from tests.delivery.roads import DEV, PROD, TOOLS
+from tritonstack.base.errors import UsageError
 
 REPOSITORY = "repo:example/tritonstack"
 ON_MAIN = "refs/heads/main"

@@ -13,10 +13,10 @@ import pytest
 import typer.main
 import yaml
 
-from catalog.delivery import require_delivery
-from catalog.project import Project
-from cli.main import app
 from tests.delivery.workflows import ROOT, WORKFLOWS, listed, read_workflow
+from tritonstack.base.paths import Project
+from tritonstack.cli.main import app
+from tritonstack.spec.environments.delivery import require_delivery
 
 FILES = sorted(WORKFLOWS.glob("*.yml"))
 ACTIONS = sorted((ROOT / ".github" / "actions").glob("*/action.yml"))

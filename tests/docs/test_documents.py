@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from catalog.accepting import DEFAULT_TOLERANCES, Tolerance
-from catalog.delivery import DeliverySpec
-from catalog.documents import Record, load_document
-from catalog.environments import EnvironmentSpec
-from catalog.models import ModelSpec
-from catalog.project import find_project
-from catalog.releases import NEWEST, RELEASES
-from cli.main import app
 from model_build.graphs.candidates import LEAST_GAIN
+from tritonstack.base.documents import Record, load_document
+from tritonstack.base.paths import find_project
+from tritonstack.cli.main import app
+from tritonstack.reference.releases import NEWEST, RELEASES
+from tritonstack.spec.environments.delivery import DeliverySpec
+from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.tolerance import DEFAULT_TOLERANCES, Tolerance
 
 ROOT = find_project(Path(__file__).parent).root
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")], key=str)
@@ -89,7 +89,11 @@ SHOWN_RELEASE = re.compile(
 
 @pytest.mark.parametrize(
     "file",
-    [*DOCUMENTS, *sorted((ROOT / "environments").glob("*.yaml")), ROOT / "stacks/constructs/triton_model.py"],
+    [
+        *DOCUMENTS,
+        *sorted((ROOT / "environments").glob("*.yaml")),
+        ROOT / "tritonstack/constructs/endpoint/triton_model.py",
+    ],
     ids=lambda file: file.name,
 )
 def test_every_release_shown_is_the_newest(file: Path) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from catalog.accounts import EMBEDDED_ACCOUNT
-from catalog.environments import EnvironmentSpec
-from catalog.loading import load_workspace
-from catalog.project import Project, find_project
-from local_cloud.access.own_routes import read_inventory
-from local_cloud.process import CloudAddress, read_address
-from operations.aws import Cloud, cloud_of
+from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
+from tritonstack.base.paths import Project, find_project
+from tritonstack.operations.aws import Cloud, cloud_of
+from tritonstack.project.loading import load_workspace
+from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack_local.access.own_routes import read_inventory
+from tritonstack_local.process import CloudAddress, read_address
 
 REPOSITORY = find_project(Path(__file__).parent)
 

@@ -14,10 +14,10 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from local_cloud.process import CloudAddress, start_detached, stop
-from local_cloud.settings import CloudSettings
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, ROLE, tarball
 from tests.e2e.conftest import REPOSITORY
-from tests.local_cloud.sagemaker.cloud import IMAGE, REGION, ROLE, tarball
+from tritonstack_local.process import CloudAddress, start_detached, stop
+from tritonstack_local.settings import CloudSettings
 
 ENDPOINT = "crowded"
 _BUCKET = "models"

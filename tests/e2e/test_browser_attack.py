@@ -39,7 +39,7 @@ pytestmark = [
 ATTACKED = Path(os.environ.get("TRITONSTACK_ATTACKED", REPOSITORY.root))
 PAGE = Path(__file__).with_name("attack_page.html")
 ACCOUNT = "000000000000"
-COMMAND = "from cli.main import main; main()"
+COMMAND = "from tritonstack.cli.main import main; main()"
 REBOUND_ADDRESS = "127.0.0.2"
 FLAGS = (
     "--headless",

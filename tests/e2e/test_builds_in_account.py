@@ -21,15 +21,15 @@ from typing import Any
 
 import pytest
 
-from catalog.loading import load_workspace
-from catalog.locks import Lock, load_lock
-from catalog.naming import EVENTS
-from operations.aws import cloud_of
-from stacks.constructs.build_source import READ_BY_BUILDS
 from tests.e2e.conftest import REPOSITORY, Site, furnished_site
 from tests.model_build.given_models import PYTHON_MODEL
 from tests.model_build.tiny import save_tiny_model, write_model
-from triton_runtime.sandbox import why_no_namespaces
+from tritonstack.base.naming import EVENTS
+from tritonstack.constructs.builds.build_source import READ_BY_BUILDS
+from tritonstack.operations.aws import cloud_of
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.locks import Lock, load_lock
+from tritonstack.runtime.sandbox import why_no_namespaces
 
 pytestmark = [
     pytest.mark.e2e,

@@ -21,11 +21,11 @@ import numpy as np
 import pytest
 from botocore.exceptions import ClientError
 
-from endpoint_client import EndpointClient, ModelFailedError
 from tests.contract import models
 from tests.contract.bodies import numbers
 from tests.contract.starting_drivers import QUICK
 from tests.e2e.conftest import furnished_site
+from tritonstack.client import EndpointClient, ModelFailedError
 
 pytestmark = pytest.mark.e2e
 
@@ -286,7 +286,7 @@ class TestSageMakerSdk:
     def test_an_endpoint_is_found_and_asked(self, endpoints: tuple[str, str]) -> None:
         from sagemaker.core.resources import Endpoint
 
-        from endpoint_client.sagemaker_sdk import TritonDeserializer, TritonSerializer
+        from tritonstack.client.sagemaker_sdk import TritonDeserializer, TritonSerializer
 
         endpoint = Endpoint.get(endpoint_name=endpoints[0])
         assert endpoint.endpoint_status == "InService"
@@ -298,7 +298,7 @@ class TestSageMakerSdk:
     def test_a_model_among_many_is_asked(self, endpoints: tuple[str, str]) -> None:
         from sagemaker.core.resources import Endpoint
 
-        from endpoint_client.sagemaker_sdk import TritonDeserializer, TritonSerializer
+        from tritonstack.client.sagemaker_sdk import TritonDeserializer, TritonSerializer
 
         endpoint = Endpoint.get(endpoint_name=endpoints[1])
         endpoint.serializer, endpoint.deserializer = TritonSerializer(), TritonDeserializer()

@@ -14,8 +14,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from local_cloud.process import CloudAddress, read_address
 from tests.e2e.conftest import Site
+from tritonstack_local.process import CloudAddress, read_address
 
 pytestmark = pytest.mark.e2e
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from catalog.locks import load_lock
-from operations.aws import Cloud
-from operations.buckets import empty_bucket
 from tests.e2e.conftest import Site
 from tests.projects import edit
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.buckets import empty_bucket
+from tritonstack.records.locks import load_lock
 
 pytestmark = pytest.mark.e2e
 

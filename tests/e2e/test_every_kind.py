@@ -12,14 +12,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from catalog import naming
-from catalog.loading import load_workspace
-from endpoint_client import EndpointClient
-from operations.smoke.asking import smoke_endpoint
-from operations.stacks import describe_stack, environment_stacks
 from tests.e2e.conftest import Site, furnished_site
 from tests.model_build.tiny import TEXTS, save_tiny_model
 from tests.projects import edit
+from tritonstack.base import naming
+from tritonstack.client import EndpointClient
+from tritonstack.operations.smoke.asking import smoke_endpoint
+from tritonstack.operations.stacks import describe_stack, environment_stacks
+from tritonstack.project.loading import load_workspace
 
 pytestmark = pytest.mark.e2e
 

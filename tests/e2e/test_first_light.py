@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catalog.loading import load_model, load_workspace
-from catalog.lock_writing import Replacement, replace_entries
-from endpoint_client import EndpointClient
-from local_cloud.process import read_address
 from model_build.sources import fetch_source
-from operations.stacks import describe_stack, list_stacks, wait_until_settled
 from tests.e2e.conftest import Site
 from tests.projects import edit
+from tritonstack.client import EndpointClient
+from tritonstack.operations.stacks import describe_stack, list_stacks, wait_until_settled
+from tritonstack.project.loading import load_model, load_workspace
+from tritonstack.records.lock_writing import Replacement, replace_entries
+from tritonstack_local.process import read_address
 
 pytestmark = pytest.mark.e2e
 

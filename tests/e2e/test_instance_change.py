@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from endpoint_client import EndpointClient
-from operations.stacks import describe_stack, wait_until_settled
 from tests.e2e.conftest import Site, furnished_site
 from tests.model_build.tiny import save_tiny_model, write_model
 from tests.projects import edit
+from tritonstack.client import EndpointClient
+from tritonstack.operations.stacks import describe_stack, wait_until_settled
 
 pytestmark = pytest.mark.e2e
 

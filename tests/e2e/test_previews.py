@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from operations.stacks import environment_stacks
 from tests.e2e.conftest import Site, furnished_site
 from tests.model_build.tiny import save_tiny_model
+from tritonstack.operations.stacks import environment_stacks
 
 pytestmark = pytest.mark.e2e
 

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from catalog.loading import load_workspace
-from catalog.lock_writing import add_to_lock
-from catalog.locks import load_lock
-from catalog.naming import artifact_prefix
-from catalog.project import Project
-from operations.events import read_events
 from tests.e2e.conftest import Site, furnished_site
 from tests.operations.two_accounts import PROMOTION, add_prod, make_manifest
 from tests.projects import write_project
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.base.paths import Project
+from tritonstack.operations.events import read_events
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import add_to_lock
+from tritonstack.records.locks import load_lock
 
 pytestmark = pytest.mark.e2e
 

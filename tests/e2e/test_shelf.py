@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from catalog.loading import load_workspace
-from cli.commands.invoke import find_addressee
 from tests.e2e.conftest import Site, furnished_site
 from tests.model_build.tiny import save_tiny_model, write_model
 from tests.projects import edit
+from tritonstack.cli.commands.invoke import find_addressee
+from tritonstack.project.loading import load_workspace
 
 pytestmark = pytest.mark.e2e
 

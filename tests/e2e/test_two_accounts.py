@@ -13,11 +13,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from catalog.locks import load_lock
-from catalog.naming import artifact_prefix
-from endpoint_client import EndpointClient
 from tests.e2e.conftest import Site, furnished_site
 from tests.projects import edit
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.client import EndpointClient
+from tritonstack.records.locks import load_lock
 
 pytestmark = pytest.mark.e2e
 

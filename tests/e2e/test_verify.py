@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from catalog import naming
-from catalog.loading import load_workspace
-from operations.events import read_events
 from tests.e2e.conftest import Site, furnished_site
 from tests.model_build.tiny import save_tiny_model
 from tests.projects import edit
+from tritonstack.base import naming
+from tritonstack.operations.events import read_events
+from tritonstack.project.loading import load_workspace
 
 pytestmark = pytest.mark.e2e
 

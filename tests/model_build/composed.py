@@ -6,20 +6,27 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from catalog.documents import Document
-from catalog.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, ParityReport, ServedBy, TensorSpec
-from catalog.models import ModelSpec
-from catalog.targets import Target
-from catalog.triton_options import Batching, TritonOptions
-from model_build.archive import pack
 from model_build.graphs.records import SettledGraph
 from model_build.progress import Steps, ignore_progress
 from model_build.recipes.base import Workshop
 from model_build.repository.layout import check_layout
 from model_build.repository.parts import Around, add_graph_model, add_python_model
 from model_build.sources import FetchedSource
+from model_build.store.archive import pack
 from tests.model_build.repositories import PARITY
-from triton_runtime import TritonInstallation
+from tritonstack.base.documents import Document
+from tritonstack.records.manifests import (
+    ARCHIVE_NAME,
+    MANIFEST_NAME,
+    Manifest,
+    ParityReport,
+    ServedBy,
+    TensorSpec,
+)
+from tritonstack.reference.targets import Target
+from tritonstack.runtime import TritonInstallation
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.triton_options import Batching, TritonOptions
 
 NO_HASH = "0" * 64
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from catalog.project import find_project
-from catalog.recipes import TextEmbeddingRecipe
 from model_build.build import BuildFolders
 from model_build.graphs.records import ExportedGraph
 from model_build.sources import FetchedSource, fetch_source
 from tests.model_build.tiny import save_tiny_model
+from tritonstack.base.paths import find_project
+from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from catalog.documents import Document, load_document
-from catalog.models import ModelSpec
+from tritonstack.base.documents import Document, load_document
+from tritonstack.spec.models.model import ModelSpec
 
 FEATURES = 5
 ROWS = np.random.default_rng(5).random((200, FEATURES), dtype=np.float32)

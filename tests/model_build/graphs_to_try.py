@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from catalog.manifests import TensorSpec
-from model_build.cases import Case
+from model_build.checking.cases import Case
 from model_build.graphs.records import ExportedGraph
 from model_build.graphs.running import Session
+from tritonstack.records.manifests import TensorSpec
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 WIDE = 128

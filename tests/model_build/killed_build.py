@@ -13,13 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from model_build import archive, artifacts, build
+from model_build import build
 from model_build.build import BuildFolders, build_model
 from model_build.environments import packing as environments
 from model_build.environments import wheels
 from model_build.progress import Progress
+from model_build.store import archive, artifacts
 from tests.model_build.plain import PlainRecipe, write_plain_model
-from triton_runtime import TritonServer
+from tritonstack.runtime import TritonServer
 
 
 def die(*_: object, **__: object) -> Any:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from catalog.documents import Document
-from catalog.errors import TritonstackError
-from catalog.models import ModelSpec
-from catalog.targets import parse_target
 from model_build.progress import Steps, ignore_progress
 from model_build.recipes import recipe_for
 from model_build.recipes.base import LaidRepository, Workshop
 from model_build.sources import FetchedSource, fetch_source, wanted_files
 from model_build.sources.base import hash_files
-from triton_runtime import TritonInstallation
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import TritonstackError
+from tritonstack.reference.targets import parse_target
+from tritonstack.runtime import TritonInstallation
+from tritonstack.spec.models.model import ModelSpec
 
 SERVER = TritonInstallation(
     kind="embedded",

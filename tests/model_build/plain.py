@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from catalog.documents import Document, load_document
-from catalog.manifests import ParityReport, TensorSpec
-from catalog.models import ModelSpec
-from catalog.targets import Target
-from model_build.cases import Case
+from model_build.checking.cases import Case
 from model_build.environments.packing import build_environment
 from model_build.progress import Steps
 from model_build.recipes.base import LaidRepository, Workshop
+from tritonstack.base.documents import Document, load_document
+from tritonstack.records.manifests import ParityReport, TensorSpec
+from tritonstack.reference.targets import Target
+from tritonstack.spec.models.model import ModelSpec
 
 CODE = """
 import numpy as np, plain

@@ -7,13 +7,13 @@ from typing import Any
 
 import yaml
 
-from catalog.documents import Document, load_document
-from catalog.manifests import ParityReport, TensorSpec
-from catalog.models import ModelSpec
-from catalog.targets import parse_target
 from model_build.graphs.records import SettledGraph
 from model_build.repository.config import read_config
 from model_build.repository.parts import Around, add_graph_model, add_python_model
+from tritonstack.base.documents import Document, load_document
+from tritonstack.records.manifests import ParityReport, TensorSpec
+from tritonstack.reference.targets import parse_target
+from tritonstack.spec.models.model import ModelSpec
 
 IDS = TensorSpec(name="ids", datatype="INT64", shape=(-1,))
 MASK = TensorSpec(name="mask", datatype="INT64", shape=(-1,))

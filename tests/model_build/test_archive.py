@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catalog.files import sha256_of
-from model_build import archive
-from model_build.archive import is_safe_name, pack, unpack, unpack_own
 from model_build.errors import ArchiveError
+from model_build.store import archive
+from model_build.store.archive import is_safe_name, pack, unpack, unpack_own
+from tritonstack.base.files import sha256_of
 
 
 def fill(folder: Path, names: list[str]) -> Path:

@@ -16,8 +16,13 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
-from catalog.examples import EXAMPLES_NAME, Examples
-from catalog.manifests import (
+from model_build.errors import CorruptArtifactError, PublishError
+from model_build.store.archive import pack
+from model_build.store.artifacts import ArtifactStore, read_manifest, verify_artifact
+from model_build.store.publishing import publish
+from tests.played_aws import played_aws
+from tritonstack.records.examples import EXAMPLES_NAME, Examples
+from tritonstack.records.manifests import (
     ARCHIVE_NAME,
     MANIFEST_NAME,
     Manifest,
@@ -25,11 +30,6 @@ from catalog.manifests import (
     ServedBy,
     parse_manifest,
 )
-from model_build.archive import pack
-from model_build.artifacts import ArtifactStore, read_manifest, verify_artifact
-from model_build.errors import CorruptArtifactError, PublishError
-from model_build.store import publish
-from tests.played_aws import played_aws
 
 BUCKET = "artifacts"
 
@@ -161,7 +161,7 @@ def test_what_a_killed_build_left_is_cleared(artifact: Path, tmp_path: Path) -> 
 def test_one_build_of_a_model_at_a_time(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
-        "from model_build.artifacts import ArtifactStore\n"
+        "from model_build.store.artifacts import ArtifactStore\n"
         "with ArtifactStore(artifacts_dir=Path(sys.argv[1]), model='tiny').exclusive() as work:\n"
         "    (work / 'other').write_text(''); print('building', flush=True); sys.stdin.read()\n"
     )

@@ -10,21 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catalog.documents import load_document
-from catalog.errors import UsageError
-from catalog.manifests import ARCHIVE_NAME
-from catalog.models import ModelSpec
-from catalog.project import find_project
-from endpoint_client import decode_reply, encode_request
-from model_build.archive import unpack
-from model_build.artifacts import verify_artifact
 from model_build.build import BuildFolders, build_model
-from model_build.cases import Case, join_cases, same_shapes
+from model_build.checking.cases import Case, join_cases, same_shapes
 from model_build.errors import ParityError, ServingError, SourceError
 from model_build.progress import Progress
 from model_build.recipes.text_layouts import TOKENIZER_CODE
+from model_build.store.archive import unpack
+from model_build.store.artifacts import verify_artifact
 from tests.model_build.tiny import TEXTS, write_model
-from triton_runtime import TritonFailedError, TritonNotFoundError, TritonServer, find_installation
+from tritonstack.base.documents import load_document
+from tritonstack.base.errors import UsageError
+from tritonstack.base.paths import find_project
+from tritonstack.client import decode_reply, encode_request
+from tritonstack.records.manifests import ARCHIVE_NAME
+from tritonstack.runtime import TritonFailedError, TritonNotFoundError, TritonServer, find_installation
+from tritonstack.spec.models.model import ModelSpec
 
 
 def nothing_is_left(folders: BuildFolders) -> bool:
@@ -207,7 +207,8 @@ def test_minilm(tmp_path: Path, folders: BuildFolders) -> None:
     assert built.manifest.target == "cpu"
     script = (
         "import sys; from pathlib import Path\n"
-        "from catalog.documents import load_document; from catalog.models import ModelSpec\n"
+        "from tritonstack.base.documents import load_document\n"
+        "from tritonstack.spec.models.model import ModelSpec\n"
         "from model_build.build import BuildFolders, build_model\n"
         "model = load_document(Path(sys.argv[1]), ModelSpec)\n"
         "result = build_model(model=model, folders=BuildFolders(*map(Path, sys.argv[2:])))\n"

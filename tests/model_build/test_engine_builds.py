@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from catalog.documents import Document, load_document
-from catalog.errors import UsageError
-from catalog.models import ModelSpec
 from model_build.build import BuildFolders, build_model
 from model_build.engines import machine
 from model_build.progress import Progress
 from tests.model_build.stand_in_machine import pretend_machine, pretend_server
 from tests.model_build.tiny import TEXTS, trusting
+from tritonstack.base.documents import Document, load_document
+from tritonstack.base.errors import UsageError
+from tritonstack.spec.models.model import ModelSpec
 
 TARGET = "sm86-24.09"
 

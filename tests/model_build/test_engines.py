@@ -13,13 +13,6 @@ import boto3
 import onnx
 import pytest
 
-from catalog.documents import Document, load_document
-from catalog.errors import InvalidFilesError, UsageError
-from catalog.models import ModelSpec
-from catalog.releases import RELEASES
-from catalog.targets import parse_target
-from catalog.tensorrt import Profile, Range, Shapes, TensorRT
-from catalog.tensorrt_rules import EXPLICIT_PROFILES, tensorrt_faults
 from model_build.engines import machine
 from model_build.engines.build import EngineBuilder
 from model_build.engines.profiles import profile_shapes
@@ -35,6 +28,13 @@ from tests.model_build import stand_in_trtexec
 from tests.model_build.graphs_to_try import answered, lookup, normalised, perceptron
 from tests.model_build.stand_in_machine import Machine, pretend_machine
 from tests.played_aws import played_aws
+from tritonstack.base.documents import Document, load_document
+from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.reference.releases import RELEASES
+from tritonstack.reference.targets import parse_target
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.tensorrt import Profile, Range, Shapes, TensorRT
+from tritonstack.spec.models.tensorrt_rules import EXPLICIT_PROFILES, tensorrt_faults
 
 SHAPES = ProfileShapes({"ids": [1, 1]}, {"ids": [4, 12]}, {"ids": [4, 24]})
 LONG = ProfileShapes({"ids": [1, 16]}, {"ids": [4, 20]}, {"ids": [4, 24]})
@@ -468,7 +468,7 @@ def builder(here: Machine, tmp_path: Path, said: list[str] | None = None) -> Eng
 
 
 def lookup_inputs() -> Any:
-    from catalog.manifests import TensorSpec
+    from tritonstack.records.manifests import TensorSpec
 
     return (TensorSpec(name="ids", datatype="INT64", shape=(-1,)),)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from catalog.files import sha256_of
 from model_build.environments.given import accept_environment
 from model_build.environments.packing import target_python
 from model_build.errors import EnvironmentBuildError
+from tritonstack.base.files import sha256_of
 
 FILES = {
     "bin/activate": b"export PATH",

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catalog.accepting import Accept, Tolerance, WantedPrecision
-from catalog.documents import load_document
-from catalog.examples import Examples
-from catalog.models import ModelSpec
-from endpoint_client.example_tensors import array_of
-from model_build.asking import rows_of
-from model_build.cases import Case
-from model_build.examples import MOST_BYTES, MOST_IN_SEQUENCE, examples_of, examples_of_texts
+from model_build.checking.asking import rows_of
+from model_build.checking.cases import Case
+from model_build.checking.examples import MOST_BYTES, MOST_IN_SEQUENCE, examples_of, examples_of_texts
 from model_build.inputs.rows import read_rows
+from tritonstack.base.documents import load_document
+from tritonstack.client.example_tensors import array_of
+from tritonstack.records.examples import Examples
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.tolerance import Accept, Tolerance, WantedPrecision
 
 DIGEST = "ab" * 32
 

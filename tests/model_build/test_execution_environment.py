@@ -19,8 +19,6 @@ from typing import NamedTuple
 
 import pytest
 
-from catalog.files import sha256_of
-from catalog.manifests import EnvironmentReport
 from model_build.environments.packing import (
     IMAGE_PYTHON,
     OLDEST_PYTHON,
@@ -31,6 +29,8 @@ from model_build.environments.packing import (
 )
 from model_build.environments.wheels import bound_python, fetch_wheels, read_requirements, wheel_name
 from model_build.errors import EnvironmentBuildError
+from tritonstack.base.files import sha256_of
+from tritonstack.records.manifests import EnvironmentReport
 
 pytestmark = pytest.mark.e2e
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from catalog.errors import InvalidFilesError
-from catalog.targets import parse_target
 from model_build.repository.config import parse_config
 from model_build.repository.locating import field_lines, line_of
 from model_build.repository.parts import Around, add_graph_model
 from tests.model_build.repositories import a_graph, a_model
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.reference.targets import parse_target
 
 HEAD = 'name: "scorer"\nbackend: "onnxruntime"\nmax_batch_size: 32\n'
 TENSORS = """\

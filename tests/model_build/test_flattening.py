@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from catalog.manifests import TensorSpec
-from catalog.triton_options import Batching
 from model_build.repository.config import read_config
 from model_build.repository.flattening import (
     MemberFolder,
@@ -17,6 +15,8 @@ from model_build.repository.flattening import (
     share_environments,
 )
 from model_build.repository.parts import EnsembleStep, add_ensemble, add_python_model, environment_file
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.spec.models.triton_options import Batching
 
 TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
 IDS = TensorSpec(name="ids", datatype="INT64", shape=(-1,))

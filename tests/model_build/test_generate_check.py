@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from catalog.manifests import GenerationReport
 from model_build import build as building
-from model_build.archive import pack
 from model_build.build import BuildFolders, build_model
+from model_build.checking.generate_check import GenerateCheck
+from model_build.checking.serving_check import ServedCheck
 from model_build.engines import machine
 from model_build.errors import ServingError
-from model_build.generate_check import GenerateCheck
-from model_build.serving_check import ServedCheck
+from model_build.store.archive import pack
 from tests.model_build.laying import lay
 from tests.model_build.test_vllm import vllm_model
-from triton_runtime import TritonFailedError, TritonInstallation
-from triton_runtime.sandbox import EXPOSE, why_no_namespaces
+from tritonstack.records.manifests import GenerationReport
+from tritonstack.runtime import TritonFailedError, TritonInstallation
+from tritonstack.runtime.sandbox import EXPOSE, why_no_namespaces
 
 STAND_IN = Path(__file__).with_name("stand_in_generate.py")
 pytestmark = pytest.mark.skipif(bool(why_no_namespaces()), reason="the server's files cannot be shown to it")
@@ -101,7 +101,7 @@ def test_without_namespaces_it_says_why(
     server: TritonInstallation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(EXPOSE, "1")
-    monkeypatch.setattr("triton_runtime.server.why_no_namespaces", lambda: "as the test wants it")
+    monkeypatch.setattr("tritonstack.runtime.server.why_no_namespaces", lambda: "as the test wants it")
     with pytest.raises(ServingError, match="the engine's arguments name /opt/ml/model"):
         serve(server, tmp_path)
 

@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from catalog.documents import Document
-from catalog.errors import UsageError
-from catalog.models import ModelSpec
-from model_build.archive import unpack
 from model_build.build import BuildFolders, BuildResult, build_model
 from model_build.errors import ParityError
 from model_build.progress import Progress
 from model_build.repository.config import read_config
+from model_build.store.archive import unpack
 from tests.model_build.given_models import (
     PYTHON_MODEL,
     save_lightgbm,
@@ -27,6 +24,9 @@ from tests.model_build.given_models import (
     write_given,
 )
 from tests.model_build.test_vllm import vllm_model
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import UsageError
+from tritonstack.spec.models.model import ModelSpec
 
 TRUST = {"pickle": "made by this very test"}
 X = [{"inputs": {"x": [1.0, 2.0, 3.5]}}, {"random": {"rows": 5}}]

@@ -7,10 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catalog.documents import Document, load_document
-from catalog.errors import InvalidFilesError
-from catalog.manifests import Manifest
-from catalog.models import ModelSpec
 from model_build.build import BuildFolders, build_model
 from model_build.recipes import recipe_for
 from tests.model_build.tiny import TEXTS
@@ -22,6 +18,10 @@ from tests.model_build.tiny_tasks import (
     save_text_model,
     write_model_file,
 )
+from tritonstack.base.documents import Document, load_document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.records.manifests import Manifest
+from tritonstack.spec.models.model import ModelSpec
 
 PAIRS = tuple(f'{{question: "{question}", context: "{context}"}}' for question, context in QUESTIONS)
 

@@ -15,13 +15,13 @@ import PIL.Image
 import pytest
 import transformers
 
-from catalog.recipes import ImageClassificationRecipe
 from model_build.errors import ExportError
 from model_build.exporters.image_framework import ImageFramework, encoded
 from model_build.exporters.image_preparation import preparation_of
 from model_build.sources import FetchedSource
 from tests.model_build.served import load_served
 from tests.model_build.tiny_tasks import LABELS, save_image_model
+from tritonstack.spec.models.recipes import ImageClassificationRecipe
 
 
 @pytest.fixture(scope="session")

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catalog.documents import Document
-from catalog.errors import InvalidFilesError
-from catalog.manifests import TensorSpec
-from catalog.model_hashes import model_hash
-from catalog.models import ModelSpec
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import MAX_EXPANDED_BYTES, read_rows
 from model_build.inputs.types import NUMPY_TYPES
 from tests.model_build.given_models import write_given
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.project.files.model_hashes import model_hash
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.spec.models.model import ModelSpec
 
 X = TensorSpec(name="x", datatype="FP32", shape=(2,))
 IDS = TensorSpec(name="ids", datatype="INT32", shape=(-1,))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from catalog.locks import Lock
-from catalog.manifests import Manifest, ServedBy, TensorSpec
+from tritonstack.records.locks import Lock
+from tritonstack.records.manifests import Manifest, ServedBy, TensorSpec
 
 
 def manifest(inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> Manifest:
@@ -60,5 +60,5 @@ def test_a_lock_carries_the_heavier_of_request_and_answer() -> None:
 
 
 def test_a_datatype_that_triton_does_not_have() -> None:
-    with pytest.raises(ValidationError, match="'FLOAT32' is none of Triton's datatypes"):
+    with pytest.raises(ValidationError, match="unknown datatype 'FLOAT32'"):
         TensorSpec(name="x", datatype="FLOAT32", shape=(1,))

@@ -16,8 +16,8 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from catalog.project import Project, find_project
 from tests.model_build.tiny import write_model
+from tritonstack.base.paths import Project, find_project
 
 REPOSITORY = find_project(Path(__file__)).root
 
@@ -25,7 +25,7 @@ REPOSITORY = find_project(Path(__file__)).root
 @pytest.fixture
 def project(tmp_path: Path, tiny_folder: Path) -> Project:
     """What the source archive holds, unpacked: the folders that builds read, and no more."""
-    from stacks.constructs.build_source import READ_BY_BUILDS
+    from tritonstack.constructs.builds.build_source import READ_BY_BUILDS
 
     for name in READ_BY_BUILDS:
         if name != "models":
@@ -84,7 +84,7 @@ def test_the_buildspecs_own_command_builds_publishes_and_tells(
     project: Project, endpoint: str, tmp_path: Path
 ) -> None:
     """With its interpreter in another place, and not as another user: a container has those."""
-    from stacks.constructs.model_builds import MODEL_BUILDSPEC
+    from tritonstack.constructs.builds.model_builds import MODEL_BUILDSPEC
 
     phases: Any = MODEL_BUILDSPEC["phases"]
     (command,) = phases["build"]["commands"]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from model_build.artifacts import ArtifactStore, verify_artifact
 from model_build.build import BuildFolders
+from model_build.store.artifacts import ArtifactStore, verify_artifact
 from tests.model_build.killed_build import EVERYWHERE
 from tests.model_build.test_execution_environment import write_wheel
 

@@ -9,8 +9,8 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from model_build.archive import pack
 from model_build.graphs.onnx_file import OPSET, save_graph
+from model_build.store.archive import pack
 
 ROWS, WIDTH = 9_000_000, 64
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from catalog.manifests import ParityReport, TensorSpec
-from catalog.targets import Target
-from catalog.triton_options import Batching, TritonOptions
 from model_build.errors import LayoutError
 from model_build.graphs.records import SettledGraph
 from model_build.repository.config import read_config
 from model_build.repository.layout import check_layout
 from model_build.repository.parts import EnsembleStep, add_ensemble, add_graph_model, add_python_model
+from tritonstack.records.manifests import ParityReport, TensorSpec
+from tritonstack.reference.targets import Target
+from tritonstack.spec.models.triton_options import Batching, TritonOptions
 
 TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
 IDS = TensorSpec(name="ids", datatype="INT64", shape=(-1,))

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from catalog.documents import load_document
-from catalog.models import ModelSpec
-from model_build.artifacts import read_manifest
 from model_build.build import BuildFolders, build_model
+from model_build.store.artifacts import read_manifest
 from tests.model_build.tiny import TEXTS, trusting
 from tests.model_build.tiny_tasks import LABELS, save_text_model
+from tritonstack.base.documents import load_document
+from tritonstack.spec.models.model import ModelSpec
 
 pytestmark = pytest.mark.e2e
 

@@ -12,11 +12,8 @@ import numpy as np
 import onnx
 import pytest
 
-from catalog.accepting import Accept
-from catalog.manifests import CandidateReport
-from catalog.models import ModelSpec
-from catalog.targets import parse_target
-from model_build.cases import Case
+from model_build.checking.cases import Case
+from model_build.checking.parity import report_of
 from model_build.errors import ExportError, ParityError
 from model_build.graphs import eight_bits, levels, onnx_file
 from model_build.graphs.candidates import Candidate, choose, report
@@ -32,9 +29,12 @@ from model_build.graphs.precision import settle_onnx
 from model_build.graphs.readable import make_readable
 from model_build.graphs.records import ExportedGraph, SettledGraph
 from model_build.graphs.running import Session, compare_graph, typical_requests
-from model_build.parity import report_of
 from model_build.progress import Steps, ignore_progress
 from tests.model_build.graphs_to_try import answered, convolutions, normalised, perceptron, transposed
+from tritonstack.records.manifests import CandidateReport
+from tritonstack.reference.targets import parse_target
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.tolerance import Accept
 
 CPU = parse_target("cpu")
 GPU = parse_target("sm86-24.09")

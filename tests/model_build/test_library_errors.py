@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from catalog.errors import TritonstackError
-from catalog.project import Project
 from model_build import build as building
 from model_build.errors import LibraryError
 from model_build.job import BuildOrder, run_order
@@ -18,6 +16,8 @@ from model_build.library_errors import as_build_error, brief
 from model_build.progress import Progress, Steps
 from model_build.sources import FetchedSource
 from tests.model_build.tiny import write_model
+from tritonstack.base.errors import TritonstackError
+from tritonstack.base.paths import Project
 
 
 class PanicException(BaseException):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from model_build.artifacts import ArtifactStore
-from model_build.locking import only_one
+from model_build.store.artifacts import ArtifactStore
+from model_build.store.locking import only_one
 
 
 def test_a_second_build_of_the_same_model_waits_and_says_so(tmp_path: Path) -> None:

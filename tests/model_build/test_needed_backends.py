@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from catalog.documents import load_document
-from catalog.errors import UsageError
-from catalog.models import ModelSpec
 from model_build.build import BuildFolders, build_model
 from model_build.needed_backends import needed_backends, require_backends
 from model_build.progress import Progress
 from tests.model_build.tiny import write_model
-from tests.triton_runtime.test_installation import EMBEDDED
-from triton_runtime.installation import RECORD_NAME
+from tests.runtime.test_installation import EMBEDDED
+from tritonstack.base.documents import load_document
+from tritonstack.base.errors import UsageError
+from tritonstack.runtime.installation import RECORD_NAME
+from tritonstack.spec.models.model import ModelSpec
 
 TENSORS = "test_inputs: [{inputs: {x: [1.0]}}]"
 TEXTS = "test_inputs: [a text]"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from catalog.errors import InvalidFilesError
-from catalog.project import find_project
 from model_build.build import BuildFolders, build_model
 from model_build.needed_python import require_python, server_python
 from tests.model_build.test_python_models import python_model
-from triton_runtime import find_installation
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.paths import find_project
+from tritonstack.runtime import find_installation
 
 INSTALLATION = find_installation(home=find_project(Path(__file__)).server_dir)
 OWN = server_python(INSTALLATION)

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catalog.accepting import Accept, Precision
-from catalog.documents import load_document
-from catalog.errors import InvalidFilesError
-from catalog.models import ModelSpec
+from model_build.checking.parity import compare, judge
 from model_build.errors import ParityError
-from model_build.parity import compare, judge
+from tritonstack.base.documents import load_document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.tolerance import Accept, Precision
 
 RIGHT = np.array([[1.0, 0.0], [0.6, 0.8]], dtype=np.float32)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from catalog.manifests import TensorSpec
 from model_build.environments.packing import build_environment, installed_requirement
 from model_build.errors import LayoutError
 from model_build.repository.layout import ENSEMBLE_TEXT, check_layout
 from model_build.repository.parts import EnsembleStep, add_ensemble
+from tritonstack.records.manifests import TensorSpec
 
 TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
 

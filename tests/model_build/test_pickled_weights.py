@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catalog.documents import load_document
-from catalog.models import ModelSpec, Trust
-from catalog.recipes import TextEmbeddingRecipe
 from model_build.errors import ExportError, SourceError
 from model_build.exporters.text_framework import TextFramework
 from model_build.sources import FetchedSource
 from tests.model_build.laying import lay
 from tests.model_build.tiny import TEXTS
+from tritonstack.base.documents import load_document
+from tritonstack.spec.models.model import ModelSpec, Trust
+from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
 TRUSTED = Trust(pickle="made by this very test")
 RECIPE = TextEmbeddingRecipe(kind="text-embedding", max_length=24)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from catalog.documents import load_document
-from catalog.manifests import Manifest, TensorSpec
-from catalog.models import ModelSpec
-from catalog.recipes import EnsembleRecipe
 from model_build.recipes.pipeline import Pipeline, Wiring
+from tritonstack.base.documents import load_document
+from tritonstack.records.manifests import Manifest, TensorSpec
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import EnsembleRecipe
 
 
 def tensor(text: str) -> TensorSpec:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catalog.documents import Document
-from catalog.errors import InvalidFilesError
-from catalog.models import ModelSpec
-from catalog.targets import Target
 from model_build.recipes import recipe_for
 from tests.model_build.given_models import PYTHON_MODEL, write_given
 from tests.model_build.laying import contents, lay, refusal, tensors
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.reference.targets import Target
+from tritonstack.spec.models.model import ModelSpec
 
 
 def python_model(folder: Path, body: str = "y = x * 2", **more: Any) -> Document[ModelSpec]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from model_build import archive, resources
+from model_build import resources
 from model_build.build import BuildFolders, build_model
 from model_build.environments import packing as environments
 from model_build.errors import ArchiveError, ResourceError
@@ -22,6 +22,7 @@ from model_build.resources import (
     require_space,
     shortages_explained,
 )
+from model_build.store import archive
 from tests.model_build.plain import PlainRecipe, write_plain_model
 from tests.model_build.test_build import nothing_is_left
 from tests.model_build.test_execution_environment import write_wheel
@@ -130,9 +131,9 @@ def failing(function: Callable[..., object]) -> Callable[..., object]:
     [
         "model_build.environments.packing._lay",
         "model_build.environments.packing.archive.pack",
-        "model_build.archive._add",
+        "model_build.store.archive._add",
         "model_build.build.pack",
-        "model_build.serving_check.unpack_own",
+        "model_build.checking.serving_check.unpack_own",
     ],
 )
 def test_a_disk_that_fills_up_leaves_nothing(

@@ -13,10 +13,6 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from catalog.documents import load_document
-from catalog.errors import InvalidFilesError
-from catalog.models import ModelSpec, Trust
-from catalog.recipes import TextEmbeddingRecipe
 from model_build.errors import ExportError
 from model_build.exporters.sentence_settings import read_settings
 from model_build.exporters.text_framework import TextFramework
@@ -25,6 +21,10 @@ from model_build.recipes import recipe_for
 from model_build.sources import FetchedSource, fetch_source, wanted_files
 from tests.model_build.laying import lay
 from tests.model_build.tiny import TEXTS
+from tritonstack.base.documents import load_document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.spec.models.model import ModelSpec, Trust
+from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
 MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 FLAGS = {

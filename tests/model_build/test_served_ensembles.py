@@ -7,18 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catalog.documents import Document, load_document
-from catalog.manifests import TensorSpec
-from catalog.models import ModelSpec
-from model_build.archive import pack
 from model_build.build import BuildFolders, build_model
+from model_build.checking.serving_check import ServedCheck, ServingCheck
 from model_build.environments.packing import build_environment
 from model_build.progress import Progress
 from model_build.recipes.base import LaidRepository
 from model_build.recipes.ensemble import Ensemble
 from model_build.repository.config import read_config
 from model_build.repository.layout import check_layout
-from model_build.serving_check import ServedCheck, ServingCheck
+from model_build.store.archive import pack
 from tests.model_build.composed import (
     classifier_graph,
     graph_artifact,
@@ -27,7 +24,10 @@ from tests.model_build.composed import (
     workshop_for,
 )
 from tests.model_build.tiny import TEXTS, write_model
-from triton_runtime import find_installation
+from tritonstack.base.documents import Document, load_document
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.runtime import find_installation
+from tritonstack.spec.models.model import ModelSpec
 
 pytestmark = pytest.mark.e2e
 

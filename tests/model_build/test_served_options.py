@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catalog.manifests import TensorSpec
-from catalog.project import find_project
-from catalog.targets import parse_target
-from endpoint_client import decode_reply, encode_request
 from model_build.repository.layout import check_layout
 from model_build.repository.parts import Around, add_python_model
 from tests.model_build.repositories import a_model
-from triton_runtime import TritonServer, find_installation
+from tritonstack.base.paths import find_project
+from tritonstack.client import decode_reply, encode_request
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.reference.targets import parse_target
+from tritonstack.runtime import TritonServer, find_installation
 
 pytestmark = pytest.mark.e2e
 

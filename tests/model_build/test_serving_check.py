@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catalog.accepting import Accept
-from catalog.project import find_project
-from model_build.archive import pack
-from model_build.asking import batches, rows_of
-from model_build.cases import Case
-from model_build.entrance import ServedCheck
+from model_build.checking.asking import batches, rows_of
+from model_build.checking.cases import Case
+from model_build.checking.served_model import ServedCheck
+from model_build.checking.serving_check import AGAIN, ServingCheck
 from model_build.errors import ParityError, ServingError, SilentModelError
 from model_build.repository.facts import RepositoryFacts, read_facts
-from model_build.serving_check import AGAIN, ServingCheck
-from triton_runtime import TritonResponse, TritonServer, find_installation
+from model_build.store.archive import pack
+from tritonstack.base.paths import find_project
+from tritonstack.runtime import TritonResponse, TritonServer, find_installation
+from tritonstack.spec.models.tolerance import Accept
 
 CODE = """
 import numpy as np

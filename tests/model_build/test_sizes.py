@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catalog.errors import InvalidFilesError
 from model_build.recipes.base import LaidRepository
 from tests.model_build.given_models import save_onnx, write_given
 from tests.model_build.laying import lay, refusal, tensors
+from tritonstack.base.errors import InvalidFilesError
 
 ENTRY = """\
 import torch

@@ -20,21 +20,10 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from catalog.documents import Document, load_document
-from catalog.examples import EXAMPLES_NAME, Examples, parse_examples
-from catalog.loading import load_workspace
-from catalog.locks import Lock
-from catalog.manifests import ARCHIVE_NAME
-from catalog.models import ModelSpec
-from catalog.project import Project
-from catalog.variables import Served, container_variables
-from catalog.workspace import Workspace
-from model_build.archive import unpack
 from model_build.build import BuildFolders, BuildResult, build_model
 from model_build.exporters.image_framework import encoded
-from model_build.store import publish
-from operations.aws import Cloud
-from operations.smoke.asking import SmokeResult, smoke_endpoint
+from model_build.store.archive import unpack
+from model_build.store.publishing import publish
 from tests.model_build.given_models import PYTHON_MODEL, save_rows, save_xgboost, write_given
 from tests.model_build.test_configured_builds import counter
 from tests.model_build.tiny import write_model
@@ -44,7 +33,18 @@ from tests.operations.strict_aws import checked
 from tests.played_aws import played_aws
 from tests.projects import add_builder, edit
 from tests.sealing import write_sealed
-from triton_runtime import TritonServer, find_installation
+from tritonstack.base.documents import Document, load_document
+from tritonstack.base.paths import Project
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.smoke.asking import SmokeResult, smoke_endpoint
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.examples import EXAMPLES_NAME, Examples, parse_examples
+from tritonstack.records.locks import Lock
+from tritonstack.records.manifests import ARCHIVE_NAME
+from tritonstack.reference.container_variables import Served, container_variables
+from tritonstack.runtime import TritonServer, find_installation
+from tritonstack.spec.models.model import ModelSpec
 
 ENVIRONMENT = """\
 name: local
@@ -259,7 +259,7 @@ def test_an_artifact_of_an_earlier_version_is_built_again_with_the_same_digest(
 def test_asking_needs_no_framework() -> None:
     """A machine that verifies has what the product's own core depends on, and nothing that builds."""
     script = (
-        "import sys, operations.smoke.asking\n"
+        "import sys, tritonstack.operations.smoke.asking\n"
         "heavy = {'torch', 'transformers', 'onnx', 'onnxruntime', 'xgboost', 'model_build', 'tokenizers'}\n"
         "print(sorted(heavy & sys.modules.keys()))\n"
     )

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from catalog.models import ModelSpec
 from model_build import resources
 from model_build.errors import ModelBuildError, ResourceError, SourceError, UnsafeWeightsError
 from model_build.resources import available_memory, require_memory
@@ -22,6 +21,7 @@ from model_build.sources.base import check_listing
 from model_build.sources.object_store import _Part
 from model_build.sources.safe_weights import check_weights
 from tests.played_aws import played_aws
+from tritonstack.spec.models.model import ModelSpec
 
 WEIGHTS = save({"weight": np.arange(16, dtype=np.float32), "bias": np.ones(2, np.float16)})
 

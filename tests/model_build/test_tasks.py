@@ -11,7 +11,6 @@ import onnxruntime
 import pytest
 from pydantic import TypeAdapter
 
-from catalog import recipes
 from model_build.errors import ExportError
 from model_build.exporters.framework import Framework
 from model_build.exporters.text_framework import TextFramework
@@ -19,6 +18,7 @@ from model_build.graphs.records import ExportedGraph
 from model_build.sources import FetchedSource
 from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_tasks import LABELS, QUESTIONS, TOKEN_LABELS, save_text_model
+from tritonstack.spec.models import recipes
 
 Saved = Callable[..., Path]
 

@@ -16,9 +16,6 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer
 
-from catalog.errors import InvalidFilesError
-from catalog.files import sha256_of
-from catalog.recipes import TextEmbeddingRecipe
 from model_build.errors import ExportError
 from model_build.exporters.text_framework import TextFramework
 from model_build.graphs.onnx_file import save_graph
@@ -27,6 +24,9 @@ from model_build.recipes import recipe_for
 from model_build.recipes.text_layouts import shapes_to_compare
 from model_build.sources import FetchedSource
 from tests.model_build.tiny import POSITIONS, TEXTS, write_model
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.files import sha256_of
+from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
 REPOSITORY = Path(__file__).parent.parent.parent
 
@@ -91,7 +91,7 @@ def test_same_bytes_in_another_process_and_folder(
     source = copied(tiny_source, tmp_path / "elsewhere")
     script = (
         "import sys; from pathlib import Path\n"
-        "from catalog.recipes import TextEmbeddingRecipe\n"
+        "from tritonstack.spec.models.recipes import TextEmbeddingRecipe\n"
         "from model_build.exporters.text_framework import TextFramework\n"
         "from model_build.sources import FetchedSource\n"
         "recipe = TextEmbeddingRecipe(kind='text-embedding', max_length=24)\n"

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from catalog.recipes import TextEmbeddingRecipe
 from model_build.exporters.text_framework import TextFramework
 from model_build.sources import FetchedSource
+from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
 
 @pytest.fixture

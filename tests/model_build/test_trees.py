@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from catalog.errors import InvalidFilesError, UsageError
 from model_build.errors import ExportError, UnsafeWeightsError
 from model_build.recipes import recipe_for
 from model_build.repository.config import read_config
 from tests.model_build.given_models import save_lightgbm, save_rows, save_sklearn, save_xgboost, write_given
 from tests.model_build.laying import contents, lay, refusal
+from tritonstack.base.errors import InvalidFilesError, UsageError
 
 ROWS = [{"file": "rows.npz"}]
 TRUST = {"pickle": "made by this very test"}

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model_build.archive import pack
-from model_build.cases import same_shapes
+from model_build.checking.cases import same_shapes
+from model_build.store.archive import pack
 from tests.model_build.given_models import write_given
 from tests.model_build.laying import lay
 

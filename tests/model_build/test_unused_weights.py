@@ -11,10 +11,6 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from torch.nn import Module
 
-from catalog.documents import load_document
-from catalog.errors import InvalidFilesError
-from catalog.models import ModelSpec
-from catalog.recipes import FeatureExtractionRecipe, TextClassificationRecipe, TokenClassificationRecipe
 from model_build.errors import FieldError
 from model_build.exporters.image_framework import ImageFramework
 from model_build.exporters.text_framework import TextFramework
@@ -23,6 +19,14 @@ from model_build.sources import FetchedSource
 from tests.model_build.laying import lay
 from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_tasks import LABELS, save_image_model, save_text_model
+from tritonstack.base.documents import load_document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import (
+    FeatureExtractionRecipe,
+    TextClassificationRecipe,
+    TokenClassificationRecipe,
+)
 
 REASON = "the last layers are cut off on purpose"
 FEATURES = FeatureExtractionRecipe(kind="feature-extraction", max_length=24)
@@ -74,7 +78,7 @@ def test_half_a_classifier_is_refused(tmp_path: Path) -> None:
 
 
 def test_half_an_image_model_is_refused(tmp_path: Path) -> None:
-    from catalog.recipes import ImageClassificationRecipe
+    from tritonstack.spec.models.recipes import ImageClassificationRecipe
 
     folder = change_config(save_image_model(tmp_path), num_hidden_layers=1)
     with pytest.raises(FieldError, match=r"does not use these tensors of the source: vit\.layers\.1"):

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catalog.documents import Document
-from catalog.errors import InvalidFilesError, UsageError
-from catalog.models import ModelSpec
-from catalog.targets import parse_target
 from model_build.recipes import recipe_for
 from model_build.recipes.vllm import require_generate
 from model_build.repository.config import read_config
 from tests.model_build.given_models import write_given
 from tests.model_build.laying import contents, lay
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.reference.targets import parse_target
+from tritonstack.spec.models.model import ModelSpec
 
 
 def vllm_model(folder: Path, engine: dict[str, Any] | None = None, **more: Any) -> Document[ModelSpec]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from catalog.documents import Document, load_document
-from catalog.models import ModelSpec
+from tritonstack.base.documents import Document, load_document
+from tritonstack.spec.models.model import ModelSpec
 
 TEXTS = ("A man is eating food.", "The girl is carrying a baby.", "naïve café, 東京", "two men and a cart")
 VOCABULARY = 120

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 import pytest
 from moto.core.models import DEFAULT_ACCOUNT_ID
 
-from catalog import naming
-from catalog.project import Project
-from operations.aws import Cloud
-from operations.deploying.assembly import Assembly, Template
 from stacks.environment import add_environment
 from tests.played_aws import played_aws
 from tests.projects import MODEL, add_builder
 from tests.stacks.assemblies import lock_everything, new_app
+from tritonstack.base import naming
+from tritonstack.base.paths import Project
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.deploying.assembly import Assembly, Template
 
 ENVIRONMENT = """\
 name: dev

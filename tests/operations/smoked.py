@@ -12,21 +12,21 @@ from typing import Any
 import numpy as np
 from botocore.exceptions import ClientError
 
-from catalog.accepting import Tolerance
-from catalog.examples import EXAMPLES_NAME, Example, Examples, PlaceInSequence, RightAnswer
-from catalog.loading import load_workspace
-from catalog.locks import Lock, LockedArtifact
-from catalog.manifests import MANIFEST_NAME, Manifest
-from catalog.naming import artifact_prefix
-from catalog.workspace import Workspace
-from endpoint_client.codec import JSON_CONTENT_TYPE
-from endpoint_client.example_tensors import tensor_of
-from operations.aws import Cloud
-from operations.smoke.patience import Patience
 from tests.manifests import manifest
 from tests.operations.strict_aws import checked, refused
 from tests.projects import MODEL, write_project
 from tests.sealing import write_sealed
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.client.codec import JSON_CONTENT_TYPE
+from tritonstack.client.example_tensors import tensor_of
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.smoke.deadlines import Patience
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.examples import EXAMPLES_NAME, Example, Examples, PlaceInSequence, RightAnswer
+from tritonstack.records.locks import Lock, LockedArtifact
+from tritonstack.records.manifests import MANIFEST_NAME, Manifest
+from tritonstack.spec.models.tolerance import Tolerance
 
 Arrays = Mapping[str, Any]
 Answer = Callable[[Mapping[str, Any], Arrays], Arrays]

@@ -10,14 +10,14 @@ import botocore.client
 import pytest
 from botocore.exceptions import ClientError
 
-from catalog.environments import EnvironmentSpec
-from catalog.loading import load_workspace
-from catalog.project import Project
-from operations.aws import Cloud, CloudAccessError
-from operations.promotion.access import BorrowedCloud, readable_cloud
 from tests.operations.two_accounts import DEV_ACCOUNT, PROD_ACCOUNT, add_reader, keys_of
 from tests.played_aws import played_aws
 from tests.projects import edit
+from tritonstack.base.paths import Project
+from tritonstack.operations.aws import Cloud, CloudAccessError
+from tritonstack.operations.promotion.access import BorrowedCloud, readable_cloud
+from tritonstack.project.loading import load_workspace
+from tritonstack.spec.environments.environment import EnvironmentSpec
 
 HERE = Cloud(PROD_ACCOUNT, "eu-west-1", {})
 

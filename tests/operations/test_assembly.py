@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from operations.deploying.assembly import Assembly
 from tests.operations.conftest import STACK, Synthesised
+from tritonstack.operations.deploying.assembly import Assembly
 
 FOUNDATION = "tritonstack-dev-foundation"
 

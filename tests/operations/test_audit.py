@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from operations.audit import report as reports
-from operations.audit.found import STACK_TAG, Found, Listing, Scope
-from operations.audit.listings import LISTINGS, NOTHING, PARTS, listed_types
-from operations.audit.report import Ownership, audit, decide, merge
-from operations.audit.tagged import Lists, still_there, tagged, type_and_id
-from operations.aws import Cloud
+from tritonstack.operations.audit import report as reports
+from tritonstack.operations.audit.found import STACK_TAG, Found, Listing, Scope
+from tritonstack.operations.audit.listings import LISTINGS, NOTHING, PARTS, listed_types
+from tritonstack.operations.audit.report import Ownership, audit, decide, merge
+from tritonstack.operations.audit.tagged import Lists, still_there, tagged, type_and_id
+from tritonstack.operations.aws import Cloud
 
 BASE = "tritonstack-dev"
 SCOPE = Scope(BASE, {"project": "tritonstack", "environment": "dev"})

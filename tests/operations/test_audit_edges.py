@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from operations.audit import report as reports
-from operations.audit.found import Found, Listing
-from operations.audit.listings import LISTINGS
-from operations.audit.report import audit
-from operations.audit.tagged import Lists, still_there, type_and_id
-from operations.aws import Cloud
 from tests.operations.test_audit import ALLOWED, BASE, MINE, SCOPE, TRUST, listing_of
+from tritonstack.operations.audit import report as reports
+from tritonstack.operations.audit.found import Found, Listing
+from tritonstack.operations.audit.listings import LISTINGS
+from tritonstack.operations.audit.report import audit
+from tritonstack.operations.audit.tagged import Lists, still_there, type_and_id
+from tritonstack.operations.aws import Cloud
 
 
 def kept_out(by: str) -> ClientError:

@@ -7,10 +7,10 @@ from typing import Any
 import boto3
 import pytest
 
-from operations.audit.found import Scope
-from operations.audit.report import audit
-from operations.aws import Cloud
-from stacks.constructs.preview_grants import find_everything
+from tritonstack.constructs.delivery.preview_grants import find_everything
+from tritonstack.operations.audit.found import Scope
+from tritonstack.operations.audit.report import audit
+from tritonstack.operations.aws import Cloud
 
 ARN = "arn:aws:{service}:us-east-1:1:{resource}"
 TAGGED = [

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from operations.audit import report as reports
-from operations.audit.listings import LISTINGS
-from operations.audit.report import Item, Report, audit
-from operations.aws import Cloud
 from tests.operations.test_audit import BASE, MINE, SCOPE
+from tritonstack.operations.audit import report as reports
+from tritonstack.operations.audit.listings import LISTINGS
+from tritonstack.operations.audit.report import Item, Report, audit
+from tritonstack.operations.aws import Cloud
 
 TOPIC_TEMPLATE = json.dumps(
     {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": f"{BASE}-alarms"}}}}

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from catalog.project import Project
-from operations.artifacts import DamagedArtifactError, is_published
-from operations.promotion.bucket_copying import copy_in_account
-from operations.promotion.fetching import SourceArtifact
 from tests.operations.two_accounts import TwoAccounts, two_accounts
+from tritonstack.base.paths import Project
+from tritonstack.operations.artifacts import DamagedArtifactError, is_published
+from tritonstack.operations.promotion.bucket_copying import copy_in_account
+from tritonstack.operations.promotion.fetching import SourceArtifact
 
 TARGET = "tritonstack-pr-1-artifacts"
 

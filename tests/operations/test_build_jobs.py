@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from catalog.builds import CodeBuildMachine, ProcessingMachine
-from operations.aws import Cloud
-from operations.builds.codebuild import CodeBuildJobs
-from operations.builds.ground import BuildGround, BuildStackError, own_role
-from operations.builds.images import UnusableImageError, image_digest, image_job, missing_images
-from operations.builds.jobs import (
+from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, StrictProcessing
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.builds.codebuild import CodeBuildJobs
+from tritonstack.operations.builds.images import UnusableImageError, image_digest, image_job, missing_images
+from tritonstack.operations.builds.infrastructure import BuildGround, BuildStackError, own_role
+from tritonstack.operations.builds.jobs import (
     BuildJobError,
     JobNews,
     JobOrder,
@@ -28,8 +28,8 @@ from operations.builds.jobs import (
     parse_event,
     start_or_attach,
 )
-from operations.builds.processing import ProcessingJobs
-from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, StrictProcessing
+from tritonstack.operations.builds.processing import ProcessingJobs
+from tritonstack.project.build_machines import CodeBuildMachine, ProcessingMachine
 
 PROJECT = "t-dev-build-cpu"
 REPOSITORY = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/t-dev/builder"

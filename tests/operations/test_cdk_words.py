@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from operations.deploying.cdk_words import ResourceFate, resource_fates
+from tritonstack.operations.deploying.cdk_changes import ResourceFate, resource_fates
 
 LINES = """\
 Stack tritonstack-dev-endpoint-search (aws://111111111111/eu-west-1)

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from operations.aws import Cloud
-from operations.deploying.assembly import Assembly, Template
-from operations.deploying.cdk import find_cdk
-from operations.deploying.changes import (
+from tests.operations.conftest import STACK, Synthesised
+from tests.operations.test_operations import stand_in_cdk
+from tests.operations.test_updates import config, copied, of_type
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.deploying.assembly import Assembly, Template
+from tritonstack.operations.deploying.cdk import find_cdk
+from tritonstack.operations.deploying.changes import (
     RefusedChangeError,
     left_without_scaling,
     look_ahead,
     take_scaling_off,
 )
-from operations.deploying.endpoint_template import TARGET
-from operations.stacks import StackState, deployed_templates, environment_stacks
-from tests.operations.conftest import STACK, Synthesised
-from tests.operations.test_operations import stand_in_cdk
-from tests.operations.test_updates import config, copied, of_type
+from tritonstack.operations.deploying.endpoint_template import TARGET
+from tritonstack.operations.stacks import StackState, deployed_templates, environment_stacks
 
 BASE = "tritonstack-dev"
 

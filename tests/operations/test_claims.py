@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from catalog.events import Event, TouchedArtifact
-from operations.aws import Cloud
-from operations.promotion.claims import Claim, PromotionTakenError, claim
 from tests.operations.strict_aws import refused
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.promotion.claims import Claim, PromotionTakenError, claim
+from tritonstack.records.events import Event, TouchedArtifact
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 KEY = "promotions/minilm/cpu/first.json"

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from operations.aws import Cloud
-from operations.buckets import BucketNotEmptyError
-from operations.clock import Clock
-from operations.destruction.deletion import PASSING_S, Contents, Retained, delete_stacks, next_try
-from operations.stacks import StackFailedError, wait_until_settled
 from tests.operations.strict_aws import refused
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.buckets import BucketNotEmptyError
+from tritonstack.operations.clock import Clock
+from tritonstack.operations.destruction.deletion import PASSING_S, Contents, Retained, delete_stacks, next_try
+from tritonstack.operations.stacks import StackFailedError, wait_until_settled
 
 ENI = "resource sg-1 has a dependent object (Service: Ec2, Status Code: 400)"
 DENIED = "not authorized to perform: sagemaker:DeleteModel"
@@ -126,9 +126,11 @@ def play(
 ) -> None:
     """Let this CloudFormation answer, its stacks hold `contents`, and S3 delete so many objects."""
     monkeypatch.setattr(Cloud, "client", lambda *_: played)
-    monkeypatch.setattr("operations.destruction.deletion.contents_of", lambda *_: contents())
-    monkeypatch.setattr("operations.destruction.deletion.stop_access_log", lambda *_: None)
-    monkeypatch.setattr("operations.destruction.deletion.empty_bucket", lambda *_, **__: emptied())
+    monkeypatch.setattr("tritonstack.operations.destruction.deletion.contents_of", lambda *_: contents())
+    monkeypatch.setattr("tritonstack.operations.destruction.deletion.stop_access_log", lambda *_: None)
+    monkeypatch.setattr(
+        "tritonstack.operations.destruction.deletion.empty_bucket", lambda *_, **__: emptied()
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,7 +160,7 @@ def test_a_deploy_waits_for_what_somebody_else_is_changing(monkeypatch: pytest.M
     updating = PlayedStack(["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"])
     going = PlayedStack(["DELETE_IN_PROGRESS", "GONE"])
     monkeypatch.setattr(Cloud, "client", lambda *_: PlayedCloudFormation(one=updating, two=going))
-    monkeypatch.setattr("operations.stacks._POLL_S", 0)
+    monkeypatch.setattr("tritonstack.operations.stacks._POLL_S", 0)
     seen: list[tuple[str, str]] = []
     wait_until_settled(
         Cloud("1", "x", {}), ["one", "two"], on_change=lambda stack: seen.append((stack.name, stack.status))
@@ -272,7 +274,9 @@ def test_a_bucket_that_cannot_be_emptied_for_now_keeps_no_other_stack(
     played = PlayedCloudFormation(one=one, other=other)
     play(monkeypatch, played, emptied=emptied)
     contents = {"one": Contents(("logs",)), "other": Contents()}
-    monkeypatch.setattr("operations.destruction.deletion.contents_of", lambda _, name: contents[name])
+    monkeypatch.setattr(
+        "tritonstack.operations.destruction.deletion.contents_of", lambda _, name: contents[name]
+    )
     delete_stacks(Cloud("1", "x", {}), ["one", "other"], tell=told.append, clock=clock)
     assert (played.stacks, one.asked, other.asked) == ({}, 1, 1)
     assert "logs: 2 objects deleted" in told
@@ -290,7 +294,9 @@ def test_a_bucket_that_may_not_be_emptied_is_told_of_when_the_others_have_gone(
 
     play(monkeypatch, PlayedCloudFormation(one=one, other=other), emptied=emptied)
     contents = {"one": Contents(("logs",)), "other": Contents()}
-    monkeypatch.setattr("operations.destruction.deletion.contents_of", lambda _, name: contents[name])
+    monkeypatch.setattr(
+        "tritonstack.operations.destruction.deletion.contents_of", lambda _, name: contents[name]
+    )
     with pytest.raises(StackFailedError, match="stack one is CREATE_COMPLETE: 1 objects of bucket logs"):
         delete_stacks(Cloud("1", "x", {}), ["one", "other"], tell=told.append, clock=clock)
     assert (one.asked, other.asked) == (0, 3)

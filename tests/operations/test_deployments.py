@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from catalog.errors import TritonstackError
-from catalog.events import Event, TouchedArtifact, TouchedImage
-from catalog.loading import load_workspace
-from catalog.lock_writing import add_image_to_lock
-from catalog.locks import LockedImage
-from catalog.naming import EVENTS
-from catalog.project import Project
-from operations import events
-from operations.aws import Cloud
-from operations.deploying.deployments import is_told, record_deployment
-from operations.events import latest_events, latest_of_each, new_event, read_events, record_event
 from tests.projects import add_image, edit
 from tests.stacks.assemblies import lock_everything
+from tritonstack.base.errors import TritonstackError
+from tritonstack.base.naming import EVENTS
+from tritonstack.base.paths import Project
+from tritonstack.operations import events
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.deploying.deployments import is_told, record_deployment
+from tritonstack.operations.events import latest_events, latest_of_each, new_event, read_events, record_event
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.events import Event, TouchedArtifact, TouchedImage
+from tritonstack.records.lock_writing import add_image_to_lock
+from tritonstack.records.locks import LockedImage
 
 FIRST = TouchedArtifact(model="minilm", target="cpu", digest="a" * 64)
 SECOND = TouchedArtifact(model="minilm", target="cpu", digest="b" * 64)

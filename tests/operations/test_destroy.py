@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from operations.aws import Cloud
-from operations.destruction.deletion import Retained
-from operations.destruction.destroy import Destroyed, destroy_environment, layers
-from operations.stacks import environment_stacks
 from tests.operations.test_operations import TEMPLATE
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.destruction.deletion import Retained
+from tritonstack.operations.destruction.destroy import Destroyed, destroy_environment, layers
+from tritonstack.operations.stacks import environment_stacks
 
 BASE = "tritonstack-dev"
 SHARED = ("foundation", "network", "monitoring")

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from operations.audit import report as reports
-from operations.audit.listings import LISTINGS
-from operations.audit.report import Report, audit
-from operations.aws import Cloud
-from operations.destruction.destroy import destroy_environment, foresee
-from operations.destruction.processing_jobs import delete_ended_jobs
 from tests.operations.strict_aws import StrictProcessing, refused
 from tests.operations.test_audit import SCOPE, TEMPLATE, PlayedPages
+from tritonstack.operations.audit import report as reports
+from tritonstack.operations.audit.listings import LISTINGS
+from tritonstack.operations.audit.report import Report, audit
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.destruction.destroy import destroy_environment, foresee
+from tritonstack.operations.destruction.processing_jobs import delete_ended_jobs
 
 BASE = "tritonstack-dev"
 BUILD = f"{BASE}-build"

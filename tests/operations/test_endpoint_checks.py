@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from operations.verification.checks import Check
-from operations.verification.comparing import Comparison
-from operations.verification.endpoint_checks import endpoint_checks
-from operations.verification.live import LiveEndpoint
-from operations.verification.scaling_checks import limits
 from tests.operations.verified import ENDPOINTS, expected, running, spoiled
+from tritonstack.operations.verification.checks import Check
+from tritonstack.operations.verification.comparing import Comparison
+from tritonstack.operations.verification.endpoint_checks import endpoint_checks
+from tritonstack.operations.verification.live import LiveEndpoint
+from tritonstack.operations.verification.scaling_checks import limits
 
 PLAIN = "tritonstack-sample-endpoint-plain"
 COMPARED = "tritonstack-every-endpoint-compared"
@@ -290,9 +290,9 @@ def test_limits_that_a_schedule_has_written_are_right_and_others_are_not() -> No
 
 
 def test_what_cloudformation_alone_knows_is_skipped_and_counted() -> None:
-    from operations.verification.expectations import expected_endpoint
-    from operations.verification.resolving import StackFacts
     from tests.operations.verified import template
+    from tritonstack.operations.verification.expectations import expected_endpoint
+    from tritonstack.operations.verification.resolving import StackFacts
 
     bare = StackFacts(PLAIN, "123456789012", "eu-central-1")
     wanted = expected_endpoint(template(PLAIN), bare)

@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from catalog.errors import TritonstackError
-from catalog.locks import entry_of
-from operations.aws import Cloud
-from operations.promotion.fetching import SourceArtifact, fetch_artifact
 from tests.operations.two_accounts import make_manifest
+from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact
+from tritonstack.records.locks import entry_of
 
 
 class Silent:

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from catalog.errors import UsageError
-from catalog.events import Event, EventKind, TouchedArtifact, TouchedImage
-from catalog.locks import Built, Figures
-from catalog.promotion import ChangeWindow, PromotionSpec
-from operations.promotion.gates import (
+from tritonstack.base.errors import UsageError
+from tritonstack.operations.promotion.gates import (
     Candidate,
     override_note,
     parse_overrides,
     shut_gates,
     standing,
 )
-from operations.promotion.windows import next_opening
+from tritonstack.operations.promotion.windows import next_opening
+from tritonstack.records.events import Event, EventKind, TouchedArtifact, TouchedImage
+from tritonstack.records.locks import Built, Figures
+from tritonstack.spec.environments.promotion import ChangeWindow, PromotionSpec
 
 OURS, OTHER = "ab" * 32, "cd" * 32
 CANDIDATE = Candidate("minilm", "cpu", OURS, Figures(min_cosine=0.999, p99_ms=9.0))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from catalog.events import Event, TouchedArtifact
-from catalog.locks import Built, Figures, Lock, LockedArtifact, Promoted, RolledBack, entry_of
-from operations.checkout import Commit
-from operations.locks.histories import Happening, history_of, told_by_events, told_by_locks
-from operations.locks.versions import LockVersion
 from tests.manifests import manifest, measured
+from tritonstack.operations.checkout import Commit
+from tritonstack.operations.locks.histories import Happening, history_of, told_by_events, told_by_locks
+from tritonstack.operations.locks.versions import LockVersion
+from tritonstack.records.events import Event, TouchedArtifact
+from tritonstack.records.locks import Built, Figures, Lock, LockedArtifact, Promoted, RolledBack, entry_of
 
 BUILT = Built(by="ann", at="2026-11-20T08:00:00Z", commit="12" * 20)
 PROMOTED = Promoted(source="dev", by="bob", at="2026-11-21T08:00:00Z", note="window overridden")

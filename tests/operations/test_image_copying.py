@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from operations.promotion.image_copying import ImageCopyError, Registry, copy_image, image_bytes
-from operations.promotion.layer_reading import LayerReadError
 from tests.operations.strict_aws import refused
 from tests.operations.strict_ecr import Break, StrictEcr, digest_of, served
+from tritonstack.operations.promotion.image_copying import ImageCopyError, Registry, copy_image, image_bytes
+from tritonstack.operations.promotion.layer_reading import LayerReadError
 
 LAYERS = (b"the system", b"a library of 30 bytes, as it is")
 

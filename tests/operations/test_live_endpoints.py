@@ -15,26 +15,30 @@ from typing import Any
 
 import pytest
 
-from catalog import naming
-from catalog.events import Event
-from catalog.project import Project
-from catalog.workspace import Workspace
-from cli.status_words import WIDTH, status_lines
-from operations.aws import Cloud
-from operations.deploying.assembly import Assembly
-from operations.deploying.deployments import record_deployment
-from operations.events import new_event, record_event
-from operations.stacks import StackState
-from operations.verification.live import StandingStack, standing_stack
-from operations.verification.status import EndpointStatus, environment_status
-from operations.verification.verdicts import EndpointVerdict, look_at_endpoints, look_at_shared_stacks
+from packages.local_cloud.tests.conftest import REGION, SHARED
+from packages.local_cloud.tests.sagemaker.cloud import tarball
 from stacks.environment import add_environment
 from tests.credentials import variables_of
-from tests.local_cloud.conftest import REGION, SHARED
-from tests.local_cloud.sagemaker.cloud import tarball
 from tests.projects import MODEL, add_builder
 from tests.sealing import write_sealed
 from tests.stacks.assemblies import lock_everything, new_app
+from tritonstack.base import naming
+from tritonstack.base.paths import Project
+from tritonstack.cli.status_text import WIDTH, status_lines
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.deploying.assembly import Assembly
+from tritonstack.operations.deploying.deployments import record_deployment
+from tritonstack.operations.events import new_event, record_event
+from tritonstack.operations.stacks import StackState
+from tritonstack.operations.verification.live import StandingStack, standing_stack
+from tritonstack.operations.verification.status import EndpointStatus, environment_status
+from tritonstack.operations.verification.verdicts import (
+    EndpointVerdict,
+    look_at_endpoints,
+    look_at_shared_stacks,
+)
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.events import Event
 
 ACCOUNT = "600000000000"
 ENVIRONMENT = f"""\
@@ -439,5 +443,5 @@ def test_a_stack_that_is_stuck_is_told_though_its_endpoint_serves(
             found, state=StackState(name, "UPDATE_ROLLBACK_FAILED", "no rights")
         )
 
-    monkeypatch.setattr("operations.verification.status.standing_stack", stuck)
+    monkeypatch.setattr("tritonstack.operations.verification.status.standing_stack", stuck)
     assert "stack: it is UPDATE_ROLLBACK_FAILED: no rights" in deployed.status().drift

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from catalog.events import Event, TouchedArtifact
-from catalog.loading import load_workspace
-from catalog.locks import Built, Figures, Lock, LockedArtifact, LockedImage, Promoted
-from catalog.project import Project
-from catalog.workspace import Workspace
-from operations.deploying.lock_changes import (
+from tests.projects import add_image, edit
+from tests.sealing import write_sealed
+from tritonstack.base.paths import Project
+from tritonstack.operations.deploying.lock_changes import (
     ArtifactChange,
     ImageChange,
     artifact_changes,
@@ -20,8 +18,10 @@ from operations.deploying.lock_changes import (
     deployed_lock,
     image_changes,
 )
-from tests.projects import add_image, edit
-from tests.sealing import write_sealed
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.events import Event, TouchedArtifact
+from tritonstack.records.locks import Built, Figures, Lock, LockedArtifact, LockedImage, Promoted
 
 OLD, NEW = "a" * 64, "b" * 64
 

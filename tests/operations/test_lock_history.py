@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from catalog.lock_writing import add_to_lock
-from catalog.project import Project
-from operations.locks.versions import LockVersion, digests_of, lock_history
-from tests.catalog.test_locks import BUILT
 from tests.git import Repository
 from tests.manifests import manifest
 from tests.projects import edit, write_project
+from tests.records.test_locks import BUILT
+from tritonstack.base.paths import Project
+from tritonstack.operations.locks.versions import LockVersion, digests_of, lock_history
+from tritonstack.records.lock_writing import add_to_lock
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from operations.builds.codebuild import CodeBuildJobs
-from operations.builds.jobs import BuildJobError, JobService, start_or_attach
-from operations.builds.processing import ProcessingJobs
 from tests.operations.strict_aws import StrictCodeBuild, StrictProcessing, refused
 from tests.operations.test_build_jobs import GROUND, ON_L4, ORDER, PROJECT, account
 from tests.operations.test_deletion import FastClock
+from tritonstack.operations.builds.codebuild import CodeBuildJobs
+from tritonstack.operations.builds.jobs import BuildJobError, JobService, start_or_attach
+from tritonstack.operations.builds.processing import ProcessingJobs
 
 ROLE = "arn:aws:iam::111111111111:role/t-dev-build-jobs"
 CODEBUILDS = (

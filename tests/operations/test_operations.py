@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from catalog.errors import TritonstackError
-from catalog.locks import LockedArtifact
-from operations.artifacts import DamagedArtifactError, is_published
-from operations.aws import Cloud, CloudAccessError, require_account
-from operations.buckets import BucketNotEmptyError, empty_bucket
-from operations.deploying.cdk import CdkFailedError, find_cdk
-from operations.stacks import environment_stacks
+from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.artifacts import DamagedArtifactError, is_published
+from tritonstack.operations.aws import Cloud, CloudAccessError, require_account
+from tritonstack.operations.buckets import BucketNotEmptyError, empty_bucket
+from tritonstack.operations.deploying.cdk import CdkFailedError, find_cdk
+from tritonstack.operations.stacks import environment_stacks
+from tritonstack.records.locks import LockedArtifact
 
 DIGEST = "ab" * 32
 TEMPLATE = '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}'

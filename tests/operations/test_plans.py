@@ -7,11 +7,17 @@ from typing import Any
 
 import pytest
 
-from operations.deploying.assembly import Template
-from operations.deploying.endpoint_template import COMPONENT, CONFIG, ENDPOINT, MODEL, EndpointTemplate
-from operations.deploying.plans import StackPlan, describe_rollout, plan_stack
 from tests.operations.conftest import STACK, Synthesised
 from tests.operations.test_updates import copied, of_type
+from tritonstack.operations.deploying.assembly import Template
+from tritonstack.operations.deploying.endpoint_template import (
+    COMPONENT,
+    CONFIG,
+    ENDPOINT,
+    MODEL,
+    EndpointTemplate,
+)
+from tritonstack.operations.deploying.plans import StackPlan, describe_rollout, plan_stack
 
 FULL = "tritonstack-dev-search"
 

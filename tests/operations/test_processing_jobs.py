@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from operations.builds.jobs import LogTail
-from operations.builds.processing import SCRIPT, ProcessingJobs
 from tests.operations.strict_aws import BEGAN, StrictLogs, StrictProcessing
 from tests.operations.test_build_jobs import GROUND, ON_L4, account, begin
+from tritonstack.operations.builds.jobs import LogTail
+from tritonstack.operations.builds.processing import SCRIPT, ProcessingJobs
 
 
 def test_a_processing_job_is_one_that_sagemaker_takes() -> None:

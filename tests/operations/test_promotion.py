@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from catalog.build_images import endpoint_images
-from catalog.errors import UsageError
-from catalog.loading import load_workspace
-from catalog.lock_writing import add_to_lock, write_lock
-from catalog.locks import Built, Lock, LockedArtifact, LockedImage, Promoted, RolledBack, load_lock
-from catalog.project import Project
-from operations.promotion.plans import (
+from tests.operations.two_accounts import add_model, add_prod, make_manifest
+from tests.projects import add_image, edit
+from tritonstack.base.errors import UsageError
+from tritonstack.base.paths import Project
+from tritonstack.operations.promotion.plans import (
     Decision,
     PromotionRefusedError,
     as_promoted,
@@ -21,8 +19,18 @@ from operations.promotion.plans import (
     require_source,
     words_of_rivals,
 )
-from tests.operations.two_accounts import add_model, add_prod, make_manifest
-from tests.projects import add_image, edit
+from tritonstack.project.custom_images import endpoint_images
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import add_to_lock, write_lock
+from tritonstack.records.locks import (
+    Built,
+    Lock,
+    LockedArtifact,
+    LockedImage,
+    Promoted,
+    RolledBack,
+    load_lock,
+)
 
 MOMENT = "2026-11-22T08:30:00Z"
 

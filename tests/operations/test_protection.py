@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from catalog.loading import load_workspace
-from catalog.project import Project
-from operations.checkout import Checkout
-from operations.destruction.protection import ProtectedError, needs_its_name, require_unprotected
-from operations.stacks import StackState
 from tests.projects import edit
+from tritonstack.base.paths import Project
+from tritonstack.operations.checkout import Checkout
+from tritonstack.operations.destruction.protection import ProtectedError, needs_its_name, require_unprotected
+from tritonstack.operations.stacks import StackState
+from tritonstack.project.loading import load_workspace
 
 FREE = StackState("tritonstack-dev-foundation", "CREATE_COMPLETE")
 LOCKED = replace(FREE, protected=True)

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from operations.aws import Cloud
-from operations.destruction import destroy, reaping
-from operations.destruction.deletion import Retained
-from operations.destruction.reaping import GivenTimeError, judge, reap
-from operations.stacks import StackState
 from stacks import build, endpoint, foundation, monitoring, network
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.destruction import destroy, reaping
+from tritonstack.operations.destruction.deletion import Retained
+from tritonstack.operations.destruction.reaping import GivenTimeError, judge, reap
+from tritonstack.operations.stacks import StackState
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 PAST, FUTURE = "2029-12-31T23:59:59Z", "2030-01-01T00:00:01Z"

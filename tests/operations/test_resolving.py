@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from operations.verification.resolving import UNKNOWN, Resolver, StackFacts
+from tritonstack.operations.verification.resolving import UNKNOWN, Resolver, StackFacts
 
 TEMPLATE = {
     "Parameters": {

@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 from boto3.s3.transfer import TransferConfig
 
-import operations.artifacts
-from catalog.loading import load_workspace
-from catalog.lock_writing import add_to_lock
-from catalog.locks import Lock
-from catalog.naming import artifact_prefix
-from operations.aws import Cloud
-from operations.locks import artifact_versions
-from operations.locks.artifact_versions import BucketGoneError, bring_back
-from operations.locks.retention import Marked, decide, keep_again, mark_superseded
-from operations.locks.versions import LockVersion
-from tests.catalog.test_locks import BUILT
+import tritonstack.operations.artifacts
 from tests.git import Repository
 from tests.manifests import manifest
 from tests.projects import edit, write_project
+from tests.records.test_locks import BUILT
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.locks import artifact_versions
+from tritonstack.operations.locks.artifact_versions import BucketGoneError, bring_back
+from tritonstack.operations.locks.retention import Marked, decide, keep_again, mark_superseded
+from tritonstack.operations.locks.versions import LockVersion
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import add_to_lock
+from tritonstack.records.locks import Lock
 
 MIB = 1024**2
 
@@ -244,7 +244,7 @@ def test_what_is_brought_back_is_as_it_was_published(
 ) -> None:
     """In one piece or in parts, and no version is destroyed: that is a right nobody has who deploys."""
     parts = TransferConfig(multipart_threshold=part_bytes, multipart_chunksize=part_bytes)
-    monkeypatch.setattr(operations.artifacts, "_PARTS", parts)
+    monkeypatch.setattr(tritonstack.operations.artifacts, "_PARTS", parts)
     place = {"Bucket": dev.bucket.name, "Key": dev.bucket.key("11", "model.tar.gz")}
     body = bytes(6 * MIB)
     dev.bucket.s3.put_object(

@@ -11,18 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from catalog.events import Event
-from catalog.loading import load_instance, load_workspace, sample_instance
-from catalog.lock_writing import add_to_lock, attest_builds
-from catalog.locks import Built, Lock, load_lock
-from catalog.project import Project
-from catalog.revisions import is_committed, recorded_files, short_commit
-from operations.checkout import CheckoutError
-from operations.events import built_now, new_event
-from operations.revisions import build_revision_of, change_revision_of, require_unchanged, revision_of
 from tests.git import Repository
 from tests.manifests import manifest
 from tests.projects import add_image, edit
+from tritonstack.base.paths import Project
+from tritonstack.base.revisions import is_committed, recorded_files, short_commit
+from tritonstack.operations.checkout import CheckoutError
+from tritonstack.operations.events import built_now, new_event
+from tritonstack.operations.revisions import (
+    build_revision_of,
+    change_revision_of,
+    require_unchanged,
+    revision_of,
+)
+from tritonstack.project.loading import load_instance, load_workspace, sample_instance
+from tritonstack.records.events import Event
+from tritonstack.records.lock_writing import add_to_lock, attest_builds
+from tritonstack.records.locks import Built, Lock, load_lock
 
 TEMPLATE = """\
 template: {locks: dev, purpose: previews}
@@ -45,7 +50,14 @@ def repository(project: Project) -> Repository:
     project.template_file("preview").write_text(TEMPLATE)
     project.delivery_file.write_text("repository: a/b\nenvironments: [{name: dev}]\n")
     (root / "app.py").write_text("print()\n")
-    for folder in ("catalog", "stacks", "model_build", "models/minilm/weights", "models/unused", "docs"):
+    for folder in (
+        "tritonstack/spec",
+        "stacks",
+        "model_build",
+        "models/minilm/weights",
+        "models/unused",
+        "docs",
+    ):
         (root / folder).mkdir()
         (root / folder / "file.txt").write_text("text\n")
     (root / ".gitignore").write_text("*.ignored\n__pycache__\n*.onnx\n")
@@ -97,12 +109,12 @@ MATTERS = (
     "cdk.json",
     "app.py",
     "stacks/file.txt",
-    "catalog/file.txt",
+    "tritonstack/spec/file.txt",
     "models/minilm/model.yaml",
     "models/minilm/weights/file.txt",
     "containers/serving/Dockerfile",
 )
-CODE = ("app.py", "stacks/", "catalog/")
+CODE = ("app.py", "stacks/", "tritonstack/spec/")
 MATTERS_NOT = (
     "docs/file.txt",
     "models/unused/file.txt",
@@ -138,12 +150,12 @@ def test_new_renamed_deleted_and_ignored_files(repository: Repository) -> None:
     (root / "stacks" / "cache.ignored").write_text("")
     (root / "models" / "minilm" / "weights" / "model.onnx").write_text("weights that git ignores")
     (root / "models" / "minilm" / "notes.onnx").write_text("ignored, and read by nothing")
-    repository.git("mv", "catalog/file.txt", "catalog/renamed.txt")
+    repository.git("mv", "tritonstack/spec/file.txt", "tritonstack/spec/renamed.txt")
     (root / "app.py").unlink()
     assert found(repository)[1] == [
         "app.py",
-        "catalog/file.txt",
-        "catalog/renamed.txt",
+        "tritonstack/spec/file.txt",
+        "tritonstack/spec/renamed.txt",
         "models/minilm/weights/model.onnx",
         "stacks/new.py",
     ]

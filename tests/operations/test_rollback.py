@@ -7,19 +7,25 @@ from typing import Any
 
 import pytest
 
-from catalog.loading import load_workspace
-from catalog.lock_writing import add_to_lock, replace_entries
-from catalog.locks import RolledBack
-from operations.aws import Cloud
-from operations.events import read_events
-from operations.locks.going_back import record_rollback
-from operations.locks.rollback import RollbackPlan, as_planned, entries_to_write, further_back, plan_rollback
-from operations.locks.versions import lock_history
-from operations.locks.ways_back import RollbackError
-from tests.catalog.test_locks import BUILT
 from tests.git import Repository
 from tests.manifests import manifest
 from tests.projects import MODEL, edit, write_project
+from tests.records.test_locks import BUILT
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.events import read_events
+from tritonstack.operations.locks.restoring import record_rollback
+from tritonstack.operations.locks.rollback import (
+    RollbackPlan,
+    as_planned,
+    entries_to_write,
+    further_back,
+    plan_rollback,
+)
+from tritonstack.operations.locks.rollback_targets import RollbackError
+from tritonstack.operations.locks.versions import lock_history
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import add_to_lock, replace_entries
+from tritonstack.records.locks import RolledBack
 
 WHO = RolledBack(instead_of="", as_of="", by="ann", at="2026-11-25T08:30:00Z")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from operations.running import EndpointState
+from tritonstack.operations.running import EndpointState
 
 
 def state(**changes: str) -> EndpointState:

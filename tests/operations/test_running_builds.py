@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from operations.aws import Cloud
-from operations.destruction.destroy import destroy_environment, foresee
-from operations.destruction.running_builds import BuildRunsOnError, RunningBuild, running_builds
 from tests.operations.strict_aws import OnePage, StrictCodeBuild, StrictProcessing, refused
 from tests.operations.test_deletion import FastClock
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.destruction.destroy import destroy_environment, foresee
+from tritonstack.operations.destruction.running_builds import BuildRunsOnError, RunningBuild, running_builds
 
 BASE = "tritonstack-dev"
 PROJECT, IMAGES = f"{BASE}-build-cpu", f"{BASE}-build-images"

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from catalog.loading import load_workspace
-from catalog.locks import Lock, LockedArtifact
-from catalog.workspace import Workspace
-from operations import shelf
-from operations.artifacts import DamagedArtifactError
-from operations.aws import Cloud
-from operations.shelf import ShelfCopy, Shelved, fill_shelves, missing_copies, shelf_copies
 from tests.projects import MODEL, edit, write_project
 from tests.sealing import write_sealed
+from tritonstack.operations import model_prefix
+from tritonstack.operations.artifacts import DamagedArtifactError
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.model_prefix import ShelfCopy, Shelved, fill_shelves, missing_copies, shelf_copies
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.locks import Lock, LockedArtifact
 
 BUCKET = "artifacts"
 DIGEST = "ab" * 32
@@ -100,11 +100,11 @@ def test_large_archives_go_in_parts_and_keep_their_digest(
     body = bytes(range(256)) * (21 * 4096)  # 21 MiB; S3's smallest part is 5
     large = copy_of("large", body)
     put(stocked, large.source, body)
-    monkeypatch.setattr(shelf, "_PART_BYTES", 5 * 1024**2)
+    monkeypatch.setattr(model_prefix, "_PART_BYTES", 5 * 1024**2)
     monkeypatch.setattr(
-        shelf,
+        model_prefix,
         "_PARTS",
-        shelf.TransferConfig(multipart_threshold=5 * 1024**2, multipart_chunksize=5 * 1024**2),
+        model_prefix.TransferConfig(multipart_threshold=5 * 1024**2, multipart_chunksize=5 * 1024**2),
     )
     assert fill(stocked, [large]) == ["copied"]
     found = stocked.client("s3").get_object(Bucket=BUCKET, Key=large.key)

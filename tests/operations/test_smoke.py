@@ -12,13 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catalog.examples import EXAMPLES_NAME
-from catalog.manifests import MANIFEST_NAME
-from catalog.workspace import Workspace
-from operations.aws import Cloud
-from operations.smoke.asking import SmokeResult, smoke_endpoint
-from operations.smoke.patience import PATIENCE_WITH_SLEEPERS, USUAL_PATIENCE
-from operations.smoke.targets import may_sleep, smoke_targets
 from tests.operations.smoked import (
     ASKED,
     DIGESTS,
@@ -38,6 +31,13 @@ from tests.operations.smoked import (
     workspace_of,
 )
 from tests.operations.strict_aws import checked, refused
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.smoke.asking import SmokeResult, smoke_endpoint
+from tritonstack.operations.smoke.deadlines import PATIENCE_WITH_SLEEPERS, USUAL_PATIENCE
+from tritonstack.operations.smoke.targets import may_sleep, smoke_targets
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.examples import EXAMPLES_NAME
+from tritonstack.records.manifests import MANIFEST_NAME
 
 PLAIN = "  search: {kind: ensemble, model: minilm, instance_type: ml.c7i.xlarge}\n"
 ONE_MACHINE = PLAIN.replace("}", ", scaling: {min_instances: 1, max_instances: 1}}")

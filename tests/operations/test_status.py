@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from catalog.events import Event
-from cli.status_words import WIDTH, status_lines
-from operations.checkout import Checkout
-from operations.verification.status import (
+from tests.git import Repository
+from tritonstack.cli.status_text import WIDTH, status_lines
+from tritonstack.operations.checkout import Checkout
+from tritonstack.operations.verification.status import (
     EndpointStatus,
     EnvironmentStatus,
     Machines,
     ServedDigest,
     undeployed,
 )
-from operations.verification.traffic import Traffic
-from tests.git import Repository
+from tritonstack.operations.verification.traffic import Traffic
+from tritonstack.records.events import Event
 
 A, B, COMMIT = "a" * 64, "b" * 64, "c" * 40
 

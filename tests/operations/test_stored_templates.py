@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from operations.aws import Cloud
-from operations.deploying.changes import look_ahead
-from operations.deploying.stored_templates import as_stored, as_written
 from tests.operations.conftest import STACK, Synthesised
 from tests.operations.test_changes import BASE, hold
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.deploying.changes import look_ahead
+from tritonstack.operations.deploying.stored_templates import as_stored, as_written
 
 
 @pytest.mark.parametrize(

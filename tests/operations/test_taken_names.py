@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from operations.aws import Cloud
-from operations.deploying.cdk_words import may_be_refused
-from operations.deploying.taken_names import TakenName, names_to_make, taken_names
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.deploying.cdk_changes import may_be_refused
+from tritonstack.operations.deploying.taken_names import TakenName, names_to_make, taken_names
 
 NAMES = {
     "AWS::S3::Bucket": ("BucketName", "kept"),

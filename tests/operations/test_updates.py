@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from catalog.errors import TritonstackError
-from operations.deploying.assembly import Template
-from operations.deploying.endpoint_template import (
+from tests.operations.conftest import STACK, Synthesised
+from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.deploying.assembly import Template
+from tritonstack.operations.deploying.endpoint_template import (
     CONFIG,
     ENDPOINT,
     MODEL,
@@ -17,8 +18,7 @@ from operations.deploying.endpoint_template import (
     EndpointTemplate,
     references,
 )
-from operations.deploying.updates import hazards, unregistered
-from tests.operations.conftest import STACK, Synthesised
+from tritonstack.operations.deploying.updates import hazards, unregistered
 
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
 ALARM = "AWS::CloudWatch::Alarm"

@@ -7,20 +7,19 @@ from typing import Any
 
 import pytest
 
-from catalog.loading import load_workspace
-from catalog.locks import LockedArtifact
-from catalog.project import Project
-from catalog.workspace import Workspace
-from operations.aws import Cloud
-from operations.events import read_events
-from operations.revisions import Revision
-from operations.smoke.asking import SmokeResult
-from operations.stacks import StackState
-from operations.verification.artifact_checks import Placed, artifact_check, place_fault, places
-from operations.verification.checks import Check
-from operations.verification.live import StandingStack, standing_stack
-from operations.verification.resolving import StackFacts
-from operations.verification.verdicts import (
+from tests.projects import edit
+from tests.stacks.assemblies import lock_everything
+from tritonstack.base.paths import Project
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.events import read_events
+from tritonstack.operations.revisions import Revision
+from tritonstack.operations.smoke.asking import SmokeResult
+from tritonstack.operations.stacks import StackState
+from tritonstack.operations.verification.artifact_checks import Placed, artifact_check, place_fault, places
+from tritonstack.operations.verification.checks import Check
+from tritonstack.operations.verification.live import StandingStack, standing_stack
+from tritonstack.operations.verification.resolving import StackFacts
+from tritonstack.operations.verification.verdicts import (
     EndpointVerdict,
     Verdict,
     VerdictNotWrittenError,
@@ -30,8 +29,9 @@ from operations.verification.verdicts import (
     verdict_events,
     with_smoke,
 )
-from tests.projects import edit
-from tests.stacks.assemblies import lock_everything
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.locks import LockedArtifact
 
 NAME = "tritonstack-dev-endpoint-search"
 WANTED: dict[str, Any] = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {}}}}
@@ -261,6 +261,6 @@ def test_a_verdict_that_cannot_be_written_is_told_all_the_same(
     def refused(*_: object) -> None:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "PutObject")
 
-    monkeypatch.setattr("operations.verification.verdicts.record_event", refused)
+    monkeypatch.setattr("tritonstack.operations.verification.verdicts.record_event", refused)
     with pytest.raises(VerdictNotWrittenError, match="refuted: 1 thing is not what commit cccccccc asks for"):
         record_verdict(cloud, workspace, verdict(BAD))

@@ -11,19 +11,19 @@ from typing import Any
 
 from moto.iam.models import iam_backends
 
-from catalog.events import Event, TouchedArtifact
-from catalog.loading import load_workspace
-from catalog.lock_writing import add_to_lock
-from catalog.locks import Lock, LockedArtifact, load_lock
-from catalog.manifests import LatencyReport, Manifest, ParityReport
-from catalog.naming import artifact_prefix
-from catalog.project import Project
-from catalog.workspace import Workspace
-from operations.aws import Cloud
-from operations.events import read_events, record_event
 from tests.manifests import manifest
 from tests.played_aws import played_aws
 from tests.projects import ENVIRONMENT, MODEL, edit
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.base.paths import Project
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.events import read_events, record_event
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.events import Event, TouchedArtifact
+from tritonstack.records.lock_writing import add_to_lock
+from tritonstack.records.locks import Lock, LockedArtifact, load_lock
+from tritonstack.records.manifests import LatencyReport, Manifest, ParityReport
 
 DEV_ACCOUNT, PROD_ACCOUNT = "111111111111", "222222222222"
 PROMOTION = "promotion: {source: dev, verified: false}\n"

@@ -8,9 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from operations.verification.expectations import COMPONENT_MODEL, ExpectedEndpoint, expected_endpoint
-from operations.verification.live import LiveEndpoint
-from operations.verification.resolving import StackFacts
+from tritonstack.operations.verification.expectations import (
+    COMPONENT_MODEL,
+    ExpectedEndpoint,
+    expected_endpoint,
+)
+from tritonstack.operations.verification.live import LiveEndpoint
+from tritonstack.operations.verification.resolving import StackFacts
 
 SNAPSHOTS = Path(__file__).parents[1] / "stacks" / "snapshots"
 ENDPOINTS = sorted(file.stem for file in SNAPSHOTS.glob("*-endpoint-*.json"))

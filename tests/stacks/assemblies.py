@@ -12,14 +12,14 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk.assertions import Template
 
-from catalog import naming
-from catalog.loading import load_workspace
-from catalog.locks import Lock, LockedArtifact
-from catalog.project import Project
-from catalog.targets import acceptable_targets
-from catalog.workspace import Workspace
 from tests.projects import add_builder
 from tests.sealing import write_sealed
+from tritonstack.base import naming
+from tritonstack.base.paths import Project
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.locks import Lock, LockedArtifact
+from tritonstack.reference.targets import acceptable_targets
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGEST = "ab" * 32

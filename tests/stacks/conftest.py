@@ -8,12 +8,12 @@ from collections.abc import Callable
 import aws_cdk as cdk
 import pytest
 
-from catalog.project import Project
-from catalog.workspace import Workspace
 from stacks.environment import add_environment
 from tests.stacks.assemblies import ROOT, Assembly, Synthesise, lock_everything, new_app, write_project
 from tests.stacks.factory import write_factory
 from tests.stacks.walled import write_walled
+from tritonstack.base.paths import Project
+from tritonstack.project.workspace import Workspace
 
 
 @pytest.fixture(scope="session")

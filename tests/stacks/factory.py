@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from catalog.workspace import Workspace
 from tests.stacks.assemblies import MODEL, lock_everything, write_project
+from tritonstack.project.workspace import Workspace
 
 FLEET = "arn:aws:codebuild:eu-central-1:123456789012:fleet/t4s:0a1b2c3d-0000-4000-8000-0a1b2c3d4e5f"
 

@@ -6,11 +6,6 @@ from typing import Any, get_args
 
 import pytest
 
-from catalog.endpoints import Alarms
-from catalog.rollouts import AlarmId
-from stacks.alarm_plan import endpoint_alarms
-from stacks.constructs.endpoint_alarms import EndpointAlarms
-from stacks.watched import Watched
 from tests.stacks.metric_math import evaluate
 from tests.stacks.watching import (
     COMPONENT,
@@ -22,6 +17,11 @@ from tests.stacks.watching import (
     variant,
     watched,
 )
+from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
+from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from tritonstack.constructs.monitoring.monitored import Watched
+from tritonstack.spec.endpoints.endpoint import Alarms
+from tritonstack.spec.endpoints.rollouts import AlarmId
 
 EVERY = Alarms(
     latency_p99_ms=120,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from catalog.loading import load_workspace
-from catalog.project import Project
 from tests.stacks.assemblies import ROOT, cli_context, lock_everything
+from tritonstack.base.paths import Project
+from tritonstack.project.loading import load_workspace
 
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
 

@@ -7,8 +7,6 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
-from catalog.scaling import Scaling
-from stacks.constructs.autoscaling import Autoscaling
 from tests.stacks.watching import (
     COMPONENT,
     COMPONENTS,
@@ -21,6 +19,8 @@ from tests.stacks.watching import (
     variant,
     watched,
 )
+from tritonstack.constructs.endpoint.autoscaling import Autoscaling
+from tritonstack.spec.endpoints.scaling import Scaling
 
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from catalog import naming
-from catalog.errors import UsageError
-from catalog.loading import load_workspace
 from stacks.environment import add_environment
 from tests.projects import edit
 from tests.stacks.assemblies import ROOT, Assembly, lock_everything, new_app, write_project
 from tests.stacks.factory import FLEET
+from tritonstack.base import naming
+from tritonstack.base.errors import UsageError
+from tritonstack.project.loading import load_workspace
 
 HOME = "eu-central-1:123456789012"
 BASE = "tritonstack-factory"
@@ -171,7 +171,7 @@ def test_a_model_with_code_of_its_own_reaches_nothing_of_another(template):
 
 
 def test_too_many_models_with_code_are_refused_before_cloudformation_does(factory, monkeypatch, tmp_path):
-    monkeypatch.setattr("stacks.constructs.build_roles.MOST_OWN_ROLES", 1)
+    monkeypatch.setattr("tritonstack.constructs.builds.build_roles.MOST_OWN_ROLES", 1)
     with pytest.raises(UsageError, match="2 models bring code of their own, and one stack has room for 1"):
         synthesised(tmp_path, factory.workspace)
 
@@ -340,7 +340,12 @@ def test_only_files_that_builds_read_change_the_source(tmp_path):
         return str(outputs["SourceArchive"]["Value"])
 
     first = source()
-    for name in ("README.md", "cli/main.py", ".venv/bin/python", "models/encoder/__pycache__/x.pyc"):
+    for name in (
+        "README.md",
+        "tritonstack/cli/main.py",
+        ".venv/bin/python",
+        "models/encoder/__pycache__/x.pyc",
+    ):
         file = project.root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("changed")

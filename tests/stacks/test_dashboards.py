@@ -9,17 +9,6 @@ from typing import Any
 
 import pytest
 
-from catalog.endpoints import Alarms
-from catalog.scaling import Scaling
-from stacks.alarm_plan import endpoint_alarms
-from stacks.constructs.endpoint_alarms import EndpointAlarms
-from stacks.constructs.endpoint_dashboard import EndpointDashboard, endpoint_dashboard_body
-from stacks.constructs.environment_dashboard import (
-    EnvironmentDashboard,
-    Overseen,
-    environment_dashboard_bodies,
-)
-from stacks.watched import Watched, WatchedVariant
 from tests.stacks.metric_math import evaluate
 from tests.stacks.watching import (
     ACCOUNT,
@@ -34,6 +23,17 @@ from tests.stacks.watching import (
     variant,
     watched,
 )
+from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
+from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from tritonstack.constructs.monitoring.endpoint_dashboard import EndpointDashboard, endpoint_dashboard_body
+from tritonstack.constructs.monitoring.environment_dashboard import (
+    EnvironmentDashboard,
+    Overseen,
+    environment_dashboard_bodies,
+)
+from tritonstack.constructs.monitoring.monitored import Watched, WatchedVariant
+from tritonstack.spec.endpoints.endpoint import Alarms
+from tritonstack.spec.endpoints.scaling import Scaling
 
 PRICE = 1.408
 Body = dict[str, Any]

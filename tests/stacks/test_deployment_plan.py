@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from catalog.errors import FileProblem
-from catalog.loading import load_workspace
-from catalog.locks import Lock
-from catalog.project import Project
 from stacks.deployment import EndpointDeployment, plan_deployment
-from stacks.served import ModelArchive, ModelShelf
 from tests.sealing import write_sealed
 from tests.stacks.assemblies import lock_everything
+from tritonstack.base.errors import FileProblem
+from tritonstack.base.paths import Project
+from tritonstack.constructs.model_data import ModelArchive, ModelShelf
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.locks import Lock
 
 GB = 1024**3
 

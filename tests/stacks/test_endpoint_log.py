@@ -11,9 +11,9 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
-from stacks.constructs.endpoint_log import EndpointLog
-from stacks.triton_log import FILTER_PATTERNS, LogCount, log_count
 from tests.stacks.watching import NAME, of_type, resources, watched
+from tritonstack.constructs.monitoring.endpoint_log import EndpointLog
+from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, LogCount, log_count
 
 NO_GPU = 'E1121 15:11:34.260393 2 server.cc:241] "CudaDriverHelper has not been initialized."'
 FAILED_INSTANCE = (

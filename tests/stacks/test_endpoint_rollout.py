@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.errors import UsageError
-from catalog.rollouts import AllAtOnce, Canary, Linear, Rolling
-from stacks.constructs.rollouts import (
+from tests.stacks.templates import only, properties
+from tritonstack.base.errors import UsageError
+from tritonstack.constructs.endpoint.rollouts import (
     check_rollback_names,
     component_deployment,
     endpoint_deployment,
     rollback_ids,
 )
-from tests.stacks.templates import only, properties
+from tritonstack.spec.endpoints.rollouts import AllAtOnce, Canary, Linear, Rolling
 
 ENDPOINT = "AWS::SageMaker::Endpoint"
 NAME = "tritonstack-sample-plain"

@@ -10,10 +10,10 @@ import pytest
 from aws_cdk.assertions import Match, Template
 from moto.events.models import EventPattern
 
-from catalog.environments import EnvironmentSpec
-from stacks.constructs.data_store import DEFAULT_EXPIRY_DAYS
 from stacks.foundation import FoundationStack
 from tests.stacks.assemblies import new_app
+from tritonstack.constructs.data.data_store import DEFAULT_EXPIRY_DAYS
+from tritonstack.spec.environments.environment import EnvironmentSpec
 
 ACCOUNT_HOME = "eu-central-1:123456789012"
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
-from catalog.loading import load_instance
-from catalog.templates import Instance
 from tests.stacks.assemblies import EVERY, Assembly, Synthesise, lock_everything, write_project
+from tritonstack.project.loading import load_instance
+from tritonstack.spec.environments.templates import Instance
 
 REGION = "us-east-1"
 LEASE = {"owner": "ann", "purpose": "tests", "expires": "2030-01-01T00:00:00Z"}

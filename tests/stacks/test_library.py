@@ -16,10 +16,6 @@ from aws_cdk.assertions import Template
 from constructs import Construct
 
 import stacks
-from catalog.endpoints import Asynchronous, Components, DataCapture, ServingOptions
-from catalog.errors import UsageError
-from catalog.rollouts import AllAtOnce, Canary
-from catalog.scaling import Scaling
 from stacks import (
     ModelArchive,
     ModelNetwork,
@@ -29,9 +25,13 @@ from stacks import (
     TritonModel,
     TritonVariant,
 )
-from stacks.constructs.triton_model import container_environment
 from tests.stacks.assemblies import ROOT
 from tests.stacks.templates import granted, granting, production, properties
+from tritonstack.base.errors import UsageError
+from tritonstack.constructs.endpoint.triton_model import container_environment
+from tritonstack.spec.endpoints.endpoint import Asynchronous, Components, DataCapture, ServingOptions
+from tritonstack.spec.endpoints.rollouts import AllAtOnce, Canary
+from tritonstack.spec.endpoints.scaling import Scaling
 
 ARCHIVE = ModelArchive("s3://my-models/encoder/7.tar.gz", entry_model="encoder")
 IMAGE = TritonImage("25.04", instance_type="ml.c7i.xlarge")

@@ -11,9 +11,9 @@ from aws_cdk.assertions import Template
 from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
-from catalog.environments import EnvironmentSpec
 from stacks.monitoring import MonitoringStack
-from stacks.watched import watched_endpoint
+from tritonstack.constructs.monitoring.monitored import watched_endpoint
+from tritonstack.spec.environments.environment import EnvironmentSpec
 
 LARGEST_TEMPLATE = 1_048_576
 

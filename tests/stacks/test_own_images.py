@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from catalog.build_images import endpoint_image
-from catalog.loading import load_workspace
-from catalog.lock_writing import add_image_to_lock
-from catalog.locks import LockedImage
 from tests.projects import add_image, edit
 from tests.stacks.assemblies import lock_everything
 from tests.stacks.templates import granted, properties
+from tritonstack.project.custom_images import endpoint_image
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import add_image_to_lock
+from tritonstack.records.locks import LockedImage
 
 DIGEST = f"sha256:{'cd' * 32}"
 HOME = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/tritonstack-sample"

@@ -8,9 +8,9 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
 
-from catalog.loading import load_workspace
-from catalog.project import Project
-from stacks.constructs.promotion_reader import PromotionReader
+from tritonstack.base.paths import Project
+from tritonstack.constructs.delivery.promotion_reader import PromotionReader
+from tritonstack.project.loading import load_workspace
 
 KEY = "arn:aws:kms:eu-west-1:111111111111:key/1"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stacks.constructs.service_role import NAMES_NO_SOURCE
+from tritonstack.constructs.iam.service_role import NAMES_NO_SOURCE
 
 TESTS = Path(__file__).parent.parent
 TEMPLATES = sorted([*TESTS.glob("stacks/snapshots/*.json"), *TESTS.glob("delivery/snapshots/*.json")])

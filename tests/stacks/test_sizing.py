@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.locks import LockedArtifact
 from stacks import sizing
+from tritonstack.records.locks import LockedArtifact
 
 GB = 1024**3
 SIZES = st.integers(min_value=1, max_value=300 * GB)

@@ -20,14 +20,14 @@ from aws_cdk import aws_s3 as s3
 from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
-from catalog.loading import environment_names
-from catalog.project import Project
-from catalog.workspace import Workspace
 from tests.conftest import SUPPRESSED
 from tests.stacks.assemblies import ROOT, Assembly, Synthesise, lock_everything, new_app, write_project
 from tests.stacks.checkov import Finding, check_folder, excused, without_excuses
 from tests.stacks.factory import write_factory
 from tests.stacks.walled import write_walled
+from tritonstack.base.paths import Project
+from tritonstack.project.loading import environment_names
+from tritonstack.project.workspace import Workspace
 
 
 def sample_names() -> list[str]:

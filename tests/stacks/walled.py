@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from catalog.workspace import Workspace
 from tests.stacks.assemblies import lock_everything, write_project
+from tritonstack.project.workspace import Workspace
 
 WALLED = """\
 name: walled

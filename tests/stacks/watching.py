@@ -9,11 +9,11 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk.assertions import Template
 
-from catalog.endpoints import Asynchronous, Components, ServingOptions
-from catalog.hardware import INSTANCE_TYPES
-from catalog.scaling import Scaling
-from stacks.watched import Watched, WatchedVariant
-from stacks.widgets import Place
+from tritonstack.constructs.monitoring.monitored import Watched, WatchedVariant
+from tritonstack.constructs.monitoring.widgets import Place
+from tritonstack.reference.hardware import INSTANCE_TYPES
+from tritonstack.spec.endpoints.endpoint import Asynchronous, Components, ServingOptions
+from tritonstack.spec.endpoints.scaling import Scaling
 
 ACCOUNT, REGION = "123456789012", "eu-central-1"
 PLACE = Place(ACCOUNT, REGION)

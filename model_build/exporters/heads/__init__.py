@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from catalog.recipes import (
+from model_build.exporters.heads.base import Head, SourceSettings, TextHead
+from model_build.exporters.heads.feature_extraction import FeatureExtraction
+from model_build.exporters.heads.image_classification import ImageClassification
+from model_build.exporters.heads.question_answering import QuestionAnswering
+from model_build.exporters.heads.text_classification import TextClassification
+from model_build.exporters.heads.text_embedding import TextEmbedding
+from model_build.exporters.heads.token_classification import TokenClassification
+from tritonstack.spec.models.recipes import (
     FeatureExtractionRecipe,
     HuggingFaceRecipe,
     ImageClassificationRecipe,
@@ -11,13 +18,6 @@ from catalog.recipes import (
     TextEmbeddingRecipe,
     TokenClassificationRecipe,
 )
-from model_build.exporters.heads.base import Head, SourceSettings, TextHead
-from model_build.exporters.heads.feature_extraction import FeatureExtraction
-from model_build.exporters.heads.image_classification import ImageClassification
-from model_build.exporters.heads.question_answering import QuestionAnswering
-from model_build.exporters.heads.text_classification import TextClassification
-from model_build.exporters.heads.text_embedding import TextEmbedding
-from model_build.exporters.heads.token_classification import TokenClassification
 
 __all__ = ["Head", "SourceSettings", "TextHead", "head_of"]
 

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import torch
 
-from catalog.models import Trust
-from catalog.recipes import HuggingFaceRecipe, TextRecipe
 from model_build.errors import ExportError
+from tritonstack.spec.models.model import Trust
+from tritonstack.spec.models.recipes import HuggingFaceRecipe, TextRecipe
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from catalog.models import Trust
 from model_build.errors import ExportError
 from model_build.exporters.sentence_settings import Dense
+from tritonstack.spec.models.model import Trust
 
 ACTIVATIONS: Mapping[str, type[torch.nn.Module]] = {
     kind.__name__: kind

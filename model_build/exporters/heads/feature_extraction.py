@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from catalog.recipes import FeatureExtractionRecipe
 from model_build.exporters.heads.base import TextHead, at_tokens
 from model_build.exporters.heads.encoders import POOLER, encoder_class, encoder_of
+from tritonstack.spec.models.recipes import FeatureExtractionRecipe
 
 
 class FeatureExtraction(TextHead):

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 import transformers
 
-from catalog.recipes import ImageClassificationRecipe
 from model_build.errors import ExportError
 from model_build.exporters.heads.base import Head
 from model_build.exporters.heads.scores import activation_of, labels_of, scores
+from tritonstack.spec.models.recipes import ImageClassificationRecipe
 
 
 class ImageClassification(Head):

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 import transformers
 
-from catalog.recipes import TextClassificationRecipe
 from model_build.exporters.heads.base import TextHead
 from model_build.exporters.heads.scores import activation_of, labels_of, scores
+from tritonstack.spec.models.recipes import TextClassificationRecipe
 
 
 class TextClassification(TextHead):

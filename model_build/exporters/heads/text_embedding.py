@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from catalog.models import Trust
-from catalog.recipes import PoolingMode, TextEmbeddingRecipe, TextRecipe
 from model_build.errors import ExportError
 from model_build.exporters.heads.base import SourceSettings, TextHead
 from model_build.exporters.heads.dense import DenseLayer
 from model_build.exporters.heads.encoders import POOLER, encoder_class, encoder_of
 from model_build.exporters.sentence_settings import fill_recipe, read_settings
+from tritonstack.spec.models.model import Trust
+from tritonstack.spec.models.recipes import PoolingMode, TextEmbeddingRecipe, TextRecipe
 
 
 class Normalize(torch.nn.Module):

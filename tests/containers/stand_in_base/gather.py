@@ -23,7 +23,7 @@ from pathlib import Path
 import docker
 import pip
 
-from triton_runtime.installation import TritonInstallation
+from tritonstack.runtime.installation import TritonInstallation
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent.parent
@@ -68,7 +68,9 @@ class StandInBase:
         """The image's name."""
         digest = hashlib.sha256((self._installation.root / "installation.json").read_bytes())
         digest.update(sys.version.encode())
-        files = [file for folder in (HERE, ROOT / "triton_runtime") for file in sorted(folder.rglob("*"))]
+        files = [
+            file for folder in (HERE, ROOT / "tritonstack" / "runtime") for file in sorted(folder.rglob("*"))
+        ]
         for file in files:
             if file.is_file() and file.suffix != ".pyc":
                 digest.update(file.read_bytes())
@@ -99,7 +101,7 @@ class StandInBase:
         self._add_system(root)
         self._add_python(root)
         self._add_server(root)
-        for package in ("triton_runtime", "catalog"):
+        for package in ("tritonstack", "tritonstack/base", "tritonstack/runtime"):
             for file in (ROOT / package).glob("*.py"):
                 root.add(file, f"opt/stand-in/{package}/{file.name}")
         for wheel in self._wheels.glob("*.whl"):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 sys.path.insert(0, "/opt/stand-in")
 
-from triton_runtime.errors import ServeRefusedError
-from triton_runtime.serve import serve_command
+from tritonstack.runtime.errors import ServeRefusedError
+from tritonstack.runtime.serve import serve_command
 
 
 def main() -> None:

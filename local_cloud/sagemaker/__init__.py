@@ -1,6 +1,0 @@
-"""SageMaker hosting for the embedded cloud: the control plane and the runtime, with a real Triton behind."""
-
-from local_cloud.sagemaker.app import SageMakerApp, create_app
-from local_cloud.sagemaker.refusals import ACCEPTED_WITHOUT_EFFECT, REFUSED
-
-__all__ = ["ACCEPTED_WITHOUT_EFFECT", "REFUSED", "SageMakerApp", "create_app"]

@@ -1,0 +1,1 @@
+"""Compare a model with its framework, before and after it is served."""

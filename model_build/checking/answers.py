@@ -1,0 +1,32 @@
+"""What a loaded model answers, compared with what it should, before anything is served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from model_build.checking.cases import Case, join_cases, same_shapes
+from model_build.checking.parity import compare, judge
+from tritonstack.records.manifests import ParityReport
+from tritonstack.spec.models.tolerance import Accept
+
+Array = NDArray[Any]
+Answer = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+
+
+def compare_answers(answer: Answer, cases: Sequence[Case], accept: Accept, *, max_batch: int) -> ParityReport:
+    """Ask for each case alone, and where there are batches for as many as fit together."""
+    asked = [*cases]
+    if max_batch > 1:
+        groups = (alike[:max_batch] for alike in same_shapes(cases))
+        asked += [join_cases(alike) for alike in groups if len(alike) > 1]
+    comparisons = []
+    for case in asked:
+        actual = answer(case.inputs)
+        comparisons += [
+            compare(case.name, name, actual=actual[name], expected=expected)
+            for name, expected in case.expected.items()
+        ]
+    return judge("graph", comparisons, accept)

@@ -1,0 +1,114 @@
+"""Chooses, of all that a served archive was asked, the few requests that are kept beside the artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from model_build.checking.cases import Case
+from tritonstack.client.comparing import kind_of
+from tritonstack.client.example_tensors import tensor_of
+from tritonstack.records.examples import Example, Examples, PlaceInSequence, RightAnswer
+from tritonstack.spec.models.tolerance import Accept, Tolerance, WantedPrecision
+
+Array = NDArray[Any]
+MOST_REQUESTS = 3
+MOST_IN_SEQUENCE = 8
+MOST_BYTES = 256 << 10
+"""Of all requests together, where there are several."""
+MOST_BYTES_ALONE = 8 << 20
+"""Of one that is larger than that by itself. Endpoints take little more in one request."""
+
+
+def examples_of(
+    cases: Sequence[Case],
+    accept: Accept,
+    *,
+    model: str,
+    digest: str,
+    precision: WantedPrecision,
+    keeps_state: bool,
+) -> Examples:
+    """The smallest of what users send; to a model that keeps a state, the beginning of its sequence.
+
+    `accept` and `precision` are those that the served archive was judged by.
+    """
+    if keeps_state:
+        written = _sequence(cases, accept, precision)
+    else:
+        usual = [case for case in cases if case.typical] or cases
+        least = sorted(usual, key=_size)[:MOST_REQUESTS]
+        written = [_example(case, accept, precision) for case in least]
+    kept = list(_that_fit(written))
+    told = ""
+    if not kept:
+        size = min(map(_bytes_of, written)) / 1e6
+        told = (
+            f"the smallest of its test inputs takes {size:.0f} MB with its answer, and no more than "
+            f"{MOST_BYTES_ALONE / 1e6:.0f} MB are kept"
+        )
+    return Examples(model=model, digest=digest, requests=tuple(kept), none_because=told)
+
+
+def examples_of_texts(texts: Sequence[str], *, model: str, digest: str) -> Examples:
+    """What a model that makes up texts is asked: there is no one right answer."""
+    return Examples(model=model, digest=digest, texts=tuple(texts[:MOST_REQUESTS]))
+
+
+def _that_fit(written: Sequence[Example]) -> Iterator[Example]:
+    """As many of the first as there is room for; one alone may be larger."""
+    left = MOST_BYTES
+    for number, example in enumerate(written):
+        size = _bytes_of(example)
+        if size > (left if number else MOST_BYTES_ALONE):
+            return
+        yield example
+        left -= size
+
+
+def _sequence(cases: Sequence[Case], accept: Accept, precision: WantedPrecision) -> list[Example]:
+    """Requests in their order. Where it goes on, the last that is kept does not end it either."""
+    last = len(cases) - 1
+    return [
+        _example(case, accept, precision, PlaceInSequence(start=index == 0, end=index == last))
+        for index, case in enumerate(cases[:MOST_IN_SEQUENCE])
+    ]
+
+
+def _example(
+    case: Case, accept: Accept, precision: WantedPrecision, sequence: PlaceInSequence | None = None
+) -> Example:
+    return Example(
+        name=case.name,
+        origin=case.origin,
+        inputs=tuple(tensor_of(name, array) for name, array in case.inputs.items()),
+        outputs=tuple(
+            RightAnswer(
+                **dict(tensor_of(name, array)),
+                tolerance=_tolerance(accept.tolerance(name, precision, kind_of(array))),
+            )
+            for name, array in case.expected.items()
+        ),
+        sequence=sequence,
+    )
+
+
+def _tolerance(held: Tolerance) -> Tolerance:
+    """The bounds alone, without what `accept` says of other outputs."""
+    return Tolerance(**held.model_dump(include=set(Tolerance.model_fields)))
+
+
+def _bytes_of(example: Example) -> int:
+    return len(example.model_dump_json(exclude_defaults=True))
+
+
+def _size(case: Case) -> int:
+    """About what a request and its answer take, without writing them."""
+    return sum(map(_size_of, (case.inputs, case.expected)))
+
+
+def _size_of(arrays: Mapping[str, Array]) -> int:
+    texts = (item for array in arrays.values() if array.dtype.kind == "O" for item in array.flat)
+    return sum(array.nbytes for array in arrays.values()) + sum(len(str(item)) for item in texts)

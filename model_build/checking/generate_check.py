@@ -1,0 +1,119 @@
+"""Serves a packed model that makes up texts, as an endpoint will, and asks it with `generate`.
+
+There is no framework to compare with. What is proven is that the very archive loads, that every test text is
+answered with text, and that where nothing is left to chance the answer is the same again. Only endpoints of
+one model serve such archives, so multi-model hosting is not tried.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from model_build.checking.served_model import ServedCheck, served_by
+from model_build.errors import ServingError
+from model_build.store.archive import PackedArchive, unpack_own
+from tritonstack.records.manifests import GenerationReport, LatencyReport
+from tritonstack.reference.container_variables import Served, container_variables
+from tritonstack.runtime import TritonInstallation, TritonServer
+from tritonstack.runtime.server import SINGLE_MODEL_ROOT
+
+READY_WITHIN_S = 1800.0
+"""An engine reads gigabytes, and compiles and measures before it is ready."""
+REQUEST_WITHIN_S = 120.0
+TIMES = 2
+MAX_TOKENS = 16
+WITHOUT_CHANCE = {"temperature": 0, "seed": 0, "max_tokens": MAX_TOKENS, "ignore_eos": True}
+"""The likeliest token each time, and always as many, so that times can be compared."""
+SHOWN = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerateCheck:
+    """What to serve, and what to ask."""
+
+    installation: TritonInstallation
+    packed: PackedArchive
+    entry: str
+    texts: Sequence[str]
+    work: Path
+    """A folder of the check's own, for what it unpacks and for the server's logs."""
+
+    def run(self) -> ServedCheck:
+        """Serve and ask; raises ServingError or the server's own failure."""
+        if not self.texts:
+            raise ServingError(
+                f"there is nothing to ask {self.entry!r}, so nothing would be proven",
+                remedy="give texts as test_inputs in model.yaml",
+            )
+        root = self.work / "single"
+        unpack_own(self.packed, root)
+        with TritonServer.start(
+            installation=self.installation,
+            model_root=root,
+            environment=container_variables({}, Served(self.entry, generates=True)),
+            state_dir=self.work / "single-server",
+        ) as server:
+            if server.model_root != SINGLE_MODEL_ROOT:
+                raise ServingError(
+                    f"the engine's arguments name {SINGLE_MODEL_ROOT}, and this machine cannot show the "
+                    "server its files there",
+                    remedy="build where user namespaces are allowed, such as in a privileged container",
+                )
+            server.wait_ready(timeout_s=READY_WITHIN_S)
+            times = [self._ask_again(server, text) for text in self.texts]
+        p50, p99 = np.percentile(times, [50, 99])
+        latency = LatencyReport(
+            batch=1, requests=len(times), p50_ms=round(float(p50), 2), p99_ms=round(float(p99), 2)
+        )
+        report = GenerationReport(cases=len(times), times=TIMES, tokens=MAX_TOKENS)
+        return ServedCheck(None, (latency,), served_by(self.installation), generation=report)
+
+    def _ask_again(self, server: TritonServer, text: str) -> float:
+        """Ask as often as it has to be the same, and give the milliseconds that the last answer took."""
+        first, _ = self._ask(server, text)
+        for _ in range(TIMES - 1):
+            again, milliseconds = self._ask(server, text)
+            if again != first:
+                raise ServingError(
+                    f"asked twice for what goes on after {text!r}, the served artifact answers {first!r} and "
+                    f"then {again!r}, where nothing is left to chance",
+                    remedy="look for what makes the engine answer differently, such as a cache of 8 bits",
+                )
+        return milliseconds
+
+    def _ask(self, server: TritonServer, text: str) -> tuple[str, float]:
+        question = {"text_input": text, "exclude_input_in_output": True, "parameters": WITHOUT_CHANCE}
+        begin = time.perf_counter()
+        reply = server.request(
+            "POST",
+            "/invocations",
+            body=json.dumps(question).encode(),
+            headers={"Content-Type": "application/json"},
+            timeout_s=REQUEST_WITHIN_S,
+        )
+        milliseconds = (time.perf_counter() - begin) * 1000
+        answer = _text_of(reply.body) if reply.status == 200 else None
+        if not answer:
+            shown = reply.body.decode(errors="replace")[:SHOWN]
+            raise ServingError(
+                f"asked with generate for what goes on after {text!r}, the served artifact answers "
+                f"{reply.status} and no text: {shown}\n{server.log_tail()}"
+            )
+        return answer, milliseconds
+
+
+def _text_of(body: bytes) -> str | None:
+    """The text of an answer; None where there is none, or an empty one."""
+    try:
+        answer: Any = json.loads(body)
+    except ValueError:
+        return None
+    text = answer.get("text_output") if isinstance(answer, dict) else None
+    return text if isinstance(text, str) and text else None

@@ -1,0 +1,121 @@
+"""Where a served archive is asked, and what is learnt there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model_build.checking.cases import Case
+from model_build.checking.parity import compare
+from model_build.errors import ServingError, SilentModelError
+from tritonstack.client import decode_reply, encode_request
+from tritonstack.client.comparing import Comparison
+from tritonstack.records.manifests import GenerationReport, LatencyReport, ParityReport, ServedBy
+from tritonstack.runtime import TritonInstallation, TritonResponse, TritonServer
+
+Array = NDArray[Any]
+Parameters = Mapping[str, int | str | bool]
+REQUEST_WITHIN_S = 120.0
+NO_PARAMETERS: Parameters = MappingProxyType({})
+SILENT = re.compile(rb"Stub process( '[^']*')? is not healthy")
+"""What the Python backend says when a model's process gave no sign of life for a second."""
+
+
+@dataclass(frozen=True)
+class ServedCheck:
+    """The proof that an archive serves."""
+
+    parity: ParityReport | None
+    """None where there is no one right answer."""
+    latency: tuple[LatencyReport, ...]
+    served_by: ServedBy
+    shared_memory_bytes: int = 0
+    """What its Python models held in the end."""
+    generation: GenerationReport | None = None
+    """What is known of a model that makes up texts."""
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """Where requests for the model go."""
+
+    server: TritonServer
+    path: str
+    headers: Mapping[str, str]
+
+    def post(self, body: bytes, content_type: str) -> tuple[bytes, str]:
+        """The body and content type of the answer; one that is none raises ServingError."""
+        reply = self.server.request(
+            "POST",
+            self.path,
+            body=body,
+            headers={"Content-Type": content_type, **self.headers},
+            timeout_s=REQUEST_WITHIN_S,
+        )
+        require_success(reply, self.server, "the served artifact answers")
+        return reply.body, reply.headers["content-type"]
+
+    def ask(self, inputs: Mapping[str, Array], parameters: Parameters = NO_PARAMETERS) -> Mapping[str, Array]:
+        """The outputs for one request."""
+        request = encode_request(inputs, parameters=parameters)
+        body, content_type = self.post(request.body, request.content_type)
+        return decode_reply(body, content_type=content_type).outputs
+
+    def compare(self, label: str, case: Case, parameters: Parameters = NO_PARAMETERS) -> list[Comparison]:
+        """Ask for one case and compare every output."""
+        outputs = self.ask(case.inputs, parameters)
+        if missing := sorted(case.expected.keys() - outputs.keys()):
+            raise ServingError(
+                f"the served artifact answers {', '.join(sorted(outputs))}, and not {', '.join(missing)}\n"
+                f"{self.server.log_tail()}"
+            )
+        return [
+            compare(f"{label}: {case.name}", name, actual=outputs[name], expected=expected)
+            for name, expected in case.expected.items()
+        ]
+
+
+def require_success(reply: TritonResponse, server: TritonServer, what: str) -> None:
+    """Raise ServingError, beginning with `what`, unless the status of a reply is 200."""
+    if reply.status != 200:
+        kind = SilentModelError if SILENT.search(reply.body) else ServingError
+        body = reply.body.decode(errors="replace")[:500]
+        raise kind(f"{what} {reply.status}: {body}\n{server.log_tail()}")
+
+
+def measure(ask: Callable[[], object], *, batch: int, requests: int) -> LatencyReport:
+    """How long a request takes, after one that does not count."""
+    ask()
+    times = []
+    for _ in range(requests):
+        begin = time.perf_counter()
+        ask()
+        times.append((time.perf_counter() - begin) * 1000)
+    p50, p99 = np.percentile(times, [50, 99])
+    return LatencyReport(
+        batch=batch, requests=requests, p50_ms=round(float(p50), 2), p99_ms=round(float(p99), 2)
+    )
+
+
+def served_by(installation: TritonInstallation) -> ServedBy:
+    """The server's kind and version, and the version of the Python that its models run in."""
+    folder = str(installation.path[0]) if installation.path else None
+    python = subprocess.run(
+        [
+            f"{folder}/python3" if folder else "python3",
+            "-c",
+            "import platform; print(platform.python_version())",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ServedBy(kind=installation.kind, triton=installation.version, python=python.stdout.strip())

@@ -1,0 +1,329 @@
+"""Checks a model at other sizes than its test inputs have, for every dimension that varies.
+
+Tracing turns a size that Python code reads into a constant, and an exporter may do the same. Such a model is
+right at the size of its test inputs and wrong, or failing, at every other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model_build.checking.answers import Answer
+from model_build.checking.cases import Case, join_cases
+from model_build.checking.parity import compare
+from model_build.errors import ModelBuildError, ParityError
+from model_build.inputs.rows import Row
+from model_build.inputs.types import fits_shape
+from tritonstack.base.documents import Document, FieldPath
+from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.client.comparing import first_difference
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.tolerance import Precision
+
+Array = NDArray[Any]
+WANTED, ENOUGH = 3, 2
+"""How many other sizes are tried for each dimension, and how many have to work."""
+NOISE = 1e-4
+"""Relative difference that another order of additions explains; a wrong size shows in far more."""
+LARGEST_BATCH_BYTES = 64 << 20
+LONGEST_ERROR = 200
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Dimensions that have the same size in every test input, and so are resized together."""
+
+    places: tuple[tuple[str, int], ...]
+    """Names of inputs, and their dimensions without the batch dimension."""
+    sizes: tuple[int, ...]
+    """The sizes in the test inputs, each once."""
+    required: bool = True
+
+    @property
+    def title(self) -> str:
+        """The dimensions in a message."""
+        return " and ".join(f"dimension {dimension} of {name}" for name, dimension in self.places)
+
+    def problem_path(self, spec: ModelSpec) -> FieldPath:
+        """The field that declares the size variable, or the test inputs that show one size only."""
+        name = self.places[0][0]
+        return ("tensors", name, "shape") if name in spec.tensors else ("test_inputs",)
+
+
+@dataclass(frozen=True)
+class SizedCase:
+    """A request of another size, and the right answers."""
+
+    axis: Axis
+    size: int
+    case: Case
+
+
+def variable_axes(inputs: Sequence[TensorSpec], rows: Sequence[Row]) -> list[Axis]:
+    """The dimensions declared variable; those that always have the same size are one axis."""
+    groups: dict[tuple[int, ...], list[tuple[str, int]]] = {}
+    for spec in inputs:
+        for dimension, size in enumerate(spec.shape):
+            if size == -1:
+                sizes = tuple(row.inputs[spec.name].shape[dimension] for row in rows)
+                groups.setdefault(sizes, []).append((spec.name, dimension))
+    return [Axis(tuple(places), tuple(sorted(set(sizes)))) for sizes, places in groups.items()]
+
+
+def sized_cases(
+    model: Document[ModelSpec],
+    inputs: Sequence[TensorSpec],
+    rows: Sequence[Row],
+    original: Answer,
+    *,
+    batches: bool,
+) -> list[SizedCase]:
+    """Requests of at least two other sizes for each variable axis, with the answers of `original`.
+
+    Raises InvalidFilesError for an axis that has one size in all test inputs and cannot be resized.
+    """
+    found: list[SizedCase] = []
+    problems: list[FileProblem] = []
+    for axis in _with_single_dimensions(variable_axes(inputs, rows)):
+        cases, failures = _resized_cases(axis, rows, original, batches=batches)
+        found += cases
+        if axis.required and len(cases) < ENOUGH and len(axis.sizes) < ENOUGH:
+            problems.append(_not_resizable(model, axis, failures))
+    if problems:
+        raise InvalidFilesError(problems)
+    return found
+
+
+def batch_cases(rows: Sequence[Row], original: Answer, *, max_batch: int) -> list[Case]:
+    """Batches of several sizes; the right answers are those to each of their rows alone."""
+    if max_batch < 2:
+        return []
+    alone = []
+    for inputs in _different_rows(rows):
+        request = Row.batch(inputs, batches=True)
+        answers = _answers(original, request)
+        if not isinstance(answers, str):
+            alone.append(Case("", request, answers))
+    if not alone:
+        return []
+    row_bytes = max(1, sum(array.nbytes for array in alone[0].inputs.values()))
+    largest = min(max_batch, max(3, LARGEST_BATCH_BYTES // row_bytes))
+    return [
+        replace(join_cases([alone[number % len(alone)] for number in range(size)]), name=f"a batch of {size}")
+        for size in sorted({2, min(3, max_batch), largest})
+    ]
+
+
+def check_sizes(
+    model: Document[ModelSpec],
+    answer: Answer,
+    cases: Iterable[SizedCase],
+    *,
+    what: str,
+    precision: Precision = "fp32",
+) -> None:
+    """Raise InvalidFilesError where `answer` is wrong at another size."""
+    wrong: dict[Axis, FileProblem] = {}
+    for sized in cases:
+        difference = difference_of(model, answer, sized.case, precision)
+        if difference and sized.axis not in wrong:
+            axis = sized.axis
+            built_in = " or ".join(map(str, axis.sizes))
+            wrong[axis] = model.problem(
+                axis.problem_path(model.record),
+                f"{what} is wrong at other sizes than those of the test inputs: at size {sized.size} of "
+                f"{axis.title}, {difference}; size {built_in} is built into it as a constant",
+                remedy="compute sizes with tensor operations, or script the module (torch.jit.script) "
+                f"instead of tracing it; or declare the size fixed: {_fixed(axis)}",
+            )
+    if wrong:
+        raise InvalidFilesError(wrong.values())
+
+
+def check_batches(
+    model: Document[ModelSpec],
+    answer: Answer,
+    cases: Iterable[Case],
+    *,
+    what: str,
+    precision: Precision = "fp32",
+) -> None:
+    """Raise InvalidFilesError where a row of a batch is answered otherwise than alone."""
+    for case in cases:
+        difference = difference_of(model, answer, case, precision)
+        if difference:
+            raise InvalidFilesError(
+                [
+                    model.problem(
+                        ("batching", "max_batch"),
+                        f"{what} answers {case.name} otherwise than each of its rows alone: {difference}",
+                        remedy="write `batching: {max_batch: 0}`, or export the model with a batch dimension "
+                        "that varies and rows that do not depend on each other",
+                    )
+                ]
+            )
+
+
+def check_outputs(
+    model: Document[ModelSpec], outputs: Sequence[TensorSpec], cases: Sequence[SizedCase]
+) -> None:
+    """Raise InvalidFilesError where an answer of another size is not what the graph declares."""
+    rows = (1,) if model.record.batching.max_batch else ()
+    for sized in cases:
+        for spec in outputs:
+            shape = sized.case.expected[spec.name].shape
+            if not fits_shape(shape, (*rows, *spec.shape)):
+                raise InvalidFilesError(
+                    [
+                        model.problem(
+                            sized.axis.problem_path(model.record),
+                            f"at size {sized.size} of {sized.axis.title}, {spec.name} has the shape "
+                            f"{list(shape)}, and the graph declares {[*rows, *spec.shape]}",
+                            remedy=f"export the graph with a variable size there, or declare the size fixed: "
+                            f"{_fixed(sized.axis)}",
+                        )
+                    ]
+                )
+
+
+def unverified_reasons(
+    inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], rows: Sequence[Row]
+) -> tuple[str, ...]:
+    """Why answers of a model without a framework are not verified; none if the user's own answers do it."""
+    missing = [spec.name for spec in outputs if not any(spec.name in row.outputs for row in rows)]
+    if missing:
+        return (f"compared with itself only: no test input has right answers for {', '.join(missing)}",)
+    answered = [row for row in rows if row.outputs]
+    return tuple(
+        f"right answers cover only size {axis.sizes[0]} of {axis.title}"
+        for axis in variable_axes(inputs, answered)
+        if len(axis.sizes) < ENOUGH
+    )
+
+
+def _with_single_dimensions(axes: Iterable[Axis]) -> Iterator[Axis]:
+    """Each axis, and its dimensions one by one, which not every model takes."""
+    for axis in axes:
+        yield axis
+        if len(axis.places) > 1:
+            yield from (Axis((place,), axis.sizes, required=False) for place in axis.places)
+
+
+def _resized_cases(
+    axis: Axis, rows: Sequence[Row], original: Answer, *, batches: bool
+) -> tuple[list[SizedCase], dict[int, str]]:
+    name, dimension = axis.places[0]
+    row = next((row for row in rows if row.inputs[name].shape[dimension] > 1), None)
+    if row is None:  # copies of one value do not show which of them the model reads
+        return [], {}
+    cases: list[SizedCase] = []
+    failures: dict[int, str] = {}
+    for size in _other_sizes(row.inputs[name].shape[dimension]):
+        request = Row.batch(_resized(row.inputs, axis, size), batches=batches)
+        answers = _answers(original, request)
+        if isinstance(answers, str):
+            failures[size] = answers
+            continue
+        title = f"{row.name} with size {size} of {axis.title}"
+        cases.append(SizedCase(axis, size, Case(title, request, answers, typical=False)))
+        if len(cases) == WANTED:
+            break
+    return cases, failures
+
+
+def _other_sizes(size: int) -> Iterator[int]:
+    """Sizes near the given one, its multiples and its parts: models may take some of them only."""
+    sizes = (size + 1, 2 * size, size - 1, size // 2, size + 2, 3 * size, 4 * size, 1)
+    yield from (other for other in dict.fromkeys(sizes) if other > 0 and other != size)
+
+
+def _resized(arrays: Mapping[str, Array], axis: Axis, size: int) -> dict[str, Array]:
+    """The same values, repeated or cut: they stay within what the model takes."""
+    resized = dict(arrays)
+    for name, dimension in axis.places:
+        array = resized[name]
+        resized[name] = np.take(array, _places(size, array.shape[dimension]), axis=dimension)
+    return resized
+
+
+def _places(size: int, known: int) -> Array:
+    """Which of `known` values stands at each place of a larger or smaller dimension.
+
+    The first `known` places of a larger one repeat one value, the last or the first: a model that reads no
+    others, such as a maximum over a built-in size, then answers differently.
+    """
+    places = np.arange(size)
+    if size <= known:
+        return places
+    if size < 2 * known:
+        return np.where(places < known, known - 1, places - known)
+    return (places - (size - known)).clip(0)
+
+
+def _different_rows(rows: Sequence[Row]) -> Iterator[Mapping[str, Array]]:
+    """Test inputs of the same sizes, and the first of them with its values in another order."""
+    first = {name: array.shape for name, array in rows[0].inputs.items()}
+    for row in rows:
+        if {name: array.shape for name, array in row.inputs.items()} == first:
+            yield row.inputs
+    for places in (1, 2):
+        yield {
+            name: np.roll(array, places, axis=-1) if array.ndim else array
+            for name, array in rows[0].inputs.items()
+        }
+
+
+def _answers(original: Answer, request: Mapping[str, Array]) -> Mapping[str, Array] | str:
+    """The answers to a derived request, or why the model does not take it."""
+    try:
+        answers = original(request)
+    except Exception as error:  # code of the user's own may raise anything
+        return " ".join(str(error).split())[:LONGEST_ERROR] or type(error).__name__
+    if any(array.dtype.kind == "f" and np.isnan(array).any() for array in answers.values()):
+        return "its answers are not numbers"
+    return answers
+
+
+def difference_of(
+    model: Document[ModelSpec], answer: Answer, case: Case, precision: Precision = "fp32"
+) -> str | None:
+    """How the answers to a case differ from the right ones; None if they do not."""
+    try:
+        answers = answer(case.inputs)
+    except ModelBuildError as error:
+        return f"it fails ({error.message})"
+    for name, expected in case.expected.items():
+        actual = answers[name]
+        try:
+            compared = compare(case.name, name, actual=actual, expected=expected)
+        except ParityError:
+            return f"{name} has the shape {list(actual.shape)} instead of {list(expected.shape)}"
+        tolerance = model.record.accept.tolerance(name, precision, compared.answers)
+        if not compared.is_within(tolerance) and not compared.relative <= NOISE:
+            return f"{name} is {first_difference(actual, expected, tolerance)}"
+    return None
+
+
+def _not_resizable(model: Document[ModelSpec], axis: Axis, failures: Mapping[int, str]) -> FileProblem:
+    (size,) = axis.sizes
+    tried = (
+        f"; the model fails at sizes {', '.join(map(str, failures))}: {next(iter(failures.values()))}"
+        if failures
+        else ""
+    )
+    return model.problem(
+        axis.problem_path(model.record),
+        f"{axis.title} varies, but every test input has size {size}{tried}; size {size} may be built into it",
+        remedy=f"add a test input with a second size, or declare the size fixed: {_fixed(axis)}",
+    )
+
+
+def _fixed(axis: Axis) -> str:
+    name, dimension = axis.places[0]
+    return f"`tensors: {{{name}: {{shape: [...]}}}}` with size {axis.sizes[0]} at place {dimension}"

@@ -1,0 +1,1 @@
+"""Pack, store, reuse, and publish artifacts."""

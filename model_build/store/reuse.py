@@ -1,0 +1,62 @@
+"""The artifact that was already there: looked for in the local store before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from model_build.errors import CorruptArtifactError
+from model_build.progress import Steps
+from model_build.store.artifacts import ArtifactStore, BuildKey, read_manifest, verify_artifact
+from tritonstack.base.errors import TritonstackError
+from tritonstack.records.manifests import Manifest
+from tritonstack.reference.targets import Target, parse_target
+
+
+def fits(target: Target, asked: Sequence[Target]) -> bool:
+    """Whether what runs on `target` runs where it was asked for; not bound to a Python means any."""
+    return any(target in (one, Target(one.hardware)) for one in asked)
+
+
+def has_artifact_of(store: ArtifactStore, spec_hash: str) -> bool:
+    """Whether the store has something built from this very specification, whole or not."""
+    return any(manifest.spec_hash == spec_hash for _, manifest in _stored(store))
+
+
+def find_artifact(
+    store: ArtifactStore,
+    key: BuildKey,
+    asked: Sequence[Target],
+    steps: Steps,
+    *,
+    choices: Mapping[str, str],
+) -> tuple[Path, Manifest] | None:
+    """The artifact that `key` would make again; a damaged one is told of, and taken out of the store.
+
+    `choices` are those that were recorded for `precision: auto`: an artifact with others is another one.
+    """
+    for folder, manifest in _stored(store):
+        wanted = fits(parse_target(manifest.target), asked) and key.made(manifest)
+        # An earlier version wrote no examples: made again, they lie beside an archive of the same bytes.
+        wanted = wanted and manifest.examples_sha256 is not None
+        wanted = wanted and manifest.choices.items() <= {**manifest.choices, **choices}.items()
+        if wanted and _is_sound(store, folder, steps):
+            return folder, manifest
+    return None
+
+
+def _stored(store: ArtifactStore) -> Iterator[tuple[Path, Manifest]]:
+    for folder in store.folders():
+        try:
+            yield folder, read_manifest(folder)
+        except TritonstackError:
+            continue  # of another version, or not in its place: it is not what is looked for
+
+
+def _is_sound(store: ArtifactStore, folder: Path, steps: Steps) -> bool:
+    try:
+        steps.run("existing", lambda: verify_artifact(folder), lambda found: found.digest[:12])
+    except CorruptArtifactError:
+        store.discard(folder)
+        return False
+    return True

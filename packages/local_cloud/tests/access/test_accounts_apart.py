@@ -1,0 +1,301 @@
+"""No account reaches what another one has, unless a bucket policy or a trust policy allows it."""
+
+import itertools
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.access.test_guard import client_with
+from packages.local_cloud.tests.cloudformation.stacks import StackDriver, resource
+from packages.local_cloud.tests.conftest import REGION, Account
+
+_names = itertools.count()
+DENIED = {"AccessDenied", "AccessDeniedException", "403"}
+
+
+@pytest.fixture
+def other(account):
+    return Account(account.endpoint_url)
+
+
+@pytest.fixture
+def bucket(account):
+    name, s3 = f"private-{next(_names)}", account.client("s3")
+    s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.put_object(Bucket=name, Key="team/a", Body=b"private")
+    s3.put_object(Bucket=name, Key="b", Body=b"private")
+    return name
+
+
+def code_of(call, *arguments, **fields):
+    """The error code of a call, or None if it was answered."""
+    try:
+        call(*arguments, **fields)
+    except ClientError as error:
+        return error.response["Error"]["Code"]
+    return None
+
+
+ACCESSES = {
+    "get": lambda s3, bucket: s3.get_object(Bucket=bucket, Key="b")["Body"].read(),
+    "head": lambda s3, bucket: s3.head_object(Bucket=bucket, Key="b"),
+    "put": lambda s3, bucket: s3.put_object(Bucket=bucket, Key="new", Body=b"x"),
+    "overwrite": lambda s3, bucket: s3.put_object(Bucket=bucket, Key="b", Body=b"x"),
+    "delete": lambda s3, bucket: s3.delete_object(Bucket=bucket, Key="b"),
+    "delete many": lambda s3, bucket: s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "b"}]}),
+    "multipart": lambda s3, bucket: s3.create_multipart_upload(Bucket=bucket, Key="new"),
+    "tag": lambda s3, bucket: s3.put_object_tagging(Bucket=bucket, Key="b", Tagging={"TagSet": []}),
+    "acl": lambda s3, bucket: s3.put_object_acl(Bucket=bucket, Key="b", ACL="public-read"),
+    "attributes": lambda s3, bucket: s3.get_object_attributes(
+        Bucket=bucket, Key="b", ObjectAttributes=["ObjectSize"]
+    ),
+    "list": lambda s3, bucket: s3.list_objects_v2(Bucket=bucket),
+    "versions": lambda s3, bucket: s3.list_object_versions(Bucket=bucket),
+    "location": lambda s3, bucket: s3.get_bucket_location(Bucket=bucket),
+    "head bucket": lambda s3, bucket: s3.head_bucket(Bucket=bucket),
+    "policy": lambda s3, bucket: s3.get_bucket_policy(Bucket=bucket),
+    "put policy": lambda s3, bucket: s3.put_bucket_policy(Bucket=bucket, Policy=policy("*")),
+    "delete policy": lambda s3, bucket: s3.delete_bucket_policy(Bucket=bucket),
+    "encryption": lambda s3, bucket: s3.get_bucket_encryption(Bucket=bucket),
+    "public access block": lambda s3, bucket: s3.delete_public_access_block(Bucket=bucket),
+    "versioning": lambda s3, bucket: s3.put_bucket_versioning(
+        Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}
+    ),
+    "delete bucket": lambda s3, bucket: s3.delete_bucket(Bucket=bucket),
+}
+
+
+def policy(principal, *, action="s3:*", resource="*", **more):
+    named = principal if principal == "*" else {"AWS": principal}
+    statement = {"Effect": "Allow", "Principal": named, "Action": action, "Resource": resource, **more}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def snapshot(account, bucket):
+    s3 = account.client("s3")
+    return [(item["Key"], item["ETag"]) for item in s3.list_objects_v2(Bucket=bucket)["Contents"]]
+
+
+@pytest.mark.parametrize("access", ACCESSES)
+def test_another_accounts_bucket_is_closed(account, other, bucket, access):
+    before = snapshot(account, bucket)
+    assert code_of(ACCESSES[access], other.client("s3"), bucket) in DENIED
+    unrelated = policy("444455556666")
+    account.client("s3").put_bucket_policy(Bucket=bucket, Policy=unrelated)
+    assert code_of(ACCESSES[access], other.client("s3"), bucket) in DENIED
+    assert snapshot(account, bucket) == before
+    held = account.client("s3").get_bucket_policy(Bucket=bucket)["Policy"]
+    assert json.loads(held) == json.loads(unrelated)
+
+
+def test_a_copy_reads_its_source_with_the_callers_rights(account, other, bucket):
+    mine = f"copies-{next(_names)}"
+    s3 = other.client("s3")
+    s3.create_bucket(Bucket=mine, CreateBucketConfiguration={"LocationConstraint": REGION})
+    source = {"Bucket": bucket, "Key": "b"}
+    assert code_of(s3.copy_object, Bucket=mine, Key="stolen", CopySource=source) in DENIED
+    upload = s3.create_multipart_upload(Bucket=mine, Key="stolen")["UploadId"]
+    part = {"Bucket": mine, "Key": "stolen", "UploadId": upload, "PartNumber": 1, "CopySource": source}
+    assert code_of(s3.upload_part_copy, **part) in DENIED
+    account.client("s3").put_bucket_policy(
+        Bucket=bucket, Policy=policy(other.account_id, action="s3:GetObject")
+    )
+    s3.copy_object(Bucket=mine, Key="given", CopySource=source)
+    assert s3.get_object(Bucket=mine, Key="given")["Body"].read() == b"private"
+    assert code_of(other.client("s3").copy_object, Bucket=bucket, Key="c", CopySource=source) in DENIED
+
+
+@pytest.mark.parametrize("form", ["{}", "arn:aws:iam::{}:root", "*"])
+def test_a_bucket_policy_opens_what_it_names(account, other, bucket, form):
+    s3, theirs = account.client("s3"), other.client("s3")
+    given = policy(
+        form.format(other.account_id), action=["s3:GetObject"], resource=f"arn:aws:s3:::{bucket}/team/*"
+    )
+    s3.put_bucket_policy(Bucket=bucket, Policy=given)
+    assert theirs.get_object(Bucket=bucket, Key="team/a")["Body"].read() == b"private"
+    assert theirs.head_object(Bucket=bucket, Key="team/a")["ContentLength"] == 7
+    assert code_of(theirs.get_object, Bucket=bucket, Key="b") in DENIED
+    assert code_of(theirs.put_object, Bucket=bucket, Key="team/a", Body=b"x") in DENIED
+    assert code_of(theirs.list_objects_v2, Bucket=bucket) in DENIED
+    third = Account(account.endpoint_url).client("s3")
+    assert (code_of(third.get_object, Bucket=bucket, Key="team/a") in DENIED) is (form != "*")
+    if form == "*":
+        s3.put_public_access_block(
+            Bucket=bucket, PublicAccessBlockConfiguration={"RestrictPublicBuckets": True}
+        )
+        assert code_of(theirs.get_object, Bucket=bucket, Key="team/a") in DENIED
+
+
+def test_a_condition_that_does_not_hold_or_is_not_known_opens_nothing(account, other, bucket):
+    for condition in (
+        {"StringEquals": {"aws:PrincipalAccount": "444455556666"}},
+        {"IpAddress": {"aws:SourceIp": "127.0.0.1/32"}},
+    ):
+        account.client("s3").put_bucket_policy(Bucket=bucket, Policy=policy("*", Condition=condition))
+        assert code_of(other.client("s3").get_object, Bucket=bucket, Key="b") in DENIED
+    opened = policy("*", Condition={"StringEquals": {"aws:PrincipalAccount": other.account_id}})
+    account.client("s3").put_bucket_policy(Bucket=bucket, Policy=opened)
+    assert code_of(other.client("s3").get_object, Bucket=bucket, Key="b") is None
+
+
+def a_role(account, trusted):
+    statement = {"Effect": "Allow", "Principal": {"AWS": trusted}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    name = f"role-{next(_names)}"
+    return account.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["Arn"]
+
+
+def test_a_role_is_assumed_by_the_accounts_that_it_trusts(account, other):
+    sts = other.client("sts")
+    closed = a_role(account, f"arn:aws:iam::{account.account_id}:root")
+    assert code_of(sts.assume_role, RoleArn=closed, RoleSessionName="me") == "AccessDenied"
+    opened = a_role(account, f"arn:aws:iam::{other.account_id}:root")
+    issued = sts.assume_role(RoleArn=opened, RoleSessionName="me")["Credentials"]
+    key = issued["AccessKeyId"], issued["SecretAccessKey"], issued["SessionToken"]
+    assert client_with(account, "sts", *key).get_caller_identity()["Account"] == account.account_id
+
+
+def test_a_bucket_policy_may_name_a_role_of_another_account(account, other, bucket):
+    role = a_role(other, other.account_id)
+    issued = other.client("sts").assume_role(RoleArn=role, RoleSessionName="me")["Credentials"]
+    key = issued["AccessKeyId"], issued["SecretAccessKey"], issued["SessionToken"]
+    s3 = client_with(other, "s3", *key)
+    assert code_of(s3.get_object, Bucket=bucket, Key="b") in DENIED
+    account.client("s3").put_bucket_policy(Bucket=bucket, Policy=policy(role))
+    assert s3.get_object(Bucket=bucket, Key="b")["Body"].read() == b"private"
+    assert code_of(other.client("s3").get_object, Bucket=bucket, Key="b") in DENIED
+
+
+def kms(mine, theirs):
+    key = mine.client("kms").create_key()["KeyMetadata"]["Arn"]
+    yield theirs.client("kms").describe_key, {"KeyId": key}
+    yield theirs.client("kms").encrypt, {"KeyId": key, "Plaintext": b"x"}
+    yield theirs.client("kms").schedule_key_deletion, {"KeyId": key}
+
+
+def sns(mine, theirs):
+    topic = mine.client("sns").create_topic(Name="t")["TopicArn"]
+    yield theirs.client("sns").publish, {"TopicArn": topic, "Message": "x"}
+    yield theirs.client("sns").get_topic_attributes, {"TopicArn": topic}
+    yield theirs.client("sns").subscribe, {"TopicArn": topic, "Protocol": "email", "Endpoint": "a@b.c"}
+
+
+def sqs(mine, theirs):
+    url = mine.client("sqs").create_queue(QueueName="q")["QueueUrl"]
+    mine.client("sqs").send_message(QueueUrl=url, MessageBody="private")
+    yield theirs.client("sqs").receive_message, {"QueueUrl": url}
+    yield theirs.client("sqs").send_message, {"QueueUrl": url, "MessageBody": "x"}
+    yield theirs.client("sqs").delete_queue, {"QueueUrl": url}
+
+
+def ssm(mine, theirs):
+    mine.client("ssm").put_parameter(Name="/a", Value="private", Type="String")
+    arn = f"arn:aws:ssm:{REGION}:{mine.account_id}:parameter/a"
+    yield theirs.client("ssm").get_parameter, {"Name": arn}
+
+
+def secretsmanager(mine, theirs):
+    arn = mine.client("secretsmanager").create_secret(Name="s", SecretString="private")["ARN"]
+    yield theirs.client("secretsmanager").get_secret_value, {"SecretId": arn}
+
+
+def ecr(mine, theirs):
+    mine.client("ecr").create_repository(repositoryName="images")
+    there = {"registryId": mine.account_id, "repositoryName": "images"}
+    yield theirs.client("ecr").list_images, there
+    yield theirs.client("ecr").delete_repository, there
+    yield theirs.client("ecr").initiate_layer_upload, there
+    digest = f"sha256:{'0' * 64}"
+    yield theirs.client("ecr").get_download_url_for_layer, {**there, "layerDigest": digest}
+
+
+def sagemaker(mine, theirs):
+    container = {"Image": "763104351884.dkr.ecr.eu-west-1.amazonaws.com/sagemaker-tritonserver:24.09-py3"}
+    role = f"arn:aws:iam::{mine.account_id}:role/endpoint"
+    arn = mine.client("sagemaker").create_model(
+        ModelName="m", ExecutionRoleArn=role, PrimaryContainer=container
+    )["ModelArn"]
+    yield theirs.client("sagemaker").describe_model, {"ModelName": "m"}
+    yield theirs.client("sagemaker").delete_model, {"ModelName": "m"}
+    yield theirs.client("sagemaker").list_tags, {"ResourceArn": arn}
+    yield theirs.client("sagemaker").add_tags, {"ResourceArn": arn, "Tags": [{"Key": "k", "Value": "v"}]}
+
+
+def cloudformation(mine, theirs):
+    StackDriver(mine).create({"T": resource("AWS::SNS::Topic")})
+    stack = mine.client("cloudformation").describe_stacks()["Stacks"][0]["StackId"]
+    yield theirs.client("cloudformation").describe_stacks, {"StackName": stack}
+    yield theirs.client("cloudformation").get_template, {"StackName": stack}
+    yield theirs.client("cloudformation").describe_stack_resources, {"StackName": stack}
+
+
+def logs(mine, theirs):
+    mine.client("logs").create_log_group(logGroupName="g")
+    arn = f"arn:aws:logs:{REGION}:{mine.account_id}:log-group:g"
+    yield theirs.client("logs").filter_log_events, {"logGroupIdentifier": arn}
+    yield theirs.client("logs").delete_log_group, {"logGroupName": "g"}
+
+
+def dynamodb(mine, theirs):
+    table = mine.client("dynamodb").create_table(
+        TableName="t",
+        KeySchema=[{"AttributeName": "k", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "k", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )["TableDescription"]["TableArn"]
+    yield theirs.client("dynamodb").describe_table, {"TableName": table}
+    yield theirs.client("dynamodb").put_item, {"TableName": table, "Item": {"k": {"S": "x"}}}
+
+
+def codebuild(mine, theirs):
+    project = f"arn:aws:codebuild:{REGION}:{mine.account_id}:project/p"
+    yield theirs.client("codebuild").start_build, {"projectName": project}
+
+
+SERVICES = (kms, sns, sqs, ssm, secretsmanager, ecr, sagemaker, cloudformation, logs, dynamodb, codebuild)
+
+
+@pytest.mark.parametrize("attempts", SERVICES, ids=lambda it: it.__name__)
+def test_no_other_service_answers_across_accounts(account, other, attempts):
+    for call, fields in attempts(account, other):
+        try:
+            answered = call(**fields)
+        except ClientError as error:
+            assert error.response["ResponseMetadata"]["HTTPStatusCode"] < 500, error  # noqa: PT017
+        else:
+            pytest.fail(f"answered with {answered}")
+
+
+@pytest.mark.parametrize("source", ["{bucket}/b", "/{bucket}/b", "//{own}/{bucket}/b"])
+def test_no_form_of_a_copy_source_reads_a_foreign_bucket(other, bucket, source):
+    own, s3 = f"own-{next(_names)}", other.client("s3")
+    s3.create_bucket(Bucket=own, CreateBucketConfiguration={"LocationConstraint": REGION})
+    source = source.format(own=own, bucket=bucket)
+    assert code_of(s3.copy_object, Bucket=own, Key="copy", CopySource=source) in DENIED
+    assert "Contents" not in s3.list_objects_v2(Bucket=own)
+
+
+@pytest.mark.parametrize("second", ["Key", "key", "KEY", "File"])
+def test_a_form_with_a_field_sent_twice_uploads_nothing(account, bucket, second):
+    s3 = account.client("s3")
+    post = s3.generate_presigned_post(bucket, "up/1", Conditions=[["starts-with", "$key", "up/"]])
+    fields = [("key", "team/a"), (second, "up/1"), *((n, v) for n, v in post["fields"].items() if n != "key")]
+    parts = [(None, name, value) for name, value in fields] + [("f", "file", "evil")]
+    body = "".join(
+        f'--x\r\nContent-Disposition: form-data; name="{name}"'
+        + (f'; filename="{file}"' if file else "")
+        + f"\r\n\r\n{value}\r\n"
+        for file, name, value in parts
+    )
+    request = urllib.request.Request(
+        f"{account.endpoint_url}/{bucket}",
+        data=f"{body}--x--\r\n".encode(),
+        headers={"Content-Type": "multipart/form-data; boundary=x"},
+    )
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(request)
+    assert error.value.code in (400, 403)
+    assert s3.get_object(Bucket=bucket, Key="team/a")["Body"].read() == b"private"

@@ -1,0 +1,516 @@
+"""The running cloud answers signed requests, each service with AWS's own errors for all others."""
+
+import base64
+import hashlib
+import http.client
+import io
+import itertools
+import urllib.error
+import urllib.request
+import zlib
+from datetime import UTC, datetime, timedelta
+from unittest.mock import patch
+from urllib.parse import urlsplit
+
+import boto3
+import pytest
+from botocore.auth import S3SigV4Auth, SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.config import Config
+from botocore.credentials import Credentials
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.conftest import REGION
+from tests.credentials import keys_of
+from tritonstack_local.access.own_routes import INVENTORY_PATH
+
+ANYBODY = (
+    '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "*"}]}'
+)
+_names = itertools.count()
+
+CALLS = {
+    "sts": lambda it: it.get_caller_identity(),
+    "iam": lambda it: it.list_roles(),
+    "cloudformation": lambda it: it.list_stacks(),
+    "sns": lambda it: it.list_topics(),
+    "ec2": lambda it: it.describe_vpcs(),
+    "sagemaker": lambda it: it.list_endpoints(),
+    "codebuild": lambda it: it.list_projects(),
+    "codepipeline": lambda it: it.list_pipelines(),
+    "kms": lambda it: it.list_keys(),
+    "ssm": lambda it: it.describe_parameters(),
+    "logs": lambda it: it.describe_log_groups(),
+    "cloudwatch": lambda it: it.list_metrics(),
+    "sagemaker-runtime": lambda it: it.invoke_endpoint(EndpointName="none", Body=b"x"),
+    "s3": lambda it: it.list_objects_v2(Bucket="a-bucket"),
+}
+XML = {"sts", "iam", "cloudformation", "sns"}
+
+
+def client(account, service, *, token=None, **config):
+    keys = keys_of(account.endpoint_url, account.account_id)
+    return client_with(
+        account, service, keys["aws_access_key_id"], keys["aws_secret_access_key"], token, **config
+    )
+
+
+def client_with(account, service, key_id, secret, token=None, **config):
+    return boto3.client(
+        service,
+        endpoint_url=account.endpoint_url,
+        region_name=REGION,
+        aws_access_key_id=key_id,
+        aws_secret_access_key=secret,
+        aws_session_token=token,
+        config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}, **config),
+    )
+
+
+def refusal(client, service):
+    with pytest.raises(ClientError) as caught:
+        CALLS[service](client)
+    told = caught.value.response
+    return told["Error"]["Code"], told["ResponseMetadata"]["HTTPStatusCode"], told["Error"]["Message"]
+
+
+def expected(service, *, s3, query, json, ec2=None):
+    if service == "s3":
+        return s3
+    if service == "ec2":
+        return ec2 or query
+    return query if service in XML else (json[0], 403 if service == "sagemaker-runtime" else json[1])
+
+
+@pytest.mark.parametrize("service", CALLS)
+def test_a_wrong_secret_is_denied_as_on_aws(account, service):
+    key_id = keys_of(account.endpoint_url, account.account_id)["aws_access_key_id"]
+    code, status, message = refusal(client_with(account, service, key_id, "embedded"), service)
+    assert (code, status) == expected(
+        service,
+        s3=("SignatureDoesNotMatch", 403),
+        query=("SignatureDoesNotMatch", 403),
+        ec2=("AuthFailure", 401),
+        json=("InvalidSignatureException", 400),
+    )
+    assert "does not match the signature you provided" in message
+
+
+@pytest.mark.parametrize("service", CALLS)
+def test_an_unknown_key_is_denied_as_on_aws(account, service):
+    code, status, _ = refusal(client_with(account, service, "AKIAIOSFODNN7EXAMPLE", "x"), service)
+    assert (code, status) == expected(
+        service,
+        s3=("InvalidAccessKeyId", 403),
+        query=("InvalidClientTokenId", 403),
+        ec2=("AuthFailure", 401),
+        json=("UnrecognizedClientException", 400),
+    )
+
+
+@pytest.mark.parametrize("service", CALLS)
+def test_an_unsigned_request_is_denied_as_on_aws(account, service):
+    from botocore import UNSIGNED
+
+    code, status, _ = refusal(client(account, service, signature_version=UNSIGNED), service)
+    assert (code, status) == expected(
+        service,
+        s3=("AccessDenied", 403),
+        query=("MissingAuthenticationToken", 403),
+        json=("MissingAuthenticationTokenException", 400),
+    )
+
+
+@pytest.mark.parametrize("service", CALLS)
+def test_an_old_signature_is_denied_as_on_aws(account, service):
+    signed_at = datetime.now(UTC) - timedelta(minutes=16)
+    with patch(
+        "botocore.auth.get_current_datetime", lambda remove_tzinfo=True: signed_at.replace(tzinfo=None)
+    ):
+        code, status, message = refusal(client(account, service), service)
+    assert (code, status) == expected(
+        service,
+        s3=("RequestTimeTooSkewed", 403),
+        query=("SignatureDoesNotMatch", 403),
+        ec2=("RequestExpired", 403),
+        json=("InvalidSignatureException", 400),
+    )
+    assert service == "s3" or "Signature expired" in message
+
+
+def raw(account, method, target, *, body=b"", headers=None, host=None):
+    """Send a request as it stands, and return status, headers and body."""
+    port = urlsplit(account.endpoint_url).port
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
+    given = {"Host": host if host is not None else f"localhost:{port}", "Content-Length": str(len(body))}
+    for name, value in {**given, **(headers or {})}.items():
+        if value:
+            connection.putheader(name, value)
+    connection.endheaders(body)
+    answer = connection.getresponse()
+    return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+
+
+def signed_headers(account, method, target, *, body=b"", service="s3", headers=None, account_id=None):
+    keys = keys_of(account.endpoint_url, account_id or account.account_id)
+    request = AWSRequest(method, account.endpoint_url + target, data=body, headers=headers or {})
+    signer = S3SigV4Auth if service == "s3" else SigV4Auth
+    if service == "s3":
+        request.headers["x-amz-content-sha256"] = hashlib.sha256(body).hexdigest()
+    signer(Credentials(*keys.values()), service, REGION).add_auth(request)
+    return dict(request.headers.items())
+
+
+@pytest.fixture
+def bucket(account):
+    name = f"guarded-{next(_names)}"
+    account.client("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
+    return name
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:{port}",
+        "localhost",
+        "localhost:1",
+        "localhost.evil.example:{port}",
+        "evil.example.:{port}",
+        "127.0.0.1.nip.io:{port}",
+        "127.1:{port}",
+        "0.0.0.0:{port}",
+        "[::]:{port}",
+        "localhost:{port}@evil.example",
+        "",
+    ],
+)
+def test_a_foreign_host_is_denied_even_with_a_signature(account, bucket, host):
+    port = urlsplit(account.endpoint_url).port
+    name = host.format(port=port)
+    request = AWSRequest("GET", f"http://localhost/{bucket}", headers={"Host": name})
+    request.headers["x-amz-content-sha256"] = hashlib.sha256(b"").hexdigest()
+    keys = keys_of(account.endpoint_url, account.account_id)
+    S3SigV4Auth(Credentials(*keys.values()), "s3", REGION).add_auth(request)
+    signed = {key: value for key, value in request.headers.items() if key != "Host"}
+    status, _, body = raw(account, "GET", f"/{bucket}", headers=signed, host=name)
+    assert status == 403
+    assert b"answers requests to localhost" in body
+
+
+def test_its_own_names_are_answered(account, bucket):
+    port = urlsplit(account.endpoint_url).port
+    for url in (f"http://localhost:{port}", f"http://127.0.0.1:{port}", f"http://LOCALHOST:{port}"):
+        keys = keys_of(account.endpoint_url, account.account_id)
+        sts = boto3.client("sts", endpoint_url=url, region_name=REGION, **keys)
+        assert sts.get_caller_identity()["Account"] == account.account_id
+    # Not every resolver knows names below localhost: the name is sent as a header instead.
+    s3 = boto3.client(
+        "s3",
+        endpoint_url=account.endpoint_url,
+        region_name=REGION,
+        config=Config(signature_version="s3v4", s3={"addressing_style": "virtual"}),
+        **keys_of(account.endpoint_url, account.account_id),
+    )
+    for method, call, body in (("PUT", "put_object", b"virtual"), ("GET", "get_object", b"")):
+        url = urlsplit(s3.generate_presigned_url(call, {"Bucket": bucket, "Key": "a b/ü"}))
+        assert url.hostname == f"{bucket}.localhost"
+        status, _, answered = raw(account, method, f"{url.path}?{url.query}", body=body, host=url.netloc)
+        assert status == 200
+    assert answered == b"virtual"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost:3000"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "something-new"},
+    ],
+)
+def test_web_pages_are_denied_even_with_a_signature(account, bucket, headers):
+    for method in ("GET", "POST", "PUT", "OPTIONS"):
+        signed = signed_headers(account, method, f"/{bucket}/page")
+        status, answered, _ = raw(account, method, f"/{bucket}/page", headers={**signed, **headers})
+        assert status == 403
+        assert not [name for name in answered if name.startswith("access-control-")]
+    assert "Contents" not in account.client("s3").list_objects_v2(Bucket=bucket)
+
+
+def test_no_answer_has_a_cors_header(account, bucket):
+    s3 = account.client("s3")
+    rule = {"AllowedMethods": ["GET", "PUT"], "AllowedOrigins": ["*"], "AllowedHeaders": ["*"]}
+    s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": [rule]})
+    own = {"Origin": account.endpoint_url}
+    for target, service in ((f"/{bucket}", "s3"), ("/?Action=GetCallerIdentity", "sts")):
+        signed = signed_headers(account, "GET", target, service=service)
+        status, answered, _ = raw(account, "GET", target, headers={**signed, **own})
+        assert status == 200
+        assert not [name for name in answered if name.startswith("access-control-")]
+        assert raw(account, "OPTIONS", target)[0] == 403
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        "/moto-api/reset",
+        "/moto-api/",
+        "/moto-api/seed?a=42",
+        "/moto-api/config",
+        "/%6doto-api/reset",
+        "//moto-api/reset",
+        "/moto-api/../moto-api/reset",
+        "/latest/meta-data/iam/security-credentials/",
+        "/latest/api/token",
+    ],
+)
+def test_motos_own_routes_are_closed(account, bucket, route):
+    for method in ("GET", "POST"):
+        for service in (None, "s3", "sts"):
+            headers = signed_headers(account, method, route, service=service) if service else {}
+            status, _, _ = raw(account, method, route, headers=headers)
+            assert status in {403, 404}
+    assert account.client("s3").head_bucket(Bucket=bucket)
+
+
+def test_the_clouds_own_routes_need_a_signature(account):
+    assert raw(account, "GET", INVENTORY_PATH)[0] == 403
+    signed = signed_headers(account, "GET", INVENTORY_PATH, service="tritonstack")
+    assert raw(account, "GET", INVENTORY_PATH, headers=signed)[0] == 200
+
+
+@pytest.mark.parametrize("name", ["X-Moto-Account-Id", "x_moto_account_id", "X-MOTO-ACCOUNT-ID"])
+def test_no_header_changes_the_account_that_was_verified(account, name):
+    signed = signed_headers(account, "GET", "/?Action=GetCallerIdentity", service="sts")
+    status, _, body = raw(
+        account, "GET", "/?Action=GetCallerIdentity", headers={**signed, name: "999988887777"}
+    )
+    assert status == 200
+    assert f"<Account>{account.account_id}</Account>".encode() in body
+
+
+def test_another_clouds_key_is_denied(account, tmp_path):
+    from tritonstack_local.access.keys import CloudSecret
+
+    other = CloudSecret.kept_in(tmp_path).account_key(account.account_id)
+    assert (
+        refusal(client_with(account, "sts", other.key_id, other.secret), "sts")[0] == "SignatureDoesNotMatch"
+    )
+
+
+def test_keys_of_users_hold_while_they_are_active(account):
+    iam = account.client("iam")
+    user = f"user-{next(_names)}"
+    iam.create_user(UserName=user)
+    key = iam.create_access_key(UserName=user)["AccessKey"]
+    theirs = client_with(account, "sts", key["AccessKeyId"], key["SecretAccessKey"])
+    assert theirs.get_caller_identity()["Arn"].endswith(f"user/{user}")
+    iam.update_access_key(UserName=user, AccessKeyId=key["AccessKeyId"], Status="Inactive")
+    assert refusal(theirs, "sts")[0] == "InvalidClientTokenId"
+    iam.update_access_key(UserName=user, AccessKeyId=key["AccessKeyId"], Status="Active")
+    assert theirs.get_caller_identity()
+    iam.delete_access_key(UserName=user, AccessKeyId=key["AccessKeyId"])
+    assert refusal(theirs, "sts")[0] == "InvalidClientTokenId"
+
+
+def issued_by(account, how):
+    sts = account.client("sts")
+    if how == "role":
+        name = f"role-{next(_names)}"
+        role = account.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=ANYBODY)["Role"]
+        return sts.assume_role(RoleArn=role["Arn"], RoleSessionName="me")["Credentials"]
+    if how == "federation":
+        return sts.get_federation_token(Name="fred")["Credentials"]
+    return sts.get_session_token()["Credentials"]
+
+
+@pytest.mark.parametrize("how", ["role", "session", "federation"])
+def test_issued_keys_hold_with_their_token_until_they_expire(account, how):
+    issued, again = issued_by(account, how), issued_by(account, how)
+    key = issued["AccessKeyId"], issued["SecretAccessKey"]
+    assert "EXAMPLE" not in "".join(key)
+    for name in ("AccessKeyId", "SecretAccessKey", "SessionToken"):
+        assert issued[name] != again[name]
+    identity = client_with(account, "sts", *key, issued["SessionToken"]).get_caller_identity()
+    assert identity["Account"] == account.account_id
+    for token in (None, again["SessionToken"]):
+        assert refusal(client_with(account, "sts", *key, token), "sts")[0] == "InvalidClientTokenId"
+        assert refusal(client_with(account, "s3", *key, token), "s3")[0] == "InvalidToken"
+    from moto.iam.models import iam_backends
+
+    kept = iam_backends[account.account_id]["aws"].access_keys[key[0]]
+    kept.expires = datetime.now(UTC) - timedelta(seconds=1)
+    assert refusal(client_with(account, "sts", *key, issued["SessionToken"]), "sts")[0] == "ExpiredToken"
+    assert refusal(client_with(account, "s3", *key, issued["SessionToken"]), "s3")[0] == "ExpiredToken"
+
+
+def test_motos_seed_predicts_no_secret(account):
+    from moto.moto_api._internal import mock_random
+
+    drawn = []
+    for _ in range(2):
+        mock_random.seed(42)
+        drawn.append(issued_by(account, "session")["SecretAccessKey"])
+    assert drawn[0] != drawn[1]
+
+
+def test_a_web_identity_needs_no_signature_but_a_token_that_can_be_verified(account):
+    from botocore import UNSIGNED
+
+    role = account.client("iam").create_role(RoleName="web", AssumeRolePolicyDocument=ANYBODY)["Role"]["Arn"]
+    asked = {"RoleArn": role, "RoleSessionName": "me", "WebIdentityToken": "a.forged.token"}
+    for sts in (client(account, "sts", signature_version=UNSIGNED), account.client("sts")):
+        with pytest.raises(ClientError) as caught:
+            sts.assume_role_with_web_identity(**asked)
+        assert caught.value.response["Error"]["Code"] == "InvalidIdentityToken"
+    body = b"Action=AssumeRoleWithWebIdentity&Version=2011-06-15"
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for target in ("/?Action=AssumeRole", "/?Action=GetCallerIdentity"):
+        status, _, answered = raw(account, "POST", target, body=body, headers=form)
+        assert status == 403
+        assert b"MissingAuthenticationToken" in answered
+
+
+@pytest.mark.parametrize("signature", ["s3", "s3v4"])
+def test_presigned_urls_are_answered_without_any_key(account, bucket, signature):
+    s3 = client(account, "s3", signature_version=signature)
+    put = s3.generate_presigned_url("put_object", {"Bucket": bucket, "Key": "a b"})
+    assert raw(account, "PUT", put.partition(account.endpoint_url)[2], body=b"by link")[0] == 200
+    get = s3.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "a b"})
+    with urllib.request.urlopen(get) as answer:
+        assert answer.read() == b"by link"
+    for wrong in (get.replace("a%20b", "c"), get.replace("Signature=", "Signature=0"), get.partition("?")[0]):
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(wrong)
+        assert caught.value.code == 403
+    expired = s3.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "a b"}, ExpiresIn=-1)
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(expired)
+    assert caught.value.code in {400, 403}
+
+
+def multipart(fields, content):
+    boundary = "----------boundary"
+    parts = [
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in fields.items()
+    ]
+    head = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n'
+    body = "".join(parts).encode() + head.encode() + content + f"\r\n--{boundary}--\r\n".encode()
+    return body, {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+
+
+def test_presigned_forms_upload_what_their_policy_allows(account, bucket):
+    s3 = client(account, "s3", signature_version="s3v4")
+    post = s3.generate_presigned_post(bucket, "by-form", Conditions=[["content-length-range", 1, 20]])
+    body, headers = multipart(post["fields"], b"from a form")
+    assert raw(account, "POST", f"/{bucket}", body=body, headers=headers)[0] == 204
+    assert s3.get_object(Bucket=bucket, Key="by-form")["Body"].read() == b"from a form"
+    forged = post["fields"] | {"key": "elsewhere"}
+    for fields, content, code in (
+        (forged, b"x", b"AccessDenied"),
+        (post["fields"], b"x" * 21, b"EntityTooLarge"),
+        (post["fields"] | {"x-amz-signature": "0" * 64}, b"x", b"SignatureDoesNotMatch"),
+        ({"key": "unsigned"}, b"x", b"AccessDenied"),
+    ):
+        body, headers = multipart(fields, content)
+        status, _, answered = raw(account, "POST", f"/{bucket}", body=body, headers=headers)
+        assert status in {400, 403}
+        assert code in answered
+    assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 1
+
+
+def test_a_body_that_is_not_what_was_signed_changes_nothing(account, bucket):
+    signed = signed_headers(account, "PUT", f"/{bucket}/k", body=b"signed")
+    status, _, body = raw(account, "PUT", f"/{bucket}/k", body=b"forged", headers=signed)
+    assert (status, b"XAmzContentSHA256Mismatch" in body) == (400, True)
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    signed = signed_headers(account, "POST", "/", body=b"Action=ListTopics", service="sns", headers=form)
+    forged = b"Action=CreateTopic&Name=forged"
+    assert raw(account, "POST", "/", body=forged, headers={**form, **signed})[0] == 403
+    assert account.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"] == 0
+    assert account.client("sns").list_topics()["Topics"] == []
+
+
+def test_uploads_in_chunks_are_stored_whole(account, bucket):
+    from packages.local_cloud.tests.access.test_verifier import CRC, PIECES, chunked
+
+    keys = keys_of(account.endpoint_url, account.account_id)
+    host = urlsplit(account.endpoint_url).netloc
+    for number, options in enumerate(({}, {"trailer": CRC}, {"trailer": CRC, "signed_chunks": False})):
+        target = f"/{bucket}/{number}"
+        request, body = chunked(PIECES, target=target, host=host, keys=Credentials(*keys.values()), **options)
+        headers = {name: value for name, value in request.header_pairs if name != "Host"}
+        wrong = body.replace(b"aa", b"ab", 1)
+        if options.get("signed_chunks", True):
+            assert raw(account, "PUT", target, body=wrong, headers=headers)[0] == 403
+            assert account.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"] == number
+        assert raw(account, "PUT", target, body=body, headers=headers)[0] == 200
+        assert account.client("s3").get_object(Bucket=bucket, Key=str(number))["Body"].read() == b"".join(
+            PIECES
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("Content-MD5", lambda body: hashlib.md5(body, usedforsecurity=False).digest()),
+        ("x-amz-checksum-crc32", lambda body: zlib.crc32(body).to_bytes(4, "big")),
+        ("x-amz-checksum-sha1", lambda body: hashlib.sha1(body, usedforsecurity=False).digest()),
+        ("x-amz-checksum-sha256", lambda body: hashlib.sha256(body).digest()),
+    ],
+)
+def test_content_that_differs_from_its_checksum_is_not_stored(account, bucket, name, digest):
+    target = f"/{bucket}/k"
+    for content, expected in ((b"other", 400), (b"content", 200)):
+        headers = {name: base64.b64encode(digest(content)).decode()}
+        signed = signed_headers(account, "PUT", target, body=b"content", headers=headers)
+        status, _, answered = raw(account, "PUT", target, body=b"content", headers=signed)
+        assert (status, b"BadDigest" in answered) == (expected, expected == 400)
+        assert account.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"] == (expected == 200)
+
+
+@pytest.mark.parametrize("signed_chunks", [True, False])
+def test_content_that_differs_from_the_checksum_in_its_trailer_is_not_stored(account, bucket, signed_chunks):
+    from packages.local_cloud.tests.access.test_verifier import CRC, PIECES, chunked
+
+    keys = Credentials(*keys_of(account.endpoint_url, account.account_id).values())
+    options = {"trailer": CRC, "signed_chunks": signed_chunks, "host": urlsplit(account.endpoint_url).netloc}
+    in_header = {"x-amz-checksum-crc32": base64.b64encode(zlib.crc32(b"signed").to_bytes(4, "big")).decode()}
+    for pieces, more in (([b"other"], {}), (PIECES, in_header)):
+        request, body = chunked(pieces, target=f"/{bucket}/k", keys=keys, more=more, **options)
+        headers = {name: value for name, value in request.header_pairs if name != "Host"}
+        status, _, answered = raw(account, "PUT", f"/{bucket}/k", body=body, headers=headers)
+        assert (status, b"BadDigest" in answered) == (400, True)
+    assert account.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"] == 0
+
+
+def test_a_large_body_is_verified_in_pieces():
+    """Neither a signed nor an unsigned large body is held in memory by the guard."""
+    import tracemalloc
+
+    from tritonstack_local.access.guard import _CheckedStream, _spool
+    from tritonstack_local.access.payload import HashedPayload, equal_to
+
+    size = 64 * 2**20
+
+    class Endless(io.RawIOBase):
+        left = size
+
+        def read(self, count=-1):
+            taken = min(count, self.left)
+            self.left -= taken
+            return b"x" * taken
+
+    digest = hashlib.sha256(b"x" * size).hexdigest()
+    tracemalloc.start()
+    checked = io.BufferedReader(_CheckedStream(Endless(), HashedPayload(equal_to(digest)), {}))
+    spooled = _spool(checked)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert spooled.seek(0, io.SEEK_END) == size
+    assert peak < 4 * 2**20

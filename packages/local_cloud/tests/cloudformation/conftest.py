@@ -1,0 +1,11 @@
+"""A stack in an account of its own."""
+
+import pytest
+
+from packages.local_cloud.tests.cloudformation.stacks import StackDriver
+from packages.local_cloud.tests.conftest import Account
+
+
+@pytest.fixture
+def stack(account: Account) -> StackDriver:
+    return StackDriver(account)

@@ -1,0 +1,293 @@
+"""SNS, CloudWatch Logs, CloudWatch and Application Auto Scaling."""
+
+import json
+
+from packages.local_cloud.tests.cloudformation.stacks import resource
+
+ALARM = {
+    "MetricName": "m",
+    "Namespace": "n",
+    "Statistic": "Sum",
+    "Period": "60",
+    "Threshold": "5",
+    "EvaluationPeriods": 1,
+    "ComparisonOperator": "GreaterThanThreshold",
+}
+
+
+def test_a_topic_with_its_policy_and_subscription(stack):
+    topic = resource("AWS::SNS::Topic", TopicName="t", DisplayName="one", Tags=[{"Key": "a", "Value": "1"}])
+    document = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Principal": "*", "Action": "sns:Publish", "Resource": {"Ref": "Topic"}}
+        ],
+    }
+    policy = resource("AWS::SNS::TopicPolicy", Topics=[{"Ref": "Topic"}], PolicyDocument=document)
+    subscription = resource(
+        "AWS::SNS::Subscription", TopicArn={"Ref": "Topic"}, Protocol="email", Endpoint="a@example.com"
+    )
+    stack.create({"Topic": topic, "Policy": policy, "Mail": subscription})
+    sns = stack.account.client("sns")
+    arn = stack.physical_ids()["Topic"]
+
+    def attributes():
+        return sns.get_topic_attributes(TopicArn=arn)["Attributes"]
+
+    assert attributes()["DisplayName"] == "one"
+    assert json.loads(attributes()["Policy"])["Statement"][0]["Resource"] == arn
+    assert [item["Endpoint"] for item in sns.list_subscriptions()["Subscriptions"]] == ["a@example.com"]
+
+    changed = resource("AWS::SNS::Topic", TopicName="t", Tags=[{"Key": "b", "Value": "2"}])
+    assert stack.update({"Topic": changed}) == "UPDATE_COMPLETE"
+    assert attributes()["DisplayName"] == ""
+    assert json.loads(attributes()["Policy"])["Id"] == "__default_policy_ID"
+    assert sns.list_subscriptions()["Subscriptions"] == []
+    assert sns.list_tags_for_resource(ResourceArn=arn)["Tags"] == [{"Key": "b", "Value": "2"}]
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert sns.list_topics()["Topics"] == []
+
+
+def test_a_log_group_with_a_metric_filter(stack):
+    group = {"LogGroupName": "/g", "RetentionInDays": "7", "Tags": [{"Key": "a", "Value": "1"}]}
+    transformation = {
+        "MetricName": "m",
+        "MetricNamespace": "n",
+        "MetricValue": "1",
+        "DefaultValue": "0",
+    }
+    filtered = resource(
+        "AWS::Logs::MetricFilter",
+        LogGroupName={"Ref": "G"},
+        FilterPattern="ERROR",
+        MetricTransformations=[transformation],
+    )
+    stack.create({"G": resource("AWS::Logs::LogGroup", **group), "F": filtered})
+    logs = stack.account.client("logs")
+    assert logs.describe_log_groups()["logGroups"][0]["retentionInDays"] == 7
+    found = logs.describe_metric_filters(logGroupName="/g")["metricFilters"][0]
+    assert found["filterName"] == stack.physical_ids()["F"]
+    assert found["metricTransformations"][0]["defaultValue"] == 0
+
+    assert stack.update({"G": resource("AWS::Logs::LogGroup", LogGroupName="/g")}) == "UPDATE_COMPLETE"
+    assert "retentionInDays" not in logs.describe_log_groups()["logGroups"][0]
+    assert logs.describe_metric_filters(logGroupName="/g")["metricFilters"] == []
+
+
+def test_alarms_and_a_dashboard(stack):
+    alarm = resource("AWS::CloudWatch::Alarm", AlarmName="a", **ALARM)
+    composite = resource(
+        "AWS::CloudWatch::CompositeAlarm",
+        AlarmName="c",
+        AlarmRule={"Fn::Sub": 'ALARM("${A.Arn}")'},
+        ActionsSuppressorWaitPeriod=1,
+    )
+    dashboard = resource("AWS::CloudWatch::Dashboard", DashboardName="d", DashboardBody='{"widgets": []}')
+    stack.create({"A": alarm, "C": composite, "D": dashboard})
+    cloudwatch = stack.account.client("cloudwatch")
+    found = cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
+    assert [(item["AlarmName"], item["Threshold"]) for item in found["MetricAlarms"]] == [("a", 5.0)]
+    arn = found["MetricAlarms"][0]["AlarmArn"]
+    assert [item["AlarmRule"] for item in found["CompositeAlarms"]] == [f'ALARM("{arn}")']
+    assert cloudwatch.get_dashboard(DashboardName="d")["DashboardBody"] == '{"widgets": []}'
+
+    changed = resource("AWS::CloudWatch::Alarm", AlarmName="a", **{**ALARM, "Threshold": 6})
+    assert stack.update({"A": changed}) == "UPDATE_COMPLETE"
+    found = cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
+    assert [item["Threshold"] for item in found["MetricAlarms"]] == [6.0]
+    assert found["CompositeAlarms"] == []
+    assert cloudwatch.list_dashboards()["DashboardEntries"] == []
+
+
+def test_scaling(stack):
+    key = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": "endpoint/e/variant/v",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+    }
+
+    def target(maximum, *actions):
+        scheduled = [
+            {"ScheduledActionName": name, "Schedule": "cron(0 1 * * ? *)", "ScalableTargetAction": {}}
+            for name in actions
+        ]
+        return resource(
+            "AWS::ApplicationAutoScaling::ScalableTarget",
+            **key,
+            MinCapacity="1",
+            MaxCapacity=maximum,
+            ScheduledActions=scheduled,
+        )
+
+    def policy(value):
+        return resource(
+            "AWS::ApplicationAutoScaling::ScalingPolicy",
+            PolicyName="p",
+            PolicyType="TargetTrackingScaling",
+            ScalingTargetId={"Ref": "T"},
+            TargetTrackingScalingPolicyConfiguration={
+                "TargetValue": value,
+                "PredefinedMetricSpecification": {
+                    "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
+                },
+            },
+        )
+
+    stack.create({"T": target(3, "night", "day"), "P": policy("10")})
+    scaling = stack.account.client("application-autoscaling")
+    namespace = {"ServiceNamespace": "sagemaker"}
+    assert stack.physical_ids()["T"] == "|".join((key["ResourceId"], key["ScalableDimension"], "sagemaker"))
+    assert len(scaling.describe_scheduled_actions(**namespace)["ScheduledActions"]) == 2
+
+    assert stack.update({"T": target("4", "night"), "P": policy(20)}) == "UPDATE_COMPLETE"
+    assert scaling.describe_scalable_targets(**namespace)["ScalableTargets"][0]["MaxCapacity"] == 4
+    found = scaling.describe_scaling_policies(**namespace)["ScalingPolicies"]
+    assert [item["TargetTrackingScalingPolicyConfiguration"]["TargetValue"] for item in found] == [20.0]
+    actions = scaling.describe_scheduled_actions(**namespace)["ScheduledActions"]
+    assert [item["ScheduledActionName"] for item in actions] == ["night"]
+
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert scaling.describe_scalable_targets(**namespace)["ScalableTargets"] == []
+    assert scaling.describe_scaling_policies(**namespace)["ScalingPolicies"] == []
+    assert scaling.describe_scheduled_actions(**namespace)["ScheduledActions"] == []
+
+
+def test_a_rule_with_its_targets(stack):
+    def rule(*targets, **properties):
+        return resource(
+            "AWS::Events::Rule",
+            Name="failed",
+            EventPattern={"source": ["aws.sagemaker"], "detail": {"EndpointName": [{"prefix": "demo-"}]}},
+            Targets=[{"Id": name, "Arn": {"Ref": "Topic"}} for name in targets],
+            **properties,
+        )
+
+    topic = {"Topic": resource("AWS::SNS::Topic")}
+    made = rule("a", "b", Description="one", Tags=[{"Key": "a", "Value": "1"}])
+    arn = {"Arn": {"Value": {"Fn::GetAtt": ["Rule", "Arn"]}}}
+    assert stack.create({**topic, "Rule": made}, Outputs=arn) == "CREATE_COMPLETE"
+    events = stack.account.client("events")
+    found = events.describe_rule(Name=stack.physical_ids()["Rule"])
+    assert (found["Description"], found["State"], found["Arn"]) == (
+        "one",
+        "ENABLED",
+        stack.outputs()["Arn"],
+    )
+    assert json.loads(found["EventPattern"])["detail"]["EndpointName"] == [{"prefix": "demo-"}]
+    targets = events.list_targets_by_rule(Rule="failed")["Targets"]
+    assert {target["Arn"] for target in targets} == {stack.physical_ids()["Topic"]}
+
+    changed = rule("b", State="DISABLED", Tags=[{"Key": "b", "Value": "2"}])
+    assert stack.update({**topic, "Rule": changed}) == "UPDATE_COMPLETE"
+    found = events.describe_rule(Name="failed")
+    assert (found.get("Description", ""), found["State"]) == ("", "DISABLED")
+    assert [item["Id"] for item in events.list_targets_by_rule(Rule="failed")["Targets"]] == ["b"]
+    assert events.list_tags_for_resource(ResourceARN=found["Arn"])["Tags"] == [{"Key": "b", "Value": "2"}]
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert events.list_rules()["Rules"] == []
+
+
+def test_an_alarm_on_an_expression(stack):
+    calls = {"MetricName": "Invocations", "Namespace": "AWS/SageMaker"}
+    metrics = [
+        {"Id": "value", "Expression": "IF(FILL(calls, 0) > 0, calls, 0)", "ReturnData": "true"},
+        {"Id": "calls", "MetricStat": {"Metric": calls, "Period": "300", "Stat": "p99"}, "ReturnData": False},
+    ]
+    alarm = {
+        "AlarmName": "a",
+        "Metrics": metrics,
+        "Threshold": 10,
+        "EvaluationPeriods": 1,
+        "ComparisonOperator": "GreaterThanThreshold",
+        "TreatMissingData": "notBreaching",
+    }
+    assert stack.create({"A": resource("AWS::CloudWatch::Alarm", **alarm)}) == "CREATE_COMPLETE"
+    (found,) = stack.account.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    assert found["TreatMissingData"] == "notBreaching"
+    by_id = {item["Id"]: item for item in found["Metrics"]}
+    assert by_id["value"]["Expression"] == metrics[0]["Expression"]
+    assert by_id["value"]["ReturnData"] is True
+    assert by_id["calls"]["MetricStat"]["Period"] == 300
+    assert by_id["calls"]["MetricStat"]["Stat"] == "p99"
+
+
+def test_scaling_by_steps_by_every_measure_and_by_the_clock(stack):
+    key = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": "endpoint/e/variant/main",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+    }
+    night = {
+        "ScheduledActionName": "night",
+        "Schedule": "cron(0 22 ? * MON,TUE *)",
+        "Timezone": "Europe/Berlin",
+        "ScalableTargetAction": {"MinCapacity": "0", "MaxCapacity": 1},
+    }
+    target = resource(
+        "AWS::ApplicationAutoScaling::ScalableTarget",
+        **key,
+        MinCapacity=1,
+        MaxCapacity=4,
+        ScheduledActions=[night],
+    )
+
+    def policy(name, kind, **configuration):
+        return resource(
+            "AWS::ApplicationAutoScaling::ScalingPolicy",
+            PolicyName=name,
+            PolicyType=kind,
+            ScalingTargetId={"Ref": "T"},
+            **configuration,
+        )
+
+    def tracking(name, **specification):
+        configuration = {"TargetValue": "7", "ScaleInCooldown": "300", **specification}
+        return policy(name, "TargetTrackingScaling", TargetTrackingScalingPolicyConfiguration=configuration)
+
+    steps = {
+        "AdjustmentType": "ChangeInCapacity",
+        "Cooldown": "60",
+        "MetricAggregationType": "Average",
+        "StepAdjustments": [
+            {"MetricIntervalLowerBound": "0", "MetricIntervalUpperBound": 20, "ScalingAdjustment": "1"},
+            {"MetricIntervalLowerBound": 20, "ScalingAdjustment": 2},
+        ],
+    }
+    measured = {
+        "MetricName": "GPUUtilization",
+        "Namespace": "/aws/sagemaker/Endpoints",
+        "Statistic": "Average",
+    }
+    predefined = (
+        "SageMakerVariantConcurrentRequestsPerModelHighResolution",
+        "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution",
+    )
+    resources = {
+        "T": target,
+        "Steps": policy("steps", "StepScaling", StepScalingPolicyConfiguration=steps),
+        "Gpu": tracking("gpu", CustomizedMetricSpecification=measured),
+        **{
+            f"P{index}": tracking(name, PredefinedMetricSpecification={"PredefinedMetricType": name})
+            for index, name in enumerate(predefined)
+        },
+        "Out": resource("AWS::CloudWatch::Alarm", AlarmName="out", AlarmActions=[{"Ref": "Steps"}], **ALARM),
+    }
+    assert stack.create(resources) == "CREATE_COMPLETE", stack.reasons()
+    scaling = stack.account.client("application-autoscaling")
+    found = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
+    policies = {item["PolicyName"]: item for item in found}
+    adjustments = policies["steps"]["StepScalingPolicyConfiguration"]["StepAdjustments"]
+    assert adjustments == [
+        {"MetricIntervalLowerBound": 0.0, "MetricIntervalUpperBound": 20.0, "ScalingAdjustment": 1},
+        {"MetricIntervalLowerBound": 20.0, "ScalingAdjustment": 2},
+    ]
+    kept = "TargetTrackingScalingPolicyConfiguration"
+    assert policies["gpu"][kept]["CustomizedMetricSpecification"]["MetricName"] == "GPUUtilization"
+    assert {policies[name][kept]["TargetValue"] for name in predefined} == {7.0}
+    (action,) = scaling.describe_scheduled_actions(ServiceNamespace="sagemaker")["ScheduledActions"]
+    assert (action["Timezone"], action["ScalableTargetAction"]) == (
+        "Europe/Berlin",
+        {"MinCapacity": 0, "MaxCapacity": 1},
+    )
+    (alarm,) = stack.account.client("cloudwatch").describe_alarms(AlarmNames=["out"])["MetricAlarms"]
+    assert alarm["AlarmActions"] == [policies["steps"]["PolicyARN"]]

@@ -1,0 +1,255 @@
+"""SageMaker resources in a stack, with a stand-in for Triton behind the endpoints."""
+
+import time
+
+import pytest
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.cloudformation.stacks import resource
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, tarball
+from packages.local_cloud.tests.sagemaker.multi_model_triton import archive as multi_model_archive
+from tritonstack_local.cloudformation import engine
+
+ARCHIVE = tarball({"model/config.pbtxt": "", "model/1/model.py": ""})
+
+
+@pytest.fixture
+def artifact(stack):
+    s3 = stack.account.client("s3")
+    bucket = f"artifacts-{stack.account.account_id}"
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    s3.put_object(Bucket=bucket, Key="model.tar.gz", Body=ARCHIVE)
+    return f"s3://{bucket}/model.tar.gz"
+
+
+def serving(artifact, *, tags=(), **environment):
+    """Return a model, a configuration and an endpoint as the stacks of this project put them together."""
+    variant = {
+        "VariantName": "AllTraffic",
+        "ModelName": {"Fn::GetAtt": ["Model", "ModelName"]},
+        "InstanceType": "ml.g5.xlarge",
+        "InitialInstanceCount": "1",
+        "InitialVariantWeight": 1,
+    }
+    container = {"Image": IMAGE, "ModelDataUrl": artifact, "Environment": environment}
+    return {
+        "Model": resource(
+            "AWS::SageMaker::Model", ExecutionRoleArn=ROLE, PrimaryContainer=container, Tags=list(tags)
+        ),
+        "Config": resource("AWS::SageMaker::EndpointConfig", ProductionVariants=[variant]),
+        "Endpoint": resource(
+            "AWS::SageMaker::Endpoint",
+            EndpointName="Serving",
+            EndpointConfigName={"Fn::GetAtt": ["Config", "EndpointConfigName"]},
+            RetainAllVariantProperties="true",
+        ),
+    }
+
+
+def answer(stack):
+    runtime = stack.account.client("sagemaker-runtime")
+    return runtime.invoke_endpoint(EndpointName="Serving", Body=b"ask")["Body"].read().decode()
+
+
+def names(stack):
+    sagemaker = stack.account.client("sagemaker")
+    return (
+        len(sagemaker.list_models()["Models"]),
+        len(sagemaker.list_endpoint_configs()["EndpointConfigs"]),
+        len(sagemaker.list_endpoints()["Endpoints"]),
+    )
+
+
+def test_an_endpoint_comes_changes_and_goes(stack, artifact):
+    assert stack.create(serving(artifact, FAKE_ANSWER="one")) == "CREATE_COMPLETE"
+    assert answer(stack) == "one"
+    assert stack.physical_ids()["Endpoint"].startswith("arn:aws:sagemaker:")
+    changed = serving(artifact, FAKE_ANSWER="two")
+    assert stack.changes(changed) == {
+        "Model": ("Modify", "True"),
+        "Config": ("Modify", "True"),
+        "Endpoint": ("Modify", "False"),
+    }
+    assert stack.update(changed) == "UPDATE_COMPLETE"
+    assert answer(stack) == "two"
+    assert names(stack) == (1, 1, 1)
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert names(stack) == (0, 0, 0)
+
+
+def test_an_endpoint_that_does_not_come_up_says_why_and_leaves_nothing(stack, artifact):
+    assert stack.create(serving(artifact, FAKE_STARTS="no")) == "ROLLBACK_COMPLETE"
+    assert "no such tensor" in stack.reasons()
+    assert names(stack) == (0, 0, 0)
+
+
+def test_an_endpoint_that_rolls_back_fails_the_update(stack, artifact):
+    stack.create(serving(artifact, FAKE_ANSWER="one"))
+    assert stack.update(serving(artifact, FAKE_STARTS="no")) == "UPDATE_ROLLBACK_COMPLETE"
+    assert "no such tensor" in stack.reasons()
+    assert answer(stack) == "one"
+    assert names(stack) == (1, 1, 1)
+    assert stack.update(serving(artifact, FAKE_ANSWER="three")) == "UPDATE_COMPLETE"
+    assert answer(stack) == "three"
+
+
+def test_tags_alone_replace_nothing(stack, artifact):
+    stack.create(serving(artifact, FAKE_ANSWER="one", tags=[{"Key": "a", "Value": "1"}]))
+    tagged = serving(artifact, FAKE_ANSWER="one", tags=[{"Key": "b", "Value": "2"}])
+    assert stack.changes(tagged) == {"Model": ("Modify", "False")}
+    stack.update(tagged)
+    found = stack.account.client("sagemaker").list_tags(ResourceArn=stack.physical_ids()["Model"])["Tags"]
+    assert found == [{"Key": "b", "Value": "2"}]
+
+
+def test_a_stack_can_be_deleted_while_its_endpoint_is_being_made(stack, artifact, fake_tritons, monkeypatch):
+    monkeypatch.setattr(engine, "_PATIENCE_S", 0.1)
+    before = len(fake_tritons.started)
+    stack.begin_create(serving(artifact, FAKE_STARTS="never"))
+    while len(fake_tritons.started) == before:
+        time.sleep(0.02)
+    stack_id = stack.described()["StackId"]
+    stack.cloudformation.delete_stack(StackName="stack")
+    # As on AWS, an endpoint cannot be deleted before it has come up, or failed to.
+    assert stack.described()["StackStatus"].endswith("_IN_PROGRESS")
+    fake_tritons.started[-1].stop()
+    while stack.settled(stack_id) != "DELETE_COMPLETE":
+        time.sleep(0.02)
+    assert names(stack) == (0, 0, 0)
+    assert ("Endpoint", "CREATE_FAILED") in stack.events(stack_id)
+
+
+def served(stack, **fields):
+    answer = stack.account.client("sagemaker-runtime").invoke_endpoint(
+        EndpointName="Serving", Body=b"ask", **fields
+    )
+    return answer["Body"].read().decode()
+
+
+def test_a_multi_model_endpoint_comes_changes_and_goes(stack, artifact):
+    bucket = artifact.split("/")[2]
+    s3 = stack.account.client("s3")
+    s3.put_object(Bucket=bucket, Key="shelf/a/1/model.tar.gz", Body=multi_model_archive("answer a"))
+
+    def shelf(caching):
+        resources = serving(f"s3://{bucket}/shelf/", SAGEMAKER_TRITON_PING_MODE="live")
+        properties = resources["Model"]["Properties"]
+        container = properties["PrimaryContainer"]
+        container |= {"Mode": "MultiModel", "MultiModelConfig": {"ModelCacheSetting": caching}}
+        properties["VpcConfig"] = {"SecurityGroupIds": {"Ref": "Groups"}, "Subnets": {"Ref": "Subnets"}}
+        return resources
+
+    network = {
+        "Subnets": {"Type": "CommaDelimitedList", "Default": "subnet-1,subnet-2"},
+        "Groups": {"Type": "List<String>", "Default": "sg-1"},
+    }
+    assert stack.create(shelf("Enabled"), Parameters=network) == "CREATE_COMPLETE", stack.reasons()
+    assert served(stack, TargetModel="a/1/model.tar.gz") == "a"
+    # Another model needs no other stack.
+    s3.put_object(Bucket=bucket, Key="shelf/b/2/model.tar.gz", Body=multi_model_archive("answer b"))
+    assert served(stack, TargetModel="b/2/model.tar.gz") == "b"
+    sagemaker = stack.account.client("sagemaker")
+    (model,) = sagemaker.list_models()["Models"]
+    described = sagemaker.describe_model(ModelName=model["ModelName"])
+    assert described["VpcConfig"] == {"SecurityGroupIds": ["sg-1"], "Subnets": ["subnet-1", "subnet-2"]}
+    assert stack.update(shelf("Disabled"), Parameters=network) == "UPDATE_COMPLETE"
+    assert served(stack, TargetModel="a/1/model.tar.gz") == "a"
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert names(stack) == (0, 0, 0)
+
+
+def test_an_endpoint_of_two_variants_comes_changes_and_goes(stack, artifact):
+    def compared(share):
+        resources = serving(artifact, FAKE_ANSWER="one")
+        other = serving(artifact, FAKE_ANSWER="two")["Model"]
+        (main,) = resources["Config"]["Properties"]["ProductionVariants"]
+        challenger = {
+            **main,
+            "VariantName": "challenger",
+            "ModelName": {"Fn::GetAtt": ["Other", "ModelName"]},
+            "InitialVariantWeight": share,
+        }
+        variants = [{**main, "InitialVariantWeight": 1 - share}, challenger]
+        resources["Config"]["Properties"]["ProductionVariants"] = variants
+        return {**resources, "Other": other}
+
+    assert stack.create(compared(0.25)) == "CREATE_COMPLETE", stack.reasons()
+    assert sorted(served(stack) for _ in range(4)) == ["one"] * 3 + ["two"]
+    assert served(stack, TargetVariant="challenger") == "two"
+    changed = compared(0.5)
+    changed["Endpoint"]["Properties"] |= {
+        "ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DesiredWeight"}]
+    }
+    assert stack.update(changed) == "UPDATE_COMPLETE"
+    assert sorted(served(stack) for _ in range(4)) == ["one"] * 2 + ["two"] * 2
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert names(stack) == (0, 0, 0)
+
+
+VARIANT = {"VariantName": "main", "InstanceType": "ml.g5.xlarge", "InitialInstanceCount": 1}
+ASYNCHRONOUS = {"OutputConfig": {"S3OutputPath": "s3://bucket/answers/"}}
+
+
+def refusal(stack, **resources):
+    """What comes of a template with a topic beside the resources; nothing of it may have been made."""
+    topic = resource("AWS::SNS::Topic", TopicName="beside")
+    with pytest.raises(ClientError) as caught:
+        stack.propose({"Topic": topic, **resources}, kind="CREATE")
+    with pytest.raises(ClientError, match="does not exist"):
+        stack.described()
+    assert stack.account.client("sns").list_topics()["Topics"] == []
+    return caught.value.response["Error"]["Message"]
+
+
+def config(*, model="m", **changes):
+    """A configuration whose model is only known when it has been made."""
+    made = resource("AWS::SageMaker::Model", ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE})
+    variant = {**VARIANT, **({"ModelName": {"Fn::GetAtt": ["Model", "ModelName"]}} if model else {})}
+    variant |= changes.pop("variant", {})
+    properties = {"ProductionVariants": [variant], **changes}
+    return {"Model": made, "Config": resource("AWS::SageMaker::EndpointConfig", **properties)}
+
+
+@pytest.mark.parametrize(
+    ("resources", "sentence"),
+    [
+        (
+            config(AsyncInferenceConfig=ASYNCHRONOUS),
+            "Config: The embedded cloud does not offer CreateEndpointConfig.AsyncInferenceConfig: "
+            "asynchronous endpoints are not built; they run on AWS alone.",
+        ),
+        (
+            config(ShadowProductionVariants=[{**VARIANT, "VariantName": "shadow", "ModelName": "m"}]),
+            "Config: The embedded cloud does not offer CreateEndpointConfig.ShadowProductionVariants: "
+            "shadow variants are not built; they run on AWS alone.",
+        ),
+        (
+            config(model=None),
+            "Config: The embedded cloud does not offer ProductionVariant without ModelName: it is for "
+            "inference components, and copies of models on machines that SageMaker manages are not built; "
+            "they run on AWS alone.",
+        ),
+        (
+            config(variant={"ManagedInstanceScaling": {"Status": "ENABLED"}}),
+            "Config: The embedded cloud does not offer ProductionVariant.ManagedInstanceScaling: it is for "
+            "inference components, and copies of models on machines that SageMaker manages are not built; "
+            "they run on AWS alone.",
+        ),
+        (
+            config(model=None)
+            | {"Component": resource("AWS::SageMaker::InferenceComponent", EndpointName="e")},
+            "Component: The embedded cloud does not offer inference components: copies of models on machines "
+            "that SageMaker manages are not built; they run on AWS alone.",
+        ),
+    ],
+    ids=["asynchronous", "shadow", "without a model", "managed scaling", "component"],
+)
+def test_what_this_cloud_does_not_reach_is_refused_in_one_sentence_before_anything_is_made(
+    stack, resources, sentence
+):
+    assert refusal(stack, **resources) == f"Template error: {sentence}"
+
+
+def test_a_model_of_a_registry_is_refused_before_anything_is_made(stack):
+    model = resource("AWS::SageMaker::Model", PrimaryContainer={"ModelPackageName": "package"})
+    assert "ContainerDefinition.ModelPackageName: there is no model registry" in refusal(stack, Model=model)

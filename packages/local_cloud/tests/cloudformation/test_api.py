@@ -1,0 +1,120 @@
+"""The API beside deployments: templates, lists, and clear refusals."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.cloudformation.stacks import parameter, resource
+
+BODY = json.dumps(
+    {
+        "Description": "said",
+        "Parameters": {"Size": {"Type": "String", "Default": "s", "Description": "how big", "NoEcho": True}},
+        "Resources": {"R": resource("AWS::IAM::Role", AssumeRolePolicyDocument={}), "P": parameter()},
+    }
+)
+
+
+def test_templates_can_be_summarised_and_validated(stack):
+    summary = stack.cloudformation.get_template_summary(TemplateBody=BODY)
+    assert summary["ResourceTypes"] == ["AWS::IAM::Role", "AWS::SSM::Parameter"]
+    assert summary["Capabilities"] == ["CAPABILITY_IAM"]
+    assert summary["Parameters"][0]["ParameterKey"] == "Size"
+    checked = stack.cloudformation.validate_template(TemplateBody=BODY)
+    assert checked["Description"] == "said"
+    assert checked["Parameters"][0]["NoEcho"] is True
+
+
+def test_the_template_of_a_stack_is_the_one_submitted(stack):
+    stack.create({"P": parameter()})
+    for stage in ("Original", "Processed"):
+        body = stack.cloudformation.get_template(StackName="stack", TemplateStage=stage)["TemplateBody"]
+        assert body["Resources"]["P"] == parameter()
+
+
+def test_characters_beyond_ascii_are_shown_as_question_marks_and_reach_the_resources(stack):
+    body = json.dumps({"Resources": {"P": parameter("Jürgen · 東京 🙂")}}, ensure_ascii=False)
+    stack.cloudformation.create_stack(StackName="stack", TemplateBody=body)
+    assert stack.settled() == "CREATE_COMPLETE"
+    shown = stack.cloudformation.get_template(StackName="stack")["TemplateBody"]
+    assert shown["Resources"]["P"] == parameter("J?rgen ? ?? ?")
+    ssm, name = stack.account.client("ssm"), stack.physical_ids()["P"]
+    assert ssm.get_parameter(Name=name)["Parameter"]["Value"] == "Jürgen · 東京 🙂"
+
+
+def test_a_template_is_read_from_this_clouds_s3(stack):
+    s3 = stack.account.client("s3")
+    s3.create_bucket(
+        Bucket="templates-of-mine", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
+    )
+    s3.put_object(
+        Bucket="templates-of-mine", Key="a/b.json", Body=json.dumps({"Resources": {"P": parameter()}})
+    )
+    for url in (
+        f"{stack.account.endpoint_url}/templates-of-mine/a/b.json",
+        "https://templates-of-mine.s3.eu-west-1.amazonaws.com/a/b.json",
+        "https://s3.eu-west-1.amazonaws.com/templates-of-mine/a/b.json",
+    ):
+        assert stack.cloudformation.validate_template(TemplateURL=url)["Parameters"] == []
+    with pytest.raises(ClientError, match="S3 error"):
+        stack.cloudformation.validate_template(
+            TemplateURL=f"{stack.account.endpoint_url}/templates-of-mine/none"
+        )
+
+
+def test_lists(stack):
+    stack.create({"P": parameter(Name="/p")})
+    cloudformation = stack.cloudformation
+    assert [item["StackName"] for item in cloudformation.list_stacks()["StackSummaries"]] == ["stack"]
+    summaries = cloudformation.list_stack_resources(StackName="stack")["StackResourceSummaries"]
+    assert [(item["LogicalResourceId"], item["PhysicalResourceId"]) for item in summaries] == [("P", "/p")]
+    detail = cloudformation.describe_stack_resource(StackName="stack", LogicalResourceId="P")
+    assert detail["StackResourceDetail"]["ResourceStatus"] == "CREATE_COMPLETE"
+    found = cloudformation.describe_stack_resources(PhysicalResourceId="/p")["StackResources"]
+    assert found[0]["StackName"] == "stack"
+    stack.delete()
+    gone = cloudformation.list_stacks(StackStatusFilter=["DELETE_COMPLETE"])["StackSummaries"]
+    assert [item["StackName"] for item in gone] == ["stack"]
+
+
+@pytest.mark.filterwarnings("ignore:.*does not match an error shape")
+def test_an_action_that_is_missing_is_named(stack):
+    with pytest.raises(ClientError, match="'DetectStackDrift' is not implemented") as refusal:
+        stack.cloudformation.detect_stack_drift(StackName="stack")
+    assert refusal.value.response["Error"]["Code"] == "InvalidAction"
+
+
+def test_a_parameter_that_would_be_ignored_is_refused(stack):
+    with pytest.raises(ClientError, match="CreateStack: parameters StackPolicyBody are not implemented"):
+        stack.cloudformation.create_stack(
+            StackName="stack", TemplateBody=BODY, StackPolicyBody="{}", Capabilities=["CAPABILITY_IAM"]
+        )
+
+
+@pytest.mark.parametrize("name", ["1st", "under_score", "a" * 129])
+def test_a_stack_needs_a_proper_name(stack, name):
+    with pytest.raises(ClientError, match="stackName"):
+        stack.cloudformation.create_stack(
+            StackName=name, TemplateBody=json.dumps({"Resources": {"P": parameter()}})
+        )
+
+
+def test_of_many_that_create_a_stack_at_once_one_does(stack):
+    def attempt(_):
+        try:
+            return stack.create({"P": parameter()})
+        except ClientError as error:
+            return error.response["Error"]["Code"]
+
+    with ThreadPoolExecutor(6) as pool:
+        answers = sorted(pool.map(attempt, range(6)))
+    assert answers == ["AlreadyExistsException"] * 5 + ["CREATE_COMPLETE"]
+
+
+def test_a_stack_exists_once(stack):
+    stack.create({"P": parameter()})
+    with pytest.raises(ClientError) as refusal:
+        stack.create({"P": parameter()})
+    assert refusal.value.response["Error"]["Code"] == "AlreadyExistsException"

@@ -1,0 +1,103 @@
+"""Change sets: planned, shown, executed, out of date."""
+
+import json
+
+import pytest
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.cloudformation.stacks import StackDriver, parameter, resource
+
+
+def test_a_stack_is_created_through_a_change_set(stack):
+    plan = stack.propose({"A": parameter(Name="/a"), "B": parameter({"Ref": "A"})}, kind="CREATE")
+    assert (plan["Status"], plan["ExecutionStatus"]) == ("CREATE_COMPLETE", "AVAILABLE")
+    changes = {
+        item["ResourceChange"]["LogicalResourceId"]: item["ResourceChange"] for item in plan["Changes"]
+    }
+    assert {name: change["Action"] for name, change in changes.items()} == {"A": "Add", "B": "Add"}
+    after = json.loads(changes["B"]["AfterContext"])["Properties"]
+    assert after["Value"] == "{{changeSet:KNOWN_AFTER_APPLY}}"
+    assert stack.described()["StackStatus"] == "REVIEW_IN_PROGRESS"
+    assert stack.account.client("ssm").describe_parameters()["Parameters"] == []
+
+    stack.cloudformation.execute_change_set(StackName="stack", ChangeSetName="plan")
+    assert stack.settled() == "CREATE_COMPLETE"
+    with pytest.raises(ClientError, match="cannot be executed in its current execution status"):
+        stack.cloudformation.execute_change_set(StackName="stack", ChangeSetName="plan")
+
+
+def test_a_stack_under_review_can_be_deleted(stack):
+    stack.propose({"A": parameter()}, kind="CREATE")
+    assert stack.delete() == "DELETE_COMPLETE"
+
+
+def test_an_update_shows_what_changes_and_why(stack):
+    stack.create({"A": parameter("1", Name="/a"), "B": parameter({"Ref": "A"})})
+    plan = stack.propose({"A": parameter("1", Name="/a2"), "B": parameter({"Ref": "A"}), "C": parameter()})
+    changes = {
+        item["ResourceChange"]["LogicalResourceId"]: item["ResourceChange"] for item in plan["Changes"]
+    }
+    root = changes["A"]["Details"][0]
+    assert changes["A"]["PolicyAction"] == "ReplaceAndDelete"
+    assert root["Target"] == {
+        "Attribute": "Properties",
+        "Name": "Name",
+        "RequiresRecreation": "Always",
+        "Path": "/Properties/Name",
+        "BeforeValue": "/a",
+        "AfterValue": "/a2",
+        "AttributeChangeType": "Modify",
+    }
+    assert (root["Evaluation"], root["ChangeSource"]) == ("Static", "DirectModification")
+    dependent = changes["B"]["Details"][0]
+    assert (dependent["Evaluation"], dependent["ChangeSource"]) == ("Dynamic", "ResourceReference")
+    assert dependent["CausingEntity"] == "A"
+    assert dependent["Target"]["AfterValue"] == "{{changeSet:KNOWN_AFTER_APPLY}}"
+    assert changes["C"]["Action"] == "Add"
+
+
+def test_other_change_sets_are_out_of_date_after_one_is_executed(stack):
+    stack.create({"A": parameter("1")})
+    body = json.dumps({"Resources": {"A": parameter("2")}})
+    for name in ("one", "two"):
+        stack.cloudformation.create_change_set(StackName="stack", ChangeSetName=name, TemplateBody=body)
+    stack.cloudformation.execute_change_set(StackName="stack", ChangeSetName="one")
+    stack.settled()
+    with pytest.raises(ClientError, match="OBSOLETE") as refusal:
+        stack.cloudformation.execute_change_set(StackName="stack", ChangeSetName="two")
+    assert refusal.value.response["Error"]["Code"] == "InvalidChangeSetStatus"
+
+
+def test_a_direct_update_makes_change_sets_out_of_date(stack):
+    stack.create({"A": parameter("1")})
+    stack.propose({"A": parameter("2")})
+    stack.update({"A": parameter("3")})
+    with pytest.raises(ClientError, match="OBSOLETE"):
+        stack.cloudformation.execute_change_set(StackName="stack", ChangeSetName="plan")
+
+
+def test_the_name_of_a_change_set_is_taken_once(stack):
+    stack.create({"A": parameter("1")})
+    stack.propose({"A": parameter("2")})
+    with pytest.raises(ClientError, match="already exists"):
+        stack.propose({"A": parameter("2")})
+    assert [
+        item["ChangeSetName"]
+        for item in stack.cloudformation.list_change_sets(StackName="stack")["Summaries"]
+    ] == ["plan"]
+    stack.cloudformation.delete_change_set(StackName="stack", ChangeSetName="plan")
+    stack.cloudformation.delete_change_set(StackName="stack", ChangeSetName="plan")
+    assert stack.cloudformation.list_change_sets(StackName="stack")["Summaries"] == []
+
+
+def test_an_existing_bucket_is_imported_if_asked_for(stack):
+    bucket = {**resource("AWS::S3::Bucket", BucketName="left-behind"), "DeletionPolicy": "Retain"}
+    stack.create({"Store": bucket})
+    stack.delete()
+    again = StackDriver(stack.account, "again")
+    plan = again.propose({"Store": bucket}, kind="CREATE", ImportExistingResources=True)
+    assert plan["Changes"][0]["ResourceChange"]["Action"] == "Import"
+    again.cloudformation.execute_change_set(StackName="again", ChangeSetName="plan")
+    assert again.settled() == "CREATE_COMPLETE"
+    assert again.physical_ids() == {"Store": "left-behind"}
+    assert ("Store", "IMPORT_COMPLETE") in again.events()

@@ -1,0 +1,216 @@
+"""Creating and deleting stacks: order, outputs, conditions, refusals before anything is made, rollback."""
+
+import pytest
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.cloudformation.stacks import StackDriver, broken, parameter, resource
+
+
+def test_a_stack_comes_and_goes(stack):
+    status = stack.create(
+        {
+            "First": parameter("one", Name="/demo/first"),
+            "Second": parameter({"Fn::Sub": "${First} in ${AWS::Region}"}, Name="/demo/second"),
+        },
+        Outputs={"Value": {"Value": {"Fn::GetAtt": ["Second", "Value"]}, "Description": "said"}},
+    )
+    assert status == "CREATE_COMPLETE"
+    assert stack.outputs() == {"Value": "/demo/first in eu-west-1"}
+    assert stack.physical_ids() == {"First": "/demo/first", "Second": "/demo/second"}
+    happened = stack.events()
+    assert happened[0] == ("stack", "CREATE_IN_PROGRESS")
+    assert happened[-1] == ("stack", "CREATE_COMPLETE")
+    assert happened.index(("First", "CREATE_COMPLETE")) < happened.index(("Second", "CREATE_IN_PROGRESS"))
+    ssm = stack.account.client("ssm")
+    assert ssm.get_parameter(Name="/demo/second")["Parameter"]["Value"] == "/demo/first in eu-west-1"
+
+    stack_id = stack.described()["StackId"]
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert ssm.describe_parameters()["Parameters"] == []
+    gone = stack.events(stack_id)
+    assert gone.index(("Second", "DELETE_COMPLETE")) < gone.index(("First", "DELETE_IN_PROGRESS"))
+    with pytest.raises(ClientError, match="Stack with id stack does not exist"):
+        stack.described()
+    assert stack.described(stack_id)["StackStatus"] == "DELETE_COMPLETE"
+
+
+def test_generated_names_say_where_they_come_from(stack):
+    stack.create({"Store": resource("AWS::S3::Bucket"), "Setting": parameter()})
+    names = stack.physical_ids()
+    assert names["Store"].startswith("stack-store-")
+    assert names["Store"] == names["Store"].lower()
+    assert names["Setting"].startswith("stack-Setting-")
+
+
+def test_conditions_choose_resources_properties_and_outputs(stack):
+    stack.create(
+        {
+            "Always": parameter({"Fn::If": ["Big", "big", "small"]}),
+            "Sometimes": {**parameter(), "Condition": "Big"},
+        },
+        Parameters={"Size": {"Type": "String", "Default": "s"}},
+        Conditions={"Big": {"Fn::Equals": [{"Ref": "Size"}, "b"]}},
+        Outputs={
+            "Value": {"Value": {"Fn::GetAtt": ["Always", "Value"]}},
+            "Other": {"Value": {"Ref": "Sometimes"}, "Condition": "Big"},
+        },
+    )
+    assert stack.outputs() == {"Value": "small"}
+    assert set(stack.physical_ids()) == {"Always"}
+
+
+@pytest.mark.parametrize(
+    ("resources", "complaint"),
+    [
+        ({"Odd": resource("AWS::Lambda::Function")}, r"Unrecognized resource types: \[Odd \(AWS::Lambda"),
+        ({"Odd": parameter(Colour="red")}, "Odd: property Colour of AWS::SSM::Parameter is unknown"),
+        (
+            {"Odd": resource("AWS::S3::Bucket", VersioningConfiguration={"Status": "Enabled", "Speed": 1})},
+            "property VersioningConfiguration.Speed",
+        ),
+        (
+            {"Odd": resource("AWS::ECR::Repository", ImageScanningConfiguration={"ScanOnPull": True})},
+            "property ImageScanningConfiguration.ScanOnPull",
+        ),
+        ({"Odd": resource("AWS::SSM::Parameter", Type="String")}, "needs property Value"),
+        ({"Odd": parameter({"Ref": "Nothing"})}, r"Unresolved resource dependencies \[Nothing\]"),
+        ({"Odd": parameter({"Fn::GetAtt": ["P", "Colour"]}), "P": parameter()}, "has no attribute Colour"),
+        ({"Odd": parameter({"Fn::GetAtt": ["Odd", "Value"]})}, "Circular dependency"),
+    ],
+)
+def test_what_the_cloud_does_not_know_is_refused_before_anything_is_made(stack, resources, complaint):
+    for attempt in (stack.create, lambda given: stack.propose(given, kind="CREATE")):
+        with pytest.raises(ClientError, match=complaint):
+            attempt({"Good": parameter(), **resources})
+    assert stack.cloudformation.describe_stacks()["Stacks"] == []
+    assert stack.account.client("ssm").describe_parameters()["Parameters"] == []
+
+
+def test_iam_needs_to_be_acknowledged(stack):
+    role = resource("AWS::IAM::Role", AssumeRolePolicyDocument={"Statement": []}, RoleName="named")
+    body = f'{{"Resources": {{"R": {__import__("json").dumps(role)}}}}}'
+    with pytest.raises(ClientError, match="CAPABILITY_NAMED_IAM") as refusal:
+        stack.cloudformation.create_stack(
+            StackName="stack", TemplateBody=body, Capabilities=["CAPABILITY_IAM"]
+        )
+    assert refusal.value.response["Error"]["Code"] == "InsufficientCapabilitiesException"
+
+
+def test_a_failed_creation_leaves_nothing(stack):
+    status = stack.create({"Good": parameter(), "Bad": broken("Good"), "Never": parameter({"Ref": "Bad"})})
+    assert status == "ROLLBACK_COMPLETE"
+    assert "no-such-key" in stack.reasons()
+    happened = stack.events()
+    assert ("Bad", "CREATE_FAILED") in happened
+    assert ("Good", "DELETE_COMPLETE") in happened
+    assert ("Never", "CREATE_IN_PROGRESS") not in happened
+    assert stack.account.client("ssm").describe_parameters()["Parameters"] == []
+    with pytest.raises(ClientError, match="ROLLBACK_COMPLETE state and can not be updated"):
+        stack.update({"Good": parameter()})
+    assert stack.delete() == "DELETE_COMPLETE"
+
+
+def test_without_rollback_a_failure_stays_to_be_looked_at_and_can_be_mended(stack):
+    assert stack.create({"Good": parameter(), "Bad": broken("Good")}, DisableRollback=True) == "CREATE_FAILED"
+    assert len(stack.account.client("ssm").describe_parameters()["Parameters"]) == 1
+    assert stack.update({"Good": parameter("mended")}) == "UPDATE_COMPLETE"
+    stack.delete()
+    assert stack.account.client("ssm").describe_parameters()["Parameters"] == []
+
+
+def test_without_rollback_a_failure_can_be_rolled_back_later(stack):
+    stack.create({"Good": parameter(), "Bad": broken("Good")}, DisableRollback=True)
+    stack.cloudformation.rollback_stack(StackName="stack")
+    assert stack.settled() == "ROLLBACK_COMPLETE"
+    assert stack.account.client("ssm").describe_parameters()["Parameters"] == []
+
+
+def test_what_is_to_be_retained_is_retained(stack):
+    stack.create({"Kept": {**parameter(Name="/kept"), "DeletionPolicy": "Retain"}, "Gone": parameter()})
+    stack_id = stack.described()["StackId"]
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert ("Kept", "DELETE_SKIPPED") in stack.events(stack_id)
+    left = stack.account.client("ssm").describe_parameters()["Parameters"]
+    assert [item["Name"] for item in left] == ["/kept"]
+
+
+def test_what_cannot_go_leaves_the_stack_in_delete_failed(stack):
+    stack.create(
+        {"Store": resource("AWS::S3::Bucket", BucketName="full-of-things"), "Other": parameter(Name="/other")}
+    )
+    s3 = stack.account.client("s3")
+    s3.put_object(Bucket="full-of-things", Key="a", Body=b"")
+    assert stack.delete() == "DELETE_FAILED"
+    assert "not empty" in stack.reasons()
+    assert stack.account.client("ssm").describe_parameters()["Parameters"] == []
+    s3.delete_object(Bucket="full-of-things", Key="a")
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert s3.list_buckets()["Buckets"] == []
+
+
+def test_a_protected_stack_is_not_deleted(stack):
+    stack.create({"P": parameter()})
+    stack.cloudformation.update_termination_protection(StackName="stack", EnableTerminationProtection=True)
+    with pytest.raises(ClientError, match="TerminationProtection is enabled"):
+        stack.delete()
+    stack.cloudformation.update_termination_protection(StackName="stack", EnableTerminationProtection=False)
+    assert stack.delete() == "DELETE_COMPLETE"
+
+
+def test_exports_are_shared_guarded_and_unique(stack):
+    exported = {"Out": {"Value": {"Ref": "P"}, "Export": {"Name": "shared"}}}
+    stack.create({"P": parameter(Name="/p")}, Outputs=exported)
+    user = StackDriver(stack.account, "user")
+    user.create({"U": parameter({"Fn::ImportValue": "shared"})})
+    assert (
+        user.account.client("ssm").get_parameter(Name=user.physical_ids()["U"])["Parameter"]["Value"] == "/p"
+    )
+    cloudformation = stack.cloudformation
+    assert [item["Name"] for item in cloudformation.list_exports()["Exports"]] == ["shared"]
+    assert cloudformation.list_imports(ExportName="shared")["Imports"] == ["user"]
+
+    rival = StackDriver(stack.account, "rival")
+    assert rival.create({"P": parameter()}, Outputs=exported) == "ROLLBACK_COMPLETE"
+    assert "already exported by stack stack" in rival.reasons()
+    assert stack.update({"P": parameter(Name="/p")}) == "UPDATE_ROLLBACK_COMPLETE"
+    assert "cannot be deleted as it is in use by user" in stack.reasons()
+    assert stack.delete() == "DELETE_FAILED"
+
+    assert user.delete() == "DELETE_COMPLETE"
+    assert stack.delete() == "DELETE_COMPLETE"
+
+
+def test_an_unknown_export_is_refused(stack):
+    with pytest.raises(ClientError, match="No export named nowhere found"):
+        stack.create({"P": parameter({"Fn::ImportValue": "nowhere"})})
+
+
+def test_rules_are_checked(stack):
+    rules = {
+        "Check": {
+            "Assertions": [
+                {
+                    "Assert": {"Fn::Not": [{"Fn::Contains": [["1", "2"], {"Ref": "Version"}]}]},
+                    "AssertDescription": "version 3 or newer is needed",
+                }
+            ]
+        }
+    }
+    parameters = {"Version": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/version"}}
+    ssm = stack.account.client("ssm")
+    ssm.put_parameter(Name="/version", Value="2", Type="String")
+    with pytest.raises(ClientError, match="version 3 or newer is needed"):
+        stack.create({"P": parameter()}, Rules=rules, Parameters=parameters)
+    ssm.put_parameter(Name="/version", Value="3", Type="String", Overwrite=True)
+    assert stack.create({"P": parameter()}, Rules=rules, Parameters=parameters) == "CREATE_COMPLETE"
+
+
+def test_accounts_and_regions_do_not_see_each_other(stack, running_cloud):
+    stack.create({"P": parameter(Name="/same")})
+    stranger = StackDriver(type(stack.account)(running_cloud.endpoint_url))
+    assert stranger.cloudformation.describe_stacks()["Stacks"] == []
+    assert stranger.create({"P": parameter(Name="/same")}) == "CREATE_COMPLETE"
+    elsewhere = StackDriver(
+        type(stack.account)(running_cloud.endpoint_url, stack.account.account_id, "us-east-1")
+    )
+    assert elsewhere.cloudformation.describe_stacks()["Stacks"] == []

@@ -1,0 +1,44 @@
+"""Dependencies between resources, and circles among them."""
+
+import json
+
+import pytest
+
+from tritonstack_local.cloudformation.errors import TemplateError
+from tritonstack_local.cloudformation.graph import dependencies, in_order
+from tritonstack_local.cloudformation.template import parse_template
+
+
+def graph_of(resources):
+    template = parse_template(json.dumps({"Resources": resources}))
+    return dependencies(template.resources, declared=template.resources)
+
+
+def test_references_of_every_kind_are_found():
+    graph = graph_of(
+        {
+            "A": {"Type": "T", "Properties": {"x": [{"Ref": "B"}, {"Ref": "AWS::Region"}]}},
+            "B": {"Type": "T", "Properties": {"x": {"Fn::If": ["c", {"Fn::GetAtt": ["C", "Arn"]}, 1]}}},
+            "C": {
+                "Type": "T",
+                "Properties": {"x": {"Fn::Sub": ["${D.Arn} ${y} ${!E}", {"y": {"Ref": "F"}}]}},
+            },
+            "D": {"Type": "T", "DependsOn": ["F"]},
+            "E": {"Type": "T"},
+            "F": {"Type": "T"},
+        }
+    )
+    assert graph == {"A": {"B"}, "B": {"C"}, "C": {"D", "F"}, "D": {"F"}, "E": set(), "F": set()}
+    order = in_order(graph)
+    assert [name for name in order if name != "E"] == ["F", "D", "C", "B", "A"]
+
+
+def test_a_circle_is_named():
+    with pytest.raises(TemplateError, match="Circular dependency") as refusal:
+        in_order(graph_of({"A": {"Type": "T", "DependsOn": "B"}, "B": {"Type": "T", "DependsOn": "A"}}))
+    assert "A -> B -> A" in str(refusal.value) or "B -> A -> B" in str(refusal.value)
+
+
+def test_depending_on_what_does_not_exist_is_refused():
+    with pytest.raises(TemplateError, match=r"Unresolved resource dependencies \[Nothing\]"):
+        graph_of({"A": {"Type": "T", "DependsOn": "Nothing"}})

@@ -1,0 +1,95 @@
+"""Every intrinsic function, what is unknown before a deployment, and what is refused."""
+
+import pytest
+
+from tritonstack_local.cloudformation.errors import TemplateError
+from tritonstack_local.cloudformation.intrinsics import Unknown, resolve
+
+LATER = Unknown("New.Arn")
+
+
+class World:
+    mappings = {"Regions": {"eu": {"image": "ami-1"}}}  # noqa: RUF012
+
+    def reference(self, name):
+        known = {"Name": "n", "List": ["a", "b"], "Number": 3, "AWS::Region": "eu", "Zero": 0}
+        return known.get(name, LATER)
+
+    def attribute(self, logical_id, attribute):
+        return f"{logical_id}/{attribute}" if logical_id == "Old" else LATER
+
+    def condition(self, name):
+        return name == "Yes"
+
+    def imported(self, export):
+        return f"imported {export}"
+
+    def availability_zones(self, region):
+        return [f"{region}a", f"{region}b"]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"Ref": "Name"}, "n"),
+        ({"Fn::GetAtt": ["Old", "Arn"]}, "Old/Arn"),
+        ({"Fn::GetAtt": "Old.Some.Part"}, "Old/Some.Part"),
+        ({"Fn::Join": ["-", ["a", {"Ref": "Number"}, True]]}, "a-3-true"),
+        ({"Fn::Join": [",", {"Ref": "List"}]}, "a,b"),
+        ({"Fn::Sub": "${Name}/${Old.Arn}/${!Literal}"}, "n/Old/Arn/${Literal}"),
+        ({"Fn::Sub": ["${Mine}-${Name}", {"Mine": {"Ref": "Number"}}]}, "3-n"),
+        ({"Fn::Select": ["1", {"Ref": "List"}]}, "b"),
+        ({"Fn::Split": ["/", "a/b"]}, ["a", "b"]),
+        ({"Fn::If": ["Yes", 1, {"Fn::Unheard": 0}]}, 1),
+        ({"Fn::If": ["No", {"Fn::Unheard": 0}, 2]}, 2),
+        ({"Fn::FindInMap": ["Regions", {"Ref": "AWS::Region"}, "image"]}, "ami-1"),
+        ({"Fn::Base64": "hello"}, "aGVsbG8="),
+        ({"Fn::GetAZs": ""}, ["eua", "eub"]),
+        ({"Fn::ImportValue": {"Fn::Sub": "x-${Name}"}}, "imported x-n"),
+        ({"Fn::Cidr": ["10.0.0.0/24", 2, 6]}, ["10.0.0.0/26", "10.0.0.64/26"]),
+        ({"Fn::Equals": [{"Ref": "Number"}, "3"]}, True),
+        ({"Fn::And": [{"Condition": "Yes"}, {"Fn::Not": [{"Condition": "No"}]}]}, True),
+        ({"Fn::Or": [{"Condition": "No"}, {"Fn::Equals": ["a", "b"]}]}, False),
+        ({"Fn::Contains": [["1", "2"], "2"]}, True),
+        ({"a": {"Ref": "AWS::NoValue"}, "b": [1, {"Ref": "AWS::NoValue"}]}, {"b": [1]}),
+        # A policy's Condition is no function: only a name makes it one.
+        ({"Condition": {"Bool": {"x": "true"}}}, {"Condition": {"Bool": {"x": "true"}}}),
+    ],
+)
+def test_functions(value, expected):
+    assert resolve(value, World()) == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"Ref": "New"},
+        {"Fn::Join": ["", ["a", {"Ref": "New"}]]},
+        {"Fn::Sub": "x${New}"},
+        {"Fn::Split": [",", {"Ref": "New"}]},
+        {"Fn::Select": [0, {"Fn::Split": [",", {"Fn::GetAtt": ["New", "Arn"]}]}]},
+        {"Fn::Base64": {"Ref": "New"}},
+    ],
+)
+def test_what_depends_on_a_new_resource_is_unknown(value):
+    assert resolve(value, World()) == LATER
+
+
+def test_a_known_item_of_a_partly_unknown_list_is_known():
+    assert resolve({"Fn::Select": [1, [{"Ref": "New"}, "known"]]}, World()) == "known"
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        ({"Fn::Transform": {}}, "Fn::Transform is not implemented"),
+        ({"Fn::Join": ["a"]}, "Fn::Join takes a list of 2"),
+        ({"Fn::Select": [5, ["a"]]}, "nonexistent value at index 5"),
+        ({"Fn::FindInMap": ["Regions", "us", "image"]}, "no Regions.us.image"),
+        ({"Fn::GetAtt": "JustAName"}, "logical id and an attribute"),
+        ("{{resolve:secretsmanager:x}}", "Dynamic references are not implemented"),
+    ],
+)
+def test_what_cannot_be_resolved_is_refused(value, complaint):
+    with pytest.raises(TemplateError, match=complaint):
+        resolve(value, World())

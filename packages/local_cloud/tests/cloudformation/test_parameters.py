@@ -1,0 +1,73 @@
+"""Parameters: defaults, previous values, constraints, SSM."""
+
+import pytest
+
+from tritonstack_local.cloudformation.errors import TemplateError
+from tritonstack_local.cloudformation.parameters import GivenParameter, Parameter, resolve_parameters
+
+
+def resolved(declared, *, previous=None, **given):
+    return resolve_parameters(
+        declared=declared,
+        given=tuple(
+            GivenParameter(key, None if value is ... else value, value is ...) for key, value in given.items()
+        ),
+        previous=previous or {},
+        read_ssm=lambda name: f"value of {name}",
+    )
+
+
+def test_given_values_come_before_defaults():
+    declared = {"A": {"Type": "String", "Default": "d"}, "B": {"Type": "Number", "Default": 4}}
+    parameters = resolved(declared, A="given")
+    assert {key: parameter.resolved for key, parameter in parameters.items()} == {"A": "given", "B": "4"}
+
+
+def test_previous_values_stay_and_new_defaults_fill_in():
+    declared = {"A": {"Type": "String", "Default": "new"}, "B": {"Type": "String", "Default": "b"}}
+    previous = {"A": Parameter("A", "old", "old", no_echo=False, from_ssm=False)}
+    parameters = resolved(declared, previous=previous, A=..., B=...)
+    assert {key: parameter.resolved for key, parameter in parameters.items()} == {"A": "old", "B": "b"}
+
+
+def test_lists_and_ssm():
+    declared = {
+        "List": {"Type": "CommaDelimitedList"},
+        "Path": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/x"},
+    }
+    parameters = resolved(declared, List="a, b")
+    assert parameters["List"].resolved == ["a", "b"]
+    assert parameters["Path"].resolved == "value of /x"
+    assert parameters["Path"].described()["ResolvedValue"] == "value of /x"
+
+
+def test_no_echo_hides_the_value():
+    parameter = resolved({"A": {"Type": "String", "NoEcho": True}}, A="secret")["A"]
+    assert parameter.described()["ParameterValue"] == "****"
+
+
+@pytest.mark.parametrize(
+    ("declaration", "good", "bad"),
+    [
+        ({"Type": "String", "AllowedValues": ["a", "b"]}, "a", "c"),
+        ({"Type": "String", "AllowedPattern": "[a-z]+"}, "abc", "abc1"),
+        ({"Type": "String", "MinLength": 2, "MaxLength": 3}, "abc", "abcd"),
+        ({"Type": "String", "MinLength": 2, "MaxLength": 3}, "ab", "a"),
+        ({"Type": "Number", "MinValue": 1, "MaxValue": 5}, "5", "5.1"),
+        ({"Type": "Number", "MinValue": 1, "MaxValue": 5}, "1", "0"),
+        ({"Type": "Number"}, "1", "one"),
+    ],
+)
+def test_constraints(declaration, good, bad):
+    assert resolved({"A": declaration}, A=good)["A"].resolved == good
+    with pytest.raises(TemplateError, match="Parameter A"):
+        resolved({"A": declaration}, A=bad)
+
+
+def test_what_does_not_fit_is_named():
+    with pytest.raises(TemplateError, match=r"\[X\] do not exist"):
+        resolved({"A": {"Type": "String", "Default": ""}}, X="1")
+    with pytest.raises(TemplateError, match=r"\[A\] must have values"):
+        resolved({"A": {"Type": "String"}})
+    with pytest.raises(TemplateError, match="'AWS::EC2::Image::Id' is not implemented"):
+        resolved({"A": {"Type": "AWS::EC2::Image::Id"}}, A="ami")

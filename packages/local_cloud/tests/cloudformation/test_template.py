@@ -1,0 +1,76 @@
+"""Templates as they are written: JSON, YAML with short forms, and what is wrong with them."""
+
+import pytest
+
+from tritonstack_local.cloudformation.errors import TemplateError
+from tritonstack_local.cloudformation.template import parse_template
+
+
+def test_short_forms_become_functions():
+    template = parse_template(
+        """
+Conditions:
+  Large: !Not [!Equals [!Ref Size, 2010-09-09]]
+Resources:
+  A:
+    Type: T
+    DependsOn: B
+    Properties:
+      Name: !GetAtt B.Arn.Part
+      Text: !Sub "${B}-x"
+      List: !If [Large, !Split [",", "a,b"], !Ref "AWS::NoValue"]
+      When: !Condition Large
+  B: {Type: T, DeletionPolicy: Retain}
+"""
+    )
+    assert template.conditions["Large"] == {"Fn::Not": [{"Fn::Equals": [{"Ref": "Size"}, "2010-09-09"]}]}
+    assert template.resources["A"].properties == {
+        "Name": {"Fn::GetAtt": ["B", "Arn.Part"]},
+        "Text": {"Fn::Sub": "${B}-x"},
+        "List": {"Fn::If": ["Large", {"Fn::Split": [",", "a,b"]}, {"Ref": "AWS::NoValue"}]},
+        "When": {"Condition": "Large"},
+    }
+    assert template.resources["A"].depends_on == ("B",)
+    assert template.resources["B"].deletion_policy == "Retain"
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ("{", "Template format error"),
+        ("- a", "unsupported structure"),
+        ("{}", "At least one Resources member"),
+        (
+            '{"Resources": {"A": {"Type": "T"}}, "Transform": "X"}',
+            r"Invalid template property .*\[Transform\]",
+        ),
+        ('{"Resources": {"A": {}}}', "Resource A has no Type"),
+        ('{"Resources": {"A": {"Type": "T", "CreationPolicy": {}}}}', "CreationPolicy is not implemented"),
+        ('{"Resources": {"A": {"Type": "T", "DeletionPolicy": "Snapshot"}}}', "Snapshot is not one of"),
+        ('{"Resources": [1]}', "Resources must be an object"),
+        (
+            '{"Resources": {"A": {"Type": "T", "Properties": [1]}}}',
+            "A: Properties must be an object",
+        ),
+        ('{"Resources": {"A": {"Type": "T", "DependsOn": 5}}}', "A: DependsOn must be a string or"),
+        (
+            '{"Resources": {"A": {"Type": "T", "DependsOn": [{}]}}}',
+            "A: DependsOn must be a string or",
+        ),
+        ('{"Resources": {"A": {"Type": "T"}}, "Outputs": {"X": 5}}', "Outputs.X must be an"),
+        ('{"Resources": {"A": {"Type": "T"}}, "Parameters": {"X": "a"}}', "Parameters.X must be an"),
+        ("Resources: &all {A: {Type: T}}\nOutputs: *all", "YAML aliases are not allowed in CloudFormation"),
+        ("Resources: 0b_", "Template format error: invalid literal"),
+        (f"Resources: {'[' * 5000}", "nested too deeply"),
+        (f'{{"Resources": {"[" * 100_000}', "nested too deeply"),
+    ],
+)
+def test_a_template_that_cannot_be_deployed_is_refused(body, complaint):
+    with pytest.raises(TemplateError, match=complaint):
+        parse_template(body)
+
+
+def test_every_fault_of_a_template_is_listed():
+    with pytest.raises(TemplateError) as refusal:
+        parse_template('{"Resources": {"A": {}, "B": {"Type": "T", "Wrong": 1}}, "Extra": {}}')
+    assert all(word in str(refusal.value) for word in ("Extra", "A has no Type", "Wrong"))

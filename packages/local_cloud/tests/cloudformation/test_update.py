@@ -1,0 +1,209 @@
+"""Updates: what is planned is what happens, replacement spreads, failures go back."""
+
+import pytest
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.cloudformation.stacks import broken, parameter, resource
+
+
+def value_of(stack, logical_id):
+    ssm = stack.account.client("ssm")
+    return ssm.get_parameter(Name=stack.physical_ids()[logical_id])["Parameter"]["Value"]
+
+
+def names(stack):
+    return sorted(item["Name"] for item in stack.account.client("ssm").describe_parameters()["Parameters"])
+
+
+CHAIN = {
+    "Root": parameter("r", Name="/root"),
+    "Middle": parameter({"Ref": "Root"}, Name="/middle"),
+    "Leaf": parameter({"Fn::GetAtt": ["Middle", "Value"]}, Name="/leaf"),
+    "Aside": parameter("aside", Name="/aside"),
+}
+
+
+def test_a_replacement_is_carried_to_what_depends_on_it(stack):
+    stack.create(CHAIN)
+    moved = {**CHAIN, "Root": parameter("r", Name="/root2")}
+    assert stack.changes(moved) == {
+        "Root": ("Modify", "True"),
+        "Middle": ("Modify", "False"),
+        "Leaf": ("Modify", "False"),
+    }
+    assert stack.update(moved) == "UPDATE_COMPLETE"
+    assert value_of(stack, "Leaf") == "/root2"
+    assert names(stack) == ["/aside", "/leaf", "/middle", "/root2"]
+    happened = stack.events()
+    assert happened.index(("Leaf", "UPDATE_COMPLETE")) < happened.index(("Root", "DELETE_IN_PROGRESS"))
+    assert ("Aside", "UPDATE_IN_PROGRESS") not in happened
+
+
+def test_a_change_in_place_reaches_only_what_reads_it(stack):
+    stack.create(CHAIN)
+    assert stack.changes({**CHAIN, "Root": parameter("changed", Name="/root")}) == {
+        "Root": ("Modify", "False")
+    }
+
+
+def test_a_replaced_name_replaces_what_cannot_change_it(stack):
+    first = {
+        "Key": parameter("bucket-one"),
+        "Store": resource("AWS::S3::Bucket", BucketName={"Fn::GetAtt": ["Key", "Value"]}),
+        "Policy": resource(
+            "AWS::S3::BucketPolicy",
+            Bucket={"Ref": "Store"},
+            PolicyDocument={"Version": "2012-10-17", "Statement": []},
+        ),
+    }
+    stack.create(first)
+    second = {**first, "Key": parameter("bucket-two")}
+    assert stack.changes(second) == {
+        "Key": ("Modify", "False"),
+        "Store": ("Modify", "Conditional"),
+        "Policy": ("Modify", "Conditional"),
+    }
+    assert stack.update(second) == "UPDATE_COMPLETE"
+    buckets = stack.account.client("s3").list_buckets()["Buckets"]
+    assert [bucket["Name"] for bucket in buckets] == ["bucket-two"]
+    assert stack.physical_ids()["Policy"] == "bucket-two"
+
+
+def test_additions_and_removals(stack):
+    stack.create({"A": parameter(Name="/a"), "B": parameter({"Ref": "A"}, Name="/b")})
+    after = {"B": parameter("alone", Name="/b"), "C": parameter(Name="/c")}
+    assert stack.changes(after) == {
+        "A": ("Remove", None),
+        "B": ("Modify", "False"),
+        "C": ("Add", None),
+    }
+    assert stack.update(after) == "UPDATE_COMPLETE"
+    assert names(stack) == ["/b", "/c"]
+    assert stack.physical_ids() == {"B": "/b", "C": "/c"}
+
+
+def test_nothing_to_do_is_said_so(stack):
+    stack.create(CHAIN)
+    with pytest.raises(ClientError, match="No updates are to be performed"):
+        stack.update(CHAIN)
+    plan = stack.propose(CHAIN)
+    assert plan["Status"] == "FAILED"
+    assert "didn't contain changes" in plan["StatusReason"]
+    assert plan["Changes"] == []
+    with pytest.raises(ClientError, match="No updates are to be performed"):
+        stack.update(CHAIN, DisableRollback=True)
+    with pytest.raises(ClientError, match="No updates are to be performed"):
+        stack.update(CHAIN, Capabilities=[])
+    assert stack.update(CHAIN, Tags=[{"Key": "team", "Value": "search"}]) == "UPDATE_COMPLETE"
+
+
+def test_outputs_alone_are_a_change(stack):
+    stack.create(CHAIN)
+    assert stack.update(CHAIN, Outputs={"O": {"Value": {"Ref": "Leaf"}}}) == "UPDATE_COMPLETE"
+    assert stack.outputs() == {"O": "/leaf"}
+
+
+def test_a_failed_update_goes_back_and_can_be_repeated(stack):
+    before = {**CHAIN, "Old": parameter(Name="/old")}
+    stack.create(before, Outputs={"O": {"Value": {"Fn::GetAtt": ["Leaf", "Value"]}}})
+    after = {
+        "Root": parameter("r", Name="/root2"),
+        "Middle": parameter({"Ref": "Root"}, Name="/middle"),
+        "Leaf": parameter("changed", Name="/leaf"),
+        "New": parameter(Name="/new"),
+    }
+    failing = {**after, "Bad": broken("Leaf"), "Later": parameter({"Ref": "Bad"})}
+    failing["Leaf"] = {**failing["Leaf"], "DependsOn": ["Middle", "New"]}
+    assert stack.update(failing) == "UPDATE_ROLLBACK_COMPLETE"
+    assert names(stack) == ["/aside", "/leaf", "/middle", "/old", "/root"]
+    assert value_of(stack, "Middle") == "/root"
+    assert value_of(stack, "Leaf") == "/root"
+    assert stack.outputs() == {"O": "/root"}
+    assert "no-such-key" in stack.reasons()
+    assert set(stack.physical_ids().values()) >= {"/aside", "/leaf", "/middle", "/old", "/root"}
+    with pytest.raises(ClientError, match="No updates"):
+        stack.update(before, Outputs={"O": {"Value": {"Fn::GetAtt": ["Leaf", "Value"]}}})
+
+    assert stack.update(after) == "UPDATE_COMPLETE"
+    assert names(stack) == ["/leaf", "/middle", "/new", "/root2"]
+    assert value_of(stack, "Middle") == "/root2"
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert names(stack) == []
+
+
+def test_an_update_that_failed_without_rollback_can_be_mended(stack):
+    stack.create(CHAIN)
+    moved = {**CHAIN, "Root": parameter("r", Name="/root2")}
+    assert stack.update({**moved, "Bad": broken("Leaf")}, DisableRollback=True) == "UPDATE_FAILED"
+    assert names(stack) == ["/aside", "/leaf", "/middle", "/root", "/root2"]
+    assert stack.update(moved) == "UPDATE_COMPLETE"
+    assert names(stack) == ["/aside", "/leaf", "/middle", "/root2"]
+
+
+def test_an_update_that_failed_without_rollback_can_be_rolled_back(stack):
+    stack.create(CHAIN)
+    moved = {**CHAIN, "Root": parameter("r", Name="/root2")}
+    stack.update({**moved, "Bad": broken("Leaf")}, DisableRollback=True)
+    stack.cloudformation.rollback_stack(StackName="stack")
+    assert stack.settled() == "UPDATE_ROLLBACK_COMPLETE"
+    assert names(stack) == ["/aside", "/leaf", "/middle", "/root"]
+    assert value_of(stack, "Leaf") == "/root"
+
+
+def test_a_rollback_that_is_stuck_can_be_continued(stack):
+    stack.create({"Store": resource("AWS::S3::Bucket", BucketName="stuck"), "P": parameter("one")})
+    tagged = resource("AWS::S3::Bucket", BucketName="stuck", Tags=[{"Key": "a", "Value": "b"}])
+    s3 = stack.account.client("s3")
+    # Nobody can change back what was taken away behind CloudFormation's back.
+    after = {"Store": tagged, "P": parameter("two"), "Bad": broken("Store")}
+    stack.update(after, DisableRollback=True)
+    s3.delete_bucket(Bucket="stuck")
+    stack.cloudformation.rollback_stack(StackName="stack")
+    assert stack.settled() == "UPDATE_ROLLBACK_FAILED"
+    s3.create_bucket(Bucket="stuck", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    stack.cloudformation.continue_update_rollback(StackName="stack")
+    assert stack.settled() == "UPDATE_ROLLBACK_COMPLETE"
+    assert value_of(stack, "P") == "one"
+
+
+def test_a_custom_name_cannot_be_replaced(stack):
+    repository = resource("AWS::ECR::Repository", RepositoryName="mine")
+    stack.create({"R": repository})
+    kms = {"EncryptionType": "KMS"}
+    encrypted = resource("AWS::ECR::Repository", RepositoryName="mine", EncryptionConfiguration=kms)
+    assert stack.changes({"R": encrypted}) == {"R": ("Modify", "True")}
+    assert stack.update({"R": encrypted}) == "UPDATE_ROLLBACK_COMPLETE"
+    assert "Rename mine and update the stack again" in stack.reasons()
+    assert stack.account.client("ecr").describe_repositories()["repositories"][0]["repositoryName"] == "mine"
+
+
+def test_the_type_of_a_resource_cannot_change(stack):
+    stack.create({"A": parameter()})
+    with pytest.raises(ClientError, match="Update of resource type is not permitted"):
+        stack.update({"A": resource("AWS::S3::Bucket")})
+
+
+def test_what_is_replaced_can_be_retained(stack):
+    kept = {**parameter(Name="/one"), "UpdateReplacePolicy": "Retain"}
+    stack.create({"P": kept})
+    stack.update({"P": {**parameter(Name="/two"), "UpdateReplacePolicy": "Retain"}})
+    assert names(stack) == ["/one", "/two"]
+
+
+def test_previous_parameters_and_template(stack):
+    declared = {"Value": {"Type": "String", "Default": "default"}}
+    stack.create({"P": parameter({"Ref": "Value"})}, Parameters=declared)
+    cloudformation = stack.cloudformation
+    cloudformation.update_stack(
+        StackName="stack",
+        UsePreviousTemplate=True,
+        Parameters=[{"ParameterKey": "Value", "ParameterValue": "given"}],
+    )
+    stack.settled()
+    assert value_of(stack, "P") == "given"
+    with pytest.raises(ClientError, match="No updates"):
+        cloudformation.update_stack(
+            StackName="stack",
+            UsePreviousTemplate=True,
+            Parameters=[{"ParameterKey": "Value", "UsePreviousValue": True}],
+        )

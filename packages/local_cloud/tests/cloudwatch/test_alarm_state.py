@@ -1,0 +1,151 @@
+"""The state of an alarm from its windows: the tables of CloudWatch's user guide, the words of the reasons."""
+
+import pytest
+
+from tritonstack_local.cloudwatch.alarm_state import Condition, Window, decide, reason, reason_data
+
+MARKS = {"0": 0.0, "X": 9.0, "-": None}
+RETAINED = None
+
+
+def windows(marks):
+    """Make windows of five minutes each, the newest last."""
+    return [
+        Window(1_700_000_000 + 300 * number, MARKS[mark], 1.0) for number, mark in enumerate(marks.split())
+    ]
+
+
+def condition(*, datapoints=None, periods=3, missing="missing", comparison="GreaterThanThreshold"):
+    return Condition(comparison, 5.0, periods, datapoints, missing)
+
+
+def state(marks, **settings):
+    decision = decide(windows(marks), condition(**settings))
+    return decision and decision.state
+
+
+# Columns: missing, ignore, breaching, notBreaching.
+THREE_OF_THREE = {
+    "0 - X - X": ("OK", "OK", "OK", "OK"),
+    "0 - - - -": ("OK", "OK", "OK", "OK"),
+    "- - - - -": ("INSUFFICIENT_DATA", RETAINED, "ALARM", "OK"),
+    "0 X X - X": ("ALARM", "ALARM", "ALARM", "ALARM"),
+    "- - X - -": ("ALARM", RETAINED, "ALARM", "OK"),
+}
+TWO_OF_THREE = {
+    "0 - X - X": ("ALARM", "ALARM", "ALARM", "ALARM"),
+    "0 0 X 0 X": ("ALARM", "ALARM", "ALARM", "ALARM"),
+    "0 - X - -": ("OK", "OK", "ALARM", "OK"),
+    "- - - - 0": ("OK", "OK", "ALARM", "OK"),
+    "- - - X -": ("ALARM", RETAINED, "ALARM", "OK"),
+}
+TREATMENTS = ("missing", "ignore", "breaching", "notBreaching")
+
+
+@pytest.mark.parametrize("treatment", TREATMENTS)
+@pytest.mark.parametrize(
+    ("datapoints", "marks", "states"),
+    [(3, *row) for row in THREE_OF_THREE.items()] + [(2, *row) for row in TWO_OF_THREE.items()],
+)
+def test_missing_data_is_treated_as_documented(datapoints, marks, states, treatment):
+    expected = states[TREATMENTS.index(treatment)]
+    assert state(marks, datapoints=datapoints, missing=treatment) == expected
+
+
+@pytest.mark.parametrize("marks", ["- - - - X", "- - - X -"])
+def test_a_metric_that_flows_now_and_then_does_not_ring_too_early(marks):
+    assert state(marks, datapoints=3) != "ALARM"
+    assert state(marks, datapoints=3, missing="ignore") is RETAINED
+
+
+def test_without_datapoints_to_alarm_every_period_must_breach():
+    assert state("0 0 X X X") == "ALARM"
+    assert state("X X X X 0") == "OK"
+
+
+def test_one_period_is_decided_by_its_newest_value():
+    assert state("X X 0", periods=1) == "OK"
+    assert state("0 0 X", periods=1) == "ALARM"
+    # The last value is looked at again for as long as it lies in the evaluation range.
+    assert state("X - -", periods=1) == "ALARM"
+    assert state("- - -", periods=1) == "INSUFFICIENT_DATA"
+
+
+@pytest.mark.parametrize(
+    ("comparison", "breaching"),
+    [
+        ("GreaterThanThreshold", (6.0,)),
+        ("GreaterThanOrEqualToThreshold", (5.0, 6.0)),
+        ("LessThanThreshold", (4.0,)),
+        ("LessThanOrEqualToThreshold", (4.0, 5.0)),
+    ],
+)
+def test_comparisons(comparison, breaching):
+    asked = condition(comparison=comparison)
+    assert tuple(value for value in (4.0, 5.0, 6.0) if asked.breached_by(value)) == breaching
+
+
+def told(marks, *, before="OK", **settings):
+    asked = condition(**settings)
+    decision = decide(windows(marks), asked)
+    assert decision is not None
+    return reason(decision, asked, before=before)
+
+
+@pytest.mark.parametrize(
+    ("marks", "settings", "text"),
+    [
+        (
+            "- - X",
+            {"periods": 1},
+            "Threshold Crossed: 1 datapoint [9.0 (14/11/23 22:23:20)] was greater than the threshold (5.0).",
+        ),
+        (
+            "- - X",
+            {"periods": 1, "datapoints": 1},
+            "Threshold Crossed: 1 out of the last 1 datapoints [9.0 (14/11/23 22:23:20)] was greater than "
+            "the threshold (5.0) (minimum 1 datapoint for OK -> ALARM transition).",
+        ),
+        (
+            "0 0 0 0 0",
+            {"datapoints": 2},
+            "Threshold Crossed: 3 out of the last 3 datapoints [0.0 (14/11/23 22:33:20), "
+            "0.0 (14/11/23 22:28:20), 0.0 (14/11/23 22:23:20)] were not greater than the threshold (5.0) "
+            "(minimum 2 datapoints for ALARM -> OK transition).",
+        ),
+        (
+            "- - -",
+            {"periods": 1, "missing": "notBreaching"},
+            "Threshold Crossed: no datapoints were received for 1 period and 1 missing datapoint was treated "
+            "as [NonBreaching].",
+        ),
+        (
+            "- - - - -",
+            {"missing": "breaching"},
+            "Threshold Crossed: no datapoints were received for 3 periods and 3 missing datapoints were "
+            "treated as [Breaching].",
+        ),
+        ("- - - - -", {}, "Insufficient Data: 5 datapoints were unknown."),
+    ],
+)
+def test_reasons_are_worded_as_on_aws(marks, settings, text):
+    assert told(marks, **settings) == text
+
+
+def test_the_reasons_data_hold_what_was_evaluated():
+    asked = condition(periods=2)
+    decision = decide(windows("0 0 X X"), asked)
+    data = reason_data(decision, asked, at=1_700_001_500.25, watched={"statistic": "Sum", "period": 300})
+    assert data == {
+        "version": "1.0",
+        "queryDate": "2023-11-14T22:38:20.250+0000",
+        "startDate": "2023-11-14T22:23:20.000+0000",
+        "statistic": "Sum",
+        "period": 300,
+        "recentDatapoints": [9.0, 9.0],
+        "threshold": 5.0,
+        "evaluatedDatapoints": [
+            {"timestamp": "2023-11-14T22:28:20.000+0000", "sampleCount": 1.0, "value": 9.0},
+            {"timestamp": "2023-11-14T22:23:20.000+0000", "sampleCount": 1.0, "value": 9.0},
+        ],
+    }

@@ -1,0 +1,187 @@
+"""EventBridge's rules tell topics of what they match."""
+
+import json
+import time
+
+import pytest
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.test_server import ANYBODY
+from tests.credentials import secret_of
+from tritonstack_local.clients import Clients
+from tritonstack_local.cloudwatch.moto_events import target_input
+from tritonstack_local.cloudwatch.state_changes import (
+    endpoint_detail,
+    event_status,
+    publish_endpoint_state_change,
+)
+from tritonstack_local.places import Place
+
+PATTERN = {
+    "source": ["aws.sagemaker"],
+    "detail-type": ["SageMaker Endpoint State Change"],
+    "detail": {"EndpointName": [{"prefix": "shop-"}], "EndpointStatus": ["FAILED"]},
+}
+TRANSFORMER = {
+    "InputPathsMap": {"endpoint": "$.detail.EndpointName", "region": "$.region", "none": "$.detail.x.y"},
+    "InputTemplate": '"<endpoint> in <region> failed<none>"',
+}
+
+
+@pytest.fixture
+def topic(account):
+    return account.client("sns").create_topic(Name="failures")["TopicArn"]
+
+
+def put_rule(account, **target):
+    events = account.client("events")
+    events.put_rule(Name="r", EventPattern=json.dumps(PATTERN))
+    events.put_targets(Rule="r", Targets=[{"Id": "t", **target}])
+
+
+def listen(account, topic):
+    sqs = account.client("sqs")
+    url = sqs.create_queue(QueueName="heard")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    account.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+
+    def heard():
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            found = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
+            if found:
+                return [json.loads(message["Body"])["Message"] for message in found]
+            time.sleep(0.02)
+        raise AssertionError("nothing was told")
+
+    return heard
+
+
+def change(account, name, status):
+    place = Place(account.account_id, account.region)
+    detail = {
+        "EndpointName": name,
+        "EndpointArn": place.arn("sagemaker", f"endpoint/{name}"),
+        "EndpointStatus": event_status(status),
+    }
+    publish_endpoint_state_change(
+        Clients(endpoint_url=account.endpoint_url, secret=secret_of(account.endpoint_url)), place, detail
+    )
+
+
+def test_a_topic_hears_of_the_endpoints_that_its_rule_names(account, topic):
+    heard = listen(account, topic)
+    put_rule(account, Arn=topic, InputTransformer=TRANSFORMER)
+    change(account, "other-one", "Failed")
+    change(account, "shop-one", "InService")
+    change(account, "shop-two", "Failed")
+    assert heard() == ['"shop-two in eu-west-1 failed"']
+
+
+def test_a_disabled_rule_tells_nobody(account, topic):
+    heard = listen(account, topic)
+    put_rule(account, Arn=topic)
+    account.client("events").disable_rule(Name="r")
+    change(account, "shop-one", "Failed")
+    account.client("events").enable_rule(Name="r")
+    change(account, "shop-two", "Failed")
+    (message,) = heard()
+    told = json.loads(message)
+    assert told["detail"]["EndpointName"] == "shop-two"
+    assert told["source"] == "aws.sagemaker"
+    assert told["resources"] == [told["detail"]["EndpointArn"]]
+    assert told["time"].endswith("Z")
+
+
+def test_an_endpoint_that_fails_is_told_of(account, topic):
+    heard = listen(account, topic)
+    put_rule(account, Arn=topic)
+    sagemaker = account.client("sagemaker")
+    image = "763104351884.dkr.ecr.eu-west-1.amazonaws.com/sagemaker-tritonserver:24.09-py3"
+    sagemaker.create_model(
+        ModelName="m",
+        PrimaryContainer={"Image": image, "Environment": {"FAKE_STARTS": "no"}},
+        ExecutionRoleArn="arn:aws:iam::111122223333:role/r",
+    )
+    variant = {
+        "VariantName": "main",
+        "ModelName": "m",
+        "InstanceType": "ml.c5.large",
+        "InitialInstanceCount": 1,
+    }
+    sagemaker.create_endpoint_config(EndpointConfigName="c", ProductionVariants=[variant])
+    tags = [{"Key": "team", "Value": "a"}]
+    sagemaker.create_endpoint(EndpointName="shop-three", EndpointConfigName="c", Tags=tags)
+    (message,) = heard()
+    detail = json.loads(message)["detail"]
+    assert detail["EndpointStatus"] == "FAILED"
+    assert "no such tensor" in detail["FailureReason"]
+    assert detail["Tags"] == {"team": "a"}
+    sagemaker.delete_endpoint(EndpointName="shop-three")
+
+
+def test_a_rule_starts_a_build_and_says_what_is_otherwise(account):
+    role = account.client("iam").create_role(RoleName="build", AssumeRolePolicyDocument=ANYBODY)["Role"]
+    codebuild = account.client("codebuild")
+    project = codebuild.create_project(
+        name="reap",
+        source={"type": "NO_SOURCE", "buildspec": "version: 0.2\nphases: {build: {commands: [ls]}}"},
+        artifacts={"type": "NO_ARTIFACTS"},
+        environment={"type": "LINUX_CONTAINER", "computeType": "BUILD_GENERAL1_SMALL", "image": "any"},
+        serviceRole=role["Arn"],
+        concurrentBuildLimit=1,
+    )["project"]
+    dry = [{"name": "DRY_RUN", "value": "yes", "type": "PLAINTEXT"}]
+    put_rule(account, Arn=project["arn"], Input=json.dumps({"environmentVariablesOverride": dry}))
+    change(account, "shop-one", "Failed")
+    deadline = time.monotonic() + 10
+    while not (ids := codebuild.list_builds_for_project(projectName="reap")["ids"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    build = codebuild.stop_build(id=ids[0])["build"]
+    assert build["environment"]["environmentVariables"] == dry
+
+
+def test_targets_that_get_no_events_are_refused(account):
+    arn = "arn:aws:lambda:eu-west-1:111122223333:function:f"
+    with pytest.raises(ClientError, match="does not offer targets of lambda"):
+        put_rule(account, Arn=arn)
+
+
+def test_what_a_target_gets():
+    event = {"detail": {"name": "n", "size": 3}, "region": "r"}
+    assert target_input({"Input": "fixed"}, event) == "fixed"
+    assert target_input({"InputPath": "$.detail"}, event) == '{"name": "n", "size": 3}'
+    transformer = {"InputPathsMap": {"a": "$.detail.size"}, "InputTemplate": '{"size": <a>}'}
+    assert target_input({"InputTransformer": transformer}, event) == '{"size": 3}'
+    assert json.loads(target_input({}, event)) == event
+
+
+def test_an_endpoints_event_holds_what_is_described():
+    described = {
+        "EndpointName": "shop",
+        "EndpointArn": "arn:aws:sagemaker:eu-west-1:111122223333:endpoint/shop",
+        "EndpointConfigName": "one",
+        "EndpointStatus": "InService",
+        "ProductionVariants": [{"VariantName": "main"}],
+        "CreationTime": 1_592_411_992.203,
+        "LastModifiedTime": 1_592_411_994.287,
+    }
+    detail = endpoint_detail(described, tags={"team": "a"})
+    assert detail == described | {
+        "EndpointStatus": "IN_SERVICE",
+        "CreationTime": 1_592_411_992_203,
+        "LastModifiedTime": 1_592_411_994_287,
+        "Tags": {"team": "a"},
+    }
+
+
+def test_the_spelling_of_states():
+    assert [
+        event_status(name) for name in ("InService", "Failed", "RollingBack", "UpdateRollbackFailed")
+    ] == [
+        "IN_SERVICE",
+        "FAILED",
+        "ROLLING_BACK",
+        "UPDATE_ROLLBACK_FAILED",
+    ]

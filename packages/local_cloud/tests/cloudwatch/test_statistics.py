@@ -1,0 +1,88 @@
+"""CloudWatch's statistics of the values of a period."""
+
+import pytest
+
+from tritonstack_local.cloudwatch.statistics import Summary, merged, statistic_named
+
+
+def of(values):
+    summary = Summary()
+    for value in values:
+        summary.add(value)
+    return summary
+
+
+TEN = of([10, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("SampleCount", 10),
+        ("Sum", 55),
+        ("Average", 5.5),
+        ("Minimum", 1),
+        ("Maximum", 10),
+        ("p50", 5),
+        ("p90", 9),
+        ("p99", 10),
+        ("p99.9", 10),
+        ("p0", 1),
+        ("tm90", 5),
+        ("TM(10%:90%)", 5.5),
+        ("TM(2:5)", 4),
+        ("IQM", 5.5),
+        ("wm90", (45 + 9) / 10),
+        ("tc90", 9),
+        ("ts90", 45),
+        ("TC(:5)", 5),
+        ("TS(80%:)", 19),
+        ("PR(:5)", 50),
+        ("PR(2:5)", 30),
+    ],
+)
+def test_statistics(name, expected):
+    assert statistic_named(name)(TEN) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["Median", "p101", "p", "tm", "TM(:)", "TM(10%:5)", "PR(10%:20%)", "sum"])
+def test_names_that_aws_does_not_have(name):
+    assert statistic_named(name) is None
+
+
+def test_percentiles_weigh_values_by_how_often_they_came():
+    summary = Summary()
+    summary.add(1.0, 99)
+    summary.add(100.0, 1)
+    assert statistic_named("p99")(summary) == 1
+    assert statistic_named("p99.5")(summary) == 100
+
+
+def test_sets_of_statistics_have_no_percentiles_unless_all_values_are_one():
+    summary = Summary()
+    summary.add_set(count=3, total=6, low=1, high=3)
+    assert statistic_named("Average")(summary) == 2
+    assert statistic_named("p50")(summary) is None
+    same = Summary()
+    same.add_set(count=3, total=6, low=2, high=2)
+    assert statistic_named("p50")(same) == 2
+
+
+def test_many_different_values_take_bounded_room():
+    summary = of(number / 1000 for number in range(100_000))
+    assert len(summary.values) < 3_000
+    assert summary.count == 100_000
+    assert statistic_named("p99")(summary) == pytest.approx(99, rel=0.005)
+
+
+def test_nothing_merged_is_nothing():
+    assert merged([]) is None
+    assert merged([of([1]), of([2])]).total == 3
+
+
+def test_many_different_values_that_come_one_by_one_take_bounded_room():
+    summary = Summary()
+    for number in range(20_000):
+        summary.merge(of([number / 1000]))
+    assert len(summary.values) < 3_000
+    assert statistic_named("p99")(summary) == pytest.approx(19.8, rel=0.005)

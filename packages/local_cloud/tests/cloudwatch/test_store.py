@@ -1,0 +1,44 @@
+"""What the store keeps of old values."""
+
+import time
+
+from tritonstack_local.cloudwatch.statistics import Summary
+from tritonstack_local.cloudwatch.store import MetricKey, MetricStore, Span
+from tritonstack_local.pace import Pace
+from tritonstack_local.places import Place
+
+HERE = Place("123456789012", "eu-west-1")
+KEY = MetricKey("n", "m")
+HOUR_S, MINUTE_S = 3600, 60
+
+
+def measured(store, at):
+    one = Summary()
+    one.add(1.0)
+    store.put(HERE, KEY, "None", one, at=at)
+
+
+def counts(store, span):
+    return [found.count if found else 0 for found in store.windows(HERE, KEY, span, unit=None)]
+
+
+def test_old_values_are_summed_up_by_the_minute_and_none_is_lost():
+    store = MetricStore(pace=Pace(minute_s=1.0))
+    start = time.time() // MINUTE_S * MINUTE_S - 2 * HOUR_S
+    for second in range(2 * HOUR_S):
+        measured(store, start + second + 0.5)
+    hours, minutes = Span(start, HOUR_S, 2), Span(start, MINUTE_S, 120)
+    before = counts(store, hours), counts(store, minutes)
+    store.forget_old()
+    assert (counts(store, hours), counts(store, minutes)) == before == ([3600, 3600], [60] * 120)
+    (series,) = store._series.values()
+    assert len(series.order) == len(series.buckets) < 1800  # a scaled day, 24 minutes, is kept as it is
+
+
+def test_what_alarms_look_at_is_kept_as_it_came():
+    store = MetricStore(pace=Pace(minute_s=1.0))
+    start = time.time() // MINUTE_S * MINUTE_S - 600
+    for second in range(600):
+        measured(store, start + second + 0.5)
+    store.forget_old()
+    assert counts(store, Span(start, 1.0, 600)) == [1] * 600

@@ -1,0 +1,238 @@
+"""Projects and builds as boto3 sees them: what is written down, listed, refused."""
+
+import botocore.session
+import pytest
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.codebuild.conftest import REGION, Account, an_environment, spec
+from tritonstack_local.codebuild.buildspec import Buildspec
+from tritonstack_local.codebuild.paging import page
+from tritonstack_local.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT, REFUSED
+
+TRUE = spec("true")
+
+
+def refusal(call, **fields):
+    with pytest.raises(ClientError) as caught:
+        call(**fields)
+    error = caught.value.response["Error"]
+    return error["Code"], error["Message"]
+
+
+def test_a_project_is_kept_as_it_was_made_with_codebuilds_own_defaults(account):
+    made = account.project(TRUE, description="d", tags=[{"key": "a", "value": "b"}])
+    arn = f"arn:aws:codebuild:{REGION}:{account.id}:project/{account.name}"
+    assert (made["name"], made["arn"], made["description"]) == (account.name, arn, "d")
+    assert made["tags"] == [{"key": "a", "value": "b"}]
+    assert (made["timeoutInMinutes"], made["queuedTimeoutInMinutes"]) == (60, 480)
+    assert made["cache"] == {"type": "NO_CACHE"}
+    assert made["environment"]["privilegedMode"] is False
+    assert made["encryptionKey"] == f"arn:aws:kms:{REGION}:{account.id}:alias/aws/s3"
+    assert made["created"] == made["lastModified"]
+    found = account.codebuild.batch_get_projects(names=[account.name, arn, "other"])
+    assert found["projects"] == [made, made]
+    assert found["projectsNotFound"] == ["other"]
+
+
+def test_an_update_changes_what_it_names(account):
+    made = account.project(TRUE, concurrentBuildLimit=2)
+    new = account.codebuild.update_project(name=account.name, description="new", concurrentBuildLimit=-1)[
+        "project"
+    ]
+    assert new["description"] == "new"
+    assert "concurrentBuildLimit" not in new
+    assert new["source"] == made["source"]
+    assert new["lastModified"] > new["created"]
+    code, _ = refusal(account.codebuild.update_project, name="other")
+    assert code == "ResourceNotFoundException"
+
+
+def test_projects_are_listed_and_deleted(mine):
+    for name in ("beta", "alpha"):
+        mine.project(TRUE, name=name)
+    assert mine.codebuild.list_projects()["projects"] == ["alpha", "beta"]
+    by_time = mine.codebuild.list_projects(sortBy="CREATED_TIME", sortOrder="DESCENDING")
+    assert by_time["projects"] == ["alpha", "beta"]
+    assert [item["id"] for item in mine.cloud.app.inventory() if item["account"] == mine.id] == [
+        "beta",
+        "alpha",
+    ]
+    mine.codebuild.delete_project(name="beta")
+    mine.codebuild.delete_project(name="beta")
+    assert mine.codebuild.list_projects()["projects"] == ["alpha"]
+
+
+def test_lists_come_in_pages_of_a_hundred(account):
+    names = [str(number) for number in range(101)]
+    first, token = page(names, {})
+    assert (first, token) == (names[:100], "100")
+    assert page(names, {"nextToken": token}) == (names[100:], None)
+    assert refusal(account.codebuild.list_projects, nextToken="x")[0] == "InvalidInputException"
+
+
+def test_accounts_do_not_see_each_other(mine):
+    mine.project(TRUE)
+    other = Account(mine.cloud)
+    assert mine.name not in other.codebuild.list_projects()["projects"]
+    assert refusal(other.start, name=mine.name)[0] == "ResourceNotFoundException"
+
+
+def test_a_name_is_taken_once(account):
+    account.project(TRUE)
+    code, message = refusal(account.project, buildspec=TRUE)
+    assert code == "ResourceAlreadyExistsException"
+    assert message.endswith(f":project/{account.name}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"source": {"type": "NO_SOURCE"}}, "buildspec is required when type is NO_SOURCE"),
+        ({"source": {"type": "NO_SOURCE", "location": "b/k", "buildspec": "x"}}, "location must be empty"),
+        ({"source": {"type": "S3"}}, "location must not be empty when type is S3"),
+        ({"source": {"type": "GITHUB", "location": "x"}}, "does not offer ProjectSource.type=GITHUB"),
+        ({"environment": an_environment(type="WINDOWS_CONTAINER")}, "WINDOWS_CONTAINER"),
+        ({"artifacts": {"type": "S3"}}, "location must not be empty"),
+        ({"artifacts": {"type": "CODEPIPELINE"}}, "must both be of type CODEPIPELINE"),
+        ({"logsConfig": {"s3Logs": {"status": "ENABLED", "location": "x"}}}, "logs go to CloudWatch Logs"),
+        ({"badgeEnabled": True}, "does not offer CreateProject.badgeEnabled"),
+        ({"autoRetryLimit": 2}, "nothing is retried by itself"),
+        ({"concurrentBuildLimit": 0}, "concurrent build limit"),
+        ({"secondaryArtifacts": [{"type": "S3", "location": "b"}]}, "artifactIdentifier must be given"),
+    ],
+)
+def test_what_codebuild_or_this_cloud_refuses(account, fields, message):
+    code, words = refusal(account.project, buildspec=TRUE, **fields)
+    assert code == "InvalidInputException"
+    assert message in words
+
+
+def test_requests_are_held_against_the_service_model(account):
+    code, words = refusal(account.project, buildspec=TRUE, timeoutInMinutes=9999)
+    assert code == "ValidationException"
+    assert "Value '9999' at 'timeoutInMinutes' failed to satisfy constraint" in words
+    code, words = refusal(account.codebuild.create_webhook, projectName=account.name)
+    assert code == "UnknownOperationException"
+    assert words.startswith("The embedded cloud does not offer CodeBuild's CreateWebhook; it offers Batch")
+
+
+def test_a_token_gives_the_build_that_it_gave_before(account):
+    account.project(TRUE)
+    first = account.start(idempotencyToken="t")
+    assert account.start(idempotencyToken="t")["id"] == first["id"]
+    assert account.start(idempotencyToken="u")["id"] != first["id"]
+    code, words = refusal(
+        account.codebuild.start_build, projectName=account.name, idempotencyToken="t", imageOverride="other"
+    )
+    assert code == "InvalidInputException"
+    assert "parameter mismatch" in words
+
+
+def test_what_a_request_puts_in_place_of_the_projects_is_what_the_build_tells(account):
+    account.project(TRUE)
+    build = account.start(
+        timeoutInMinutesOverride=9,
+        imageOverride="mine:1",
+        privilegedModeOverride=True,
+        computeTypeOverride="BUILD_GENERAL1_LARGE",
+    )
+    assert build["timeoutInMinutes"] == 9
+    environment = build["environment"]
+    assert (environment["image"], environment["privilegedMode"]) == ("mine:1", True)
+    assert account.codebuild.batch_get_projects(names=[account.name])["projects"][0]["timeoutInMinutes"] == 60
+    code, words = refusal(account.codebuild.start_build, projectName=account.name, debugSessionEnabled=True)
+    assert (code, "StartBuild.debugSessionEnabled" in words) == ("InvalidInputException", True)
+
+
+def test_builds_are_numbered_listed_retried_and_deleted(mine):
+    mine.project(TRUE)
+    mine.project(spec("sleep 100"), name="other")
+    ids = [mine.ended(mine.start())["id"] for _ in range(2)]
+    codebuild = mine.codebuild
+    assert codebuild.list_builds_for_project(projectName=mine.name)["ids"] == ids[::-1]
+    listed = codebuild.list_builds_for_project(projectName=mine.name, sortOrder="ASCENDING")
+    assert listed["ids"] == ids
+    retried = codebuild.retry_build(id=ids[0])["build"]
+    assert retried["buildNumber"] == 3
+    mine.ended(retried)
+    running = mine.start("other")
+    assert codebuild.list_builds()["ids"] == [running["id"], retried["id"], *ids[::-1]]
+    answer = codebuild.batch_delete_builds(ids=[ids[0], running["id"], "project:none"])
+    assert [arn.rpartition("build/")[2] for arn in answer["buildsDeleted"]] == [ids[0]]
+    assert answer["buildsNotDeleted"] == [
+        {"id": running["id"], "statusCode": "BUILD_IN_PROGRESS"},
+        {"id": "project:none", "statusCode": "BUILD_NOT_FOUND"},
+    ]
+    found = codebuild.batch_get_builds(ids=[ids[0], ids[1]])
+    assert ([build["id"] for build in found["builds"]], found["buildsNotFound"]) == ([ids[1]], [ids[0]])
+    codebuild.stop_build(id=running["id"])
+    for call in (codebuild.stop_build, codebuild.retry_build):
+        assert refusal(call, id="project:none")[0] == "ResourceNotFoundException"
+
+
+def test_a_builds_metrics_are_published(mine):
+    import time
+    from datetime import UTC, datetime, timedelta
+
+    mine.built("false")
+    cloudwatch, deadline = mine.client("cloudwatch"), time.monotonic() + 20
+    while not (found := cloudwatch.list_metrics(Namespace="AWS/CodeBuild")["Metrics"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert {item["MetricName"] for item in found} == {"Builds", "FailedBuilds", "Duration"}
+    ended = datetime.now(UTC)
+    (point,) = cloudwatch.get_metric_statistics(
+        Namespace="AWS/CodeBuild",
+        MetricName="FailedBuilds",
+        Dimensions=[{"Name": "ProjectName", "Value": mine.name}],
+        StartTime=ended - timedelta(minutes=5),
+        EndTime=ended + timedelta(minutes=1),
+        Period=600,
+        Statistics=["Sum"],
+    )["Datapoints"]
+    assert point["Sum"] == 1
+
+
+IN_EFFECT = {
+    "CreateProject": {
+        *("name", "description", "source", "secondarySources", "sourceVersion", "secondarySourceVersions"),
+        *("artifacts", "secondaryArtifacts", "environment", "serviceRole", "timeoutInMinutes", "tags"),
+        *("logsConfig", "concurrentBuildLimit"),
+    },
+    "ProjectSource": {"type", "location", "buildspec", "sourceIdentifier"},
+    "ProjectEnvironment": {"type", "image", "environmentVariables", "privilegedMode"},
+    "ProjectArtifacts": {
+        *("type", "location", "path", "namespaceType", "name", "packaging", "overrideArtifactName"),
+        "artifactIdentifier",
+    },
+    "StartBuild": {
+        *("projectName", "idempotencyToken", "sourceVersion", "sourceTypeOverride", "sourceLocationOverride"),
+        *("buildspecOverride", "artifactsOverride", "secondaryArtifactsOverride", "secondarySourcesOverride"),
+        *("secondarySourcesVersionOverride", "environmentVariablesOverride", "environmentTypeOverride"),
+        *("imageOverride", "serviceRoleOverride", "privilegedModeOverride", "timeoutInMinutesOverride"),
+        "logsConfigOverride",
+    },
+}
+
+
+@pytest.mark.parametrize("shape", sorted(IN_EFFECT))
+def test_every_field_of_the_service_model_is_in_effect_refused_or_declared_to_do_nothing(shape):
+    model = botocore.session.get_session().get_service_model("codebuild")
+    known = (
+        model.operation_model(shape).input_shape if shape in model.operation_names else model.shape_for(shape)
+    )
+    tables = [
+        {name.split(".")[1] for name in table if name.startswith(f"{shape}.")}
+        for table in (ACCEPTED_WITHOUT_EFFECT, REFUSED)
+    ]
+    assert tables[0] | tables[1] | IN_EFFECT[shape] == set(known.members)
+    assert not tables[0] & tables[1]
+
+
+def test_every_part_of_a_buildspec_is_in_effect_or_declared():
+    parts = {field.alias or name for name, field in Buildspec.model_fields.items()}
+    assert parts - {"version", "env", "phases", "artifacts"} == {
+        name.removeprefix("buildspec.")
+        for name in ACCEPTED_WITHOUT_EFFECT
+        if name.startswith("buildspec.") and name.count(".") == 1
+    }

@@ -1,0 +1,170 @@
+"""How builds end before their time: stopped, out of time, dead; and how many there may be at once."""
+
+import os
+import pickle
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from packages.local_cloud.tests.codebuild.conftest import REGION, kinds, phase, spec, why
+from tritonstack_local.codebuild.app import CodeBuildApp
+from tritonstack_local.codebuild.processes import ProcessMachine, process_starter
+from tritonstack_local.places import Place
+
+# A process that leaves its group and session, and one that refuses to be asked.
+STUBBORN = "setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' </dev/null >/dev/null 2>&1 &"
+
+
+def processes_of(build):
+    """The processes of this machine that work in a build's folder, or were given its id."""
+    wanted = build["id"].partition(":")[2].encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                if wanted in (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return [number for number in found if number != os.getpid()]
+
+
+def test_stopping_ends_everything_a_build_has_started(account):
+    account.project(spec(STUBBORN, "echo up", "sleep 100", post_build={"commands": ["echo never"]}))
+    build = account.start()
+    account.wait_for_line(build, "up")
+    assert processes_of(build)
+    stopped = account.codebuild.stop_build(id=build["id"])["build"]
+    assert (stopped["buildStatus"], stopped["buildComplete"]) == ("STOPPED", True)
+    assert phase(stopped, "BUILD")["phaseStatus"] == "STOPPED"
+    assert kinds(stopped)[-2:] == ["BUILD", "COMPLETED"]
+    assert not processes_of(build)
+    assert account.said(build) == ["up"]
+
+
+def test_stopping_what_has_ended_changes_nothing(account):
+    build = account.built("true")
+    assert account.codebuild.stop_build(id=build["id"])["build"]["buildStatus"] == "SUCCEEDED"
+
+
+def test_a_build_that_takes_too_long_times_out(hurried):
+    hurried.project(spec("sleep 100"), timeoutInMinutes=5)
+    build = hurried.ended(hurried.start())
+    assert build["buildStatus"] == "TIMED_OUT"
+    last = kinds(build)[-2]
+    assert phase(build, last)["phaseStatus"] == "TIMED_OUT"
+    assert why(build, last) == (
+        "BUILD_TIMED_OUT",
+        "Build has timed out. It ran longer than 5 minutes.",
+    )
+    assert not processes_of(build)
+
+
+def test_a_project_builds_as_many_at_once_as_it_allows_and_refuses_more(account):
+    """Its limit makes no queue: CodeBuild queues builds of projects without one alone."""
+    account.project(spec("echo up", "sleep 100"), concurrentBuildLimit=2)
+    first, second = (account.start(idempotencyToken=token) for token in "ab")
+    refused = account.codebuild.exceptions.AccountLimitExceededException
+    with pytest.raises(refused, match="Cannot have more than 2 active builds for the project"):
+        account.start()
+    assert account.start(idempotencyToken="a")["id"] == first["id"], "what runs already is no more"
+    account.codebuild.stop_build(id=first["id"])
+    third = account.start()
+    assert int(third["buildNumber"]) == int(second["buildNumber"]) + 1, "what is refused has no number"
+    for build in (second, third):
+        account.codebuild.stop_build(id=build["id"])
+
+
+def test_without_a_limit_builds_run_side_by_side(account):
+    account.project(spec("echo up", "sleep 100"))
+    builds = [account.start() for _ in range(2)]
+    for build in builds:
+        account.wait_for_line(build, "up")
+    for build in builds:
+        account.codebuild.stop_build(id=build["id"])
+
+
+def test_a_build_whose_processes_die_is_at_fault(account):
+    account.project(spec("echo up", "sleep 100"))
+    build = account.start()
+    account.wait_for_line(build, "up")
+    agents = [number for number in processes_of(build) if "agent.py" in _command(_parent(number))]
+    os.kill(_parent(agents[0]), signal.SIGKILL)
+    build = account.ended(build)
+    assert build["buildStatus"] == "FAULT"
+    code, words = why(build, "BUILD")
+    assert code == "INTERNAL_SERVICE_ERROR"
+    assert words.startswith("Build container found dead before completing the build.")
+    assert not processes_of(build)
+
+
+def _parent(number):
+    return int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _command(number):
+    return Path(f"/proc/{number}/cmdline").read_text().replace("\0", " ")
+
+
+def test_builds_that_an_earlier_cloud_left_on_their_way_are_told_of(account):
+    build = account.built("true")
+    place = Place(account.id, REGION)
+    record = account.cloud.app.store.builds.get(place, build["id"])
+    left = replace(record, status="IN_PROGRESS", ended=None, phases=record.phases[:6])
+    left = replace(left, phases=(*left.phases, replace(record.phases[6], ended=None, status=None)))
+    app = CodeBuildApp(
+        surroundings=account.cloud.surroundings, start_machine=process_starter(server_home=Path("/none"))
+    )
+    app.store.builds.add(place, pickle.loads(pickle.dumps(left)))  # noqa: S301 - as it is kept
+    app.resume()
+    found = app.store.builds.get(place, build["id"]).as_api(place)
+    assert (found["buildStatus"], found["buildComplete"]) == ("FAULT", True)
+    assert found["phases"][-2]["phaseStatus"] == "FAULT"
+    assert "Build container found dead" in found["phases"][-2]["contexts"][0]["message"]
+
+
+def test_builds_end_with_their_cloud(account):
+    from packages.local_cloud.tests.codebuild.conftest import Account, run_cloud
+
+    clouds = run_cloud(account.cloud.surroundings.folder / "beside")
+    other = Account(next(clouds))
+    other.project(spec(STUBBORN, "echo up", "sleep 100"))
+    build = other.start()
+    other.wait_for_line(build, "up")
+    clouds.close()
+    assert not processes_of(build)
+
+
+@pytest.mark.parametrize("forbidden", [None, "operation not permitted"])
+def test_everything_ends_with_and_without_namespaces(account, monkeypatch, forbidden):
+    monkeypatch.setattr("tritonstack_local.codebuild.processes.why_no_namespaces", lambda: forbidden)
+    account.project(spec(STUBBORN, "(" + STUBBORN + ")", "echo up", "sleep 100"))
+    build = account.start()
+    account.wait_for_line(build, "up")
+    assert len(processes_of(build)) >= 4
+    account.codebuild.stop_build(id=build["id"])
+    assert not processes_of(build)
+    if forbidden:
+        log = "\n".join(account.log(build))
+        assert "This system forbids namespaces (operation not permitted)" in log
+
+
+def test_when_the_cloud_is_killed_the_agent_ends_its_build(account, tmp_path):
+    """The end of its standard input is all that the agent gets to know."""
+    from tritonstack_local.codebuild.machines import MachineOrder
+    from tritonstack_local.codebuild.played import played_image
+
+    order = MachineOrder("b:1", tmp_path, "image", False, {"PATH": os.defpath, "MARK": str(tmp_path)})
+    machine = ProcessMachine(order, played_image(folder=tmp_path, server_home=tmp_path / "none"))
+    assert machine.run(["/bin/sh", "-c", STUBBORN], user=None, hear=print) == 0
+    inside = {"id": f"b:{tmp_path}"}
+    assert processes_of(inside)
+    machine._process.stdin.close()
+    deadline = time.monotonic() + 10
+    while processes_of(inside) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not processes_of(inside)
+    machine.end()

@@ -1,0 +1,152 @@
+"""What a build's commands find: variables, credentials, folders, programs; and nothing of whoever runs it."""
+
+import json
+import os
+
+import boto3
+import pytest
+
+from packages.local_cloud.tests.codebuild.conftest import REGION, an_environment, spec, why
+from tritonstack.runtime.sandbox import why_no_namespaces
+from tritonstack.runtime.supervisor import SHARED_MEMORY
+
+
+def variables(lines):
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def test_codebuild_tells_a_build_of_itself(account):
+    build = account.built("env", "pwd")
+    seen = variables(account.said(build))
+    project = f"arn:aws:codebuild:{REGION}:{account.id}:project/{account.name}"
+    assert seen["CODEBUILD_BUILD_ID"] == build["id"]
+    assert seen["CODEBUILD_BUILD_ARN"] == build["arn"]
+    assert seen["CODEBUILD_BUILD_NUMBER"] == "1"
+    assert seen["CODEBUILD_BUILD_IMAGE"] == build["environment"]["image"]
+    assert seen["CODEBUILD_PROJECT_ARN"] == project
+    assert seen["CODEBUILD_INITIATOR"] == build["initiator"]
+    assert seen["CODEBUILD_BUILD_SUCCEEDING"] == "1"
+    assert int(seen["CODEBUILD_START_TIME"]) == int(build["startTime"].timestamp() * 1000)
+    assert account.said(build)[-1] == seen["CODEBUILD_SRC_DIR"]
+
+
+def test_nothing_of_the_users_leaks_in(account, monkeypatch):
+    monkeypatch.setenv("A_VARIABLE_OF_THE_USERS", "secret")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "7")
+    seen = variables(account.said(account.built("env", "echo stdin=$(cat)")))
+    allowed = {"PATH", "LANG", "HOME", "TMPDIR", "PWD", "OLDPWD", "SHLVL", "_", "TRITONSTACK_HOME", "stdin"}
+    assert {name for name in seen if not name.startswith(("AWS_", "CODEBUILD_"))} <= allowed
+    assert seen["HOME"] != os.environ["HOME"]
+    assert seen["stdin"] == ""
+    assert {name for name in seen if name.startswith("AWS_")} == {
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+        "AWS_ENDPOINT_URL",
+        "AWS_EC2_METADATA_DISABLED",
+    }
+    assert seen["AWS_REGION"] == REGION
+
+
+def test_a_build_reaches_its_cloud_with_its_role(account):
+    build = account.built("env")
+    seen = variables(account.said(build))
+    sts = boto3.client(
+        "sts",
+        endpoint_url=seen["AWS_ENDPOINT_URL"],
+        region_name=seen["AWS_REGION"],
+        aws_access_key_id=seen["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=seen["AWS_SECRET_ACCESS_KEY"],
+        aws_session_token=seen["AWS_SESSION_TOKEN"],
+    )
+    session = build["id"].partition(":")[2]
+    role = f"arn:aws:sts::{account.id}:assumed-role/builds/AWSCodeBuild-{session}"
+    assert sts.get_caller_identity()["Arn"] == role
+
+
+def test_without_its_role_nothing_is_built(account):
+    gone = f"arn:aws:iam::{account.id}:role/gone"
+    build = account.built("echo never", serviceRoleOverride=gone)
+    assert build["buildStatus"] == "FAILED"
+    code, words = why(build, "PROVISIONING")
+    assert code == "ACCESS_DENIED"
+    assert "not authorized to perform: sts:AssumeRole" in words
+    assert gone in words
+
+
+def test_the_request_wins_over_the_project_and_the_project_over_the_buildspec(account):
+    text = {**spec('echo "$A $B $C"'), "env": {"variables": {"A": "spec", "B": "spec", "C": "spec"}}}
+    given = [{"name": name, "value": "project"} for name in ("B", "C")]
+    account.project(text, environment=an_environment(environmentVariables=given))
+    build = account.start(environmentVariablesOverride=[{"name": "C", "value": "request"}])
+    assert account.said(account.ended(build)) == ["spec project request"]
+    shown = account.look(build)["environment"]["environmentVariables"]
+    assert {item["name"]: item["value"] for item in shown} == {"B": "project", "C": "request"}
+    assert {item["type"] for item in shown} == {"PLAINTEXT"}
+
+
+def test_parameters_and_secrets_are_fetched_and_masked_in_the_log(account):
+    account.client("ssm").put_parameter(Name="/p", Value="from-ssm", Type="SecureString")
+    secrets = account.client("secretsmanager")
+    arn = secrets.create_secret(Name="s", SecretString=json.dumps({"k": "from-key"}))["ARN"]
+    secrets.create_secret(Name="plain", SecretString="from-plain")
+    env = {"parameter-store": {"P": "/p"}, "secrets-manager": {"S": "s:k", "A": f"{arn}:k"}}
+    commands = ["echo $P $S $A $T", "echo $P | rev", "echo $T | rev"]
+    account.project({**spec(*commands), "env": env})
+    override = [{"name": "T", "value": "plain", "type": "SECRETS_MANAGER"}]
+    build = account.ended(account.start(environmentVariablesOverride=override))
+    assert account.said(build) == ["*** *** *** ***", "mss-morf", "nialp-morf"]
+    shown = account.look(build)["environment"]["environmentVariables"]
+    assert shown == [{"name": "T", "value": "plain", "type": "SECRETS_MANAGER"}]
+
+
+@pytest.mark.parametrize(
+    ("env", "code", "message"),
+    [
+        ({"parameter-store": {"P": "/gone"}}, "Decrypted Variables Error", "parameter does not exist: /gone"),
+        ({"secrets-manager": {"S": "gone"}}, "Secrets Manager Error", "ResourceNotFoundException"),
+    ],
+)
+def test_what_cannot_be_fetched_fails_the_build(account, env, code, message):
+    account.project({**spec("echo never"), "env": env})
+    build = account.ended(account.start())
+    found, words = why(build, "DOWNLOAD_SOURCE")
+    assert found == code
+    assert message in words
+
+
+@pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces")
+def test_the_builders_python_and_home_are_where_its_image_has_them(account):
+    code = "import sys, boto3; print(sys.prefix)"
+    build = account.built(f'/opt/builder/bin/python -c "{code}"', "cd /home/builder && touch mine && ls")
+    assert account.said(build) == ["/opt/builder", "mine", "state"]
+    log = "\n".join(account.log(build))
+    assert f"This machine plays the image {build['environment']['image']}" in log
+    assert "/opt/builder" in log
+
+
+@pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces")
+def test_a_build_sees_its_own_processes_alone_and_its_shared_memory_goes_with_it(account):
+    build = account.built("ls /proc | grep -cE '^[0-9]+$'", f"touch {SHARED_MEMORY}/left-by-a-build")
+    assert int(account.said(build)[0]) < 8
+    assert not os.path.exists(f"{SHARED_MEMORY}/left-by-a-build")
+
+
+def test_a_builds_folder_is_gone_afterwards(account):
+    build = account.built("echo $CODEBUILD_SRC_DIR", "mkdir -p a/b; touch a/b/c; chmod 500 a")
+    (folder,) = account.said(build)
+    assert not os.path.exists(folder)
+    assert not list(account.cloud.surroundings.folder.glob(build["id"].partition(":")[2]))
+
+
+def test_the_image_is_what_the_builder_is_made_as():
+    """What is played is what containers/builder holds."""
+    from tritonstack.base.paths import find_project
+    from tritonstack_local.codebuild import played
+
+    dockerfile = (find_project().containers_dir / "builder" / "Dockerfile").read_text()
+    assert f"-m venv {played.PYTHON} " in dockerfile
+    assert f"ENV TRITONSTACK_HOME={played.STATE}" in dockerfile
+    assert "useradd --system --create-home --shell /bin/sh builder" in dockerfile

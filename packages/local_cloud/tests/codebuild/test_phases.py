@@ -1,0 +1,230 @@
+"""What a build runs, phase by phase, and what is told of it."""
+
+import json
+
+import pytest
+
+from packages.local_cloud.tests.codebuild.conftest import kinds, phase, spec, why
+
+ALL = [
+    *("SUBMITTED", "QUEUED", "PROVISIONING", "DOWNLOAD_SOURCE", "INSTALL", "PRE_BUILD", "BUILD"),
+    *("POST_BUILD", "UPLOAD_ARTIFACTS", "FINALIZING", "COMPLETED"),
+]
+
+
+def test_a_build_goes_through_all_phases_and_tells_of_each(account):
+    made = account.project(spec("echo hello"))
+    started = account.start()
+    assert started["buildStatus"] == "IN_PROGRESS"
+    assert not started["buildComplete"]
+    build = account.ended(started)
+    number = build["id"].partition(":")[2]
+    arn = f"arn:aws:codebuild:eu-west-1:{account.id}:build/{account.name}:{number}"
+    assert (build["arn"], build["buildNumber"], build["projectName"]) == (arn, 1, account.name)
+    assert (build["buildStatus"], build["currentPhase"], build["buildComplete"]) == (
+        "SUCCEEDED",
+        "COMPLETED",
+        True,
+    )
+    assert kinds(build) == ALL
+    for item in build["phases"][:-1]:
+        assert item["phaseStatus"] == "SUCCEEDED"
+        assert item["endTime"] >= item["startTime"]
+        assert item["durationInSeconds"] >= 0
+    assert why(build, "BUILD") == ("", "")
+    assert "contexts" not in phase(build, "QUEUED")
+    assert set(build["phases"][-1]) == {"phaseType", "startTime"}
+    assert build["endTime"] >= build["startTime"]
+    assert build["environment"] == made["environment"]
+    assert build["serviceRole"] == account.role
+    assert (build["timeoutInMinutes"], build["queuedTimeoutInMinutes"]) == (60, 480)
+    assert build["logs"]["groupName"] == f"/aws/codebuild/{account.name}"
+    assert build["logs"]["streamName"] == number
+    assert build["logs"]["cloudWatchLogsArn"].endswith(
+        f":log-group:/aws/codebuild/{account.name}:log-stream:{number}"
+    )
+    assert account.said(build) == ["hello"]
+
+
+def test_phases_run_in_order_and_commands_see_what_earlier_ones_left(account):
+    phases = {
+        "install": {"commands": "mkdir deep && cd deep"},
+        "pre_build": {"commands": ["NAME=set", "export OTHER=\"two words\nand 'lines'\""]},
+        "post_build": {"commands": ["echo $NAME", 'echo "$OTHER"', 'echo "${PWD##*/}"']},
+    }
+    account.project(spec("unset HOME; echo build", **phases))
+    build = account.ended(account.start())
+    assert build["buildStatus"] == "SUCCEEDED"
+    assert account.said(build) == ["build", "set", "two words", "and 'lines'", "deep"]
+
+
+def test_a_failed_command_ends_its_phase_and_post_build_still_runs(account):
+    post = {"commands": ["echo post $CODEBUILD_BUILD_SUCCEEDING"]}
+    account.project(spec("echo $CODEBUILD_BUILD_SUCCEEDING", "exit 7", "echo never", post_build=post))
+    build = account.ended(account.start())
+    assert build["buildStatus"] == "FAILED"
+    assert why(build, "BUILD") == (
+        "COMMAND_EXECUTION_ERROR",
+        "Error while executing command: exit 7. Reason: exit status 7",
+    )
+    assert kinds(build) == ALL
+    assert phase(build, "POST_BUILD")["phaseStatus"] == "SUCCEEDED"
+    assert account.said(build) == ["1", "post 0"]
+    log = "\n".join(account.log(build))
+    assert "Command did not exit successfully exit 7 exit status 7" in log
+    assert "Phase complete: BUILD State: FAILED" in log
+    assert "Phase context status code: COMMAND_EXECUTION_ERROR Message: Error while executing command" in log
+
+
+@pytest.mark.parametrize(
+    ("failing", "on_failure", "skipped"),
+    [
+        ("install", None, {"PRE_BUILD", "BUILD", "POST_BUILD", "UPLOAD_ARTIFACTS"}),
+        ("pre_build", "ABORT", {"BUILD", "POST_BUILD", "UPLOAD_ARTIFACTS"}),
+        ("pre_build", "CONTINUE", set()),
+        ("build", "ABORT", {"POST_BUILD", "UPLOAD_ARTIFACTS"}),
+        ("build", "CONTINUE", set()),
+        ("post_build", None, set()),
+    ],
+)
+def test_what_follows_a_failed_phase(account, failing, on_failure, skipped):
+    failed = {"commands": ["false"], **({"on-failure": on_failure} if on_failure else {})}
+    account.project(spec("true", **{failing: failed}))
+    build = account.ended(account.start())
+    assert build["buildStatus"] == "FAILED"
+    assert phase(build, failing.upper())["phaseStatus"] == "FAILED"
+    expected = [kind for kind in ALL if kind not in skipped]
+    # Where nothing is uploaded, the build is over at once.
+    assert kinds(build) == expected
+
+
+def test_finally_runs_after_a_failure_and_its_own_fails_the_phase(account):
+    account.project(spec(build={"commands": ["false"], "finally": ["echo tidied"]}))
+    build = account.ended(account.start())
+    assert account.said(build) == ["tidied"]
+    assert "command: false." in why(build, "BUILD")[1]
+    account.project(
+        spec(build={"commands": ["echo one"], "finally": ["exit 4"]}), name=f"{account.name}-other"
+    )
+    build = account.ended(account.start(f"{account.name}-other"))
+    assert why(build, "BUILD")[1].endswith("exit status 4")
+
+
+def test_a_command_of_several_lines_is_one_script(account):
+    build = account.built("if true; then\n  echo yes\nfi\n", "for n in 1 2; do echo $n; done")
+    assert account.said(build) == ["yes", "1", "2"]
+
+
+def test_a_shell_can_be_chosen(account):
+    text = json.dumps({**spec("x=(a b); echo ${x[1]}"), "env": {"shell": "bash"}})
+    account.project(text)
+    assert account.said(account.ended(account.start())) == ["b"]
+
+
+def test_what_has_no_line_end_empty_lines_and_strange_bytes_arrive(account):
+    build = account.built("printf 'a\\n\\n\\nb'", "printf '\\377\\n'", "echo 東京; echo err >&2")
+    assert account.said(build) == ["a", " ", " ", "b", "\ufffd", "東京", "err"]
+
+
+def test_a_long_log_arrives_whole(account):
+    build = account.built("seq 1 30000", "head -c 300000 /dev/zero | tr '\\0' x")
+    pages, lines, token = account.client("logs"), [], None
+    where = build["logs"]
+    while True:
+        page = pages.get_log_events(
+            logGroupName=where["groupName"],
+            logStreamName=where["streamName"],
+            startFromHead=True,
+            **({"nextToken": token} if token else {}),
+        )
+        lines += [event["message"].rstrip("\n") for event in page["events"]]
+        if page["nextForwardToken"] == token:
+            break
+        token = page["nextForwardToken"]
+    said = [line for line in lines if not line.startswith("[Container]")]
+    assert said[:30000] == [str(number) for number in range(1, 30001)]
+    assert sum(map(len, said[30000:])) == 300000
+
+
+def test_of_a_huge_log_the_beginning_and_the_end_are_kept(account, monkeypatch):
+    monkeypatch.setattr("tritonstack_local.codebuild.build_log.ROOM_BYTES", 1 << 14)
+    monkeypatch.setattr("tritonstack_local.codebuild.build_log.LAST_LINES", 50)
+    account.project(spec("seq 1 5000"))
+    build = account.ended(account.start())
+    lines = account.log(build)
+    numbers = [int(line) for line in lines if line.isdecimal()]
+    first = next(number for number in numbers if number + 1 not in numbers)
+    last = numbers[first:]
+    assert numbers == [*range(1, first + 1), *range(last[0], 5001)]
+    assert 100 < first < 1000
+    assert 10 < len(last) <= 50
+    said = "\n".join(lines)
+    assert "This log is large: its last 50 lines follow when the build ends." in said
+    assert f"{last[0] - first - 1} lines are left out here." in said
+    assert "Phase complete: FINALIZING State: SUCCEEDED" in lines[-2]
+
+
+def test_a_log_goes_where_the_project_says_or_nowhere(account):
+    kept = {"cloudWatchLogs": {"status": "ENABLED", "groupName": "/mine", "streamName": "builds"}}
+    account.project(spec("echo kept"), logsConfig=kept)
+    build = account.ended(account.start())
+    assert build["logs"]["groupName"] == "/mine"
+    assert build["logs"]["streamName"] == f"builds/{build['id'].partition(':')[2]}"
+    assert account.said(build) == ["kept"]
+    none = {"cloudWatchLogs": {"status": "DISABLED"}}
+    build = account.ended(account.start(logsConfigOverride=none))
+    assert build["buildStatus"] == "SUCCEEDED"
+    assert "groupName" not in build["logs"]
+
+
+def test_lines_arrive_while_the_build_runs(account):
+    account.project(spec("echo first", "sleep 30", "echo never"))
+    build = account.start()
+    account.wait_for_line(build, "first")
+    assert account.look(build)["currentPhase"] == "BUILD"
+    account.codebuild.stop_build(id=build["id"])
+
+
+def test_what_a_build_exports(account):
+    text = {**spec("A=1", "B='two words'"), "env": {"exported-variables": ["A", "B", "NOT_SET"]}}
+    account.project(text)
+    assert account.ended(account.start())["exportedEnvironmentVariables"] == [
+        {"name": "A", "value": "1"},
+        {"name": "B", "value": "two words"},
+        {"name": "NOT_SET", "value": ""},
+    ]
+
+
+ALIAS_BOMB = "b0: &b0 [x, x]\n" + "".join(f"b{n}: &b{n} [*b{n - 1}, *b{n - 1}]\n" for n in range(1, 40))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("version: 0.2\nphases: {build: [", "line"),
+        ("version: 0.2\nenv: {}\n", "phases: Field required"),
+        ("- a\n- b\n", "the buildspec is no mapping"),
+        ("version: 0.2\nphases: {build: {comands: [a]}}\n", "phases.build.comands"),
+        ("version: 0.1\nphases: {build: {commands: [a]}}\n", "does not offer buildspec.version 0.1"),
+        ("version: 0.2\nphases: {build: {on-failure: RETRY-2, commands: [a]}}\n", "does not offer"),
+        ("version: 0.2\nbatch: {}\nphases: {}\n", "does not offer buildspec.batch"),
+        ("version: 0.2\n" + ALIAS_BOMB, "the aliases of this file repeat more than"),
+        ("version: 0.2\nenv: {shell: powershell.exe}\nphases: {}\n", "env.shell"),
+    ],
+)
+def test_a_buildspec_that_cannot_be_read_fails_the_build_before_it_runs(account, text, message):
+    account.project(text)
+    build = account.ended(account.start())
+    assert build["buildStatus"] == "FAILED"
+    code, words = why(build, "DOWNLOAD_SOURCE")
+    assert code == "YAML_FILE_ERROR"
+    assert message in words
+    assert kinds(build)[-2:] == ["DOWNLOAD_SOURCE", "COMPLETED"]
+
+
+def test_what_of_a_buildspec_has_no_effect_is_said(account):
+    text = {**spec("true"), "cache": {"paths": ["x/**"]}, "reports": {"unit": {"files": ["*.xml"]}}}
+    account.project(text)
+    log = "\n".join(account.log(account.ended(account.start())))
+    assert "Without effect: buildspec.cache: " in log
+    assert "Without effect: buildspec.reports: " in log

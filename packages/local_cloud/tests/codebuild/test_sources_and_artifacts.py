@@ -1,0 +1,204 @@
+"""Where a build's files come from, and where they go."""
+
+import io
+import json
+import zipfile
+
+import pytest
+
+from packages.local_cloud.tests.codebuild.conftest import phase, spec, why
+
+
+def test_an_archive_is_unpacked_with_its_modes_and_its_buildspec_is_found(account):
+    files = {
+        "buildspec.yml": "version: 0.2\nphases: {build: {commands: [./run.sh]}}\n",
+        "run.sh": "echo ran\n",
+    }
+    location = account.upload("a.zip", {**files, "deep/er/file": "x"}, modes={"run.sh": 0o755})
+    account.project(source={"type": "S3", "location": location})
+    build = account.ended(account.start())
+    assert account.said(build) == ["ran"]
+    assert build["resolvedSourceVersion"] == f"arn:aws:s3:::{location}"
+    other = account.upload("b.zip", {"specs/other.yml": json.dumps(spec("ls -R"))})
+    build = account.ended(
+        account.start(sourceLocationOverride=f"arn:aws:s3:::{other}", buildspecOverride="specs/other.yml")
+    )
+    assert account.said(build) == [".:", "specs", " ", "./specs:", "other.yml"]
+    assert build["source"]["location"] == f"arn:aws:s3:::{other}"
+
+
+def test_a_folder_in_s3_is_a_source_and_a_buildspec_may_lie_in_s3(account):
+    s3 = account.client("s3")
+    for key, text in (("tree/a", "1"), ("tree/b/c", "2"), ("spec.yml", json.dumps(spec("cat a b/c")))):
+        s3.put_object(Bucket=account.bucket, Key=key, Body=text.encode())
+    account.project(
+        f"arn:aws:s3:::{account.bucket}/spec.yml",
+        source={
+            "type": "S3",
+            "location": f"{account.bucket}/tree/",
+            "buildspec": f"arn:aws:s3:::{account.bucket}/spec.yml",
+        },
+    )
+    assert account.said(account.ended(account.start())) == ["12"]
+
+
+def test_a_version_of_the_archive_can_be_asked_for(account):
+    s3 = account.client("s3")
+    s3.put_bucket_versioning(Bucket=account.bucket, VersioningConfiguration={"Status": "Enabled"})
+    location = account.upload("v.zip", {"f": "old"})
+    old = s3.head_object(Bucket=account.bucket, Key="v.zip")["VersionId"]
+    account.upload("v.zip", {"f": "new"})
+    account.project(source={"type": "S3", "location": location, "buildspec": json.dumps(spec("cat f"))})
+    build = account.ended(account.start(sourceVersion=old))
+    assert account.said(build) == ["old"]
+    assert build["resolvedSourceVersion"] == old
+    assert account.said(account.ended(account.start())) == ["new"]
+
+
+def test_further_sources_have_folders_of_their_own(account):
+    location = account.upload("second.zip", {"f": "second"})
+    second = {"type": "S3", "location": location, "sourceIdentifier": "lib"}
+    account.project(spec("cat $CODEBUILD_SRC_DIR_lib/f"), secondarySources=[second])
+    assert account.said(account.ended(account.start())) == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (None, "error while downloading key x.zip, error: NoSuchKey: The specified key does not exist."),
+        ({"../outside": "x"}, "illegal file path in the source: ../outside"),
+        ("no archive", "File is not a zip file"),
+        ({"file": "x", "file/below": "y"}, "Not a directory"),
+        ({"n" * 256: "x"}, "File name too long"),
+    ],
+)
+def test_a_source_that_cannot_be_had_fails_the_build(account, files, message):
+    if isinstance(files, dict):
+        account.upload("x.zip", files)
+    elif files is not None:
+        account.client("s3").put_object(Bucket=account.bucket, Key="x.zip", Body=files.encode())
+    source = {"type": "S3", "location": f"{account.bucket}/x.zip", "buildspec": json.dumps(spec("true"))}
+    account.project(source=source)
+    build = account.ended(account.start())
+    assert build["buildStatus"] == "FAILED"
+    code, words = why(build, "DOWNLOAD_SOURCE")
+    assert code == "CLIENT_ERROR"
+    assert message in words
+
+
+@pytest.mark.parametrize(
+    ("buildspec", "message"), [("odd.yml", "can't decode byte 0xff"), ("n" * 256, "File name too long")]
+)
+def test_a_buildspec_that_is_no_text_or_no_name_fails_the_build(account, buildspec, message):
+    account.upload("odd.zip", {"odd.yml": b"\xff\xfe"})
+    source = {"type": "S3", "location": f"{account.bucket}/odd.zip", "buildspec": buildspec}
+    account.project(source=source)
+    build = account.ended(account.start())
+    assert build["buildStatus"] == "FAILED"
+    code, words = why(build, "DOWNLOAD_SOURCE")
+    assert code == "YAML_FILE_ERROR"
+    assert message in words
+
+
+def test_a_source_without_its_buildspec_fails_the_build(account):
+    account.project(source={"type": "S3", "location": account.upload("x.zip", {"f": "x"})})
+    code, words = why(account.ended(account.start()), "DOWNLOAD_SOURCE")
+    assert code == "YAML_FILE_ERROR"
+    assert words.startswith("stat ")
+    assert words.endswith("/buildspec.yml: no such file or directory")
+
+
+def keys(account):
+    found = account.client("s3").list_objects_v2(Bucket=account.bucket).get("Contents", [])
+    return [item["Key"] for item in found]
+
+
+MADE = "mkdir -p out/deep; echo 1 > out/one; echo 2 > out/deep/two; echo 3 > out/skip.log"
+
+
+def artifacts(**fields):
+    return {"files": ["**/*"], "base-directory": "out", **fields}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "settings", "expected"),
+    [
+        (artifacts(), {"name": "made"}, ["made/deep/two", "made/one", "made/skip.log"]),
+        (
+            artifacts(),
+            {"name": "made", "path": "at/"},
+            ["at/made/deep/two", "at/made/one", "at/made/skip.log"],
+        ),
+        (artifacts(**{"discard-paths": "yes"}), {}, ["one", "skip.log", "two"]),
+        (artifacts(**{"exclude-paths": ["*.log"]}), {"name": "m"}, ["m/deep/two", "m/one"]),
+        ({"files": ["out/one", "out/deep/*"]}, {"name": "m"}, ["m/out/deep/two", "m/out/one"]),
+    ],
+)
+def test_files_go_to_s3_one_by_one(account, wanted, settings, expected):
+    where = {"type": "S3", "location": account.bucket, **settings}
+    account.project({**spec(MADE), "artifacts": wanted}, artifacts=where)
+    build = account.ended(account.start())
+    assert build["buildStatus"] == "SUCCEEDED", account.log(build)
+    below = "" if "name" in settings else f"{account.name}/"  # projects give their own name
+    assert keys(account) == [below + key for key in expected]
+    assert build["artifacts"]["location"].startswith(f"arn:aws:s3:::{account.bucket}/")
+
+
+def test_files_go_to_s3_as_an_archive_named_by_the_build(account):
+    settings = {
+        "type": "S3",
+        "location": account.bucket,
+        "packaging": "ZIP",
+        "namespaceType": "BUILD_ID",
+        "name": "unused",
+        "overrideArtifactName": True,
+    }
+    text = {**spec(MADE), "artifacts": artifacts(name="made-${CODEBUILD_BUILD_NUMBER}-$(echo x).zip")}
+    account.project(text, artifacts=settings)
+    build = account.ended(account.start())
+    key = f"{build['id'].partition(':')[2]}/made-1-x.zip"
+    assert keys(account) == [key]
+    body = account.client("s3").get_object(Bucket=account.bucket, Key=key)["Body"].read()
+    with zipfile.ZipFile(io.BytesIO(body)) as archive:
+        assert archive.namelist() == ["deep/two", "one", "skip.log"]
+    assert build["artifacts"]["location"] == f"arn:aws:s3:::{account.bucket}/{key}"
+    assert len(build["artifacts"]["sha256sum"]) == 64
+    assert build["artifacts"]["overrideArtifactName"]
+
+
+def test_further_artifacts_are_told_of_too(account):
+    text = {**spec(MADE), "artifacts": {"secondary-artifacts": {"logs": {"files": ["out/*.log"]}}}}
+    second = {"type": "S3", "location": account.bucket, "artifactIdentifier": "logs", "name": "kept"}
+    account.project(text, secondaryArtifacts=[second])
+    build = account.ended(account.start())
+    assert keys(account) == ["kept/out/skip.log"]
+    (told,) = build["secondaryArtifacts"]
+    assert told == {"artifactIdentifier": "logs", "location": f"arn:aws:s3:::{account.bucket}/kept"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"files": ["nothing/*"]}, "no matching artifact paths found"),
+        ({"files": ["*"], "base-directory": "gone"}, "no matching base directory path found for gone"),
+        ({"files": ["../../*"]}, "artifact path ../../* lies outside the source"),
+    ],
+)
+def test_artifacts_that_are_not_there_fail_the_build(account, wanted, message):
+    account.project(
+        {**spec("true"), "artifacts": wanted}, artifacts={"type": "S3", "location": account.bucket}
+    )
+    build = account.ended(account.start())
+    assert build["buildStatus"] == "FAILED"
+    assert why(build, "UPLOAD_ARTIFACTS") == ("CLIENT_ERROR", message)
+
+
+def test_artifacts_of_a_failed_build_are_kept(account):
+    account.project(
+        {**spec(MADE, "false"), "artifacts": {"files": ["out/one"]}},
+        artifacts={"type": "S3", "location": account.bucket, "name": "m"},
+    )
+    build = account.ended(account.start())
+    assert phase(build, "UPLOAD_ARTIFACTS")["phaseStatus"] == "SUCCEEDED"
+    assert build["buildStatus"] == "FAILED"
+    assert keys(account) == ["m/out/one"]

@@ -1,0 +1,128 @@
+"""A whole embedded cloud in this process, without a Triton: endpoints that come up do so with a stand-in."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from packages.local_cloud.tests.sagemaker.cloud import FakeTritons
+from packages.local_cloud.tests.sagemaker.multi_model_triton import MultiModelTriton
+from tests.credentials import keys_of, register
+from tritonstack_local.pace import Pace
+from tritonstack_local.sagemaker import SageMakerApp
+from tritonstack_local.sagemaker.app import Surroundings
+from tritonstack_local.sagemaker.servers import ServerOrder
+from tritonstack_local.server import Cloud
+from tritonstack_local.settings import CloudSettings
+
+REGION = "eu-west-1"
+_accounts = itertools.count(200000000000)
+_session = boto3.Session()
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account of its own in the cloud that the tests share."""
+
+    endpoint_url: str
+    account_id: str = field(default_factory=lambda: str(next(_accounts)))
+    region: str = REGION
+
+    def client(self, service: str) -> Any:
+        keys = keys_of(self.endpoint_url, self.account_id)
+        return _client(service, self.endpoint_url, self.region, *keys.values())
+
+
+@cache
+def _client(service: str, endpoint_url: str, region: str, key_id: str, secret: str) -> Any:
+    return _session.client(
+        service,
+        endpoint_url=endpoint_url,
+        region_name=region,
+        aws_access_key_id=key_id,
+        aws_secret_access_key=secret,
+        config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}),
+    )
+
+
+class SharedCloud:
+    """The cloud that tests share, made when one asks for it.
+
+    moto and what is corrected in it belong to the process, so that one cloud at a time can live there: who
+    starts another one ends this one first.
+    """
+
+    def __init__(self) -> None:
+        self.tritons = FakeTritons()
+        self.parent: Path | None = None
+        self._made = 0
+        self._cloud: Cloud | None = None
+
+    def get(self) -> Cloud:
+        if self._cloud is None:
+            assert self.parent is not None
+            self._made += 1
+            folder = self.parent / str(self._made)
+            self._cloud = self._make(folder)
+            register(self._cloud.endpoint_url, self._cloud.secret)
+        return self._cloud
+
+    def end(self) -> None:
+        if self._cloud is not None:
+            self._cloud.close()
+            self._cloud = None
+
+    def _make(self, folder: Path) -> Cloud:
+        settings = CloudSettings(
+            state_dir=folder,
+            server_home=folder,
+            account_id="111122223333",
+            region=REGION,
+            pace=Pace(minute_s=0.2),  # nobody waits long for alarms and rollouts here
+        )
+        listener = socket.create_server(("127.0.0.1", 0))
+        return Cloud(settings=settings, listener=listener, make_sagemaker=self._make_sagemaker)
+
+    def _make_sagemaker(self, *, surroundings: Surroundings, server_home: Path) -> SageMakerApp:
+        del server_home
+        return SageMakerApp(surroundings=surroundings, start_server=self._start)
+
+    def _start(self, order: ServerOrder) -> Any:
+        if order.environment.get("SAGEMAKER_MULTI_MODEL") == "true":
+            return MultiModelTriton(order)
+        return self.tritons(order)
+
+
+SHARED = SharedCloud()
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedCloud]:
+    SHARED.parent = tmp_path_factory.mktemp("clouds")
+    yield SHARED
+    SHARED.tritons.released.set()
+    SHARED.end()
+
+
+@pytest.fixture
+def fake_tritons(shared: SharedCloud) -> FakeTritons:
+    return shared.tritons
+
+
+@pytest.fixture
+def running_cloud(shared: SharedCloud) -> Cloud:
+    return shared.get()
+
+
+@pytest.fixture
+def account(running_cloud: Cloud) -> Account:
+    return Account(running_cloud.endpoint_url)

@@ -1,0 +1,304 @@
+"""A small embedded cloud for these tests: the SageMaker under test and moto's other services on one port."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import os
+import tarfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from unittest.mock import patch
+
+import boto3
+from botocore.config import Config
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from tritonstack.runtime import (
+    TritonEndedError,
+    TritonFailedError,
+    TritonRequestError,
+    TritonResponse,
+    TritonTimeoutError,
+)
+from tritonstack_local.access.keys import CloudSecret
+from tritonstack_local.accounts import access_key_for, account_in_key, read_credential
+from tritonstack_local.clients import Clients
+from tritonstack_local.cloudwatch.metrics import Metrics
+from tritonstack_local.pace import Pace
+from tritonstack_local.sagemaker.app import Surroundings
+from tritonstack_local.sagemaker.machine import Machine
+
+REGION = "eu-west-1"
+IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/sagemaker-tritonserver:24.09-py3"
+ROLE = "arn:aws:iam::123456789012:role/endpoint"
+BUCKET = "artifacts"
+
+_BUSY = ("Creating", "Updating", "RollingBack", "SystemUpdating", "Deleting")
+_accounts = itertools.count(100000000000)
+_session = boto3.Session()
+_making = threading.Lock()
+
+
+class _Handler(WSGIRequestHandler):
+    protocol_version = "HTTP/1.1"  # connections are kept, as a real service keeps them
+
+    def log(self, *_):
+        pass
+
+
+@dataclass
+class Cloud:
+    """A running cloud and an account of its own in it."""
+
+    url: str
+    app: object
+    account: str = field(default_factory=lambda: str(next(_accounts)))
+    _clients: dict = field(default_factory=dict)
+
+    def client(self, service, *, account=None, region=REGION):
+        """Make a client once: making one takes longer than most of what these tests do with it."""
+        key = (service, account or self.account, region)
+        with _making:
+            if key not in self._clients:
+                self._clients[key] = _session.client(
+                    service,
+                    endpoint_url=self.url,
+                    region_name=region,
+                    aws_access_key_id=access_key_for(account or self.account),
+                    aws_secret_access_key="x",
+                    config=Config(
+                        retries={"total_max_attempts": 1},
+                        s3={"addressing_style": "path"},
+                        max_pool_connections=32,
+                    ),
+                )
+        return self._clients[key]
+
+    @property
+    def sagemaker(self):
+        return self.client("sagemaker")
+
+    @property
+    def runtime(self):
+        return self.client("sagemaker-runtime")
+
+    def upload(self, key, content):
+        s3 = self.client("s3")
+        if not s3.list_buckets()["Buckets"]:
+            s3.create_bucket(Bucket=self.bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+        s3.put_object(Bucket=self.bucket, Key=key, Body=content)
+        return f"s3://{self.bucket}/{key}"
+
+    @property
+    def bucket(self):
+        return f"{BUCKET}-{self.account}"
+
+    def model(self, name, *, url=None, environment=None, **fields):
+        container = {"Image": IMAGE, "Environment": environment or {}}
+        if url is not None:
+            container["ModelDataUrl"] = url
+        return self.sagemaker.create_model(
+            ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer=container, **fields
+        )
+
+    def config(self, name, *, model=None, **variant):
+        return self.sagemaker.create_endpoint_config(
+            EndpointConfigName=name, ProductionVariants=[{**a_variant(model or name), **variant}]
+        )
+
+    def settled(self, endpoint, *, timeout_s=60):
+        """Wait until an endpoint is on its way no more."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            described = self.sagemaker.describe_endpoint(EndpointName=endpoint)
+            if described["EndpointStatus"] not in _BUSY:
+                return described
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{endpoint} is still {described['EndpointStatus']}")
+            time.sleep(0.02)
+
+    def gone(self, endpoint, *, timeout_s=60):
+        """Wait until an endpoint does not exist any more."""
+        deadline = time.monotonic() + timeout_s
+        while endpoint in self.endpoint_names():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{endpoint} still exists")
+            time.sleep(0.02)
+
+    def endpoint_names(self):
+        return [item["EndpointName"] for item in self.sagemaker.list_endpoints()["Endpoints"]]
+
+
+def a_variant(model):
+    return {
+        "VariantName": "AllTraffic",
+        "ModelName": model,
+        "InstanceType": "ml.g5.xlarge",
+        "InitialInstanceCount": 1,
+    }
+
+
+class FrontDoor:
+    """Sends SageMaker's requests to the app under test and all others to moto, with the caller's account."""
+
+    def __init__(self):
+        self.app = None
+        self._moto = DomainDispatcherApplication(create_backend_app)
+
+    def __call__(self, environ, start_response):
+        credential = read_credential(headers={"Authorization": environ.get("HTTP_AUTHORIZATION", "")})
+        if credential is not None and credential.service == "sagemaker":
+            return self.app(environ, start_response)
+        if credential is not None:
+            environ["HTTP_X_MOTO_ACCOUNT_ID"] = account_in_key(credential.access_key)
+        return self._moto(environ, start_response)
+
+
+# A minute passes in a blink, and there is room for every instance that a test asks for.
+FAST = Pace(minute_s=0.002)
+ROOMY = Machine(cores=64, instance_bytes=1)
+
+
+def run_cloud(make_app, folder, *, machine=ROOMY, pace=FAST):
+    """Serve until the generator is closed; `make_app` gets what a SageMaker finds around it."""
+    front_door = FrontDoor()
+    http = make_server("127.0.0.1", 0, front_door, threaded=True, request_handler=_Handler)
+    http.daemon_threads = True
+    url = f"http://127.0.0.1:{http.port}"
+    clients = Clients(endpoint_url=url, secret=CloudSecret.random())
+    metrics = Metrics()
+    front_door.app = make_app(
+        Surroundings(
+            folder=folder, region=REGION, clients=clients, metrics=metrics, pace=pace, machine=machine
+        )
+    )
+    thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        # In no account here has anybody a role: none needs the 1,500 policies that moto would make for each.
+        with patch.dict(os.environ, MOTO_IAM_LOAD_MANAGED_POLICIES="false"):
+            yield Cloud(url=url, app=front_door.app)
+    finally:
+        front_door.app.close()
+        http.shutdown()
+        thread.join()
+        http.server_close()
+
+
+def tarball(files):
+    """Pack texts or bytes by their paths."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, content in files.items():
+            data = content.encode() if isinstance(content, str) else content
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return gzip.compress(buffer.getvalue(), mtime=0)
+
+
+class StrictFakeTriton:
+    """Plays a Triton for tests of what stands around it; its script is the container's Environment.
+
+    FAKE_STARTS   "no": never becomes ready; "never": goes on starting until it is stopped
+    FAKE_ANSWER   what it answers to a body of `ask`
+    A body of `hold` is answered when `released` is set, `status=N` with that status; `slow` and `dead` are
+    not answered, and nothing is any more after `die`. It refuses every other method, path and body, and every
+    request before it is ready or after it was stopped.
+    """
+
+    def __init__(self, order, *, released):
+        assert order.model_root.is_dir()
+        self.order = order
+        self.log_path = order.state_dir / "triton.log"
+        self.log_path.write_text("E1121 model: no such tensor\n\nthe server says hello\n")
+        self.released = released
+        self.holding = threading.Event()
+        self.healthy = True
+        self._ready = False
+        self._stopped = threading.Event()
+        self._died = threading.Event()
+
+    @property
+    def running(self):
+        return not (self._stopped.is_set() or self._died.is_set())
+
+    def wait_ready(self, *, timeout_s):
+        self.startup_timeout_s = timeout_s
+        script = self.order.environment.get("FAKE_STARTS", "yes")
+        if script == "never":
+            self._stopped.wait(timeout_s)
+        if script != "yes":
+            raise TritonFailedError("tritonserver ended with exit status 1:\nE1121 model: no such tensor")
+        self._ready = True
+
+    @property
+    def ready(self):
+        return self._ready
+
+    @property
+    def pid(self):
+        return os.getpid()
+
+    def die(self):
+        """End as after kill -9: nobody is told."""
+        self._died.set()
+
+    def request(self, method, path, *, body, headers, timeout_s):
+        if (method, path) == ("GET", "/ping"):
+            return self._answer(200 if self.healthy and self._ready else 400, b"", headers)
+        assert (method, path) == ("POST", "/invocations")
+        assert self._ready
+        if body == b"die":
+            self._died.set()
+            raise TritonFailedError("tritonserver has ended with exit status 139")
+        if self._died.is_set():
+            raise TritonEndedError("tritonserver has ended with exit status 139")
+        assert self.running, "a request reached a server that was stopped"
+        if body == b"ask":
+            return self._answer(200, self.order.environment["FAKE_ANSWER"].encode(), headers)
+        if body == b"hold":
+            self.holding.set()
+            assert self.released.wait(30)
+            assert self.running, "the server was stopped under a request"
+            return self._answer(200, b"held", headers)
+        if body == b"slow":
+            raise TritonTimeoutError(f"no answer within {timeout_s} s")
+        if body == b"dead":
+            raise TritonRequestError("connection refused")
+        return self._answer(int(body.decode().removeprefix("status=")), b'{"error":"its own words"}', headers)
+
+    def stop(self, *, grace_s=30.0):
+        self._stopped.set()
+
+    @staticmethod
+    def _answer(status, body, headers):
+        echoed = {name.lower(): value for name, value in headers.items()}
+        return TritonResponse(status=status, headers=echoed, body=body)
+
+
+class FakeTritons:
+    """Starts StrictFakeTritons and remembers them."""
+
+    def __init__(self):
+        self.started = []
+        self.released = threading.Event()
+
+    def __call__(self, order):
+        server = StrictFakeTriton(order, released=self.released)
+        self.started.append(server)
+        return server
+
+
+def short_id(parameter):
+    """Name a test after what can be read; an archive cannot, and differs from run to run."""
+    return "bytes" if isinstance(parameter, bytes) else None
+
+
+def tree(folder: Path):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))

@@ -1,0 +1,137 @@
+"""Data capture through boto3: which requests are kept, where, and in which form."""
+
+import base64
+import json
+import re
+import time
+
+import pytest
+
+from packages.local_cloud.tests.sagemaker.cloud import a_variant
+
+
+def capturing(cloud, name, *, percent=100, modes=("Input", "Output"), **settings):
+    cloud.upload("there-is-a-bucket", b"")
+    cloud.model(name, environment={"FAKE_ANSWER": "1,2"})
+    config = {
+        "InitialSamplingPercentage": percent,
+        "DestinationS3Uri": f"s3://{cloud.bucket}/capture/",
+        "CaptureOptions": [{"CaptureMode": mode} for mode in modes],
+        **settings,
+    }
+    cloud.sagemaker.create_endpoint_config(
+        EndpointConfigName=name, ProductionVariants=[a_variant(name)], DataCaptureConfig=config
+    )
+
+
+def created(cloud, **settings):
+    capturing(cloud, "e", **settings)
+    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    assert cloud.settled("e")["EndpointStatus"] == "InService"
+
+
+def ask(cloud, times=1, **fields):
+    for _ in range(times):
+        cloud.runtime.invoke_endpoint(**{"EndpointName": "e", "Body": b"ask", **fields})
+
+
+def keys(cloud):
+    found = cloud.client("s3").list_objects_v2(Bucket=cloud.bucket, Prefix="capture/")
+    return [item["Key"] for item in found.get("Contents", ())]
+
+
+def kept(cloud):
+    """Every record, once the endpoint that writes them has ended."""
+    cloud.sagemaker.delete_endpoint(EndpointName="e")
+    cloud.gone("e")
+    s3 = cloud.client("s3")
+    files = [s3.get_object(Bucket=cloud.bucket, Key=key)["Body"].read().decode() for key in keys(cloud)]
+    return [json.loads(line) for file in files for line in file.splitlines()]
+
+
+def test_requests_and_answers_are_kept_as_json_lines(cloud):
+    created(cloud, CaptureContentTypeHeader={"CsvContentTypes": ["text/csv"]})
+    ask(cloud, ContentType="text/csv; charset=utf-8", InferenceId="id-1")
+    ask(cloud, ContentType="application/octet-stream")
+    text, binary = kept(cloud)
+    assert text["captureData"] == {
+        "endpointInput": {
+            "observedContentType": "text/csv; charset=utf-8",
+            "mode": "INPUT",
+            "data": "ask",
+            "encoding": "CSV",
+        },
+        "endpointOutput": {
+            "observedContentType": "text/csv; charset=utf-8",
+            "mode": "OUTPUT",
+            "data": "1,2",
+            "encoding": "CSV",
+        },
+    }
+    assert text["eventMetadata"]["inferenceId"] == "id-1"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", text["eventMetadata"]["inferenceTime"])
+    assert text["eventVersion"] == "0"
+    assert binary["captureData"]["endpointOutput"]["encoding"] == "BASE64"
+    assert base64.b64decode(binary["captureData"]["endpointOutput"]["data"]) == b"1,2"
+    assert "inferenceId" not in binary["eventMetadata"]
+    pattern = r"capture/e/AllTraffic/\d{4}/\d\d/\d\d/\d\d/\d\d-\d\d-\d{3}-[0-9a-f-]{36}\.jsonl"
+    assert all(re.fullmatch(pattern, key) for key in keys(cloud))
+
+
+@pytest.mark.parametrize(
+    ("modes", "sides"),
+    [
+        (["Input"], {"endpointInput"}),
+        (["Output"], {"endpointOutput"}),
+        (["InputAndOutput"], {"endpointInput", "endpointOutput"}),
+    ],
+)
+def test_only_the_sides_asked_for_are_kept(cloud, modes, sides):
+    created(cloud, modes=modes)
+    ask(cloud)
+    (record,) = kept(cloud)
+    assert record["captureData"].keys() == sides
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"), [({"percent": 25}, 3), ({"percent": 0}, 0), ({"EnableCapture": False}, 0)]
+)
+def test_the_sample_is_as_large_as_asked_for(cloud, settings, expected):
+    created(cloud, **settings)
+    ask(cloud, times=12)
+    assert len(kept(cloud)) == expected
+
+
+def test_failures_are_not_kept(cloud):
+    created(cloud)
+    with pytest.raises(cloud.runtime.exceptions.ModelError):
+        ask(cloud, Body=b"status=500")
+    assert kept(cloud) == []
+
+
+def test_what_is_kept_appears_while_the_endpoint_serves_and_with_its_key(cloud):
+    created(cloud, KmsKeyId="alias/data")
+    ask(cloud)
+    deadline = time.monotonic() + 20
+    while not keys(cloud):
+        assert time.monotonic() < deadline
+    held = cloud.client("s3").head_object(Bucket=cloud.bucket, Key=keys(cloud)[0])
+    assert (held["ServerSideEncryption"], held["SSEKMSKeyId"]) == ("aws:kms", "alias/data")
+
+
+def test_an_endpoint_shows_what_it_keeps_and_an_update_changes_it(cloud):
+    created(cloud, percent=10)
+    capturing(cloud, "d", percent=50, EnableCapture=False)
+    shown = cloud.settled("e")["DataCaptureConfig"]
+    assert (shown["CaptureStatus"], shown["CurrentSamplingPercentage"]) == ("Started", 10)
+    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="d")
+    shown = cloud.settled("e")["DataCaptureConfig"]
+    assert (shown["CaptureStatus"], shown["CurrentSamplingPercentage"]) == ("Stopped", 50)
+    ask(cloud, times=2)
+    assert kept(cloud) == []
+
+
+def test_an_endpoint_serves_on_when_nothing_can_be_kept(cloud):
+    created(cloud, DestinationS3Uri="s3://no-such-bucket/capture")
+    ask(cloud)
+    assert kept(cloud) == []

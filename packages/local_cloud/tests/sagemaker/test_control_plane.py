@@ -1,0 +1,445 @@
+"""The control plane through boto3: what it writes down, what it refuses, and in which words."""
+
+import json
+import re
+import urllib.request
+
+import boto3
+import botocore.session
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, ROLE, a_variant
+from tritonstack_local.sagemaker import ACCEPTED_WITHOUT_EFFECT
+from tritonstack_local.sagemaker.refusals import REFUSED
+
+
+def _without_checks(cloud):
+    """A client that sends what botocore would hold back."""
+    return boto3.client(
+        "sagemaker",
+        endpoint_url=cloud.url,
+        region_name=REGION,
+        aws_access_key_id="AKIA0000" + cloud.account,
+        aws_secret_access_key="x",
+        config=Config(parameter_validation=False, retries={"total_max_attempts": 1}),
+    )
+
+
+def refusal(call, **request):
+    with pytest.raises(ClientError) as caught:
+        call(**request)
+    error = caught.value.response["Error"]
+    return error["Code"], error["Message"]
+
+
+def test_a_model_is_described_as_it_was_made(cloud):
+    arn = f"arn:aws:sagemaker:{REGION}:{cloud.account}:model/m"
+    made = cloud.model(
+        "m",
+        url="s3://b/k",
+        environment={"A": "1"},
+        EnableNetworkIsolation=True,
+        VpcConfig={"SecurityGroupIds": ["sg-1"], "Subnets": ["subnet-1"]},
+        Tags=[{"Key": "team", "Value": "search and find"}],
+    )
+    assert made["ModelArn"] == arn
+    described = cloud.sagemaker.describe_model(ModelName="m")
+    assert described["PrimaryContainer"] == {
+        "Image": IMAGE,
+        "Mode": "SingleModel",
+        "ModelDataUrl": "s3://b/k",
+        "Environment": {"A": "1"},
+    }
+    assert described["ExecutionRoleArn"] == ROLE
+    assert described["EnableNetworkIsolation"] is True
+    assert described["VpcConfig"]["Subnets"] == ["subnet-1"]
+    assert described["CreationTime"].tzinfo is not None
+    assert cloud.sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "team", "Value": "search and find"}]
+
+
+def test_one_container_in_a_list_is_a_model_too(cloud):
+    cloud.sagemaker.create_model(ModelName="m", Containers=[{"Image": IMAGE}])
+    assert cloud.sagemaker.describe_model(ModelName="m")["Containers"][0]["Image"] == IMAGE
+
+
+def test_a_configuration_is_described_as_it_was_made(cloud):
+    cloud.model("m")
+    cloud.config("c", model="m", VolumeSizeInGB=5, ContainerStartupHealthCheckTimeoutInSeconds=90)
+    described = cloud.sagemaker.describe_endpoint_config(EndpointConfigName="c")
+    assert described["EndpointConfigArn"] == f"arn:aws:sagemaker:{REGION}:{cloud.account}:endpoint-config/c"
+    assert described["ProductionVariants"] == [
+        {
+            **a_variant("m"),
+            "InitialVariantWeight": 1.0,
+            "VolumeSizeInGB": 5,
+            "ContainerStartupHealthCheckTimeoutInSeconds": 90,
+        }
+    ]
+
+
+def test_names_are_unique_and_what_is_missing_is_named_by_its_arn(cloud):
+    cloud.model("m")
+    prefix = f"arn:aws:sagemaker:{REGION}:{cloud.account}"
+    with pytest.raises(ClientError, match=f'Cannot create already existing model "{prefix}:model/m".'):
+        cloud.model("m")
+    sagemaker = cloud.sagemaker
+    assert refusal(sagemaker.describe_model, ModelName="x") == (
+        "ValidationException",
+        f'Could not find model "{prefix}:model/x".',
+    )
+    assert refusal(sagemaker.delete_endpoint_config, EndpointConfigName="x") == (
+        "ValidationException",
+        f'Could not find endpoint configuration "{prefix}:endpoint-config/x".',
+    )
+    assert refusal(sagemaker.describe_endpoint, EndpointName="x") == (
+        "ValidationException",
+        f'Could not find endpoint "{prefix}:endpoint/x".',
+    )
+    for call, request in (
+        (sagemaker.delete_endpoint, {}),
+        (
+            sagemaker.update_endpoint_weights_and_capacities,
+            {"DesiredWeightsAndCapacities": [{"VariantName": "a"}]},
+        ),
+    ):
+        assert "Could not find endpoint" in refusal(call, EndpointName="x", **request)[1]
+    with pytest.raises(ClientError, match="Could not find model"):
+        cloud.config("c", model="x")
+    assert (
+        "Could not find endpoint configuration"
+        in refusal(sagemaker.create_endpoint, EndpointName="e", EndpointConfigName="x")[1]
+    )
+
+
+def test_deleted_is_forgotten_with_its_tags(cloud):
+    cloud.model("m", Tags=[{"Key": "a", "Value": "b"}])
+    cloud.config("c", model="m")
+    sagemaker = cloud.sagemaker
+    sagemaker.delete_endpoint_config(EndpointConfigName="c")
+    sagemaker.delete_model(ModelName="m")
+    assert sagemaker.list_models()["Models"] == []
+    assert sagemaker.list_endpoint_configs()["EndpointConfigs"] == []
+    arn = f"arn:aws:sagemaker:{REGION}:{cloud.account}:model/m"
+    assert "Could not find resource" in refusal(sagemaker.list_tags, ResourceArn=arn)[1]
+    cloud.model("m")
+    assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == []
+
+
+def test_tags_are_added_replaced_and_removed(cloud):
+    arn = cloud.model("m")["ModelArn"]
+    sagemaker = cloud.sagemaker
+    sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}])
+    sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "a", "Value": "3"}])
+    sagemaker.delete_tags(ResourceArn=arn, TagKeys=["b"])
+    assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "a", "Value": "3"}]
+
+
+def test_lists_are_filtered_sorted_and_paged(cloud):
+    for name in ("beta", "alpha-1", "alpha-2", "gamma"):
+        cloud.model(name)
+    sagemaker = cloud.sagemaker
+
+    def names(**request):
+        return [model["ModelName"] for model in sagemaker.list_models(**request)["Models"]]
+
+    assert names() == ["gamma", "alpha-2", "alpha-1", "beta"]
+    assert names(SortBy="Name", SortOrder="Ascending") == ["alpha-1", "alpha-2", "beta", "gamma"]
+    assert names(NameContains="alpha", SortOrder="Ascending") == ["alpha-1", "alpha-2"]
+    first = sagemaker.describe_model(ModelName="beta")["CreationTime"]
+    assert "beta" not in names(CreationTimeAfter=first)
+    pages = sagemaker.get_paginator("list_models").paginate(PaginationConfig={"PageSize": 3})
+    assert [len(page["Models"]) for page in pages] == [3, 1]
+    for token in ("x", "٣", "9" * 5000):
+        code, message = refusal(sagemaker.list_models, NextToken=token)
+        assert (code, message) == ("ValidationException", f"Invalid NextToken '{token}'.")
+
+
+def test_accounts_and_regions_do_not_see_each_other(cloud):
+    cloud.model("m")
+    assert cloud.client("sagemaker", account="999999999999").list_models()["Models"] == []
+    assert cloud.client("sagemaker", region="us-east-1").list_models()["Models"] == []
+    cloud.client("sagemaker", region="us-east-1").create_model(
+        ModelName="m", PrimaryContainer={"Image": IMAGE}
+    )
+    assert {(item["type"], item["id"], item["region"]) for item in cloud.app.inventory()} == {
+        ("model", "m", REGION),
+        ("model", "m", "us-east-1"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"ModelName": "no_underscore"},
+            r"at 'modelName' failed .* regular expression pattern: \[a-zA-Z0-9\]",
+        ),
+        ({"ModelName": "a" * 64}, "at 'modelName' .* length less than or equal to 63"),
+        (
+            {"ModelName": None},
+            "Value null at 'modelName' failed to satisfy constraint: Member must not be null",
+        ),
+        ({"ExecutionRoleArn": "role"}, "at 'executionRoleArn' failed"),
+        (
+            {"PrimaryContainer": {"Image": IMAGE, "Mode": "Both"}},
+            r"'Both' at 'primaryContainer.mode' .* enum value set: \[SingleModel, MultiModel\]",
+        ),
+        (
+            {"PrimaryContainer": {"Image": IMAGE, "Environment": {"1x": "a"}}},
+            "'1x' at 'primaryContainer.environment.key'",
+        ),
+        (
+            {"PrimaryContainer": {"Image": IMAGE, "Environment": {f"K{n}": "v" for n in range(101)}}},
+            "at 'primaryContainer.environment' .* length less than or equal to 100",
+        ),
+        ({"Tags": [{"Key": "ok", "Value": "no*"}]}, r"'no\*' at 'tags.1.member.value'"),
+        (
+            {"Tags": [{"Key": "größe 1", "Value": "ok"}], "ModelName": "-"},
+            "^1 validation error detected: .*modelName",
+        ),
+    ],
+)
+def test_what_breaks_the_service_model_is_told_as_aws_tells_it(cloud, change, words):
+    request = {"ModelName": "m", "PrimaryContainer": {"Image": IMAGE}, **change}
+    request = {name: value for name, value in request.items() if value is not None}
+    code, message = refusal(_without_checks(cloud).create_model, **request)
+    assert code == "ValidationException"
+    assert re.search(words, message), message
+
+
+def test_all_violations_are_told_at_once(cloud):
+    cloud.model("m")
+    variant = {**a_variant("m"), "InstanceType": "ml.tiny", "InitialInstanceCount": 0}
+    code, message = refusal(
+        _without_checks(cloud).create_endpoint_config, EndpointConfigName="c", ProductionVariants=[variant]
+    )
+    assert code == "ValidationException"
+    assert message.startswith("2 validation errors detected: ")
+    assert "productionVariants.1.member.initialInstanceCount" in message
+    assert "'ml.tiny' at 'productionVariants.1.member.instanceType'" in message
+
+
+def test_a_wrong_type_and_an_unknown_field_are_refused(cloud):
+    scope = f"20260101/{REGION}/sagemaker/aws4_request"
+
+    def post(target, body):
+        request = urllib.request.Request(
+            cloud.url,
+            data=body,
+            headers={
+                "X-Amz-Target": target,
+                "Authorization": f"AWS4-HMAC-SHA256 Credential=AKIA0000{cloud.account}/{scope}",
+            },
+        )
+        with pytest.raises(urllib.request.HTTPError) as caught:
+            urllib.request.urlopen(request)
+        with caught.value as answer:
+            return answer.code, json.loads(answer.read())
+
+    assert post("SageMaker.DescribeModel", b'{"ModelName": 5}')[1]["__type"] == "SerializationException"
+    assert (
+        "surprise is not part of"
+        in post("SageMaker.DescribeModel", b'{"ModelName": "m", "surprise": 1}')[1]["message"]
+    )
+    assert post("SageMaker.DescribeModel", b"{oops")[1]["__type"] == "SerializationException"
+    assert post("SageMaker.DescribeModel", b"[" * 100_000)[1]["__type"] == "SerializationException"
+    status, answer = post("SageMaker.CreateTrainingJob", b"{}")
+    assert (status, answer["__type"]) == (400, "UnknownOperationException")
+    assert "does not offer SageMaker's CreateTrainingJob" in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("container", "words"),
+    [
+        ({"Mode": "MultiModel"}, "ModelDataUrl must be given for a container in MultiModel mode"),
+        ({"Environment": {"SAGEMAKER_MULTI_MODEL": "true"}}, "does not offer SAGEMAKER_MULTI_MODEL=true"),
+        ({"MultiModelConfig": {"ModelCacheSetting": "Enabled"}}, "for a container in MultiModel mode only"),
+        ({"ModelPackageName": "p"}, "ContainerDefinition.ModelPackageName"),
+        ({"Image": "nvcr.io/nvidia/tritonserver:24.09-py3"}, "Using non-ECR image"),
+        ({"ModelDataUrl": "https://b/k"}, "artifacts are read from s3:// only"),
+        (
+            {
+                "ModelDataSource": {
+                    "S3DataSource": {
+                        "S3Uri": "s3://b/k/",
+                        "S3DataType": "S3Prefix",
+                        "CompressionType": "None",
+                    }
+                }
+            },
+            "ContainerDefinition.ModelDataSource",
+        ),
+    ],
+)
+def test_a_container_that_cannot_be_played_is_refused(cloud, container, words):
+    code, message = refusal(
+        cloud.sagemaker.create_model, ModelName="m", PrimaryContainer={"Image": IMAGE, **container}
+    )
+    assert code == "ValidationException"
+    assert words in message
+    assert cloud.sagemaker.list_models()["Models"] == []
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "words"),
+    [
+        ({}, "Exactly one of PrimaryContainer and Containers"),
+        ({"PrimaryContainer": {}}, "Exactly one of|Image must be given"),
+        ({"Containers": [{"Image": IMAGE}, {"Image": IMAGE}]}, "several containers"),
+        (
+            {"PrimaryContainer": {"Image": IMAGE}, "InferenceExecutionConfig": {"Mode": "Direct"}},
+            "CreateModel.InferenceExecutionConfig",
+        ),
+    ],
+)
+def test_a_model_is_one_container(cloud, request_fields, words):
+    with pytest.raises(ClientError, match=words):
+        cloud.sagemaker.create_model(ModelName="m", **request_fields)
+
+
+@pytest.mark.parametrize(
+    ("config", "variant", "words"),
+    [
+        ({"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://b"}}}, {}, "AsyncInferenceConfig"),
+        ({"ShadowProductionVariants": [a_variant("m")]}, {}, "ShadowProductionVariants"),
+        ({"ProductionVariants": [a_variant("m"), a_variant("m")]}, {}, "Two ProductionVariants have"),
+        ({}, {"ServerlessConfig": {"MemorySizeInMB": 1024, "MaxConcurrency": 1}}, "ServerlessConfig"),
+        ({}, {"ManagedInstanceScaling": {"Status": "ENABLED"}}, "ManagedInstanceScaling"),
+        ({}, {"ModelName": None}, "ProductionVariant without ModelName"),
+        ({}, {"RoutingConfig": {"RoutingStrategy": "KV_AWARE"}}, "does not offer RoutingStrategy KV_AWARE"),
+        ({}, {"InstanceType": None}, r"ProductionVariants\[0\].InstanceType must be given"),
+        (
+            {
+                "DataCaptureConfig": {
+                    "InitialSamplingPercentage": 1,
+                    "DestinationS3Uri": "https://b",
+                    "CaptureOptions": [{"CaptureMode": "Input"}],
+                }
+            },
+            {},
+            "does not offer DataCaptureConfig.DestinationS3Uri=https://b: it is written to s3:// only",
+        ),
+    ],
+)
+def test_a_configuration_that_cannot_be_played_is_refused(cloud, config, variant, words):
+    cloud.model("m")
+    one = {name: value for name, value in {**a_variant("m"), **variant}.items() if value is not None}
+    request = {"EndpointConfigName": "c", "ProductionVariants": [one], **config}
+    with pytest.raises(ClientError, match=words):
+        cloud.sagemaker.create_endpoint_config(**request)
+    assert cloud.sagemaker.list_endpoint_configs()["EndpointConfigs"] == []
+
+
+# Fields that neither table names because they do what they say.
+IN_EFFECT = {
+    "CreateModel": {"ModelName", "PrimaryContainer", "Containers", "Tags"},
+    "ContainerDefinition": {"Mode", "ModelDataUrl", "Environment", "MultiModelConfig"},
+    "CreateEndpointConfig": {"EndpointConfigName", "ProductionVariants", "DataCaptureConfig", "Tags"},
+    "DataCaptureConfig": {
+        "EnableCapture",
+        "InitialSamplingPercentage",
+        "DestinationS3Uri",
+        "KmsKeyId",
+        "CaptureOptions",
+        "CaptureContentTypeHeader",
+    },
+    "ProductionVariant": {
+        "VariantName",
+        "ModelName",
+        "InitialVariantWeight",
+        "InitialInstanceCount",
+        "RoutingConfig",
+        "ModelDataDownloadTimeoutInSeconds",
+        "VolumeSizeInGB",
+        "ContainerStartupHealthCheckTimeoutInSeconds",
+    },
+    "CreateEndpoint": {"EndpointName", "EndpointConfigName", "DeploymentConfig", "Tags"},
+    "ProductionVariantRoutingConfig": {"RoutingStrategy"},
+    "UpdateEndpoint": {
+        "EndpointName",
+        "EndpointConfigName",
+        "RetainAllVariantProperties",
+        "ExcludeRetainedVariantProperties",
+        "DeploymentConfig",
+        "RetainDeploymentConfig",
+    },
+    "DeploymentConfig": {"BlueGreenUpdatePolicy", "RollingUpdatePolicy", "AutoRollbackConfiguration"},
+    "BlueGreenUpdatePolicy": {
+        "TrafficRoutingConfiguration",
+        "TerminationWaitInSeconds",
+        "MaximumExecutionTimeoutInSeconds",
+    },
+    "TrafficRoutingConfig": {"Type", "WaitIntervalInSeconds", "CanarySize", "LinearStepSize"},
+    "RollingUpdatePolicy": {
+        "MaximumBatchSize",
+        "WaitIntervalInSeconds",
+        "MaximumExecutionTimeoutInSeconds",
+        "RollbackMaximumBatchSize",
+    },
+    "AutoRollbackConfig": {"Alarms"},
+    "UpdateEndpointWeightsAndCapacities": {"EndpointName", "DesiredWeightsAndCapacities"},
+    "DesiredWeightAndCapacity": {"VariantName", "DesiredWeight", "DesiredInstanceCount"},
+    "InvokeEndpoint": {
+        "EndpointName",
+        "Body",
+        "ContentType",
+        "Accept",
+        "CustomAttributes",
+        "TargetModel",
+        "TargetVariant",
+        "InferenceId",
+    },
+}
+
+
+METRICS = {
+    "EnableDetailedObservability": False,
+    "EnableEnhancedMetrics": True,
+    "MetricPublishFrequencyInSeconds": 10,
+}
+
+
+def test_a_configuration_of_metrics_is_described_as_it_was_made(cloud):
+    cloud.model("m", url="s3://b/k")
+    cloud.sagemaker.create_endpoint_config(
+        EndpointConfigName="c", ProductionVariants=[a_variant("m")], MetricsConfig=METRICS
+    )
+    assert cloud.sagemaker.describe_endpoint_config(EndpointConfigName="c")["MetricsConfig"] == METRICS
+
+
+@pytest.mark.parametrize("frequency", [0, 1, 59, 600])
+def test_a_frequency_that_sagemaker_does_not_have_is_refused(cloud, frequency):
+    cloud.model("m", url="s3://b/k")
+    code, message = refusal(
+        cloud.sagemaker.create_endpoint_config,
+        EndpointConfigName="c",
+        ProductionVariants=[a_variant("m")],
+        MetricsConfig=METRICS | {"MetricPublishFrequencyInSeconds": frequency},
+    )
+    assert code == "ValidationException"
+    assert message == (
+        f"MetricsConfig.MetricPublishFrequencyInSeconds {frequency} is not valid. "
+        "Valid values: 10, 30, 60, 120, 180, 240, 300."
+    )
+
+
+@pytest.mark.parametrize("shape", sorted(IN_EFFECT))
+def test_every_field_of_the_service_model_is_in_effect_refused_or_declared_to_do_nothing(shape):
+    service = "sagemaker-runtime" if shape == "InvokeEndpoint" else "sagemaker"
+    model = botocore.session.get_session().get_service_model(service)
+    known = (
+        model.operation_model(shape).input_shape if shape in model.operation_names else model.shape_for(shape)
+    )
+    tables = [
+        {name.split(".")[1] for name in table if name.startswith(f"{shape}.")}
+        for table in (ACCEPTED_WITHOUT_EFFECT, REFUSED)
+    ]
+    assert tables[0] | tables[1] | IN_EFFECT[shape] == set(known.members)
+    assert not tables[0] & tables[1]
+
+
+def test_what_cannot_be_made_here_is_listed_as_none(cloud):
+    assert cloud.sagemaker.list_processing_jobs(NameContains="build")["ProcessingJobSummaries"] == []
+    assert cloud.sagemaker.list_inference_components()["InferenceComponents"] == []

@@ -1,0 +1,127 @@
+"""A real Triton whose Python stub dies: its container is replaced, in single- and in multi-model mode."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from model_build.environments.packing import PARAMETER, PARAMETER_VALUE, build_environment
+from model_build.served.watch_stubs import LOOK_S, UNREAPED_S
+from packages.local_cloud.tests.sagemaker import test_real_multi_model as multi_model
+from packages.local_cloud.tests.sagemaker import test_real_triton as single_model
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, tarball
+from packages.local_cloud.tests.sagemaker.test_real_triton import (
+    BROKEN,
+    MODEL,
+    logged,
+    processes_below,
+    real_cloud,
+    supervisors,
+)
+from tritonstack.client import EndpointClientError
+
+pytestmark = pytest.mark.e2e
+
+__all__ = ["real_cloud"]
+
+CONFIG = single_model.CONFIG + (
+    f'parameters {{ key: "{PARAMETER}" value: {{ string_value: "{PARAMETER_VALUE}" }} }}\n'
+)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """What a Python model without requirements is packed with."""
+    folder = tmp_path_factory.mktemp("environment")
+    build_environment((), file=folder / "env.tar.gz", cache_dir=folder / "cache")
+    return (folder / "env.tar.gz").read_bytes()
+
+
+def scaling(code, environment):
+    return tarball({"scale/config.pbtxt": CONFIG, "scale/1/model.py": code, "scale/env.tar.gz": environment})
+
+
+def processes(folder, name):
+    """The processes of the one server, by the beginning of their name."""
+    (supervisor,) = supervisors(folder)
+    below = processes_below(int(supervisor))
+    return [pid for pid in below if (Path("/proc") / str(pid) / "comm").read_text().startswith(name)]
+
+
+def kill_stub(folder):
+    (stub,) = processes(folder, "triton_python_b")
+    time.sleep(LOOK_S + 0.5)  # the watcher has seen it alive
+    os.kill(stub, signal.SIGKILL)
+
+
+def answers_again(ask, *, value):
+    """Whether the endpoint answers after having failed."""
+    deadline, failed = time.monotonic() + 90, False
+    while time.monotonic() < deadline:
+        try:
+            answer = ask()
+        except EndpointClientError:
+            failed = True
+        else:
+            if failed:
+                return answer == value
+        time.sleep(0.2)
+    return False
+
+
+def test_an_endpoint_of_one_model_gets_another_container(real_cloud, environment, tmp_path):
+    code = MODEL.replace("FACTOR", "2")
+    described = single_model.deploy(real_cloud, "first", scaling(code, environment))
+    assert described["EndpointStatus"] == "InService", described.get("FailureReason")
+    assert len(processes(tmp_path, "python3")) == 1
+    kill_stub(tmp_path)
+    assert answers_again(lambda: single_model.infer(real_cloud, 21), value=42)
+    told = [line for line in logged(real_cloud, "first") if line.startswith("tritonstack:")]
+    assert told == [
+        "tritonstack: the Python process of /opt/ml/model/scale/1/model.py was killed by signal 9. Triton "
+        "cannot restart it; ending tritonserver so that the container is replaced."
+    ]
+
+
+def test_a_multi_model_endpoint_loads_its_models_again(real_cloud, environment, tmp_path):
+    """Loads that fail, unloads and reloads end no server; a dead stub does."""
+    dies = "import os\n" + BROKEN.replace('raise RuntimeError("the vocabulary is missing")', "os._exit(3)")
+    codes = {"double": MODEL.replace("FACTOR", "2"), "broken": BROKEN, "dies": dies}
+    for name, code in codes.items():
+        url = real_cloud.upload(f"endpoints/e/{name}/d/model.tar.gz", scaling(code, environment))
+    container = {
+        "Image": IMAGE,
+        "Mode": "MultiModel",
+        "ModelDataUrl": url.removesuffix(f"{name}/d/model.tar.gz"),
+        "Environment": multi_model.QUIET,
+        "MultiModelConfig": {"ModelCacheSetting": "Disabled"},  # each request loads and unloads
+    }
+    real_cloud.sagemaker.create_model(ModelName="e", ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    container["MultiModelConfig"] = {"ModelCacheSetting": "Enabled"}
+    real_cloud.sagemaker.create_model(ModelName="k", ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    real_cloud.config("e")
+    real_cloud.config("k")
+    real_cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    assert real_cloud.settled("e")["EndpointStatus"] == "InService"
+
+    def ask(value=7, name="double"):
+        return multi_model.infer(real_cloud, f"{name}/d/model.tar.gz", value)
+
+    before = processes(tmp_path, "tritonserver")
+    for value in (1, 2):
+        assert ask(value) == 2 * value
+        for name in ("broken", "dies"):
+            with pytest.raises(EndpointClientError):
+                ask(name=name)
+    time.sleep(UNREAPED_S + 2)
+    assert processes(tmp_path, "tritonserver") == before
+
+    real_cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="k")
+    assert real_cloud.settled("e")["EndpointStatus"] == "InService"
+    assert ask() == 14
+    kill_stub(tmp_path)
+    assert answers_again(ask, value=14)

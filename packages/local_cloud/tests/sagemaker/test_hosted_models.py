@@ -1,0 +1,527 @@
+"""The models of a server that lacks room for all of them, with strict stand-ins for it and for S3."""
+
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, tarball
+from packages.local_cloud.tests.sagemaker.multi_model_triton import TARGET, MultiModelTriton, archive
+from packages.local_cloud.tests.sagemaker.shelves import ShelfOfArchives
+from tritonstack.runtime import TritonTimeoutError, TritonUnreachableError
+from tritonstack_local.sagemaker.instances import Container, Instance
+from tritonstack_local.sagemaker.multi_model import HostedModels, Limits, LoadRefusedError, Measures, Shelf
+from tritonstack_local.sagemaker.multi_model import hosted as hosted_module
+from tritonstack_local.sagemaker.multi_model import limits as limits_module
+from tritonstack_local.sagemaker.multi_model.downloads import Downloads
+from tritonstack_local.sagemaker.servers import ServerOrder
+from tritonstack_local.service.faults import ServiceError
+
+TARGETS = "abcdefgh"
+UNLIMITED = Limits(memory_bytes=None, volume_bytes=None)
+MIB = 1 << 20
+KIB = 1 << 10
+
+
+def holding(number):
+    return replace(UNLIMITED, loaded_models=number)
+
+
+class Hosting:
+    """A server, its volume, and the shelf that its models are on."""
+
+    def __init__(self, folder, limits, **options):
+        self.folder = folder / "models"
+        self.folder.mkdir()
+        variables = {"SAGEMAKER_MULTI_MODEL": "true"}
+        order = ServerOrder(model_root=self.folder, environment=variables, state_dir=folder, image=IMAGE)
+        self.server = MultiModelTriton(order)
+        self.shelf = ShelfOfArchives()
+        self.shelf.objects = {target: archive(f"answer {target}") for target in TARGETS}
+        self.data = []
+        self.models = HostedModels(
+            server=self.server,
+            shelf=Shelf(s3=self.shelf, url=self.shelf.url, folder=self.folder),
+            limits=limits,
+            measures=Measures(self.data.extend, endpoint="e", variant="v"),
+            **{"keep": True, **options},
+        )
+
+    def ask(self, target, body=b"ask", *, timeout_s=20):
+        with self.models.in_use(target, timeout_s=timeout_s) as path:
+            return self.server.request("POST", path, body=body, headers={TARGET: target}, timeout_s=10)
+
+    def said(self, target, body=b"ask", **options):
+        answer = self.ask(target, body, **options)
+        assert answer.status == 200, answer
+        return answer.body.decode()
+
+    def refusal(self, target, **options):
+        with pytest.raises((ServiceError, LoadRefusedError)) as caught:
+            self.ask(target, **options)
+        return caught.value
+
+    @property
+    def on_volume(self):
+        return len(list(self.folder.iterdir()))
+
+
+@pytest.fixture
+def instance(tmp_path):
+    made = []
+
+    def make(limits=UNLIMITED, **options):
+        made.append(Hosting(tmp_path, limits, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.server.released.set()
+        one.models.close()
+        assert one.server.broken == []
+
+
+def eventually(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def test_the_least_recently_used_model_makes_room(instance):
+    one = instance(holding(2))
+    assert [one.said(target) for target in "abac"] == list("abac")
+    assert one.server.unloads == ["b"]
+    assert [one.models.holds(target) for target in "abc"] == [True, False, True]
+    assert one.said("b") == "b"
+    assert one.server.unloads == ["b", "a"]
+    assert one.server.most_loaded == 2
+
+
+def test_an_unloaded_model_is_loaded_again_from_the_volume(instance):
+    one = instance(holding(1))
+    assert [one.said(target) for target in "abab"] == list("abab")
+    assert one.server.loads == list("abab")
+    assert one.shelf.asked == {"a": 1, "b": 1}
+
+
+def test_nobody_notices_that_an_object_has_changed_or_gone_while_it_is_on_the_volume(instance):
+    one = instance(holding(1))
+    assert one.said("a") + one.said("b") == "ab"
+    one.shelf.objects["a"] = archive("answer changed")
+    del one.shelf.objects["b"]
+    assert one.said("a") + one.said("b") == "ab"
+
+
+def test_with_the_cache_off_a_changed_object_is_noticed(instance):
+    one = instance(keep=False)
+    assert one.said("a") == "a"
+    one.shelf.objects["a"] = archive("answer changed")
+    assert one.said("a") == "changed"
+    del one.shelf.objects["a"]
+    assert "Failed to download model data" in one.refusal("a").message
+    eventually(lambda: one.on_volume == 0)
+
+
+def test_a_model_in_use_is_not_unloaded_and_the_request_waits(instance):
+    one = instance(holding(1))
+    with ThreadPoolExecutor(2) as pool:
+        held = pool.submit(one.said, "a", b"hold")
+        assert one.server.holding.wait(10)
+        waiting = pool.submit(one.said, "b")
+        eventually(lambda: one.on_volume == 2)
+        assert not wait([waiting], timeout=0.05).done
+        assert one.server.unloads == []
+        one.server.released.set()
+        assert (held.result(), waiting.result()) == ("a", "b")
+    assert one.server.unloads == ["a"]
+
+
+def test_a_request_that_was_given_up_may_still_be_running(instance, monkeypatch):
+    monkeypatch.setattr(hosted_module, "GIVEN_UP_REQUEST_S", 0.3)
+    one = instance(holding(1))
+    with pytest.raises(TritonTimeoutError):
+        one.ask("a", b"late")
+    assert one.refusal("b", timeout_s=0.01).code == "ModelNotReadyException"
+    assert one.said("a") == "a"
+    assert one.server.unloads == []
+    one.server.end_late_request()
+    assert one.said("b") == "b"
+    assert one.server.unloads == ["a"]
+
+
+def test_a_request_that_has_waited_too_long_for_room_is_told_to_come_again(instance):
+    one = instance(holding(1))
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(one.said, "a", b"hold")
+        assert one.server.holding.wait(10)
+        refused = one.refusal("b", timeout_s=0.01)
+        assert (refused.code, refused.status) == ("ModelNotReadyException", 429)
+        one.server.released.set()
+        held.result()
+    eventually(lambda: one.models.holds("b"))
+    assert one.said("b") == "b"
+    assert one.server.loads == ["a", "b"]
+
+
+def test_a_load_that_never_gets_room_is_given_up_and_keeps_what_it_has_downloaded(instance):
+    one = instance(holding(1), limit_s=0.5)
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(one.said, "a", b"hold")
+        assert one.server.holding.wait(10)
+        assert one.refusal("b").code == "ModelNotReadyException"
+        one.server.released.set()
+        held.result()
+    assert one.said("b") == "b"
+    assert one.shelf.asked["b"] == 1
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_model_that_takes_long_goes_on_loading_for_the_requests_that_come_again(instance, keep):
+    one = instance(keep=keep)
+    one.server.may_load.clear()
+    refused = one.refusal("a", timeout_s=0.01)
+    assert (refused.code, refused.status) == ("ModelNotReadyException", 429)
+    one.server.may_load.set()
+    assert one.said("a") == "a"
+    assert one.server.loads == ["a"]
+
+
+def test_fetching_has_the_time_limit_of_a_load(instance):
+    one = instance(limit_s=-1)
+    assert "was not downloaded and unpacked within" in one.refusal("a").message
+    assert one.server.loads == []
+
+
+def test_a_server_that_is_about_to_end_fetches_nothing_more(instance):
+    one = instance()
+    one.models.close()
+    with pytest.raises(TritonUnreachableError, match="the endpoint's server is ending"):
+        one.said("a")
+    assert one.server.loads == []
+    assert "ModelCacheHit" not in {datum.name for datum in one.data}  # another server counts the request
+
+
+def test_507_at_a_load_unloads_the_least_recently_used_and_loads_again(instance):
+    one = instance()
+    one.server.capacity = 2
+    assert [one.said(target) for target in "abac"] == list("abac")
+    assert one.server.unloads == ["b"]
+    assert one.server.loads == list("abcc")
+
+
+def test_507_with_nothing_left_to_unload_is_told_in_the_containers_words(instance):
+    one = instance()
+    one.server.capacity = 1
+    assert one.said("a") == "a"
+    one.server.capacity = 0
+    refused = one.refusal("b")
+    assert (refused.status, refused.said) == (507, "CUDA out of memory")
+    assert one.server.unloads == ["a"]
+    one.server.capacity = 1
+    assert one.said("b") == "b"
+
+
+def test_a_load_that_always_lacks_memory_evicts_one_model_per_request(instance):
+    one = instance()
+    assert [one.said(target) for target in "abcd"] == list("abcd")
+    one.shelf.objects["e"] = archive("refuse 507 CUDA out of memory: tried to allocate 90 GiB")
+    for number in (1, 2):
+        refused = one.refusal("e")
+        assert (refused.status, refused.said) == (507, "CUDA out of memory: tried to allocate 90 GiB")
+        assert one.server.unloads == list("ab")[:number]
+
+
+def test_a_load_that_hangs_does_not_block_others(instance, monkeypatch):
+    """Nothing else could leave for it, so that it was let through alone, and others wait for it."""
+    monkeypatch.setattr(hosted_module, "HANGING_AFTER_S", 0.2)
+    one = instance(replace(UNLIMITED, memory_bytes=1))
+    one.shelf.objects["a"] = archive("stall")
+    with ThreadPoolExecutor(1) as pool:
+        hanging = pool.submit(one.said, "a")
+        assert one.server.loading.wait(10)
+        assert [one.said(target, timeout_s=5) for target in "bcb"] == list("bcb")
+        assert not hanging.done()
+        one.server.released.set()
+        assert hanging.result() == ""
+
+
+def test_of_loads_that_leave_each_other_no_room_one_goes_first(instance):
+    one = instance()
+    one.server.capacity = 1
+    one.server.may_load.clear()
+    with ThreadPoolExecutor(4) as pool:
+        answers = [pool.submit(one.said, target) for target in "abcd"]
+        eventually(lambda: len(one.server.loads) == 4)
+        one.server.may_load.set()
+        assert [answer.result() for answer in answers] == list("abcd")
+
+
+def test_one_that_comes_while_another_takes_its_last_try_waits_for_it(instance):
+    one = instance()
+    one.server.capacity = 1
+    one.server.may_load.clear()
+    with ThreadPoolExecutor(3) as pool:
+        answers = [pool.submit(one.said, target) for target in "ab"]
+        eventually(lambda: len(one.server.loads) == 2)
+        one.server.may_load.set()
+        eventually(lambda: len(one.server.loads) > 2)
+        answers.append(pool.submit(one.said, "c"))
+        assert [answer.result() for answer in answers] == list("abc")
+
+
+def test_relieve_unloads_one_idle_model_for_a_request_that_lacks_memory(instance):
+    one = instance()
+    assert [one.said(target) for target in "abc"] == list("abc")
+    with one.models.in_use("a", timeout_s=10):
+        assert one.models.relieve()
+        assert one.server.unloads == ["b"]
+        assert one.models.relieve()
+        assert not one.models.relieve()
+    assert one.server.unloads == ["b", "c"]
+
+
+def test_a_request_does_not_wait_for_an_unloading_longer_than_it_has_time(instance):
+    one, goes_on = instance(), threading.Event()
+    one.server.while_unloading = lambda: goes_on.wait(20)
+    assert one.said("a") == "a"
+    assert not one.models.relieve(timeout_s=0.01)
+    goes_on.set()
+    eventually(lambda: one.server.unloads == ["a"])
+    assert one.said("a") == "a"
+
+
+def test_a_model_whose_folder_cannot_be_let_go_is_loaded_again_all_the_same(instance, monkeypatch):
+    one = instance()
+    assert one.said("a") == "a"
+
+    def breaks(*_arguments):
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Downloads, "let_go", breaks)
+        one.models.relieve(timeout_s=10)
+        eventually(lambda: not one.models.unloading)
+    assert one.said("a", timeout_s=10) == "a"
+
+
+def test_models_are_unloaded_when_the_servers_memory_runs_short(instance):
+    one = instance(replace(UNLIMITED, memory_bytes=100 * MIB))
+    one.server.weight = 31 * MIB
+    assert [one.said(target) for target in "abcd"] == list("abcd")
+    # Three weigh 93 MiB, and what is above 90 is too much for another.
+    assert one.server.unloads == ["a"]
+    assert one.server.most_loaded == 3
+
+
+def test_a_model_is_judged_by_what_it_brings(instance):
+    one = instance(replace(UNLIMITED, memory_bytes=10 * MIB))
+    one.server.weight = 4 * MIB
+    one.shelf.objects["b"] = packed("b", int(4.9 * MIB))
+    one.shelf.objects["c"] = packed("c", int(5.1 * MIB))
+    assert one.said("a") + one.said("b") == "ab"
+    assert one.server.unloads == []
+    one.models.relieve()
+    assert one.said("c") == "c"
+    assert one.server.unloads == ["a", "b"]
+
+
+def test_the_machines_own_memory_is_a_limit_too(instance, monkeypatch):
+    one = instance()
+    assert one.said("a") == "a"
+    monkeypatch.setattr(limits_module, "free_memory", lambda: 0)
+    assert one.said("b") == "b"
+    assert one.server.unloads == ["a"]
+
+
+def test_a_model_that_is_too_large_for_the_memory_is_left_to_the_container(instance):
+    one = instance(replace(UNLIMITED, memory_bytes=1))
+    assert [one.said(target) for target in "aba"] == list("aba")
+    assert one.server.unloads == list("ab")
+
+
+def packed(target, size):
+    """A model that takes a little more than this on the volume; its archive takes nearly nothing."""
+    return tarball({"model/behaviour": f"answer {target}", "model/weights": bytes(size)})
+
+
+@pytest.fixture
+def small_volume(instance):
+    """A volume for two models."""
+    one = instance(Limits(memory_bytes=None, volume_bytes=500 * KIB, loaded_models=2))
+    one.shelf.objects = {target: packed(target, 200 * KIB) for target in TARGETS}
+    return one
+
+
+def test_a_full_volume_gives_up_what_is_not_loaded(small_volume):
+    one = small_volume
+    assert one.said("a") + one.said("b") == "ab"
+    one.models.relieve()
+    assert one.said("c") == "c"
+    # "a" was not loaded any more, and so its folder went without the server hearing of it.
+    assert one.server.unloads == ["a"]
+    assert one.on_volume == 2
+    assert one.said("a") == "a"
+    assert one.shelf.asked["a"] == 2
+
+
+def test_a_full_volume_of_loaded_models_gives_up_an_idle_one_once_it_is_unloaded(small_volume):
+    one = small_volume
+    assert [one.said(target) for target in "abc"] == list("abc")
+    assert one.server.unloads == ["a"]
+    assert one.on_volume == 2
+
+
+def test_what_was_loaded_again_from_the_volume_is_no_more_deleted_than_before(small_volume):
+    one = small_volume
+    assert one.said("a") + one.said("b") == "ab"
+    one.models.relieve()
+    assert one.said("a") + one.said("c") == "ac"
+    assert one.server.unloads == ["a", "b"]
+    assert [one.models.holds(target) for target in "abc"] == [True, False, True]
+
+
+def test_a_full_volume_of_models_in_use_is_waited_for(small_volume):
+    one = small_volume
+    with ThreadPoolExecutor(3) as pool:
+        held = [pool.submit(one.said, target, b"hold") for target in "ab"]
+        eventually(lambda: len(one.server.loaded) == 2)
+        waiting = pool.submit(one.said, "c")
+        eventually(lambda: one.shelf.asked["c"])
+        assert not wait([waiting], timeout=0.05).done
+        one.server.released.set()
+        assert [one.result() for one in (*held, waiting)] == list("abc")
+
+
+def test_a_model_that_is_larger_than_the_volume_is_refused(small_volume):
+    one = small_volume
+    one.shelf.objects["a"] = packed("a", 600 * KIB)
+    refused = one.refusal("a")
+    assert refused.code == "ValidationError"
+    assert "does not fit on the instance's volume" in refused.message
+    assert one.on_volume == 0
+    assert one.said("b") + one.said("c") == "bc"
+
+
+def test_the_last_of_the_machines_disk_is_left_to_others(instance, monkeypatch):
+    one = instance()
+    monkeypatch.setattr("tritonstack_local.sagemaker.multi_model.downloads.DISK_RESERVE_BYTES", 1 << 62)
+    assert "no space is left on the instance's volume" in one.refusal("a").message
+    assert one.on_volume == 0
+
+
+def test_a_load_that_fails_leaves_its_room_to_others(instance):
+    one = instance(holding(1))
+    one.shelf.objects["a"] = archive("refuse 400 no such tensor")
+    one.server.may_load.clear()
+    with ThreadPoolExecutor(2) as pool:
+        failing = pool.submit(one.refusal, "a")
+        eventually(lambda: one.server.loads == ["a"])
+        waiting = pool.submit(one.said, "b")
+        eventually(lambda: one.on_volume == 2)
+        one.server.may_load.set()
+        assert failing.result().said == "no such tensor"
+        assert waiting.result() == "b"
+    assert one.on_volume == 1
+
+
+def test_the_folder_of_a_model_stays_as_long_as_nobody_knows_what_the_server_does_with_it(instance):
+    one = instance(holding(1))
+    assert one.said("a") == "a"
+    one.server.refuses_to_unload = True
+    assert one.said("b") == "b"
+    assert one.on_volume == 2
+    one.server.refuses_to_unload = False
+    assert one.said("a") == "a"  # it was loaded all the time
+    assert one.shelf.asked["a"] == 1
+
+
+def test_a_load_that_has_taken_too_long_may_have_been_done_all_the_same(instance):
+    one = instance()
+    one.shelf.objects["a"] = archive("hang answer")
+    assert one.refusal("a").status == 0
+    assert one.on_volume == 1
+    assert one.said("a") == "answer"
+
+
+def test_a_server_that_unloads_a_model_need_not_answer_pings(instance, tmp_path):
+    one, answered = instance(holding(1)), []
+
+    class Deaf:
+        def request(self, *_, timeout_s, **__):
+            raise TritonTimeoutError(f"no answer within {timeout_s} s")
+
+    watched = Instance(
+        plan=SimpleNamespace(endpoint="e", variant="v"), id_="i", folder=tmp_path, start=None, log=None
+    )
+    watched._container = Container(server=Deaf(), models=one.models)
+    one.server.while_unloading = lambda: answered.append(watched.answers_ping(1))
+    assert one.said("a") + one.said("b") == "ab"
+    assert answered == [True]
+    assert not watched.answers_ping(1)
+
+
+def test_requests_that_wait_hear_that_the_server_has_seen_nothing_of_them(instance):
+    one = instance(holding(1))
+    with ThreadPoolExecutor(2) as pool:
+        held = pool.submit(one.said, "a", b"hold")
+        assert one.server.holding.wait(10)
+        waiting = pool.submit(one.said, "b")
+        eventually(lambda: one.on_volume == 2)
+        one.models.close()
+        assert isinstance(waiting.exception(), TritonUnreachableError)
+        one.server.released.set()
+        held.result()
+
+
+@pytest.mark.parametrize(
+    ("limits", "capacity", "keep"),
+    [
+        (holding(2), 1000, True),
+        (UNLIMITED, 2, True),
+        (Limits(memory_bytes=None, volume_bytes=500 * KIB, loaded_models=3), 1000, True),
+        (holding(2), 1000, False),
+        (UNLIMITED, 2, False),
+    ],
+    ids=["number", "507", "volume", "number-uncached", "507-uncached"],
+)
+def test_many_requests_for_more_models_than_there_is_room_for(instance, limits, capacity, keep):
+    one = instance(limits, keep=keep)
+    one.server.capacity = capacity
+    if limits.volume_bytes:
+        one.shelf.objects = {target: packed(target, 190 * KIB) for target in TARGETS}
+    chance = random.Random(3)  # noqa: S311 - the same requests in every run
+    targets = [min(chance.choices(TARGETS, k=2)) for _ in range(240)]
+    with ThreadPoolExecutor(12) as pool:
+        assert list(pool.map(one.said, targets)) == targets
+    if limits.loaded_models:
+        assert one.server.most_loaded <= limits.loaded_models
+    if not keep:
+        eventually(lambda: one.on_volume == 0)
+    eventually(lambda: len(one.server.loaded) == one.models.loaded_count())
+    assert threading.active_count() < 40
+
+
+def test_what_is_measured(instance):
+    one = instance(holding(1))
+    for target in "aab":
+        one.said(target)
+    one.refusal("missing")
+    one.models.relieve()
+    told = [(datum.namespace, datum.name, datum.unit) for datum in one.data]
+    assert {datum.namespace for datum in one.data} == {"AWS/SageMaker"}
+    assert all(datum.dimensions == {"EndpointName": "e", "VariantName": "v"} for datum in one.data)
+    counts = {name: [unit for _, known, unit in told if known == name] for _, name, _ in told}
+    assert counts == {
+        "ModelCacheHit": ["None"] * 4,
+        "ModelLoadingWaitTime": ["Microseconds"] * 3,
+        "ModelDownloadingTime": ["Microseconds"] * 2,
+        "ModelLoadingTime": ["Microseconds"] * 2,
+        "ModelUnloadingTime": ["Microseconds"] * 2,
+    }
+    assert [datum.value for datum in one.data if datum.name == "ModelCacheHit"] == [0, 1, 0, 0]
+    assert all(datum.value > 0 for datum in one.data if datum.unit == "Microseconds")

@@ -1,0 +1,207 @@
+"""Instances of a variant: as many as asked or held, each watched and restarted, with a log of its own."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.sagemaker.cloud import FakeTritons, run_cloud
+from tritonstack_local.sagemaker import SageMakerApp
+from tritonstack_local.sagemaker.fleet import Pool
+from tritonstack_local.sagemaker.machine import Machine
+
+GROUP = "/aws/sagemaker/Endpoints/e"
+
+
+def created(cloud, **variant):
+    cloud.model("e", environment={"FAKE_ANSWER": "yes"})
+    cloud.config("e", **variant)
+    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    return cloud.settled("e")
+
+
+def asked(cloud, body=b"ask"):
+    return cloud.runtime.invoke_endpoint(EndpointName="e", Body=body)["Body"].read().decode()
+
+
+def scale(cloud, count):
+    cloud.sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName="e",
+        DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": count}],
+    )
+
+
+def counts(described):
+    (variant,) = described["ProductionVariants"]
+    return variant["CurrentInstanceCount"], variant["DesiredInstanceCount"]
+
+
+def test_each_instance_is_a_server_with_a_folder_and_a_log_stream_of_its_own(cloud, tritons):
+    assert counts(created(cloud, InitialInstanceCount=3)) == (3, 3)
+    assert len({server.order.state_dir for server in tritons.started}) == 3
+    cloud.sagemaker.delete_endpoint(EndpointName="e")
+    cloud.gone("e")
+    streams = cloud.client("logs").describe_log_streams(logGroupName=GROUP)["logStreams"]
+    assert len(streams) == 3
+
+
+def test_the_least_busy_instance_is_asked_when_that_is_wanted(cloud, tritons):
+    created(cloud, InitialInstanceCount=2, RoutingConfig={"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"})
+    with ThreadPoolExecutor(2) as pool:
+        held = [pool.submit(asked, cloud, b"hold") for _ in range(2)]
+        for server in tritons.started:
+            assert server.holding.wait(10)
+        tritons.released.set()
+        assert [one.result() for one in held] == ["held", "held"]
+
+
+def test_there_are_no_more_instances_than_the_machine_holds(tmp_path, tritons):
+    def make_app(surroundings):
+        return SageMakerApp(surroundings=surroundings, start_server=tritons)
+
+    for cloud in run_cloud(make_app, tmp_path, machine=Machine(cores=2)):
+        assert counts(created(cloud, InitialInstanceCount=5)) == (2, 5)
+        cloud.sagemaker.delete_endpoint(EndpointName="e")
+        cloud.gone("e")
+        logs = cloud.client("logs")
+        stream = logs.describe_log_streams(logGroupName=GROUP)["logStreams"][0]["logStreamName"]
+        events = logs.get_log_events(logGroupName=GROUP, logStreamName=stream, startFromHead=True)["events"]
+        assert "5 instances of AllTraffic are asked for; this machine holds 2." in [
+            event["message"] for event in events
+        ]
+
+
+def test_a_machine_holds_at_least_one_and_what_already_runs():
+    crowded = Machine(cores=8, instance_bytes=1 << 60)
+    assert crowded.holds(3, running=0) == 1
+    assert crowded.holds(3, running=2) == 2
+    assert Machine(cores=2, instance_bytes=1).holds(1, running=0) == 1
+
+
+def test_scaling_loses_no_request(cloud, tritons):
+    created(cloud, InitialInstanceCount=1)
+    ended = threading.Event()
+
+    def caller():
+        while not ended.is_set():
+            assert asked(cloud) == "yes"
+
+    with ThreadPoolExecutor(3) as pool:
+        callers = [pool.submit(caller) for _ in range(3)]
+        try:
+            for count in (3, 1, 2):
+                scale(cloud, count)
+                assert cloud.sagemaker.describe_endpoint(EndpointName="e")["EndpointStatus"] in (
+                    "Updating",
+                    "InService",
+                )
+                assert counts(cloud.settled("e")) == (count, count)
+        finally:
+            ended.set()
+        for one in callers:
+            one.result()
+    assert sum(server.running for server in tritons.started) == 2
+
+
+def stage_of(cloud):
+    """What an update that is under way says of its stage, once it says something."""
+    deadline = time.monotonic() + 30
+    while True:
+        described = cloud.sagemaker.describe_endpoint(EndpointName="e")
+        assert described["EndpointStatus"] == "Updating"
+        (variant,) = described["ProductionVariants"]
+        if "VariantStatus" in variant:
+            return variant["VariantStatus"][0]["StatusMessage"]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_an_instance_that_leaves_answers_what_runs_on_it(cloud, tritons):
+    created(cloud, InitialInstanceCount=2, RoutingConfig={"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"})
+    with ThreadPoolExecutor(2) as pool:
+        held = [pool.submit(asked, cloud, b"hold") for _ in range(2)]
+        for server in tritons.started:
+            assert server.holding.wait(10)
+        scale(cloud, 1)
+        assert stage_of(cloud) == "Scaling in desired instance count to 1."
+        tritons.released.set()
+        assert [one.result() for one in held] == ["held", "held"]
+    assert counts(cloud.settled("e")) == (1, 1)
+
+
+def test_a_variant_keeps_an_instance(cloud):
+    created(cloud)
+    with pytest.raises(ClientError, match="only inference components scale to zero"):
+        scale(cloud, 0)
+    assert asked(cloud) == "yes"
+
+
+def test_a_request_that_outlasts_the_wait_for_it_ends_like_any_other():
+    class Busy:
+        available = True
+
+    pool, instance = Pool(SimpleNamespace(routing="RANDOM")), Busy()
+    pool.add([instance])
+    with pool.lease(target=None, deadline=time.monotonic()) as leased:
+        assert leased is instance
+        pool.close()
+        pool.drain(instance, timeout_s=0)
+    assert pool.requests == 0
+
+
+def test_a_server_that_dies_is_replaced_without_a_request(cloud, tritons):
+    created(cloud)
+    tritons.started[0].die()
+    deadline = time.monotonic() + 20
+    while len(tritons.started) < 2 or not tritons.started[1].ready:
+        assert time.monotonic() < deadline
+    first, second = (server.order for server in tritons.started)
+    assert first.model_root == second.model_root
+    assert first.state_dir != second.state_dir
+    assert cloud.settled("e")["EndpointStatus"] == "InService"
+    assert asked(cloud) == "yes"
+
+
+def test_a_restart_that_breaks_is_tried_again_whatever_broke_it(cloud, tritons, monkeypatch):
+    created(cloud)
+
+    def breaks(*_arguments):
+        monkeypatch.undo()
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(FakeTritons, "__call__", breaks)
+    tritons.started[0].die()
+    assert asked(cloud) == "yes"
+    assert len(tritons.started) == 2
+
+
+def test_a_request_that_finds_its_server_dead_goes_to_another(cloud, tritons):
+    created(cloud, InitialInstanceCount=2)
+    for server in tritons.started:
+        server.die()
+    assert asked(cloud) == "yes"
+
+
+def test_only_the_request_in_flight_fails_with_a_server(cloud, tritons):
+    created(cloud)
+    with pytest.raises(ClientError) as caught:
+        asked(cloud, b"die")
+    assert caught.value.response["Error"]["Code"] == "InternalFailure"
+    assert asked(cloud) == "yes"
+
+
+def test_a_restart_goes_on_in_the_same_log_stream(cloud, tritons):
+    created(cloud)
+    tritons.started[0].die()
+    assert asked(cloud) == "yes"
+    cloud.sagemaker.delete_endpoint(EndpointName="e")
+    cloud.gone("e")
+    logs = cloud.client("logs")
+    (stream,) = logs.describe_log_streams(logGroupName=GROUP)["logStreams"]
+    events = logs.get_log_events(
+        logGroupName=GROUP, logStreamName=stream["logStreamName"], startFromHead=True
+    )["events"]
+    assert [event["message"] for event in events].count("the server says hello") == len(tritons.started) == 2

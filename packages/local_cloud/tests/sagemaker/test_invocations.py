@@ -1,0 +1,125 @@
+"""InvokeEndpoint through boto3: what passes through, and how each failure looks to the caller."""
+
+import pytest
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.sagemaker.cloud import REGION
+from tritonstack import client as endpoint_client
+from tritonstack.client import EndpointClient
+from tritonstack_local.sagemaker import invocations
+
+
+@pytest.fixture
+def endpoint(cloud):
+    cloud.model("e", environment={"FAKE_ANSWER": "yes"})
+    cloud.config("e")
+    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    assert cloud.settled("e")["EndpointStatus"] == "InService"
+    return cloud
+
+
+def failure(cloud, body=b"ask", **fields):
+    with pytest.raises(ClientError) as caught:
+        cloud.runtime.invoke_endpoint(**{"EndpointName": "e", "Body": body, **fields})
+    return caught.value.response
+
+
+def test_body_and_headers_pass_through(endpoint):
+    answer = endpoint.runtime.invoke_endpoint(
+        EndpointName="e",
+        Body=b"ask",
+        ContentType="application/vnd.sagemaker-triton.binary+json;json-header-size=7",
+        CustomAttributes="trace=1",
+        TargetVariant="AllTraffic",
+        InferenceId="id-1",
+    )
+    assert answer["Body"].read() == b"yes"
+    assert answer["ContentType"] == "application/vnd.sagemaker-triton.binary+json;json-header-size=7"
+    assert answer["InvokedProductionVariant"] == "AllTraffic"
+    assert answer["CustomAttributes"] == "trace=1"
+
+
+@pytest.mark.parametrize(
+    ("status", "side"), [(400, "client"), (404, "client"), (500, "server"), (503, "server")]
+)
+def test_any_other_status_of_the_container_is_a_model_error(endpoint, status, side):
+    response = failure(endpoint, f"status={status}".encode())
+    group = "/aws/sagemaker/Endpoints/e"
+    assert response["ResponseMetadata"]["HTTPStatusCode"] == 424
+    assert response["Error"]["Code"] == "ModelError"
+    assert response["Error"]["Message"].startswith(
+        f'Received {side} error ({status}) from primary with message "{{"error":"its own words"}}". See https://'
+    )
+    assert f"group={group} in account {endpoint.account} for more" in response["Error"]["Message"]
+    assert response["OriginalStatusCode"] == status
+    assert response["OriginalMessage"] == '{"error":"its own words"}'
+    assert response["LogStreamArn"] == f"arn:aws:logs:{REGION}:{endpoint.account}:log-group:{group}"
+
+
+def test_a_container_that_does_not_answer_in_time(endpoint):
+    response = failure(endpoint, b"slow")
+    assert response["Error"]["Code"] == "ModelError"
+    assert response["OriginalStatusCode"] == 0
+    assert response["OriginalMessage"].startswith("Your invocation timed out while waiting for a response")
+
+
+def test_a_container_that_has_died(endpoint):
+    response = failure(endpoint, b"dead")
+    assert response["Error"]["Code"] == "InternalFailure"
+    assert "An exception occurred while sending request to model" in response["Error"]["Message"]
+    assert response["ResponseMetadata"]["HTTPStatusCode"] == 500
+
+
+def test_no_such_endpoint_and_not_in_this_account(endpoint):
+    expected = ("ValidationError", f"Endpoint other of account {endpoint.account} not found.")
+    error = failure(endpoint, EndpointName="other")["Error"]
+    assert (error["Code"], error["Message"]) == expected
+    with pytest.raises(ClientError, match="Endpoint e of account 999999999999 not found"):
+        endpoint.client("sagemaker-runtime", account="999999999999").invoke_endpoint(
+            EndpointName="e", Body=b"ask"
+        )
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (
+            {"TargetModel": "m.tar.gz"},
+            "Endpoint e is not a multi-model endpoint and does not support target model header.",
+        ),
+        ({"InferenceComponentName": "c"}, "InvokeEndpoint.InferenceComponentName"),
+        ({"SessionId": "NEW_SESSION"}, "InvokeEndpoint.SessionId"),
+        ({"TargetVariant": "other"}, "Variant other not found for endpoint e"),
+        ({"TargetVariant": "not_a_name"}, "at 'targetVariant' failed"),
+        ({"EndpointName": "not_a_name"}, "at 'endpointName' failed"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(endpoint, fields, words):
+    error = failure(endpoint, **fields)["Error"]
+    assert error["Code"] == "ValidationError"
+    assert words in error["Message"]
+
+
+def test_other_operations_of_the_runtime_are_refused(endpoint):
+    with pytest.raises(ClientError, match="offers InvokeEndpoint alone"):
+        endpoint.runtime.invoke_endpoint_async(EndpointName="e", InputLocation="s3://b/k")
+
+
+def test_the_payload_limit_is_the_documented_one(endpoint):
+    assert invocations.PAYLOAD_LIMIT_BYTES > 6_291_456
+    body = b"status=200" + b" " * (invocations.PAYLOAD_LIMIT_BYTES - 10)
+    assert endpoint.runtime.invoke_endpoint(EndpointName="e", Body=body)["Body"].read()
+    error = failure(endpoint, body + b" ")["Error"]
+    assert error["Code"] == "ValidationError"
+    assert f"less than or equal to {invocations.PAYLOAD_LIMIT_BYTES}" in error["Message"]
+
+
+def test_the_projects_own_client_tells_the_failures_apart(endpoint):
+    def client(name):
+        return EndpointClient(endpoint_name=name, runtime=endpoint.runtime)
+
+    inputs = {"x": ["never a number"]}
+    with pytest.raises(endpoint_client.EndpointNotFoundError):
+        client("other").infer(inputs)
+    with pytest.raises(endpoint_client.RequestRefusedError):
+        EndpointClient(endpoint_name="e", runtime=endpoint.runtime, target_model="m").infer(inputs)

@@ -1,0 +1,432 @@
+"""The life of an endpoint, through boto3, with a strict stand-in for Triton."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from botocore.exceptions import ClientError, WaiterError
+
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, run_cloud, short_id, tarball, tree
+from tritonstack_local.sagemaker import create_app
+from tritonstack_local.sagemaker.logs import LogShipper
+from tritonstack_local.sagemaker.supply import Supply
+
+
+def ready_to_create(cloud, name="e", *, url=None, **environment):
+    cloud.model(name, url=url, environment={"FAKE_ANSWER": name, **environment})
+    cloud.config(name)
+
+
+def created(cloud, name="e", **options):
+    ready_to_create(cloud, name, **options)
+    cloud.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    return cloud.settled(name)
+
+
+def asked(cloud, name="e"):
+    return cloud.runtime.invoke_endpoint(EndpointName=name, Body=b"ask")["Body"].read().decode()
+
+
+def test_an_endpoint_comes_into_service_with_what_its_model_asks_for(cloud, tritons):
+    url = cloud.upload("m.tar.gz", tarball({"m/1/model.onnx": b"x"}))
+    ready_to_create(cloud, url=url)
+    made = cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    assert made["EndpointArn"] == f"arn:aws:sagemaker:{REGION}:{cloud.account}:endpoint/e"
+    cloud.sagemaker.get_waiter("endpoint_in_service").wait(
+        EndpointName="e", WaiterConfig={"Delay": 1, "MaxAttempts": 20}
+    )
+    described = cloud.sagemaker.describe_endpoint(EndpointName="e")
+    assert described["EndpointConfigName"] == "e"
+    assert described["ProductionVariants"] == [
+        {
+            "VariantName": "AllTraffic",
+            "DeployedImages": [{"SpecifiedImage": IMAGE}],
+            "CurrentWeight": 1.0,
+            "DesiredWeight": 1.0,
+            "CurrentInstanceCount": 1,
+            "DesiredInstanceCount": 1,
+        }
+    ]
+    assert tritons.started[0].startup_timeout_s == 480
+    order = tritons.started[0].order
+    assert order.environment == {"FAKE_ANSWER": "e"}
+    assert tree(order.model_root) == ["m", "m/1", "m/1/model.onnx"]
+    assert asked(cloud) == "e"
+    with pytest.raises(ClientError, match="Cannot create already existing endpoint"):
+        cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+
+
+def test_an_endpoint_is_creating_until_its_server_is_ready(cloud):
+    ready_to_create(cloud, FAKE_STARTS="never")
+    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    described = cloud.sagemaker.describe_endpoint(EndpointName="e")
+    assert described["EndpointStatus"] == "Creating"
+    assert "ProductionVariants" not in described
+    with pytest.raises(ClientError, match=r"Endpoint e of account \d+ not found"):
+        asked(cloud)
+    with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
+        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e")
+
+
+def test_an_endpoint_that_is_being_created_can_be_deleted(cloud, tritons):
+    ready_to_create(cloud, FAKE_STARTS="never")
+    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    while not tritons.started:
+        time.sleep(0.01)
+    cloud.sagemaker.delete_endpoint(EndpointName="e")
+    cloud.gone("e", timeout_s=10)
+    assert not any(server.running for server in tritons.started)
+    created(cloud, "f")  # nothing is left that would refuse the next one
+    assert asked(cloud, "f") == "f"
+
+
+def test_a_variants_own_time_limit_holds(cloud, tritons):
+    cloud.model("e")
+    cloud.config("e", ContainerStartupHealthCheckTimeoutInSeconds=90)
+    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    cloud.settled("e")
+    assert tritons.started[0].startup_timeout_s == 90
+
+
+def test_what_a_killed_cloud_left_is_removed(tmp_path):
+    folder = tmp_path / "endpoints"
+    (folder / "1/eu-west-1/e/i-1").mkdir(parents=True)
+
+    def make_app(surroundings):
+        return create_app(surroundings=surroundings, server_home=tmp_path)
+
+    running = run_cloud(make_app, folder)
+    next(running)
+    running.close()
+    assert not folder.exists()
+
+
+def test_without_a_server_an_endpoint_fails_and_says_how_to_get_one(tmp_path):
+    def make_app(surroundings):
+        return create_app(surroundings=surroundings, server_home=tmp_path)
+
+    running = run_cloud(make_app, tmp_path / "endpoints")
+    described = created(next(running))
+    running.close()
+    assert described["EndpointStatus"] == "Failed"
+    assert "no Triton server is installed" in described["FailureReason"]
+
+
+def test_a_server_that_does_not_start_fails_the_endpoint_in_its_own_words(cloud, tritons, tmp_path):
+    described = created(cloud, FAKE_STARTS="no")
+    assert described["EndpointStatus"] == "Failed"
+    assert "variant AllTraffic did not pass the ping health check" in described["FailureReason"]
+    assert "E1121 model: no such tensor" in described["FailureReason"]
+    assert not tritons.started[0].running
+    with pytest.raises(WaiterError):
+        cloud.sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="e")
+    with pytest.raises(ClientError, match="Cannot update failed endpoint"):
+        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e")
+    cloud.sagemaker.delete_endpoint(EndpointName="e")
+    cloud.gone("e")
+    assert "e" not in [part for path in tree(tmp_path) for part in path.split("/")]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "Failed to download model data for container"),
+        (b"no archive", "Failed to extract model data archive"),
+        (tarball({"../x": ""}), "Refused to unpack the model data"),
+    ],
+    ids=short_id,
+)
+def test_an_artifact_that_cannot_be_had_fails_the_endpoint(cloud, tritons, content, words):
+    url = f"s3://{cloud.bucket}/gone.tar.gz" if content is None else cloud.upload("m.tar.gz", content)
+    described = created(cloud, url=url)
+    assert described["EndpointStatus"] == "Failed"
+    assert words in described["FailureReason"]
+    assert url in described["FailureReason"]
+    assert tritons.started == []
+
+
+def test_an_update_takes_over_without_a_failed_request(cloud, tritons):
+    created(cloud, "old")
+    ready_to_create(cloud, "new")
+    ended, answers = threading.Event(), []
+
+    def caller():
+        runtime = cloud.runtime
+        while not ended.is_set():
+            answers.append(runtime.invoke_endpoint(EndpointName="old", Body=b"ask")["Body"].read())
+
+    with ThreadPoolExecutor(4) as pool:
+        callers = [pool.submit(caller) for _ in range(4)]
+        try:
+            for config in ("new", "old", "new"):
+                cloud.sagemaker.update_endpoint(EndpointName="old", EndpointConfigName=config)
+                described = cloud.settled("old")
+                assert described["EndpointStatus"] == "InService"
+                assert described["EndpointConfigName"] == config
+        finally:
+            ended.set()
+        for one in callers:
+            one.result()
+    assert set(answers) == {b"old", b"new"}
+    assert asked(cloud, "old") == "new"
+    assert [server.running for server in tritons.started] == [False, False, False, True]
+
+
+def test_requests_that_run_during_an_update_end_on_the_old_server(cloud, tritons):
+    created(cloud, "old")
+    ready_to_create(cloud, "new")
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(cloud.runtime.invoke_endpoint, EndpointName="old", Body=b"hold")
+        assert tritons.started[0].holding.wait(10)
+        cloud.sagemaker.update_endpoint(EndpointName="old", EndpointConfigName="new")
+        while asked(cloud, "old") != "new":
+            time.sleep(0.01)
+        described = cloud.sagemaker.describe_endpoint(EndpointName="old")
+        assert described["EndpointStatus"] == "Updating"
+        assert described["PendingDeploymentSummary"]["EndpointConfigName"] == "new"
+        assert tritons.started[0].running
+        tritons.released.set()
+        assert held.result()["Body"].read() == b"held"
+    assert "PendingDeploymentSummary" not in cloud.settled("old")
+    assert not tritons.started[0].running
+
+
+def test_a_failed_update_keeps_what_was_there(cloud, tritons):
+    created(cloud, "old")
+    ready_to_create(cloud, "bad", FAKE_STARTS="no")
+    cloud.sagemaker.update_endpoint(EndpointName="old", EndpointConfigName="bad")
+    described = cloud.settled("old")
+    assert described["EndpointStatus"] == "InService"
+    assert described["EndpointConfigName"] == "old"
+    assert "no such tensor" in described["FailureReason"]
+    assert asked(cloud, "old") == "old"
+    assert [server.running for server in tritons.started] == [True, False]
+    ready_to_create(cloud, "good")
+    cloud.sagemaker.update_endpoint(EndpointName="old", EndpointConfigName="good")
+    assert "FailureReason" not in cloud.settled("old")
+
+
+def test_a_server_that_dies_is_started_again(cloud, tritons):
+    created(cloud)
+    with pytest.raises(ClientError, match="sending request to model") as caught:
+        cloud.runtime.invoke_endpoint(EndpointName="e", Body=b"die")
+    assert caught.value.response["Error"]["Code"] == "InternalFailure"
+    assert asked(cloud) == "e"
+    assert cloud.settled("e")["EndpointStatus"] == "InService"
+    assert len(tritons.started) == 2
+
+
+def test_a_deleted_endpoint_answers_what_runs_and_is_gone(cloud, tritons, tmp_path):
+    created(cloud)
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(cloud.runtime.invoke_endpoint, EndpointName="e", Body=b"hold")
+        assert tritons.started[0].holding.wait(10)
+        cloud.sagemaker.delete_endpoint(EndpointName="e")
+        assert cloud.sagemaker.describe_endpoint(EndpointName="e")["EndpointStatus"] == "Deleting"
+        with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
+            cloud.sagemaker.delete_endpoint(EndpointName="e")
+        tritons.released.set()
+        assert held.result()["Body"].read() == b"held"
+    cloud.gone("e")
+    assert not tritons.started[0].running
+    assert [item["type"] for item in cloud.app.inventory()] == ["model", "endpoint-config"]
+    assert not any("model" in path or "log" in path for path in tree(tmp_path))
+
+
+def numbers(cloud):
+    variant = cloud.settled("e")["ProductionVariants"][0]
+    return variant["DesiredInstanceCount"], variant["CurrentInstanceCount"], variant["CurrentWeight"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (1, 1, 1.0)),
+        ({"RetainAllVariantProperties": True}, (3, 3, 0.0)),
+        (
+            {
+                "RetainAllVariantProperties": True,
+                "ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DesiredWeight"}],
+            },
+            (3, 3, 1.0),
+        ),
+        (
+            {
+                "RetainAllVariantProperties": True,
+                "ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DesiredInstanceCount"}],
+            },
+            (1, 1, 0.0),
+        ),
+    ],
+)
+def test_an_update_keeps_the_numbers_it_is_told_to_keep(cloud, options, expected):
+    created(cloud)
+    cloud.sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName="e",
+        DesiredWeightsAndCapacities=[
+            {"VariantName": "AllTraffic", "DesiredInstanceCount": 3, "DesiredWeight": 0}
+        ],
+    )
+    assert numbers(cloud) == (3, 3, 0.0)
+    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e", **options)
+    assert numbers(cloud) == expected
+
+
+def test_a_scaled_variant_keeps_its_instance_type(cloud):
+    cloud.model("m")
+    cloud.config("one", model="m")
+    cloud.config("two", model="m", InstanceType="ml.g5.2xlarge")
+    cloud.config("same-type", model="m", InitialInstanceCount=2)
+    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="one")
+    cloud.settled("e")
+    target = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": "endpoint/e/variant/AllTraffic",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+    }
+    scaling = cloud.client("application-autoscaling")
+    scaling.register_scalable_target(**target, MinCapacity=1, MaxCapacity=2)
+    with pytest.raises(ClientError, match="must be deregistered as scalable targets"):
+        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="two")
+    assert cloud.settled("e")["EndpointConfigName"] == "one"
+    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="same-type")
+    assert cloud.settled("e")["EndpointConfigName"] == "same-type"
+    scaling.deregister_scalable_target(**target)
+    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="two")
+    assert cloud.settled("e")["EndpointConfigName"] == "two"
+
+
+def test_an_unknown_variant_is_not_scaled(cloud):
+    created(cloud)
+    with pytest.raises(ClientError, match='Could not find variants "other"'):
+        cloud.sagemaker.update_endpoint_weights_and_capacities(
+            EndpointName="e", DesiredWeightsAndCapacities=[{"VariantName": "other"}]
+        )
+
+
+def test_a_deployment_configuration_is_shown_and_retained(cloud):
+    routing = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
+    policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}}
+    created(cloud)
+    for options, expected in (
+        ({"DeploymentConfig": policy}, policy),
+        ({"RetainDeploymentConfig": True}, policy),
+        ({}, None),
+    ):
+        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e", **options)
+        assert cloud.settled("e").get("LastDeploymentConfig") == expected
+
+
+def test_what_breaks_on_the_way_leaves_no_endpoint_on_its_way(cloud, monkeypatch):
+    created(cloud)
+    ready_to_create(cloud, "other")
+
+    def breaks(*_arguments):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Supply, "grow", breaks)
+    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="other")
+    cloud.sagemaker.create_endpoint(EndpointName="other", EndpointConfigName="other")
+    updated, new = cloud.settled("e", timeout_s=10), cloud.settled("other", timeout_s=10)
+    monkeypatch.undo()
+    assert (updated["EndpointStatus"], updated["EndpointConfigName"]) == ("InService", "e")
+    assert new["EndpointStatus"] == "Failed"
+    assert updated["FailureReason"] == new["FailureReason"] == "Internal failure: can't start new thread"
+    assert asked(cloud) == "e"
+    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="other")
+    assert cloud.settled("e")["EndpointConfigName"] == "other"
+    cloud.sagemaker.delete_endpoint(EndpointName="other")
+    cloud.gone("other")
+
+
+def test_launches_that_fail_leave_nothing_behind(cloud, tritons):
+    created(cloud)
+    ready_to_create(cloud, "bad", FAKE_STARTS="no")
+    for _ in range(2):
+        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="bad")
+        assert "ping health check" in cloud.settled("e")["FailureReason"]
+    assert len(cloud.app._hosting.live) == 1
+    assert sum(server.running for server in tritons.started) == 1
+
+
+def test_weights_that_are_set_at_once_end_as_they_are_told(cloud):
+    created(cloud)
+    hosting, store = cloud.app._hosting, cloud.app._store
+    (stale,) = [record for _, record in store.endpoints.everywhere()]
+    weights = [{"VariantName": "AllTraffic", "DesiredWeight": 7}]
+    cloud.sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName="e", DesiredWeightsAndCapacities=weights
+    )
+    hosting.weigh(stale)  # by a thread that was overtaken
+    assert hosting.fleets(stale.plan.place, "e")[0]._weights == {"AllTraffic": 7}
+
+
+def test_logs_are_carried_to_the_endpoints_group(cloud):
+    created(cloud)
+    cloud.sagemaker.delete_endpoint(EndpointName="e")
+    cloud.gone("e")
+    logs, group = cloud.client("logs"), "/aws/sagemaker/Endpoints/e"
+    stream = logs.describe_log_streams(logGroupName=group)["logStreams"][0]["logStreamName"]
+    assert stream.startswith("AllTraffic/i-")
+    events = logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True)["events"]
+    assert [event["message"] for event in events] == [
+        f"The embedded Triton of this machine plays the image {IMAGE}.",
+        "E1121 model: no such tensor",
+        "the server says hello",
+    ]
+
+
+def test_long_and_half_written_lines_arrive_whole(cloud, tmp_path):
+    log, logs, group = tmp_path / "log", cloud.client("logs"), "/aws/sagemaker/Endpoints/lines"
+    shipper = LogShipper(client=logs, group=group, stream="s", preface=["begins"])
+    with log.open("w") as file:
+        file.write("x" * 200_000 + "\nhalf of")
+        file.flush()
+        shipper.follow(log)
+
+        def messages():
+            try:
+                told = logs.get_log_events(logGroupName=group, logStreamName="s", startFromHead=True)
+            except logs.exceptions.ResourceNotFoundException:
+                return []  # the shipper makes both the group and the stream
+            return [event["message"] for event in told["events"]]
+
+        deadline = time.monotonic() + 20
+        while len(messages()) < 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        file.write(" a line\nno end")
+    shipper.stop()
+    begins, *long, line, end = messages()
+    assert "".join(long) == "x" * 200_000
+    assert (begins, line, end) == ("begins", "half of a line", "no end")
+
+
+def test_a_log_group_with_retention_is_kept(cloud):
+    logs, group = cloud.client("logs"), "/aws/sagemaker/Endpoints/e"
+    logs.create_log_group(logGroupName=group)
+    logs.put_retention_policy(logGroupName=group, retentionInDays=7)
+    created(cloud)
+    cloud.sagemaker.delete_endpoint(EndpointName="e")
+    cloud.gone("e")
+    (found,) = logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
+    assert found["retentionInDays"] == 7
+    assert logs.describe_log_streams(logGroupName=group)["logStreams"]
+
+
+def test_closing_ends_what_serves_and_what_is_on_its_way(cloud, tritons):
+    created(cloud, "serves")
+    ready_to_create(cloud, "starts", FAKE_STARTS="never")
+    cloud.sagemaker.create_endpoint(EndpointName="starts", EndpointConfigName="starts")
+    while len(tritons.started) < 2:
+        time.sleep(0.01)
+    cloud.app.close()
+    assert [server.running for server in tritons.started] == [False, False]
+
+
+def test_many_endpoints_live_side_by_side(cloud):
+    names = [f"e{number}" for number in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda name: created(cloud, name), names))
+        assert list(pool.map(lambda name: asked(cloud, name), names)) == names

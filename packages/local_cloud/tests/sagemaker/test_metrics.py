@@ -1,0 +1,132 @@
+"""The metrics of an endpoint: of every request, and of every instance's machine."""
+
+import os
+import subprocess
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tritonstack_local.sagemaker.processes import ProcessTable
+
+DIMENSIONS = [{"Name": "EndpointName", "Value": "e"}, {"Name": "VariantName", "Value": "AllTraffic"}]
+
+
+@pytest.fixture
+def endpoint(cloud):
+    cloud.model("e", environment={"FAKE_ANSWER": "yes"})
+    cloud.config("e", InitialInstanceCount=2)
+    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    assert cloud.settled("e")["EndpointStatus"] == "InService"
+    return cloud
+
+
+def statistics(cloud, name, *, namespace="AWS/SageMaker"):
+    """Sum, number and largest value of all that was published."""
+    now = datetime.now(UTC)
+    points = cloud.client("cloudwatch").get_metric_statistics(
+        Namespace=namespace,
+        MetricName=name,
+        Dimensions=DIMENSIONS,
+        StartTime=now - timedelta(minutes=10),
+        EndTime=now + timedelta(minutes=1),
+        Period=3600,
+        Statistics=["Sum", "SampleCount", "Maximum"],
+    )["Datapoints"]
+    return (
+        sum(point["Sum"] for point in points),
+        sum(point["SampleCount"] for point in points),
+        max((point["Maximum"] for point in points), default=0),
+    )
+
+
+def published(cloud, name, *, samples, **options):
+    deadline = time.monotonic() + 20
+    while (found := statistics(cloud, name, **options))[1] < samples:
+        assert time.monotonic() < deadline, (name, found)
+        time.sleep(0.05)
+    return found
+
+
+def ask(cloud, body):
+    try:
+        cloud.runtime.invoke_endpoint(EndpointName="e", Body=body)
+    except ClientError as error:
+        return error.response["Error"]["Code"]
+    return None
+
+
+def test_every_request_is_counted_with_what_came_of_it(endpoint):
+    for body in (b"ask", b"ask", b"status=400", b"status=503", b"dead", b"slow"):
+        ask(endpoint, body)
+    totals = {
+        name: published(endpoint, name, samples=6)[:2]
+        for name in (
+            "Invocations",
+            "InvocationsPerInstance",
+            "Invocation4XXErrors",
+            "Invocation5XXErrors",
+            "InvocationModelErrors",
+        )
+    }
+    assert totals == {
+        "Invocations": (6, 6),
+        "InvocationsPerInstance": (3, 6),
+        "Invocation4XXErrors": (1, 6),
+        "Invocation5XXErrors": (3, 6),
+        "InvocationModelErrors": (4, 6),
+    }
+
+
+def test_latencies_tell_the_model_from_the_rest_in_microseconds(endpoint):
+    for _ in range(3):
+        ask(endpoint, b"ask")
+    for name in ("ModelLatency", "OverheadLatency"):
+        total, samples, longest = published(endpoint, name, samples=3)
+        assert samples == 3
+        assert 0 < longest <= total < 60_000_000
+    assert published(endpoint, "ConcurrentRequestsPerModel", samples=1)[2] >= 1
+
+
+def test_a_request_that_no_instance_could_take_is_an_error_that_alarms_hear_of(endpoint, tritons):
+    endpoint.app._invocations._timeout_s = 0.2
+    for server in tritons.started:
+        server.healthy = False
+    assert [ask(endpoint, b"dead") for _ in range(2)] == ["InternalFailure"] * 2
+    began = time.monotonic()
+    assert ask(endpoint, b"ask") == "ServiceUnavailable"
+    assert time.monotonic() - began < 10
+    assert published(endpoint, "Invocations", samples=3)[:2] == (3, 3)
+    assert published(endpoint, "Invocation5XXErrors", samples=3)[:2] == (3, 3)
+
+
+def test_a_request_that_is_refused_before_it_reaches_the_model_is_not_counted(endpoint):
+    with pytest.raises(ClientError):
+        endpoint.runtime.invoke_endpoint(EndpointName="e", Body=b"ask", TargetVariant="other")
+    ask(endpoint, b"ask")
+    assert published(endpoint, "Invocations", samples=1)[:2] == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["CPUUtilization", "MemoryUtilization", "DiskUtilization"])
+def test_each_instance_tells_what_it_uses_of_the_machine(endpoint, name):
+    total, _, largest = published(endpoint, name, samples=2, namespace="/aws/sagemaker/Endpoints")
+    assert 0 <= largest <= 100 * os.cpu_count()
+    assert total >= 0
+
+
+def test_what_a_process_uses_includes_its_descendants():
+    burn = "import time\nwhile time.process_time() < 0.2: pass\nprint(flush=True); time.sleep(60)"
+    shell = subprocess.Popen(
+        ["sh", "-c", f'python3 -c "{burn}"; true'], stdout=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        shell.stdout.readline()
+        used = ProcessTable().used_below(shell.pid)
+    finally:
+        os.killpg(shell.pid, 9)
+        shell.wait()
+        shell.stdout.close()
+    assert used.cpu_s >= 0.1
+    assert used.memory_bytes > 1_000_000
+    assert ProcessTable().used_below(shell.pid).memory_bytes == 0

@@ -1,0 +1,389 @@
+"""Multi-model endpoints through boto3, with a strict stand-in for the Triton behind them."""
+
+import gzip
+import tarfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, run_cloud, tree
+from packages.local_cloud.tests.sagemaker.multi_model_triton import MultiModelTriton, archive
+from tritonstack_local.sagemaker import SageMakerApp
+
+SHELF = "endpoints/e/"
+
+
+@pytest.fixture
+def tritons():
+    started = []
+    yield started
+    assert [triton.broken for triton in started] == [[]] * len(started)
+
+
+@pytest.fixture
+def loaded_models():
+    """How many models an instance may hold loaded."""
+    return
+
+
+@pytest.fixture
+def cloud(tmp_path, tritons, loaded_models):
+    def start(order):
+        tritons.append(MultiModelTriton(order))
+        return tritons[-1]
+
+    def make_app(surroundings):
+        return SageMakerApp(
+            surroundings=replace(surroundings, loaded_models=loaded_models), start_server=start
+        )
+
+    yield from run_cloud(make_app, tmp_path)
+
+
+@pytest.fixture
+def endpoint(cloud):
+    return created(cloud)
+
+
+def created(cloud, *, name="e", shelf=SHELF, **multi_model_config):
+    url = cloud.upload(f"{SHELF}a.tar.gz", archive("answer a")).removesuffix(f"{SHELF}a.tar.gz") + shelf
+    cloud.upload(f"{SHELF}b/1/model.tar.gz", archive("answer b"))
+    container = {"Image": IMAGE, "Mode": "MultiModel", "ModelDataUrl": url, "Environment": {"A": "1"}}
+    if multi_model_config:
+        container["MultiModelConfig"] = multi_model_config
+    cloud.sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    cloud.config(name)
+    cloud.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    assert cloud.settled(name)["EndpointStatus"] == "InService"
+    return cloud
+
+
+def asked(cloud, target, body=b"ask"):
+    runtime = cloud.runtime
+    return runtime.invoke_endpoint(EndpointName="e", Body=body, TargetModel=target)["Body"].read().decode()
+
+
+def claiming(size):
+    """An archive of a file that says to be of this size, and is cut off."""
+    header = tarfile.TarInfo("model/weights")
+    header.size = size
+    return gzip.compress(header.tobuf() + bytes(10_000), mtime=0)
+
+
+def failure(cloud, **fields):
+    with pytest.raises(ClientError) as caught:
+        cloud.runtime.invoke_endpoint(**{"EndpointName": "e", "Body": b"ask", **fields})
+    return caught.value.response
+
+
+def test_models_are_loaded_when_they_are_first_asked_for(endpoint, tritons):
+    (triton,) = tritons
+    assert triton.loads == []
+    assert asked(endpoint, "a.tar.gz") == "a"
+    assert asked(endpoint, "b/1/model.tar.gz") == "b"
+    assert [asked(endpoint, "a.tar.gz") for _ in range(3)] == ["a"] * 3
+    assert triton.loads == ["a.tar.gz", "b/1/model.tar.gz"]
+    assert triton.order.environment == {"A": "1", "SAGEMAKER_MULTI_MODEL": "true"}
+    described = endpoint.sagemaker.describe_model(ModelName="e")
+    assert described["PrimaryContainer"]["Mode"] == "MultiModel"
+
+
+def test_a_request_is_passed_on_with_its_headers(endpoint):
+    answer = endpoint.runtime.invoke_endpoint(
+        EndpointName="e", Body=b"ask", TargetModel="a.tar.gz", ContentType="text/csv", CustomAttributes="t=1"
+    )
+    assert (answer["ContentType"], answer["CustomAttributes"]) == ("text/csv", "t=1")
+    assert answer["InvokedProductionVariant"] == "AllTraffic"
+
+
+@pytest.mark.parametrize("shelf", ["endpoints/e/", "endpoints/e"])
+def test_a_target_lies_below_the_models_prefix(cloud, shelf):
+    created(cloud, shelf=shelf)
+    assert asked(cloud, "a.tar.gz") == "a"
+
+
+def test_a_model_is_loaded_once_under_concurrent_first_requests(endpoint, tritons):
+    (triton,) = tritons
+    triton.may_load.clear()
+    with ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(asked, endpoint, "a.tar.gz") for _ in range(8)]
+        assert triton.loading.wait(10)
+        # Nobody waits for a model that somebody else loads.
+        other = pool.submit(asked, endpoint, "b/1/model.tar.gz")
+        triton.may_load.set()
+        assert {answer.result() for answer in answers} == {"a"}
+        assert other.result() == "b"
+    assert sorted(triton.loads) == ["a.tar.gz", "b/1/model.tar.gz"]
+
+
+def test_a_missing_object_is_refused_and_found_once_it_is_there(endpoint, tritons):
+    error = failure(endpoint, TargetModel="c.tar.gz")["Error"]
+    assert error["Code"] == "ValidationError"
+    assert error["Message"] == (
+        f"Failed to download model data(bucket: {endpoint.bucket}, key: {SHELF}c.tar.gz). Please ensure that "
+        "there is an object located at the URL and that the role passed to CreateModel has permissions to "
+        "download the model."
+    )
+    assert tritons[0].loads == []
+    endpoint.upload(f"{SHELF}c.tar.gz", archive("answer c"))
+    assert asked(endpoint, "c.tar.gz") == "c"
+
+
+def test_a_load_that_fails_is_told_in_the_containers_words_and_tried_again(endpoint, tritons):
+    endpoint.upload(f"{SHELF}c.tar.gz", archive("refuse 400 no such tensor"))
+    response = failure(endpoint, TargetModel="c.tar.gz")
+    assert response["Error"]["Code"] == "ModelError"
+    assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (400, "no such tensor")
+    assert response["Error"]["Message"].startswith(
+        'Received client error (400) from model with message "no such'
+    )
+    failure(endpoint, TargetModel="c.tar.gz")
+    endpoint.upload(f"{SHELF}c.tar.gz", archive("answer mended"))
+    assert asked(endpoint, "c.tar.gz") == "mended"
+    assert tritons[0].loads == ["c.tar.gz"] * 3
+
+
+def test_an_archive_that_must_not_be_unpacked_is_refused(endpoint, tritons):
+    endpoint.upload(f"{SHELF}c.tar.gz", b"no archive")
+    error = failure(endpoint, TargetModel="c.tar.gz")["Error"]
+    assert error["Code"] == "ValidationError"
+    assert 'c.tar.gz" for container "model". Please ensure' in error["Message"]
+    assert tritons[0].loads == []
+
+
+def test_a_target_that_no_triton_should_see_is_refused(endpoint, tritons):
+    targets = ["a b", "$(id).tar.gz", "a;b", "../a.tar.gz", "x/../a.tar.gz", "/a.tar.gz", "./a", "a//b", "a/"]
+    for target in targets:
+        error = failure(endpoint, TargetModel=target)["Error"]
+        assert error["Code"] == "ValidationError"
+        assert f"Value '{target}' at 'targetModel' failed to satisfy constraint" in error["Message"]
+        assert "hands a model's name to a shell" in error["Message"]
+    assert tritons[0].loads == []
+
+
+def test_a_target_that_breaks_the_apis_own_pattern_is_refused(endpoint):
+    error = failure(endpoint, TargetModel="a" * 1025)["Error"]
+    assert (
+        "at 'targetModel' failed to satisfy constraint: Member must have length less than" in error["Message"]
+    )
+
+
+def test_a_request_without_a_target_is_refused(endpoint):
+    error = failure(endpoint)["Error"]
+    assert error["Code"] == "ValidationError"
+    assert "is missing a target model header" in error["Message"]
+
+
+def test_a_server_that_dies_at_a_load_is_started_again(endpoint, tritons):
+    endpoint.upload(f"{SHELF}c.tar.gz", archive("die"))
+    assert asked(endpoint, "a.tar.gz") == "a"
+    assert failure(endpoint, TargetModel="c.tar.gz")["Error"]["Code"] == "InternalFailure"
+    deadline = time.monotonic() + 20
+    while len(tritons) < 2 or not _answers(endpoint):
+        assert time.monotonic() < deadline
+    assert tritons[1].loads == ["a.tar.gz"]
+
+
+def test_a_restart_leaves_the_models_of_before_no_room(endpoint, tritons, tmp_path):
+    endpoint.upload(f"{SHELF}c.tar.gz", archive("die"))
+    for _ in range(2):
+        assert asked(endpoint, "a.tar.gz") == "a"
+        assert failure(endpoint, TargetModel="c.tar.gz")["Error"]["Code"]
+    assert asked(endpoint, "a.tar.gz") == "a"
+    assert len(tritons) == 3
+    assert len([path for path in tmp_path.rglob("model*") if path.parent.name.startswith("i-")]) == 1
+
+
+@pytest.mark.parametrize("loaded_models", [1])
+def test_requests_that_wait_for_room_outlive_the_server(endpoint, tritons):
+    (first,) = tritons
+    with ThreadPoolExecutor(2) as pool:
+        held = pool.submit(asked, endpoint, "a.tar.gz", b"hold")
+        assert first.holding.wait(10)
+        waiting = pool.submit(asked, endpoint, "b/1/model.tar.gz")
+        while not endpoint.app._hosting.live[0].container.models.holds("b/1/model.tar.gz"):
+            time.sleep(0.01)
+        first.stop()
+        assert waiting.result() == "b"
+        first.released.set()
+        held.exception()
+    assert len(tritons) == 2
+
+
+def test_a_request_that_waited_for_an_instance_waits_for_its_model_no_longer_than_is_left(endpoint, tritons):
+    endpoint.app._invocations._timeout_s = 60.0
+    asked_to_wait = []
+    instance = endpoint.app._hosting.live[0]
+    models = instance.container.models
+    in_use = models.in_use
+    models.in_use = lambda target, timeout_s: (
+        asked_to_wait.append(timeout_s) or in_use(target, timeout_s=timeout_s)
+    )
+    instance.doubt()  # it takes no request until its ping has been answered
+    assert asked(endpoint, "a.tar.gz") == "a"
+    (timeout_s,) = asked_to_wait
+    assert timeout_s < 60.0
+
+
+def _answers(cloud):
+    try:
+        return asked(cloud, "a.tar.gz") == "a"
+    except ClientError:
+        return False
+
+
+def test_an_update_begins_without_models_and_loses_no_request(endpoint, tritons):
+    assert asked(endpoint, "a.tar.gz") == "a"
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(asked, endpoint, "a.tar.gz", b"hold")
+        assert tritons[0].holding.wait(10)
+        endpoint.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e")
+        deadline = time.monotonic() + 20
+        while len(tritons) < 2 or not tritons[1].loads:
+            assert asked(endpoint, "b/1/model.tar.gz") == "b"
+            assert time.monotonic() < deadline
+        tritons[0].released.set()
+        assert held.result() == "a"
+    endpoint.settled("e")
+    assert not tritons[0].running
+    assert asked(endpoint, "a.tar.gz") == "a"
+    assert tritons[1].loads == ["b/1/model.tar.gz", "a.tar.gz"]
+
+
+def test_a_deleted_endpoint_leaves_no_model(endpoint, tritons, tmp_path):
+    asked(endpoint, "a.tar.gz")
+    assert any("behaviour" in path for path in tree(tmp_path))
+    endpoint.sagemaker.delete_endpoint(EndpointName="e")
+    endpoint.gone("e")
+    assert not tritons[0].running
+    assert not any("behaviour" in path for path in tree(tmp_path))
+    assert endpoint.client("s3").get_object(Bucket=endpoint.bucket, Key=f"{SHELF}a.tar.gz")["Body"].read()
+
+
+def test_without_a_cache_a_model_goes_when_its_last_request_has_ended(cloud, tritons):
+    created(cloud, ModelCacheSetting="Disabled")
+    (triton,) = tritons
+    with ThreadPoolExecutor(2) as pool:
+        held = pool.submit(asked, cloud, "a.tar.gz", b"hold")
+        assert triton.holding.wait(10)
+        assert asked(cloud, "a.tar.gz") == "a"
+        assert triton.unloads == []
+        triton.released.set()
+        assert held.result() == "a"
+    assert [asked(cloud, "a.tar.gz") for _ in range(3)] == ["a"] * 3
+    deadline = time.monotonic() + 10
+    while list(triton.order.model_root.iterdir()):
+        assert time.monotonic() < deadline
+    assert triton.loads == triton.unloads == ["a.tar.gz"] * 4
+    assert triton.loaded == {}
+
+
+@pytest.mark.parametrize("loaded_models", [1])
+def test_an_instance_holds_as_many_models_as_the_cloud_lets_it(endpoint, tritons):
+    assert [asked(endpoint, target) for target in ("a.tar.gz", "b/1/model.tar.gz", "a.tar.gz")] == list("aba")
+    assert tritons[0].unloads == ["a.tar.gz", "b/1/model.tar.gz"]
+
+
+def test_a_container_that_lacks_memory_for_a_request_gets_some(endpoint, tritons):
+    assert asked(endpoint, "a.tar.gz") + asked(endpoint, "b/1/model.tar.gz") == "ab"
+    assert asked(endpoint, "a.tar.gz", b"greedy") == "a"
+    assert tritons[0].unloads == ["b/1/model.tar.gz"]
+
+
+def test_a_model_that_always_lacks_memory_evicts_one_neighbor_per_request(endpoint, tritons):
+    for target in ("c.tar.gz", "d.tar.gz"):
+        endpoint.upload(f"endpoints/e/{target}", archive("answer more"))
+        asked(endpoint, target)
+    assert asked(endpoint, "a.tar.gz") + asked(endpoint, "b/1/model.tar.gz") == "ab"
+    for number in (1, 2):
+        response = failure(endpoint, TargetModel="a.tar.gz", Body=b"hopeless")
+        assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (507, "CUDA out of memory")
+        assert tritons[0].unloads == ["c.tar.gz", "d.tar.gz"][:number]
+
+
+def test_a_container_that_lacks_memory_for_nothing_but_a_request_tells_so(endpoint, tritons):
+    assert asked(endpoint, "a.tar.gz") + asked(endpoint, "b/1/model.tar.gz") == "ab"
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(asked, endpoint, "b/1/model.tar.gz", b"hold")
+        assert tritons[0].holding.wait(10)
+        response = failure(endpoint, TargetModel="a.tar.gz", Body=b"greedy")
+        tritons[0].released.set()
+        held.result()
+    assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (507, "CUDA out of memory")
+    assert tritons[0].unloads == []
+
+
+def test_what_lies_outside_the_prefix_is_out_of_reach(endpoint, tritons):
+    endpoint.upload("endpoints/other/a.tar.gz", archive("answer the other endpoint's"))
+    endpoint.upload("endpoints/e-a.tar.gz", archive("answer a name that begins alike"))
+    for target in ("../other/a.tar.gz", "%2e%2e/other/a.tar.gz", "..", "b/../../other/a.tar.gz"):
+        assert failure(endpoint, TargetModel=target)["Error"]["Code"] == "ValidationError"
+    for target in ("-a.tar.gz", "endpoints/other/a.tar.gz", f"{endpoint.bucket}/{SHELF}a.tar.gz"):
+        error = failure(endpoint, TargetModel=target)["Error"]
+        assert f"key: {SHELF}{target})" in error["Message"]
+    assert tritons[0].loads == []
+
+
+def test_a_models_volume_has_the_size_that_its_variant_asks_for(endpoint):
+    endpoint.config("small", model="e", VolumeSizeInGB=1)
+    endpoint.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="small")
+    assert endpoint.settled("e")["EndpointConfigName"] == "small"
+    assert asked(endpoint, "a.tar.gz") == "a"
+    endpoint.upload(f"{SHELF}c.tar.gz", claiming(2 << 30))
+    error = failure(endpoint, TargetModel="c.tar.gz")["Error"]
+    assert "does not fit on the instance's volume of 1 GB" in error["Message"]
+
+
+def test_the_metrics_of_a_multi_model_endpoint_are_there_to_read(endpoint):
+    begun = datetime.now(UTC)
+    for target in ("a.tar.gz", "a.tar.gz", "b/1/model.tar.gz"):
+        asked(endpoint, target)
+    deadline = time.monotonic() + 20
+    while not (hits := statistics(endpoint, "AWS/SageMaker", "ModelCacheHit", begun)) or hits[0] < 3:
+        assert time.monotonic() < deadline
+    assert hits == (3, 1)
+    assert statistics(endpoint, "AWS/SageMaker", "ModelLoadingTime", begun)[0] == 2
+    while (statistics(endpoint, "/aws/sagemaker/Endpoints", "LoadedModelCount", begun) or (0, 0))[1] < 2:
+        assert time.monotonic() < deadline
+
+
+def test_cold_loads_are_overhead_that_the_loading_time_explains(endpoint, tritons):
+    """What the overhead-p99 alarm computes of multi-model endpoints stays below its usual 500 ms."""
+    begun, targets = datetime.now(UTC), [f"cold/{number}.tar.gz" for number in range(24)]
+    for target in targets:
+        endpoint.upload(f"{SHELF}{target}", archive("answer x"))
+    tritons[0].may_load.clear()
+    threading.Timer(1.0, tritons[0].may_load.set).start()
+    with ThreadPoolExecutor(24) as pool:
+        assert list(pool.map(lambda target: asked(endpoint, target), targets)) == ["x"] * 24
+    deadline = time.monotonic() + 20
+    while (overhead := statistics(endpoint, "AWS/SageMaker", "OverheadLatency", begun) or (0, 0))[0] < 24:
+        assert time.monotonic() < deadline
+    loading = statistics(endpoint, "AWS/SageMaker", "ModelLoadingWaitTime", begun)
+    assert loading[0] == 24
+    assert overhead[1] > 800_000
+    assert loading[1] > overhead[1] / 2
+
+
+def statistics(cloud, namespace, name, since):
+    """How many values a metric has, and their maximum or, of hits, their sum."""
+    variant = [{"Name": "EndpointName", "Value": "e"}, {"Name": "VariantName", "Value": "AllTraffic"}]
+    points = cloud.client("cloudwatch").get_metric_statistics(
+        Namespace=namespace,
+        MetricName=name,
+        Dimensions=variant,
+        StartTime=since,
+        EndTime=since + timedelta(hours=1),
+        Period=3600,
+        Statistics=["SampleCount", "Sum", "Maximum"],
+    )["Datapoints"]
+    return (
+        (points[0]["SampleCount"], points[0]["Sum" if name == "ModelCacheHit" else "Maximum"])
+        if points
+        else None
+    )

@@ -1,0 +1,223 @@
+"""Multi-model endpoints and two variants with a real Triton behind them: single models and an ensemble."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, a_variant, run_cloud, tarball
+from packages.local_cloud.tests.sagemaker.test_real_triton import (
+    BROKEN,
+    CONFIG,
+    MODEL,
+    logged,
+    real_cloud,
+    repository,
+    scaling_by,
+    supervisors,
+)
+from tritonstack.base.paths import find_project
+from tritonstack.client import EndpointClient, MultiModelError
+from tritonstack_local.sagemaker import create_app
+
+pytestmark = pytest.mark.e2e
+
+__all__ = ["real_cloud"]
+
+ENSEMBLE = """
+platform: "ensemble"
+max_batch_size: 8
+input [{ name: "x" data_type: TYPE_FP32 dims: [ -1 ] }]
+output [{ name: "y" data_type: TYPE_FP32 dims: [ -1 ] }]
+ensemble_scheduling {
+  step [
+    {
+      model_name: "double"
+      model_version: -1
+      input_map { key: "x" value: "x" }
+      output_map { key: "y" value: "doubled" }
+    },
+    {
+      model_name: "treble"
+      model_version: -1
+      input_map { key: "x" value: "doubled" }
+      output_map { key: "y" value: "y" }
+    }
+  ]
+}
+"""
+
+QUIET = {"SAGEMAKER_TRITON_LOG_VERBOSE": "false", "SAGEMAKER_TRITON_PING_MODE": "live"}
+
+
+def chain(first=2, second=3):
+    """An ensemble of two models beside it."""
+    return tarball(
+        {
+            "chain/config.pbtxt": ENSEMBLE,
+            "chain/1/README": "ensembles need a version folder",
+            "double/config.pbtxt": CONFIG,
+            "double/1/model.py": MODEL.replace("FACTOR", str(first)),
+            "treble/config.pbtxt": CONFIG,
+            "treble/1/model.py": MODEL.replace("FACTOR", str(second)),
+        }
+    )
+
+
+@pytest.fixture
+def endpoint(real_cloud):
+    return with_endpoint(real_cloud)
+
+
+@pytest.fixture
+def endpoint_of_one(tmp_path):
+    """The same in a cloud that lets an instance hold one model."""
+    home = find_project(Path(__file__)).state_dir / "server"
+
+    def make_app(surroundings):
+        return create_app(surroundings=replace(surroundings, loaded_models=1), server_home=home)
+
+    for cloud in run_cloud(make_app, tmp_path / "endpoints"):
+        yield with_endpoint(cloud)
+
+
+def with_endpoint(real_cloud):
+    url = real_cloud.upload("endpoints/e/double/d1/model.tar.gz", scaling_by(2))
+    real_cloud.upload("endpoints/e/treble/d2/model.tar.gz", scaling_by(3))
+    real_cloud.upload("endpoints/e/chain/d3/model.tar.gz", chain())
+    container = {
+        "Image": IMAGE,
+        "Mode": "MultiModel",
+        "ModelDataUrl": url.removesuffix("double/d1/model.tar.gz"),
+        "Environment": QUIET,
+    }
+    real_cloud.sagemaker.create_model(ModelName="e", ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    real_cloud.config("e")
+    real_cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    described = real_cloud.settled("e")
+    assert described["EndpointStatus"] == "InService", described.get("FailureReason")
+    return real_cloud
+
+
+def infer(cloud, target, value, **fields):
+    client = EndpointClient(endpoint_name="e", runtime=cloud.runtime, target_model=target, **fields)
+    return client.infer({"x": np.array([[value]], np.float32)})["y"].item()
+
+
+def test_two_models_and_an_ensemble_answer_and_a_mended_one_does_too(endpoint, tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        targets = ["double/d1", "treble/d2", "chain/d3"] * 4
+        answers = list(pool.map(lambda target: infer(endpoint, f"{target}/model.tar.gz", 7), targets))
+    assert answers == [14, 21, 42] * 4
+    loads = [line for line in logged(endpoint, "e") if "Loading SageMaker TargetModel" in line]
+    deadline = time.monotonic() + 10
+    while len(loads) < 3:
+        assert time.monotonic() < deadline
+        loads = [line for line in logged(endpoint, "e") if "Loading SageMaker TargetModel" in line]
+    assert len(loads) == 3, loads
+
+    with pytest.raises(ClientError, match=r"Failed to download model data\(bucket"):
+        endpoint.runtime.invoke_endpoint(EndpointName="e", Body=b"", TargetModel="other/d/model.tar.gz")
+    with pytest.raises(ClientError, match="hands a model's name to a shell"):
+        endpoint.runtime.invoke_endpoint(EndpointName="e", Body=b"", TargetModel="$(touch x)")
+
+    broken = tarball({"scale/config.pbtxt": CONFIG, "scale/1/model.py": BROKEN})
+    endpoint.upload("endpoints/e/mended/d4/model.tar.gz", broken)
+    with pytest.raises(MultiModelError) as caught:
+        infer(endpoint, "mended/d4/model.tar.gz", 7)
+    assert caught.value.words.original_status == 400
+    assert "the vocabulary is missing" in caught.value.words.original_message
+    assert infer(endpoint, "chain/d3/model.tar.gz", 1) == 6
+    endpoint.upload("endpoints/e/mended/d4/model.tar.gz", scaling_by(5))
+    assert infer(endpoint, "mended/d4/model.tar.gz", 7) == 35
+
+    endpoint.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e")
+    assert endpoint.settled("e")["EndpointStatus"] == "InService"
+    assert infer(endpoint, "chain/d3/model.tar.gz", 2) == 12
+    endpoint.sagemaker.delete_endpoint(EndpointName="e")
+    endpoint.gone("e")
+    assert supervisors(tmp_path) == []
+
+
+def test_without_a_cache_each_request_loads_its_model(endpoint):
+    container = endpoint.sagemaker.describe_model(ModelName="e")["PrimaryContainer"]
+    container["MultiModelConfig"] = {"ModelCacheSetting": "Disabled"}
+    endpoint.sagemaker.create_model(ModelName="d", ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    endpoint.config("d")
+    endpoint.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="d")
+    assert endpoint.settled("e")["EndpointConfigName"] == "d"
+    assert [infer(endpoint, "chain/d3/model.tar.gz", value) for value in (1, 2)] == [6, 12]
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda value: infer(endpoint, "chain/d3/model.tar.gz", value), range(4)))
+    assert answers == [0, 6, 12, 18]
+
+
+def test_ensembles_whose_parts_have_the_same_names_take_each_others_place(endpoint_of_one):
+    endpoint_of_one.upload("endpoints/e/other/d4/model.tar.gz", chain(5, 7))
+    endpoint_of_one.upload("endpoints/e/chain/d3/model.tar.gz", chain())
+    asked = ["chain/d3", "other/d4", "chain/d3"]
+    assert [infer(endpoint_of_one, f"{target}/model.tar.gz", 2) for target in asked] == [12, 70, 12]
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(lambda target: infer(endpoint_of_one, f"{target}/model.tar.gz", 3), asked))
+    assert answers == [18, 105, 18]
+
+
+HUNGRY = MODEL.replace(
+    "    def execute",
+    """    def initialize(self, args):
+        self.mark = f"/tmp/{args['model_name'].replace('/', '-')}"  # the server's own, its models share it
+        if others(self.mark):
+            raise MemoryError("out of memory")
+        open(self.mark, "w").close()
+
+    def finalize(self):
+        os.remove(self.mark)
+
+    def execute""",
+).replace(
+    "import time",
+    """import glob
+import os
+import time
+
+
+def others(mark):
+    return [other for other in glob.glob("/tmp/endpoints-*") if other != mark]
+""",
+)
+
+
+def test_a_server_that_lacks_memory_for_a_load_or_a_request_gets_some(endpoint, tmp_path):
+    """The models say that there is no memory while another one of them is loaded; Triton makes it a 507."""
+    greedy = MODEL.replace("if x.flat[0] == -1:", 'if x.flat[0] == -1 and glob.glob("/tmp/endpoints-*"):')
+    greedy = greedy.replace("minus one is no input", "CUDA out of memory").replace(
+        "import time", "import glob"
+    )
+    endpoint.upload("endpoints/e/endpoints-a/model.tar.gz", repository(HUNGRY.replace("FACTOR", "2")))
+    endpoint.upload("endpoints/e/endpoints-b/model.tar.gz", repository(HUNGRY.replace("FACTOR", "3")))
+    endpoint.upload("endpoints/e/greedy/model.tar.gz", repository(greedy.replace("FACTOR", "5")))
+    assert infer(endpoint, "greedy/model.tar.gz", 1) == 5
+    assert infer(endpoint, "endpoints-a/model.tar.gz", 1) == 2
+    assert infer(endpoint, "greedy/model.tar.gz", 2) == 10
+    assert infer(endpoint, "endpoints-b/model.tar.gz", 1) == 3
+    assert infer(endpoint, "greedy/model.tar.gz", -1) == -5
+    assert infer(endpoint, "endpoints-a/model.tar.gz", 4) == 8
+
+
+def test_two_variants_share_the_requests(real_cloud, tmp_path):
+    variants = []
+    for name, factor, weight in (("main", 2, 0.75), ("challenger", 3, 0.25)):
+        url = real_cloud.upload(f"{name}.tar.gz", scaling_by(factor))
+        real_cloud.model(name, url=url, environment=QUIET)
+        variants.append({**a_variant(name), "VariantName": name, "InitialVariantWeight": weight})
+    real_cloud.sagemaker.create_endpoint_config(EndpointConfigName="e", ProductionVariants=variants)
+    real_cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    described = real_cloud.settled("e")
+    assert described["EndpointStatus"] == "InService", described.get("FailureReason")
+    assert len(supervisors(tmp_path)) == 2
+    assert sorted(infer(real_cloud, None, 7) for _ in range(8)) == [14] * 6 + [21] * 2
+    assert infer(real_cloud, None, 7, target_variant="challenger") == 21

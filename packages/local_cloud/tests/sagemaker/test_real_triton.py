@@ -1,0 +1,261 @@
+"""The whole of it with a real Triton: an archive in S3, requests, updates that work and that do not."""
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.sagemaker.cloud import run_cloud, short_id, tarball
+from tritonstack.base.paths import find_project
+from tritonstack.client import EndpointClient, ModelFailedError, decode_reply, encode_request
+from tritonstack.client.codec import content_type_for
+from tritonstack_local.sagemaker import create_app
+
+pytestmark = pytest.mark.e2e
+
+CONFIG = """
+backend: "python"
+max_batch_size: 8
+input [{ name: "x" data_type: TYPE_FP32 dims: [ -1 ] }]
+output [{ name: "y" data_type: TYPE_FP32 dims: [ -1 ] }]
+"""
+
+MODEL = """
+import time
+
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
+            if x.flat[0] == -1:
+                error = pb_utils.TritonError("minus one is no input")
+                responses.append(pb_utils.InferenceResponse(error=error))
+                continue
+            if x.flat[0] == -2:
+                time.sleep(2)
+            responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("y", x * FACTOR)]))
+        return responses
+"""
+
+BROKEN = """
+class TritonPythonModel:
+    def initialize(self, args):
+        raise RuntimeError("the vocabulary is missing")
+"""
+
+
+def repository(code):
+    return tarball({"scale/config.pbtxt": CONFIG, "scale/1/model.py": code})
+
+
+def scaling_by(factor):
+    return repository(MODEL.replace("FACTOR", str(factor)))
+
+
+@pytest.fixture
+def real_cloud(tmp_path):
+    home = find_project(Path(__file__)).state_dir / "server"
+
+    def make_app(surroundings):
+        return create_app(surroundings=surroundings, server_home=home)
+
+    yield from run_cloud(make_app, tmp_path / "endpoints")
+    assert supervisors(tmp_path) == []
+
+
+def supervisors(folder):
+    """The first processes of the servers that run for a cloud of this very process, which lives there."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal():
+            try:
+                parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+                command = (process / "cmdline").read_text()
+                log = (process / "fd/1").readlink()
+            except OSError:  # it has just ended
+                continue
+            if parent == os.getpid() and "supervisor.py" in command and log.is_relative_to(folder):
+                found.append(process.name)
+    return found
+
+
+def deploy(cloud, name, archive, *, endpoint=None):
+    url = cloud.upload(f"{name}.tar.gz", archive)
+    cloud.model(name, url=url, environment={"SAGEMAKER_TRITON_LOG_VERBOSE": "false"})
+    cloud.config(name)
+    if endpoint is None:
+        cloud.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    else:
+        cloud.sagemaker.update_endpoint(EndpointName=endpoint, EndpointConfigName=name)
+    return cloud.settled(endpoint or name)
+
+
+def infer(cloud, value):
+    client = EndpointClient(endpoint_name="first", runtime=cloud.runtime)
+    return client.infer({"x": np.array([[value]], np.float32)})["y"].item()
+
+
+def infer_with_padded_header(cloud, value):
+    """What the SageMaker SDK's serializer sends: a JSON header filled up with blanks to a fixed size."""
+    request = encode_request({"x": np.array([[value]], np.float32)})
+    header, tensors = request.body[: request.header_size], request.body[request.header_size :]
+    answer = cloud.runtime.invoke_endpoint(
+        EndpointName="first", Body=header.ljust(1024) + tensors, ContentType=content_type_for(1024)
+    )
+    return decode_reply(answer["Body"].read(), content_type=answer["ContentType"]).outputs["y"].item()
+
+
+def test_a_life_with_updates(real_cloud):
+    described = deploy(real_cloud, "first", scaling_by(2))
+    assert described.get("FailureReason") is None
+    assert described["EndpointStatus"] == "InService"
+    assert infer(real_cloud, 21) == 42
+    assert infer_with_padded_header(real_cloud, 21) == 42
+
+    with pytest.raises(ModelFailedError) as caught:
+        infer(real_cloud, -1)
+    assert caught.value.words.original_status == 500
+    assert "minus one is no input" in caught.value.words.original_message
+
+    described = deploy(real_cloud, "broken", repository(BROKEN), endpoint="first")
+    assert described["EndpointStatus"] == "InService"
+    assert described["EndpointConfigName"] == "first"
+    assert "the vocabulary is missing" in described["FailureReason"]
+    assert infer(real_cloud, 21) == 42
+
+    ended, answers = threading.Event(), []
+
+    def caller():
+        while not ended.is_set():
+            answers.append(infer(real_cloud, 1))
+
+    with ThreadPoolExecutor(3) as pool:
+        callers = [pool.submit(caller) for _ in range(2)]
+        slow = pool.submit(infer, real_cloud, -2)
+        try:
+            described = deploy(real_cloud, "second", scaling_by(3), endpoint="first")
+        finally:
+            ended.set()
+        for one in callers:
+            one.result()
+        assert slow.result() in (-4, -6)
+    assert described["EndpointConfigName"] == "second"
+    assert set(answers) == {2, 3}
+    assert infer(real_cloud, 21) == 63
+
+    real_cloud.sagemaker.delete_endpoint(EndpointName="first")
+    real_cloud.gone("first")
+    with pytest.raises(ClientError, match="not found"):
+        real_cloud.runtime.invoke_endpoint(EndpointName="first", Body=b"")
+    messages = logged(real_cloud, "first")
+    assert any("Started SageMakerHTTPService" in line or "successfully loaded" in line for line in messages)
+    assert any("the vocabulary is missing" in line for line in messages)
+
+
+def logged(cloud, endpoint):
+    logs, group = cloud.client("logs"), f"/aws/sagemaker/Endpoints/{endpoint}"
+    return [
+        event["message"]
+        for stream in logs.describe_log_streams(logGroupName=group)["logStreams"]
+        for event in logs.get_log_events(
+            logGroupName=group, logStreamName=stream["logStreamName"], startFromHead=True
+        )["events"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("archive", "words"),
+    [
+        (repository(BROKEN), "the vocabulary is missing"),
+        (tarball({"config.pbtxt": CONFIG, "1/model.py": BROKEN}), "Incorrect directory structure"),
+        (tarball({"README": "no model"}), "No model found in model repository"),
+    ],
+    ids=short_id,
+)
+def test_an_endpoint_that_cannot_start_says_why(real_cloud, archive, words):
+    described = deploy(real_cloud, "first", archive)
+    assert described["EndpointStatus"] == "Failed"
+    assert words in described["FailureReason"]
+
+
+def test_the_cloud_leaves_no_server_behind(real_cloud, tmp_path):
+    deploy(real_cloud, "first", scaling_by(2))
+    url = real_cloud.upload("second.tar.gz", scaling_by(2))
+    real_cloud.model("second", url=url)
+    real_cloud.config("second")
+    real_cloud.sagemaker.create_endpoint(EndpointName="second", EndpointConfigName="second")
+    deadline = time.monotonic() + 30
+    while len(supervisors(tmp_path)) < 2:
+        assert time.monotonic() < deadline
+    real_cloud.app.close()
+    assert supervisors(tmp_path) == []
+
+
+def test_a_server_is_alone_with_its_model(real_cloud, tmp_path, monkeypatch):
+    """No credentials, no network, nothing to write to: told by the server itself, and read from /proc."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the cloud's own process")
+    assert deploy(real_cloud, "first", repository(NOSY))["EndpointStatus"] == "InService"
+    (supervisor,) = supervisors(tmp_path)
+    below = processes_below(int(supervisor))
+    servers = [pid for pid in below if (Path("/proc") / str(pid) / "comm").read_text() == "tritonserver\n"]
+    assert len(servers) == 1
+    for pid in processes_below(servers[0]) + servers:
+        variables = (Path("/proc") / str(pid) / "environ").read_bytes().decode().split("\0")
+        assert not [one for one in variables if one.startswith(("AWS_", "BOTO"))], variables
+    with pytest.raises(ModelFailedError) as caught:
+        infer(real_cloud, 1)
+    said = caught.value.words.original_message
+    assert "network: OSError 101" in said
+    assert "model: OSError 30" in said
+
+
+NOSY = """
+import os
+import socket
+
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        told = [attempt("network", call_out), attempt("model", write)]
+        error = pb_utils.TritonError("; ".join(told))
+        return [pb_utils.InferenceResponse(error=error) for _ in requests]
+
+
+def attempt(what, act):
+    try:
+        act()
+    except OSError as error:
+        return f"{what}: OSError {error.errno}"
+    return f"{what}: done"
+
+
+def call_out():
+    socket.create_connection(("192.0.2.1", 80), timeout=1)
+
+
+def write():
+    open("/opt/ml/model/scale/1/model.py", "a")
+"""
+
+
+def processes_below(pid):
+    children = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has just ended
+            continue
+        children.setdefault(parent, []).append(int(stat.parent.name))
+    found = children.get(pid, [])
+    return found + [below for child in found for below in processes_below(child)]

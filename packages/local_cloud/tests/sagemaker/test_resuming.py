@@ -1,0 +1,165 @@
+"""What an ended cloud has left in its tables, brought back by the next one."""
+
+import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.sagemaker.cloud import FAST, run_cloud
+from tritonstack_local.pace import Pace
+from tritonstack_local.sagemaker import SageMakerApp
+
+BAKING = {
+    "BlueGreenUpdatePolicy": {
+        "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0},
+        "TerminationWaitInSeconds": 3600,
+    }
+}
+SLOW = Pace(minute_s=60)
+
+
+@pytest.fixture
+def clouds(tmp_path, tritons):
+    """Clouds one after the other, each with what the one before has left, as it can be stored."""
+    stored, account = {}, None
+
+    @contextmanager
+    def next_cloud(pace=SLOW):
+        nonlocal account
+
+        def make_app(surroundings):
+            return SageMakerApp(surroundings=surroundings, start_server=tritons)
+
+        for cloud in run_cloud(make_app, tmp_path, pace=pace):
+            account = cloud.account = account or cloud.account
+            for name, left in stored.items():
+                for place, record in pickle.loads(left):  # noqa: S301 - our own
+                    cloud.app.tables[name].add(place, record)
+            cloud.app.resume()
+            yield cloud
+        for name in ("models", "endpoint-configs", "endpoints"):
+            stored[name] = pickle.dumps(cloud.app.tables[name].everywhere())
+
+    return next_cloud
+
+
+def created(cloud, name="e", *, settled=True, **environment):
+    cloud.model(name, environment={"FAKE_ANSWER": name, **environment})
+    cloud.config(name, InitialInstanceCount=2)
+    cloud.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    return cloud.settled(name) if settled else None
+
+
+def asked(cloud, name="e"):
+    return cloud.runtime.invoke_endpoint(EndpointName=name, Body=b"ask")["Body"].read().decode()
+
+
+def test_an_endpoint_comes_back_although_its_configuration_has_gone(clouds):
+    with clouds() as cloud:
+        created(cloud)
+        cloud.sagemaker.delete_endpoint_config(EndpointConfigName="e")
+        cloud.sagemaker.delete_model(ModelName="e")
+    with clouds() as cloud:
+        assert asked(cloud) == "e", "a request that comes too early waits"
+        described = cloud.settled("e")
+        assert described["EndpointStatus"] == "InService"
+        assert described["EndpointConfigName"] == "e"
+        assert "FailureReason" not in described
+        assert described["ProductionVariants"][0]["CurrentInstanceCount"] == 2
+
+
+def test_the_numbers_of_a_scaled_endpoint_come_back_with_it(clouds):
+    with clouds() as cloud:
+        created(cloud)
+        cloud.sagemaker.update_endpoint_weights_and_capacities(
+            EndpointName="e",
+            DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 3}],
+        )
+        cloud.settled("e")
+    with clouds() as cloud:
+        assert cloud.settled("e")["ProductionVariants"][0]["CurrentInstanceCount"] == 3
+
+
+def test_an_update_that_was_interrupted_is_carried_on(clouds):
+    with clouds() as cloud:
+        created(cloud)
+        cloud.model("new", environment={"FAKE_ANSWER": "new"})
+        cloud.config("new")
+        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="new", DeploymentConfig=BAKING)
+        until(lambda: asked(cloud) == "new")
+    with clouds() as cloud:
+        described = cloud.sagemaker.describe_endpoint(EndpointName="e")
+        assert described["EndpointStatus"] == "Updating"
+        assert asked(cloud) in ("e", "new")
+        until(lambda: asked(cloud) == "new")
+    with clouds(pace=FAST) as cloud:  # nobody waits for a rollout here
+        described = cloud.settled("e")
+        assert described["EndpointStatus"] == "InService"
+        assert described["EndpointConfigName"] == "new"
+        assert "FailureReason" not in described
+        assert "PendingDeploymentSummary" not in described
+        assert asked(cloud) == "new"
+
+
+def test_an_interrupted_update_that_fails_leaves_what_served(clouds, tritons):
+    with clouds() as cloud:
+        created(cloud)
+        cloud.model("new", environment={"FAKE_STARTS": "never"})
+        cloud.config("new")
+        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="new")
+        until(lambda: len(tritons.started) == 3)
+        tritons.started[-1].order.environment["FAKE_STARTS"] = "no"
+    with clouds() as cloud:
+        described = cloud.settled("e")
+        assert described["EndpointStatus"] == "InService"
+        assert described["EndpointConfigName"] == "e"
+        assert "no such tensor" in described["FailureReason"]
+        assert asked(cloud) == "e"
+
+
+def test_an_endpoint_that_was_being_created_is_created(clouds, tritons):
+    with clouds() as cloud:
+        created(cloud, settled=False, FAKE_STARTS="never")
+        until(lambda: len(tritons.started) == 2)
+    with clouds() as cloud:
+        assert cloud.sagemaker.describe_endpoint(EndpointName="e")["EndpointStatus"] == "Creating"
+        until(lambda: len(tritons.started) == 4)
+
+
+def test_a_deletion_goes_on(clouds, tritons):
+    with clouds() as cloud:
+        created(cloud)
+        with ThreadPoolExecutor(1) as pool:
+            held = pool.submit(cloud.runtime.invoke_endpoint, EndpointName="e", Body=b"hold")
+            until(lambda: any(server.holding.is_set() for server in tritons.started))
+            cloud.sagemaker.delete_endpoint(EndpointName="e")
+            stored_while_deleting = cloud.sagemaker.describe_endpoint(EndpointName="e")["EndpointStatus"]
+            tritons.released.set()
+            held.result()
+        assert stored_while_deleting == "Deleting"
+        cloud.gone("e")
+    with clouds() as cloud:
+        assert cloud.endpoint_names() == []
+
+
+def test_an_endpoint_whose_model_has_gone_fails_and_says_why(clouds, tritons):
+    with clouds() as cloud:
+        created(cloud)
+        for server in tritons.started:
+            server.order.environment["FAKE_STARTS"] = "no"
+    with clouds() as cloud:
+        described = cloud.settled("e")
+        assert described["EndpointStatus"] == "Failed"
+        assert "no such tensor" in described["FailureReason"]
+        with pytest.raises(ClientError, match="not found"):
+            asked(cloud)
+
+
+def until(true):
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -1,0 +1,243 @@
+"""Updates in steps, through boto3: alarms that take them back, what is told meanwhile, no failed request."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+from botocore.exceptions import ClientError
+
+from packages.local_cloud.tests.sagemaker.cloud import run_cloud
+from tritonstack_local.pace import Pace
+from tritonstack_local.sagemaker import SageMakerApp
+
+ALARM = "latency"
+CANARY = {
+    "Type": "CANARY",
+    "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 50},
+    "WaitIntervalInSeconds": 60,
+}
+# At the pace of these tests an hour lasts 0.12 s: long enough to look in between when an alarm is to ring.
+LONG = 3600
+
+
+def policy(routing, *, bake=0, alarms=(ALARM,), **fields):
+    named = {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": name} for name in alarms]}}
+    return {
+        "BlueGreenUpdatePolicy": {
+            "TrafficRoutingConfiguration": routing,
+            "TerminationWaitInSeconds": bake,
+            **fields,
+        },
+        **(named if alarms else {}),
+    }
+
+
+@pytest.fixture
+def endpoint(cloud):
+    ready(cloud)
+    return cloud
+
+
+def ready(cloud):
+    for name in ("old", "new"):
+        cloud.model(name, environment={"FAKE_ANSWER": name})
+        cloud.config(name, InitialInstanceCount=2)
+    cloud.client("cloudwatch").put_metric_alarm(
+        AlarmName=ALARM,
+        Namespace="AWS/SageMaker",
+        MetricName="ModelLatency",
+        Statistic="Average",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="GreaterThanThreshold",
+        TreatMissingData="ignore",  # it has no data, and keeps the state that a test gives it
+    )
+    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="old")
+    assert cloud.settled("e")["EndpointStatus"] == "InService"
+
+
+def ring(cloud, state="ALARM"):
+    cloud.client("cloudwatch").set_alarm_state(AlarmName=ALARM, StateValue=state, StateReason="a test")
+
+
+def asked(cloud):
+    return cloud.runtime.invoke_endpoint(EndpointName="e", Body=b"ask")["Body"].read().decode()
+
+
+@contextmanager
+def asked_all_the_time(cloud):
+    """Answers as they come; a request that fails fails the test."""
+    ended, answers = threading.Event(), []
+
+    def caller():
+        while not ended.is_set():
+            answers.append(asked(cloud))
+
+    with ThreadPoolExecutor(3) as pool:
+        callers = [pool.submit(caller) for _ in range(3)]
+        try:
+            yield answers
+        finally:
+            ended.set()
+        for one in callers:
+            one.result()
+
+
+def update(cloud, config, to="new"):
+    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName=to, DeploymentConfig=config)
+
+
+@contextmanager
+def statuses_of(cloud):
+    """Each status that the endpoint takes on, in order: whoever asks may come too late for a short one."""
+    statuses, endpoints = [], cloud.app.tables["endpoints"]
+
+    def note(key, *, slow=False):
+        statuses.extend(record.status for _, record in endpoints.everywhere() if record.name == "e")
+
+    endpoints.tell = note
+    yield statuses
+
+
+def told(cloud):
+    """The stage that the variant on its way is in, and how many instances it has."""
+    (variant,) = cloud.sagemaker.describe_endpoint(EndpointName="e")["PendingDeploymentSummary"][
+        "ProductionVariants"
+    ]
+    stages = [f"{stage['Status']}: {stage['StatusMessage']}" for stage in variant.get("VariantStatus", [])]
+    return "".join(stages), variant["CurrentInstanceCount"]
+
+
+def baking(cloud, words):
+    deadline = time.monotonic() + 20
+    while words not in told(cloud)[0]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return told(cloud)
+
+
+LINEAR = {
+    "Type": "LINEAR",
+    "LinearStepSize": {"Type": "INSTANCE_COUNT", "Value": 1},
+    "WaitIntervalInSeconds": LONG,
+}
+ROLLING = {
+    "RollingUpdatePolicy": {
+        "MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1},
+        "WaitIntervalInSeconds": 60,
+    },
+    "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": ALARM}]},
+}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [policy({"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}, bake=60), policy(CANARY), ROLLING],
+    ids=["all at once", "canary", "rolling"],
+)
+def test_an_update_goes_through_its_steps_without_a_failed_request(endpoint, tritons, config):
+    with asked_all_the_time(endpoint) as answers:
+        update(endpoint, config)
+        described = endpoint.settled("e")
+    assert described["EndpointConfigName"] == "new", described.get("FailureReason")
+    assert described["LastDeploymentConfig"] == config
+    assert described["ProductionVariants"][0]["CurrentInstanceCount"] == 2
+    assert set(answers) <= {"old", "new"}
+    assert asked(endpoint) == "new"
+    assert [server.running for server in tritons.started] == [False, False, True, True]
+
+
+def test_each_stage_is_told_in_sagemakers_words_and_traffic_moves_with_it(tmp_path, tritons):
+    def make_app(surroundings):
+        return SageMakerApp(surroundings=surroundings, start_server=tritons)
+
+    half_a_second = Pace(minute_s=0.5)
+    for cloud in run_cloud(make_app, tmp_path, pace=half_a_second):
+        ready(cloud)
+        update(cloud, policy({**CANARY, "WaitIntervalInSeconds": 90}, bake=91))
+        assert baking(cloud, "90 seconds") == (
+            "Baking: Baking for 90 seconds (WaitIntervalInSeconds) with traffic enabled on canary capacity "
+            "of 1 instance(s).",
+            2,
+        )
+        assert sorted(asked(cloud) for _ in range(4)) == ["new", "new", "old", "old"]
+        assert baking(cloud, "91 seconds") == (
+            "Baking: Baking for 91 seconds (TerminationWaitInSeconds) with traffic enabled on full capacity "
+            "of 2 instance(s).",
+            2,
+        )
+        assert {asked(cloud) for _ in range(4)} == {"new"}
+        assert "PendingDeploymentSummary" not in cloud.settled("e")
+
+
+@pytest.mark.parametrize(
+    "config", [policy({**CANARY, "WaitIntervalInSeconds": LONG}), ROLLING], ids=["canary", "rolling"]
+)
+def test_an_alarm_takes_an_update_back_without_a_failed_request(endpoint, tritons, config):
+    with asked_all_the_time(endpoint):
+        ring(endpoint)
+        with statuses_of(endpoint) as statuses:
+            update(endpoint, config)
+            described = endpoint.settled("e")
+    assert list(dict.fromkeys(statuses))[-2:] == ["RollingBack", "InService"]
+    assert described["EndpointConfigName"] == "old"
+    assert "in the ALARM state: latency." in described["FailureReason"]
+    assert asked(endpoint) == "old"
+    assert sum(server.running for server in tritons.started) == 2
+    ring(endpoint, "OK")
+    update(endpoint, config)
+    assert "FailureReason" not in endpoint.settled("e")
+    assert asked(endpoint) == "new"
+
+
+def test_an_alarm_that_does_not_exist_fails_the_update_before_it_begins(endpoint, tritons):
+    update(endpoint, policy(CANARY, alarms=(ALARM, "nobody")))
+    described = endpoint.settled("e")
+    assert described["EndpointConfigName"] == "old"
+    assert "do not exist: nobody" in described["FailureReason"]
+    assert len(tritons.started) == 2
+
+
+def test_an_alarm_that_goes_while_it_is_counted_on_takes_the_update_back(endpoint, tritons):
+    update(endpoint, policy(CANARY, bake=LONG))
+    while len(tritons.started) < 4:
+        time.sleep(0.01)
+    endpoint.client("cloudwatch").delete_alarms(AlarmNames=[ALARM])
+    described = endpoint.settled("e")
+    assert described["EndpointConfigName"] == "old"
+    assert "do not exist: latency" in described["FailureReason"]
+
+
+def test_an_update_that_waits_longer_than_it_may_is_taken_back(endpoint):
+    update(endpoint, policy(LINEAR, MaximumExecutionTimeoutInSeconds=600))
+    assert "MaximumExecutionTimeoutInSeconds, 600 s" in endpoint.settled("e")["FailureReason"]
+    assert asked(endpoint) == "old"
+
+
+def test_what_cannot_be_rolled_out_is_refused_and_changes_nothing(endpoint):
+    with pytest.raises(ClientError, match="CanarySize must be less than or equal to 50%"):
+        update(endpoint, policy({**CANARY, "CanarySize": {"Type": "INSTANCE_COUNT", "Value": 2}}))
+    assert endpoint.sagemaker.describe_endpoint(EndpointName="e")["EndpointStatus"] == "InService"
+
+
+def test_an_endpoint_that_is_updated_is_neither_updated_nor_deleted(endpoint):
+    update(endpoint, policy({**CANARY, "WaitIntervalInSeconds": LONG}))
+    for call in (
+        lambda: update(endpoint, {}),
+        lambda: endpoint.sagemaker.delete_endpoint(EndpointName="e"),
+    ):
+        with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
+            call()
+    assert endpoint.settled("e")["EndpointConfigName"] == "new"
+
+
+def test_closing_ends_an_update_that_waits(endpoint, tritons):
+    slow = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
+    update(endpoint, policy(slow, bake=3600))
+    while len(tritons.started) < 4:
+        time.sleep(0.01)
+    endpoint.app.close()
+    assert not any(server.running for server in tritons.started)

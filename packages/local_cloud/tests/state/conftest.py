@@ -1,0 +1,12 @@
+"""A cloud of each test's own, which can be started again."""
+
+import pytest
+
+from packages.local_cloud.tests.state.restarts import RestartableCloud
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    restartable = RestartableCloud(tmp_path / "cloud")
+    yield restartable
+    restartable.end()

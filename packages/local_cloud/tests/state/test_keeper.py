@@ -1,0 +1,156 @@
+"""The keeper: one write for many, answers after the write, and what happens when nothing can be written."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tritonstack_local.state import keeper as keeper_module
+from tritonstack_local.state.errors import NotKeptError
+from tritonstack_local.state.folder import open_state
+from tritonstack_local.state.keeper import Keeper
+from tritonstack_local.state.pickling import dumps
+
+
+class Notes:
+    """Something that remembers."""
+
+    def __init__(self):
+        self.held = {}
+
+    def dump(self, key):
+        return dumps(self.held[key]) if key in self.held else None
+
+    def load(self, key, value):
+        self.held[key] = value
+
+
+class Kept:
+    def __init__(self, folder):
+        self.state = open_state(folder)
+        self.keeper = Keeper(self.state)
+        self.notes = Notes()
+        self.tell = self.keeper.hold("notes", self.notes)
+        self.writes = []
+        self.full = threading.Event()
+        self.free = threading.Event()
+        self.free.set()
+        write = self.state.database.write
+
+        def counted(rows):
+            self.free.wait()
+            rows = list(rows)
+            self.writes.append([row.key for row in rows])
+            if self.full.is_set():
+                raise NotKeptError(folder, "No space left on device")
+            write(rows)
+
+        self.state.database.write = counted
+        self.keeper.load()
+        self.keeper.start()
+
+    def put(self, key, value, **how):
+        self.notes.held[key] = value
+        self.tell(key, **how)
+
+
+@pytest.fixture
+def kept(tmp_path):
+    made = Kept(tmp_path / "state")
+    yield made
+    made.full.clear()
+    made.keeper.close()
+
+
+def test_what_is_settled_is_on_the_disk(tmp_path, kept):
+    kept.put("a", 1)
+    kept.put("b", 2)
+    kept.keeper.settle()
+    del kept.notes.held["a"]
+    kept.tell("a")
+    kept.keeper.settle()
+    kept.keeper.close()
+    assert Kept(tmp_path / "state").notes.held == {"b": 2}
+
+
+def test_those_who_come_while_one_is_written_share_the_next_write(kept):
+    kept.free.clear()
+    kept.put("first", 0)
+    threads = []
+    for number in range(8):
+        kept.put(f"k{number}", number)
+        threads.append(threading.Thread(target=kept.keeper.settle))
+        threads[-1].start()
+    kept.free.set()
+    for thread in threads:
+        thread.join()
+    assert len(kept.writes) <= 3
+    assert {key for keys in kept.writes for key in keys} == {"first", *(f"k{number}" for number in range(8))}
+
+
+def test_what_is_told_together_is_written_together(kept):
+    with kept.keeper.together():
+        kept.put("a", 1)
+        kept.keeper.settle()
+        kept.put("b", 2)
+    kept.keeper.settle()
+    assert kept.writes == [["a", "b"]]
+
+
+def test_nobody_waits_for_what_is_slow_and_it_is_written_all_the_same(kept, monkeypatch):
+    monkeypatch.setattr(keeper_module, "SLOW_S", 0.01)
+    kept.put("log", "line", slow=True)
+    kept.keeper.settle()
+    while not kept.writes:
+        threading.Event().wait(0.005)
+    assert kept.writes == [["log"]]
+
+
+def test_what_is_slow_is_written_at_the_end_at_last(tmp_path, kept):
+    kept.put("log", "line", slow=True)
+    kept.keeper.close()
+    assert Kept(tmp_path / "state").notes.held == {"log": "line"}
+
+
+def test_what_could_not_be_written_is_told_and_written_later(tmp_path, kept):
+    kept.full.set()
+    kept.put("a", 1)
+    with pytest.raises(NotKeptError, match="No space left on device"):
+        kept.keeper.settle()
+    kept.full.clear()
+    kept.put("b", 2)
+    kept.keeper.settle()
+    kept.keeper.close()
+    assert Kept(tmp_path / "state").notes.held == {"a": 1, "b": 2}
+
+
+def test_what_cannot_be_pickled_does_not_keep_the_rest_from_the_disk(tmp_path, kept, caplog):
+    kept.put("odd", (number for number in ()))
+    kept.put("a", 1)
+    kept.keeper.settle()
+    kept.keeper.close()
+    assert "notes odd cannot be kept" in caplog.text
+    assert Kept(tmp_path / "state").notes.held == {"a": 1}
+
+
+def test_bodies_stay_while_an_older_row_may_refer_to_them(kept, monkeypatch):
+    unused, removed = [["body"]], []
+    monkeypatch.setattr(kept.state.bodies, "remove", removed.extend)
+    monkeypatch.setattr(kept.state.bodies, "unused", lambda: unused.pop() if unused else [])
+    kept.put("odd", (number for number in ()))
+    kept.keeper.settle()
+    assert removed == []
+    kept.put("other", 1)
+    kept.keeper.settle()
+    assert removed == []
+    kept.put("odd", 2)
+    kept.keeper.settle()
+    assert removed == ["body"]
+
+
+def test_after_the_end_nothing_is_said_to_be_kept(kept):
+    kept.keeper.close()
+    kept.put("late", 1)
+    with pytest.raises(NotKeptError, match="is ending"):
+        kept.keeper.settle()

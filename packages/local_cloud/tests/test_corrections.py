@@ -1,0 +1,18 @@
+"""What is corrected in moto can be had as it comes."""
+
+from tritonstack_local.corrections import correct, uncorrected
+
+
+class Library:
+    def told(self):
+        return "as it comes"
+
+
+def test_corrections_are_taken_back_for_a_while():
+    correct((Library, "told", lambda _: "corrected"), (Library, "more", lambda _: "added"))
+    correct((Library, "told", lambda _: "corrected again"))
+    assert (Library().told(), Library().more()) == ("corrected again", "added")
+    with uncorrected():
+        assert Library().told() == "as it comes"
+        assert not hasattr(Library, "more")
+    assert (Library().told(), Library().more()) == ("corrected again", "added")

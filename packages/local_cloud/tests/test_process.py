@@ -1,0 +1,265 @@
+"""The cloud as a process: its state folder, its port, its end. Starts real processes, each for a moment."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from tritonstack.base.errors import UsageError
+from tritonstack_local.lifetime import is_running, start_ticks
+from tritonstack_local.process import (
+    CloudAddress,
+    CloudFailedError,
+    CloudRunningError,
+    PortInUseError,
+    forget,
+    read_address,
+    start_detached,
+    stop,
+)
+from tritonstack_local.settings import CloudSettings
+from tritonstack_local.state.errors import NotKeptError
+
+pytestmark = pytest.mark.e2e
+ROOT = Path(__file__).parents[3]
+usage = type(shutil.disk_usage("/"))
+NOBODYS = CloudAddress("http://localhost:1", 1, os.getpid(), "111122223333", "eu-west-1")
+FOREGROUND = """
+from pathlib import Path
+from tritonstack_local.process import run_foreground
+from tritonstack_local.settings import CloudSettings
+folder = Path({folder!r})
+run_foreground(CloudSettings(
+    state_dir=folder, server_home=folder, account_id="111122223333", region="eu-west-1"
+))
+"""
+
+
+def start(folder, *, port=None, **options):
+    usual = {"account_id": "111122223333", "region": "eu-west-1", "server_home": folder}
+    return start_detached(CloudSettings(state_dir=folder, **usual | options), port=port)
+
+
+def wait_until(condition, *, timeout_s=60):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    yield tmp_path / "state"
+    stop(state_dir=tmp_path / "state")
+
+
+def test_a_detached_cloud_is_found_and_stopped(folder, monkeypatch):
+    # What a user has set for the real AWS must not reach the cloud's own calls.
+    monkeypatch.setenv("AWS_PROFILE", "no-such-profile")
+    address = start(folder)
+    assert read_address(folder) == address
+    assert address.environment()["AWS_ENDPOINT_URL"] == f"http://localhost:{address.port}"
+    ticks = start_ticks(address.pid)
+    with pytest.raises(CloudRunningError, match="already running") as refusal:
+        start(folder)
+    assert refusal.value.exit_code == 2
+    with pytest.raises(PortInUseError, match=f"port {address.port} cannot be used"):
+        start(folder / "beside", port=address.port)
+    assert stop(state_dir=folder) is True
+    assert not is_running(address.pid, ticks)
+    assert read_address(folder) is None
+    assert stop(state_dir=folder) is False
+
+
+@pytest.mark.parametrize("written", ["", '{"endpo', "[]", '{"start_ticks": 1, "of": "another version"}'])
+def test_an_address_that_cannot_be_read_stands_in_nobodys_way(folder, written):
+    folder.mkdir()
+    (folder / "cloud.json").write_text(written)
+    assert read_address(folder) is None
+    assert stop(state_dir=folder) is False
+    assert start(folder) == read_address(folder)
+
+
+def test_a_full_disk_is_told_before_anything_starts(folder, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(total=2**30, used=2**30, free=0))
+    with pytest.raises(NotKeptError, match="No space left on device"):
+        start(folder)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_killed_cloud_leaves_nothing_that_stands_in_the_way(folder):
+    address = start(folder)
+    os.kill(address.pid, signal.SIGKILL)
+    wait_until(lambda: read_address(folder) is None)
+    assert stop(state_dir=folder) is False
+    assert start(folder).pid != address.pid
+
+
+def test_a_cloud_is_seen_from_where_its_process_is_not(folder):
+    """As from a build in a container; from there it is not to be ended, nor is whoever has its number."""
+    address = start(folder)
+    written = json.loads((folder / "cloud.json").read_text())
+    elsewhere = written | {"pid": os.getpid()}
+    (folder / "cloud.json").write_text(json.dumps(elsewhere))
+    assert read_address(folder) == replace(address, pid=os.getpid())
+    with pytest.raises(CloudFailedError, match="runs outside of this container"):
+        stop(state_dir=folder)
+    (folder / "cloud.json").write_text(json.dumps(written))
+    assert stop(state_dir=folder) is True
+
+
+def test_whoever_has_taken_the_lock_is_not_taken_for_the_killed_cloud_before_it(folder, monkeypatch):
+    """A cloud that starts has no address yet, and one that is forgotten has none any more."""
+    folder.mkdir()
+    (folder / "cloud.json").write_text(json.dumps(asdict(NOBODYS) | {"start_ticks": 1}))
+    seen = []
+
+    def look(_: Path) -> bool:
+        seen.append((read_address(folder), stop(state_dir=folder)))
+        return False
+
+    monkeypatch.setattr("tritonstack_local.process.forget_state", look)
+    forget(state_dir=folder)
+    assert seen == [(None, False)]
+
+
+def test_whoever_looks_keeps_no_cloud_from_starting(folder):
+    folder.mkdir()
+    (folder / "cloud.json").write_text(json.dumps(asdict(NOBODYS) | {"start_ticks": 1}))
+    (folder / "cloud.lock").touch()
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.is_set():
+            read_address(folder)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(50):
+            assert forget(state_dir=folder) is False
+    finally:
+        ended.set()
+        looking.join()
+
+
+def test_a_reused_process_id_is_not_taken_for_the_cloud(folder):
+    folder.mkdir()
+    (folder / "cloud.json").write_text(json.dumps(asdict(NOBODYS) | {"start_ticks": 1}))
+    assert read_address(folder) is None
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_foreground_cloud_ends_on_a_signal(folder, ending):
+    child = subprocess.Popen([sys.executable, "-c", FOREGROUND.format(folder=str(folder))], cwd=ROOT)
+    wait_until(lambda: read_address(folder) is not None)
+    child.send_signal(ending)
+    assert child.wait(timeout=60) == 0
+    assert not (folder / "cloud.json").exists()
+
+
+def test_a_foreground_cloud_ends_with_its_parent(folder):
+    script = (
+        "import subprocess, sys, time\n"
+        f"subprocess.Popen([sys.executable, '-c', {FOREGROUND.format(folder=str(folder))!r}])\n"
+        "time.sleep(600)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)
+    wait_until(lambda: read_address(folder) is not None)
+    cloud = read_address(folder)
+    assert cloud is not None
+    ticks = start_ticks(cloud.pid)
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not is_running(cloud.pid, ticks))
+
+
+def test_two_clouds_that_start_at_once_do_not_share_a_folder(folder):
+    starters = [
+        subprocess.Popen(
+            [sys.executable, "-c", FOREGROUND.format(folder=str(folder))],
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    wait_until(lambda: any(starter.poll() is not None for starter in starters))
+    loser = next(starter for starter in starters if starter.poll() is not None)
+    assert "CloudRunningError" in loser.communicate()[1]
+    wait_until(lambda: read_address(folder) is not None)
+    winner = next(starter for starter in starters if starter is not loser)
+    winner.terminate()
+    winner.communicate(timeout=60)
+    assert winner.returncode == 0
+
+
+def test_a_cloud_that_cannot_start_says_why(folder, monkeypatch):
+    folder.mkdir()
+    (folder / "cloud.lock").mkdir()
+    with pytest.raises(CloudFailedError, match="did not start"):
+        start(folder)
+
+
+def test_an_account_is_twelve_digits(folder):
+    with pytest.raises(UsageError, match="'12' is not an AWS account id"):
+        start(folder, account_id="12")
+
+
+def identity(folder, home, **variables):
+    """Who the AWS CLI is, led by the profile file alone."""
+    profile = str(folder / "aws-profile")
+    files = {"AWS_CONFIG_FILE": profile, "AWS_SHARED_CREDENTIALS_FILE": profile}
+    known = {"PATH": os.environ["PATH"], "HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true"}
+    return subprocess.run(
+        ["aws", "sts", "get-caller-identity", "--output", "json"],
+        env={**known, **files, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(not shutil.which("aws"), reason="the AWS CLI (awscli) is not installed")
+def test_its_credentials_are_its_owners_alone_and_outlive_it(folder, tmp_path):
+    own = tmp_path / "home/.aws/credentials"
+    own.parent.mkdir(parents=True)
+    own.write_text("[default]\naws_access_key_id = mine\naws_secret_access_key = mine\n")
+    given = start(folder).environment()
+    secret = given["AWS_SECRET_ACCESS_KEY"]
+    for name in ("secret", "aws-profile"):
+        assert (folder / name).stat().st_mode & 0o777 == 0o600
+    assert json.loads(identity(folder, tmp_path / "home").stdout)["Account"] == "111122223333"
+    wrong = identity(
+        folder, tmp_path / "home", AWS_ACCESS_KEY_ID=given["AWS_ACCESS_KEY_ID"], AWS_SECRET_ACCESS_KEY="x"
+    )
+    assert "SignatureDoesNotMatch" in wrong.stderr
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name not in {"aws-profile"}:
+            assert secret.encode() not in path.read_bytes(), path
+    stop(state_dir=folder)
+    assert not (folder / "aws-profile").exists()
+    assert start(folder).environment()["AWS_SECRET_ACCESS_KEY"] == secret
+
+    stop(state_dir=folder)
+    (folder / "secret").unlink()  # a state of a version that had none
+    renewed = start(folder).environment()["AWS_SECRET_ACCESS_KEY"]
+    assert renewed not in {secret, "embedded"}
+    stop(state_dir=folder)
+    forget(state_dir=folder)
+    assert not (folder / "secret").exists()
+    assert own.read_text().count("mine") == 2
+
+
+def test_a_cloud_of_an_older_version_is_to_be_started_again():
+    with pytest.raises(CloudFailedError, match="an older version started it") as refusal:
+        NOBODYS.environment()
+    assert "tritonstack down" in refusal.value.remedy

@@ -1,0 +1,30 @@
+"""`python -m tritonstack_local`: the process behind `start_detached`. People use `tritonstack up`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack_local.process import be_the_cloud
+from tritonstack_local.settings import CloudSettings
+
+
+def main() -> None:
+    """Run a cloud, detached from whoever started it."""
+    parser = argparse.ArgumentParser(prog="python -m tritonstack_local", description=__doc__)
+    parser.add_argument("--settings", type=CloudSettings.from_json, required=True, help="as JSON")
+    parser.add_argument("--port", type=int, default=0, help="0 chooses a free one")
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("botocore").setLevel(logging.WARNING)
+    try:
+        be_the_cloud(given.settings, port=given.port)
+    except TritonstackError as error:
+        # Whoever started it shows the end of its log.
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""The first thing that a request meets: it is answered only if it is signed, and not sent by a web page."""
+
+from __future__ import annotations
+
+import io
+import logging
+import tempfile
+from collections.abc import Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+from werkzeug.datastructures import MultiDict
+from werkzeug.formparser import parse_form_data
+from werkzeug.wrappers import Request
+from werkzeug.wsgi import get_input_stream
+
+from tritonstack_local.access.checksums import ChecksummedPayload
+from tritonstack_local.access.denials import DeniedError, Reason
+from tritonstack_local.access.keys import AccessKey
+from tritonstack_local.access.origin import bucket_in_host, check_origin
+from tritonstack_local.access.payload import STREAMING, UNSIGNED, Payload
+from tritonstack_local.access.post_policy import check_form, form_key_id
+from tritonstack_local.access.requests import SentRequest
+from tritonstack_local.access.responses import denial_response
+from tritonstack_local.access.verifier import Verifier
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+Application = Callable[["WSGIEnvironment", "StartResponse"], Iterable[bytes]]
+FindKey = Callable[[str], AccessKey | None]
+
+SENT_REQUEST = "tritonstack.sent_request"
+_CALLER = "tritonstack.caller"
+_SHA256 = "HTTP_X_AMZ_CONTENT_SHA256"
+_CHECKSUM = "x-amz-checksum-"
+_UNSIGNED_ACTION = "AssumeRoleWithWebIdentity"
+_BLOCK = 1 << 16
+_IN_MEMORY = 1 << 20
+_DRAINED = 16 << 20
+_LARGEST_UNSIGNED_FORM = 1 << 16
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who signed a request, for which service and region."""
+
+    key_id: str
+    account: str
+    principal: str
+    region: str
+    service: str
+
+
+def caller_of(environ: WSGIEnvironment) -> Caller:
+    """Return who signed a request that the guard has let in."""
+    caller: Caller = environ[_CALLER]
+    return caller
+
+
+class Guard:
+    """Lets signed requests through to an application, and denies all others."""
+
+    def __init__(self, application: Application, *, find_key: FindKey, port: int) -> None:
+        self._application = application
+        self._find_key = find_key
+        self._verifier = Verifier(find_key)
+        self._port = port
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer a request, or deny it."""
+        request: SentRequest = environ[SENT_REQUEST]
+        respond = _without_cors(start_response)
+        environ["wsgi.input"] = get_input_stream(environ)
+        environ["wsgi.input_terminated"] = True
+        service = ""
+        try:
+            check_origin(request, port=self._port)
+            caller = self._admit(environ, request)
+            service = caller.service
+            _set_caller(environ, caller)
+            return self._application(environ, respond)
+        except DeniedError as denied:
+            log.warning("denied %s %s: %s", request.method, request.path[:200], denied)
+            _drain(environ["wsgi.input"])
+            answer = denial_response(environ, denied, service=service or _claimed_service(request))
+            return answer(environ, respond)
+
+    def _admit(self, environ: WSGIEnvironment, request: SentRequest) -> Caller:
+        if _is_form_upload(environ, request):
+            return self._admit_form(environ, request)
+        try:
+            check = self._verifier.begin(request, bucket=bucket_in_host(request))
+        except DeniedError as denied:
+            if denied.reason is Reason.MISSING and _is_web_identity(environ, request):
+                raise DeniedError(Reason.INVALID_IDENTITY_TOKEN) from None
+            raise
+        # Of POST requests, CompleteMultipartUpload declares the checksum of an object that it does not carry.
+        is_content = check.is_final and request.method == "PUT"
+        payload = ChecksummedPayload(check.payload, request) if is_content else check.payload
+        body = _CheckedStream(environ["wsgi.input"], payload, environ)
+        if environ.get(_SHA256, "").startswith(STREAMING):
+            # The application reads the content of the chunks.
+            environ[_SHA256] = UNSIGNED
+            environ["CONTENT_LENGTH"] = request.header("x-amz-decoded-content-length") or ""
+        environ["wsgi.input"] = io.BufferedReader(body, _BLOCK) if check.is_final else _read_whole(body)
+        key = check.key
+        return Caller(key.key_id, key.account, key.principal, check.region, check.service)
+
+    def _admit_form(self, environ: WSGIEnvironment, request: SentRequest) -> Caller:
+        """Admit an upload by a form, which is signed in one of its fields."""
+        request.check()
+        spool = _spool(environ["wsgi.input"])
+        _, form, files = parse_form_data({**environ, "wsgi.input": spool})
+        fields = _single_fields(form, files)
+        key = self._find_key(form_key_id(fields))
+        if key is None:
+            raise DeniedError(Reason.UNKNOWN_KEY)
+        now = datetime.now(UTC)
+        if (key.session_token or "") != fields.get("x-amz-security-token", ""):
+            raise DeniedError(Reason.INVALID_TOKEN)
+        if key.expires is not None and now > key.expires:
+            raise DeniedError(Reason.EXPIRED_TOKEN)
+        size = _size(files["file"].stream) if "file" in files else len(fields.get("file", ""))
+        bucket = bucket_in_host(request) or environ["PATH_INFO"].strip("/")
+        check_form(fields, bucket=bucket, size=size, key=key, now=now)
+        spool.seek(0)
+        environ["wsgi.input"] = spool
+        return Caller(key.key_id, key.account, key.principal, "us-east-1", "s3")
+
+
+class _CheckedStream(io.RawIOBase):
+    """The content of a body, verified while it is read: its end is only reached if it is what was signed.
+
+    At the end, the checksums of its trailer are added to the headers in `environ`.
+    """
+
+    def __init__(self, stream: IO[bytes], payload: Payload, environ: MutableMapping[str, Any]) -> None:
+        self._stream = stream
+        self._payload = payload
+        self._environ = environ
+        self._ended = False
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next piece."""
+        while not self._ended:
+            sent = self._stream.read(min(len(buffer), _BLOCK))
+            if not sent:
+                self._end()
+            elif content := self._payload.update(sent):
+                buffer[: len(content)] = content
+                return len(content)
+        return 0
+
+    def _end(self) -> None:
+        self._ended = True
+        self._payload.finish()
+        for name, value in self._payload.trailer.items():
+            if name.startswith(_CHECKSUM):
+                self._environ.setdefault(f"HTTP_{name.upper().replace('-', '_')}", value)
+
+
+def _read_whole(body: io.RawIOBase) -> IO[bytes]:
+    """Read a body to its end, so that its signature is judged before anything is done."""
+    return _spool(io.BufferedReader(body, _BLOCK))
+
+
+def _spool(stream: IO[bytes]) -> IO[bytes]:
+    spool = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it lives as long as the request
+    while block := stream.read(_BLOCK):
+        spool.write(block)
+    spool.seek(0)
+    return spool
+
+
+def _single_fields(form: MultiDict[str, str], files: MultiDict[str, Any]) -> dict[str, str]:
+    """Return a form's fields by lower-case name; deny a name sent twice: one would go unchecked."""
+    names = [name.lower() for fields in (form, files) for name, _ in fields.items(multi=True)]
+    if len(set(names)) < len(names):
+        raise DeniedError(Reason.INCOMPLETE, "The form contains a field more than once")
+    return {name.lower(): value for name, value in form.items()}
+
+
+def _size(stream: IO[bytes]) -> int:
+    return stream.seek(0, io.SEEK_END)
+
+
+def _is_form_upload(environ: WSGIEnvironment, request: SentRequest) -> bool:
+    is_form = environ.get("CONTENT_TYPE", "").lower().startswith("multipart/form-data")
+    signed = request.header("authorization") or request.parameter("X-Amz-Algorithm")
+    return request.method == "POST" and is_form and not signed
+
+
+def _is_web_identity(environ: WSGIEnvironment, request: SentRequest) -> bool:
+    """Tell whether an unsigned request is the one that AWS answers without a signature.
+
+    AWS judges it by its token, with the identity provider's public keys. The embedded cloud has no network to
+    fetch those with, so that it answers what AWS answers where the keys cannot be fetched.
+    """
+    if Request(environ, shallow=True).mimetype != "application/x-www-form-urlencoded" or request.query:
+        return False
+    body = environ["wsgi.input"].read(_LARGEST_UNSIGNED_FORM)
+    return parse_qs(body.decode("latin-1")).get("Action") == [_UNSIGNED_ACTION]
+
+
+def _set_caller(environ: WSGIEnvironment, caller: Caller) -> None:
+    """Have every service see the account that was verified, whatever headers the client sent."""
+    for name in [name for name in environ if name.startswith("HTTP_X_MOTO")]:
+        del environ[name]
+    environ["HTTP_X_MOTO_ACCOUNT_ID"] = caller.account
+    environ[_CALLER] = caller
+
+
+def _claimed_service(request: SentRequest) -> str:
+    """Return the service that a denied request names in its credential, which its error is written for."""
+    header = request.header("authorization") or ""
+    credential = header.partition("Credential=")[2].partition(",")[0]
+    parts = (request.parameter("X-Amz-Credential") or credential).split("/")
+    return parts[3].lower() if len(parts) == 5 else ""
+
+
+def _without_cors(start_response: StartResponse) -> StartResponse:
+    """Drop the headers by which moto lets web pages of every origin read its answers."""
+
+    def start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
+        kept = [pair for pair in headers if not pair[0].lower().startswith("access-control-")]
+        return start_response(status, kept, *exc_info)
+
+    return start
+
+
+def _drain(stream: IO[bytes]) -> None:
+    """Read what the client still sends: many clients read no answer before they have sent everything."""
+    left = _DRAINED
+    try:
+        while left > 0 and (block := stream.read(min(left, _BLOCK))):
+            left -= len(block)
+    except (DeniedError, OSError):
+        return

@@ -1,0 +1,31 @@
+"""The AWS profile file of a running cloud, for tools that are led by files instead of variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tritonstack_local.access.keys import write_private
+
+_SETTINGS = {
+    "aws_access_key_id": "AWS_ACCESS_KEY_ID",
+    "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
+    "region": "AWS_REGION",
+    "endpoint_url": "AWS_ENDPOINT_URL",
+}
+
+
+def profile_path(folder: Path) -> Path:
+    """Return the profile file of a cloud's folder."""
+    return folder / "aws-profile"
+
+
+def write_profile(folder: Path, variables: Mapping[str, str]) -> None:
+    """Write the default profile: the file serves as AWS's config file and as its credentials file."""
+    lines = [f"{setting} = {variables[name]}" for setting, name in _SETTINGS.items()]
+    write_private(profile_path(folder), "\n".join(["[default]", *lines, ""]))
+
+
+def remove_profile(folder: Path) -> None:
+    """Remove the file: another program may listen on the cloud's port when the cloud has ended."""
+    profile_path(folder).unlink(missing_ok=True)

@@ -1,0 +1,49 @@
+"""How an action of the API is declared: the parameters it acts on, and those it accepts without effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tritonstack_local.cloudformation.changes import Providers
+from tritonstack_local.cloudformation.engine import Engine
+from tritonstack_local.cloudformation.store import Store
+from tritonstack_local.places import Place
+
+Params = Mapping[str, Any]
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an action works with."""
+
+    store: Store
+    engine: Engine
+    providers: Providers
+    place: Place
+
+
+@dataclass(frozen=True)
+class Action:
+    """One action. A parameter in neither set is refused: it would be ignored in silence otherwise."""
+
+    run: Callable[[Context, Params], Answer]
+    takes: frozenset[str]
+    accepts: frozenset[str]
+
+
+ACTIONS: dict[str, Action] = {}
+
+Function = Callable[[Context, Params], Answer]
+
+
+def action(name: str, *, takes: str = "", accepts: str = "") -> Callable[[Function], Function]:
+    """Declare a function as the action of that name; parameters are listed with blanks between them."""
+
+    def declare(function: Function) -> Function:
+        ACTIONS[name] = Action(function, frozenset(takes.split()), frozenset(accepts.split()))
+        return function
+
+    return declare

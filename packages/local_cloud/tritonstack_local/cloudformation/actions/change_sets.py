@@ -1,0 +1,270 @@
+"""Actions on change sets: the plan of a deployment, looked at before it is carried out."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tritonstack_local.cloudformation.actions.base import Answer, Context, Params, action
+from tritonstack_local.cloudformation.actions.stacks import check_updatable, new_stack, stack_settings
+from tritonstack_local.cloudformation.changes import Change, PropertyChange, Replacement
+from tritonstack_local.cloudformation.errors import (
+    AlreadyExistsError,
+    ChangeSetNotFoundError,
+    CloudFormationError,
+    InvalidChangeSetStatusError,
+)
+from tritonstack_local.cloudformation.intrinsics import Unknown
+from tritonstack_local.cloudformation.proposals import propose
+from tritonstack_local.cloudformation.records import ChangeSet, Proposal, Stack, timestamp
+
+_NO_CHANGES = (
+    "The submitted information didn't contain changes. Submit different information to create a change set."
+)
+_RECREATION = {
+    Replacement.NEVER: "Never",
+    Replacement.CONDITIONAL: "Conditionally",
+    Replacement.ALWAYS: "Always",
+}
+
+
+@action(
+    "CreateChangeSet",
+    takes="StackName ChangeSetName ChangeSetType Description TemplateBody TemplateURL UsePreviousTemplate "
+    "Parameters Capabilities Tags NotificationARNs RoleARN OnStackFailure DeploymentConfig "
+    "ImportExistingResources",
+    accepts="ClientToken IncludeNestedStacks",
+)
+def create_change_set(context: Context, params: Params) -> Answer:
+    """Plan a deployment."""
+    kind = params.get("ChangeSetType", "UPDATE")
+    stack = _stack_for(context, params["StackName"], kind)
+    if any(known.name == params["ChangeSetName"] for known in stack.change_sets.values()):
+        raise AlreadyExistsError(f"ChangeSet {params['ChangeSetName']} already exists")
+    on_failure = params.get("OnStackFailure", "ROLLBACK")
+    if on_failure == "DELETE":
+        raise CloudFormationError("OnStackFailure DELETE is not implemented in the embedded cloud")
+    settings = stack_settings(params, previous=stack.settings, disable_rollback=on_failure == "DO_NOTHING")
+    proposal = propose(
+        store=context.store, providers=context.providers, stack=stack, params=params, settings=settings
+    )
+    change_set = _change_set(stack, params, kind, proposal)
+    with stack.changing():
+        stack.change_sets[change_set.change_set_id] = change_set
+    if context.store.find(context.place, stack.identity.stack_id) is None:
+        context.store.add(context.place, stack)
+        stack.set_status("REVIEW_IN_PROGRESS", reason="User Initiated")
+    return {"Id": change_set.change_set_id, "StackId": stack.identity.stack_id}
+
+
+def _stack_for(context: Context, name: str, kind: str) -> Stack:
+    stack = context.store.find(context.place, name)
+    if kind == "CREATE":
+        if stack is None:
+            return new_stack(context, name)
+        if stack.status != "REVIEW_IN_PROGRESS":
+            raise CloudFormationError(f"Stack [{name}] already exists and cannot be created again")
+        return stack
+    if kind != "UPDATE":
+        raise CloudFormationError(f"ChangeSetType {kind} is not implemented in the embedded cloud")
+    if stack is None:
+        raise CloudFormationError(f"Stack [{name}] does not exist")
+    check_updatable(stack)
+    return stack
+
+
+def _change_set(stack: Stack, params: Params, kind: str, proposal: Proposal) -> ChangeSet:
+    place = stack.identity
+    name = params["ChangeSetName"]
+    useful = proposal.changes_anything
+    return ChangeSet(
+        change_set_id=f"arn:aws:cloudformation:{place.region}:{place.account}:changeSet/{name}/{uuid.uuid4()}",
+        name=name,
+        type=kind,
+        description=params.get("Description"),
+        created=timestamp(),
+        proposal=proposal,
+        status="CREATE_COMPLETE" if useful else "FAILED",
+        reason=None if useful else _NO_CHANGES,
+        execution_status="AVAILABLE" if useful else "UNAVAILABLE",
+    )
+
+
+@action(
+    "DescribeChangeSet",
+    takes="StackName ChangeSetName IncludePropertyValues",
+    accepts="NextToken",
+)
+def describe_change_set(context: Context, params: Params) -> Answer:
+    """Show a change set with everything it would do."""
+    stack, change_set = find_change_set(context, params)
+    proposal = change_set.proposal
+    values = bool(params.get("IncludePropertyValues", False))
+    return {
+        **_summary(stack, change_set),
+        "Parameters": [parameter.described() for parameter in proposal.parameters.values()],
+        "NotificationARNs": [],
+        "Capabilities": list(proposal.settings.capabilities),
+        "Tags": [{"Key": key, "Value": value} for key, value in proposal.settings.tags.items()],
+        "Changes": [
+            {"Type": "Resource", "ResourceChange": _described(change, values=values)}
+            for change in proposal.changes
+        ],
+    }
+
+
+@action(
+    "ExecuteChangeSet",
+    takes="StackName ChangeSetName DisableRollback",
+    accepts="ClientRequestToken",
+)
+def execute_change_set(context: Context, params: Params) -> Answer:
+    """Carry out a change set."""
+    stack, change_set = find_change_set(context, params)
+    with stack.changing():  # of several who execute it at once, one does
+        if change_set.execution_status != "AVAILABLE":
+            raise InvalidChangeSetStatusError(
+                f"ChangeSet [{change_set.change_set_id}] cannot be executed in its current execution "
+                f"status of [{change_set.execution_status}]"
+            )
+        change_set.execution_status = "EXECUTE_COMPLETE"
+        stack.change_set_id = change_set.change_set_id
+    proposal = change_set.proposal
+    if params.get("DisableRollback"):
+        proposal = replace(proposal, settings=replace(proposal.settings, disable_rollback=True))
+    if stack.status == "REVIEW_IN_PROGRESS":
+        context.engine.create(stack, proposal)
+    else:
+        context.engine.update(stack, proposal)
+    return {}
+
+
+@action("DeleteChangeSet", takes="StackName ChangeSetName")
+def delete_change_set(context: Context, params: Params) -> Answer:
+    """Forget a change set; one that does not exist is forgotten already."""
+    try:
+        stack, change_set = find_change_set(context, params)
+    except ChangeSetNotFoundError:
+        return {}
+    with stack.changing():
+        stack.change_sets.pop(change_set.change_set_id, None)
+    return {}
+
+
+@action("ListChangeSets", takes="StackName", accepts="NextToken")
+def list_change_sets(context: Context, params: Params) -> Answer:
+    """List the change sets of a stack."""
+    stack = context.store.get(context.place, params["StackName"])
+    return {"Summaries": [_summary(stack, change_set) for change_set in stack.change_sets.values()]}
+
+
+def find_change_set(context: Context, params: Params) -> tuple[Stack, ChangeSet]:
+    """Return the change set that a call names by id, or by name and stack."""
+    wanted = params["ChangeSetName"]
+    name = params.get("StackName")
+    stacks = (
+        context.store.living(context.place) if name is None else [context.store.find(context.place, name)]
+    )
+    for stack in stacks:
+        for change_set in list(stack.change_sets.values()) if stack else ():
+            if wanted in {change_set.change_set_id, change_set.name} and stack is not None:
+                return stack, change_set
+    raise ChangeSetNotFoundError(f"ChangeSet [{wanted}] does not exist")
+
+
+def _summary(stack: Stack, change_set: ChangeSet) -> Answer:
+    return {
+        "StackId": stack.identity.stack_id,
+        "StackName": stack.identity.name,
+        "ChangeSetId": change_set.change_set_id,
+        "ChangeSetName": change_set.name,
+        "ExecutionStatus": change_set.execution_status,
+        "Status": change_set.status,
+        "StatusReason": change_set.reason,
+        "CreationTime": change_set.created,
+        "Description": change_set.description,
+        "IncludeNestedStacks": False,
+    }
+
+
+def _described(change: Change, *, values: bool) -> Answer:
+    modified = change.action == "Modify"
+    scopes = (["Properties"] if change.properties else []) + list(change.other_scopes)
+    described: Answer = {
+        "Action": change.action,
+        "LogicalResourceId": change.logical_id,
+        "PhysicalResourceId": change.before.physical_id if change.before else None,
+        "ResourceType": change.type,
+        "Replacement": change.replacement.value if modified else None,
+        "PolicyAction": _policy_action(change),
+        "Scope": scopes if modified else [],
+        "Details": [_detail(item, values=values) for item in change.properties]
+        + [_scope_detail(scope) for scope in change.other_scopes],
+    }
+    if values:
+        described["BeforeContext"] = _context(change.before.properties if change.before else None)
+        described["AfterContext"] = _context(change.after)
+    return described
+
+
+def _policy_action(change: Change) -> str | None:
+    before = change.before
+    if before is None:
+        return None
+    if change.action == "Remove":
+        return "Delete" if before.deletion_policy == "Delete" else "Retain"
+    if change.replacement is Replacement.NEVER:
+        return None
+    return "ReplaceAndDelete" if before.update_replace_policy == "Delete" else "ReplaceAndRetain"
+
+
+def _detail(change: PropertyChange, *, values: bool) -> Answer:
+    target: Answer = {
+        "Attribute": "Properties",
+        "Name": change.name,
+        "RequiresRecreation": _RECREATION[change.replacement],
+        "Path": f"/Properties/{change.name}",
+    }
+    if values:
+        if change.before is not None:
+            target["BeforeValue"] = _shown(change.before)
+        if change.after is not None:
+            target["AfterValue"] = _shown(change.after)
+        target["AttributeChangeType"] = (
+            "Add" if change.before is None else "Remove" if change.after is None else "Modify"
+        )
+    cause = change.caused_by
+    source = (
+        "DirectModification"
+        if cause is None
+        else "ResourceAttribute"
+        if "." in cause
+        else "ResourceReference"
+    )
+    return {
+        "Target": target,
+        "Evaluation": "Static" if cause is None else "Dynamic",
+        "ChangeSource": source,
+        "CausingEntity": cause,
+    }
+
+
+def _scope_detail(scope: str) -> Answer:
+    return {
+        "Target": {"Attribute": scope, "RequiresRecreation": "Never"},
+        "Evaluation": "Static",
+        "ChangeSource": "DirectModification",
+    }
+
+
+def _context(properties: Mapping[str, Any] | None) -> str | None:
+    return None if properties is None else json.dumps({"Properties": properties}, default=str, sort_keys=True)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str | Unknown):
+        return str(value)
+    return json.dumps(value, default=str, sort_keys=True)

@@ -1,0 +1,182 @@
+"""Actions that create, change and delete stacks."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from tritonstack_local.cloudformation.actions.base import Answer, Context, Params, action
+from tritonstack_local.cloudformation.errors import AlreadyExistsError, CloudFormationError
+from tritonstack_local.cloudformation.evaluation import StackIdentity
+from tritonstack_local.cloudformation.proposals import propose
+from tritonstack_local.cloudformation.records import Stack, StackSettings, timestamp
+
+_UPDATABLE = {
+    "CREATE_COMPLETE",
+    "CREATE_FAILED",
+    "UPDATE_COMPLETE",
+    "UPDATE_FAILED",
+    "UPDATE_ROLLBACK_COMPLETE",
+}
+_STACK = (
+    "StackName TemplateBody TemplateURL Parameters Capabilities Tags NotificationARNs RoleARN "
+    "DisableRollback DeploymentConfig"
+)
+
+
+@action("CreateStack", takes=f"{_STACK} OnFailure EnableTerminationProtection", accepts="ClientRequestToken")
+def create_stack(context: Context, params: Params) -> Answer:
+    """Create a stack."""
+    if context.store.find(context.place, params["StackName"]) is not None:
+        raise AlreadyExistsError(f"Stack [{params['StackName']}] already exists")
+    stack = new_stack(context, params["StackName"])
+    stack.termination_protection = bool(params.get("EnableTerminationProtection", False))
+    on_failure = params.get("OnFailure", "ROLLBACK")
+    if on_failure == "DELETE":
+        raise CloudFormationError("OnFailure DELETE is not implemented in the embedded cloud")
+    settings = stack_settings(params, disable_rollback=on_failure == "DO_NOTHING")
+    proposal = propose(
+        store=context.store, providers=context.providers, stack=stack, params=params, settings=settings
+    )
+    context.store.add(context.place, stack)
+    context.engine.create(stack, proposal)
+    return {"StackId": stack.identity.stack_id}
+
+
+@action("UpdateStack", takes=f"{_STACK} UsePreviousTemplate", accepts="ClientRequestToken")
+def update_stack(context: Context, params: Params) -> Answer:
+    """Update a stack."""
+    stack = context.store.get(context.place, params["StackName"])
+    check_updatable(stack)
+    proposal = propose(
+        store=context.store,
+        providers=context.providers,
+        stack=stack,
+        params=params,
+        settings=stack_settings(params, previous=stack.settings),
+    )
+    if not proposal.changes_anything:
+        raise CloudFormationError("No updates are to be performed.")
+    context.engine.update(stack, proposal)
+    return {"StackId": stack.identity.stack_id}
+
+
+@action("CancelUpdateStack", takes="StackName", accepts="ClientRequestToken")
+def cancel_update_stack(context: Context, params: Params) -> Answer:
+    """Stop an update that is under way; it rolls back."""
+    stack = context.store.get(context.place, params["StackName"])
+    if stack.status != "UPDATE_IN_PROGRESS":
+        raise CloudFormationError(
+            f"CancelUpdateStack cannot be called from current stack status {stack.status}"
+        )
+    stack.cancelled.set()
+    return {}
+
+
+@action(
+    "DeleteStack", takes="StackName RetainResources DeploymentConfig", accepts="ClientRequestToken RoleARN"
+)
+def delete_stack(context: Context, params: Params) -> Answer:
+    """Delete a stack; one that does not exist is deleted already."""
+    deployment_config(params)
+    stack = context.store.find(context.place, params["StackName"])
+    if stack is None or stack.deleted is not None or stack.status == "DELETE_IN_PROGRESS":
+        return {}
+    if stack.termination_protection:
+        raise CloudFormationError(
+            f"Stack [{stack.identity.name}] cannot be deleted while TerminationProtection is enabled"
+        )
+    if stack.in_progress and stack.status != "CREATE_IN_PROGRESS":
+        raise CloudFormationError(
+            f"Stack [{stack.identity.name}] cannot be deleted while in status {stack.status}"
+        )
+    retain = frozenset(params.get("RetainResources", ()))
+    if retain and stack.status != "DELETE_FAILED":
+        raise CloudFormationError("RetainResources may be given for a stack in status DELETE_FAILED only")
+    context.engine.delete(stack, retain=retain)
+    return {}
+
+
+@action("UpdateTerminationProtection", takes="StackName EnableTerminationProtection")
+def update_termination_protection(context: Context, params: Params) -> Answer:
+    """Protect a stack from deletion, or no longer."""
+    stack = context.store.get(context.place, params["StackName"])
+    with stack.changing():
+        stack.termination_protection = params["EnableTerminationProtection"]
+    return {"StackId": stack.identity.stack_id}
+
+
+@action("ContinueUpdateRollback", takes="StackName ResourcesToSkip", accepts="ClientRequestToken RoleARN")
+def continue_update_rollback(context: Context, params: Params) -> Answer:
+    """Carry on with a rollback that got stuck."""
+    stack = context.store.get(context.place, params["StackName"])
+    _check_status(stack, {"UPDATE_ROLLBACK_FAILED"}, "ContinueUpdateRollback")
+    skip = frozenset(params.get("ResourcesToSkip", ()))
+    stuck = {name for name, known in stack.statuses.items() if known.status == "UPDATE_FAILED"}
+    if skip - stuck:
+        raise CloudFormationError(
+            f"The following resource(s) cannot be skipped: [{', '.join(sorted(skip - stuck))}]; "
+            f"skipped can be what failed to update: [{', '.join(sorted(stuck))}]"
+        )
+    context.engine.roll_back(stack, skip=skip)
+    return {}
+
+
+@action("RollbackStack", takes="StackName", accepts="ClientRequestToken RoleARN")
+def rollback_stack(context: Context, params: Params) -> Answer:
+    """Roll back a deployment that failed with rollback disabled."""
+    stack = context.store.get(context.place, params["StackName"])
+    _check_status(stack, {"CREATE_FAILED", "UPDATE_FAILED", "ROLLBACK_FAILED"}, "RollbackStack")
+    context.engine.roll_back(stack)
+    return {"StackId": stack.identity.stack_id}
+
+
+def _check_status(stack: Stack, allowed: set[str], name: str) -> None:
+    if stack.status not in allowed:
+        raise CloudFormationError(f"{name} cannot be called from current stack status {stack.status}")
+
+
+def check_updatable(stack: Stack) -> None:
+    """Refuse to update a stack that is busy or cannot be saved."""
+    if stack.status not in _UPDATABLE:
+        raise CloudFormationError(
+            f"Stack:{stack.identity.stack_id} is in {stack.status} state and can not be updated."
+        )
+
+
+def new_stack(context: Context, name: str) -> Stack:
+    """Return a stack that nobody knows yet."""
+    if not re.fullmatch(r"[a-zA-Z][-a-zA-Z0-9]{0,127}", name):
+        raise CloudFormationError(
+            f"1 validation error detected: Value '{name}' at 'stackName' failed to satisfy constraint: "
+            "Member must satisfy regular expression pattern: [a-zA-Z][-a-zA-Z0-9]*"
+        )
+    place = context.place
+    stack_id = f"arn:aws:cloudformation:{place.region}:{place.account}:stack/{name}/{uuid.uuid4()}"
+    identity = StackIdentity(name=name, stack_id=stack_id, account=place.account, region=place.region)
+    return Stack(identity=identity, created=timestamp())
+
+
+def stack_settings(
+    params: Params, *, previous: StackSettings | None = None, disable_rollback: bool = False
+) -> StackSettings:
+    """Return what a call says about the stack; what an update leaves out stays."""
+    if params.get("NotificationARNs"):
+        raise CloudFormationError("NotificationARNs are not implemented in the embedded cloud")
+    previous = previous or StackSettings()
+    tags = params.get("Tags")
+    disable_rollback = disable_rollback or bool(deployment_config(params).get("DisableRollback", False))
+    return StackSettings(
+        tags=previous.tags if tags is None else {tag["Key"]: tag["Value"] for tag in tags},
+        role_arn=params.get("RoleARN", previous.role_arn),
+        capabilities=tuple(params.get("Capabilities", ())),
+        disable_rollback=bool(params.get("DisableRollback", False)) or disable_rollback,
+    )
+
+
+def deployment_config(params: Params) -> Params:
+    """Return a call's DeploymentConfig; deployments here always wait for their resources to be stable."""
+    config: Params = params.get("DeploymentConfig", {})
+    if config.get("Mode", "STANDARD") != "STANDARD":
+        raise CloudFormationError("DeploymentConfig.Mode EXPRESS is not implemented in the embedded cloud")
+    return config

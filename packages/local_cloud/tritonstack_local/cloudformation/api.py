@@ -1,0 +1,111 @@
+"""The CloudFormation API over HTTP: AWS's query protocol, parsed and written by the service's own model."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from botocore.model import OperationNotFoundError
+from botocore.validate import ParamValidator
+from moto.core.model import OperationModel, ServiceModel
+from moto.core.parse import QueryParser
+from moto.core.serialize import QuerySerializer, SerializationContext
+from moto.core.utils import get_service_model
+from werkzeug.wrappers import Request, Response
+
+from tritonstack_local.access.guard import caller_of
+from tritonstack_local.clients import Clients
+from tritonstack_local.cloudformation.actions import ACTIONS, Action, Context
+from tritonstack_local.cloudformation.changes import Providers
+from tritonstack_local.cloudformation.engine import Engine
+from tritonstack_local.cloudformation.errors import CloudFormationError, InvalidActionError
+from tritonstack_local.cloudformation.records import Stack
+from tritonstack_local.cloudformation.store import Store
+from tritonstack_local.places import Place
+from tritonstack_local.state.receipts import Receipts
+from tritonstack_local.tagging.resources import TaggedResource
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+_log = logging.getLogger(__name__)
+
+# moto wonders about the error codes that the service's model has no shape for; they are AWS's all the same.
+warnings.filterwarnings("ignore", message=".* does not match an error shape", category=UserWarning)
+
+
+class CloudFormationApp:
+    """A WSGI application that is CloudFormation."""
+
+    def __init__(self, *, clients: Clients, providers: Providers, receipts: Receipts) -> None:
+        self._providers = providers
+        self.store = Store(clients)
+        self._engine = Engine(providers, clients, receipts, self.store)
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request."""
+        return self.answer(Request(environ))(environ, start_response)
+
+    def stacks(self) -> Iterable[Stack]:
+        """Yield every stack that is not deleted."""
+        return self.store.everywhere()
+
+    def tagged(self, place: Place) -> Iterator[TaggedResource]:
+        """List the stacks of a place with their tags."""
+        for stack in self.store.living(place):
+            yield TaggedResource(stack.identity.stack_id, "cloudformation:stack", stack.settings.tags)
+
+    def resume(self) -> None:
+        """Take up the deployments that were under way when the process was killed."""
+        self._engine.resume()
+
+    def answer(self, request: Request) -> Response:
+        """Answer one request."""
+        model = get_service_model("cloudformation")
+        name = request.values.get("Action", "")
+        try:
+            operation = _operation(model, name)
+            result: Any = self._run(request, operation)
+        except CloudFormationError as error:
+            _log.info("%s refused: %s", name, error.message)
+            operation, result = OperationModel({}, model), error
+        serializer = QuerySerializer(operation, SerializationContext(str(uuid.uuid4())))
+        written = serializer.serialize(result)
+        return Response(written["body"], written["status_code"], headers=written["headers"])
+
+    def _run(self, request: Request, operation: OperationModel) -> dict[str, Any]:
+        action = ACTIONS[operation.name]
+        params = QueryParser(operation).parse({"values": request.values})  # type: ignore[typeddict-item]
+        _check_params(action, operation, params)
+        caller = caller_of(request.environ)
+        place = Place(account=caller.account, region=caller.region)
+        _log.info("%s %s", operation.name, params.get("StackName", ""))
+        return action.run(Context(self.store, self._engine, self._providers, place), params)
+
+
+def _operation(model: ServiceModel, name: str) -> OperationModel:
+    if name not in ACTIONS:
+        raise InvalidActionError(
+            f"Action {name!r} is not implemented in the CloudFormation of the embedded cloud. "
+            f"Implemented are: {', '.join(sorted(ACTIONS))}"
+        )
+    try:
+        operation: OperationModel = model.operation_model(name)
+    except OperationNotFoundError as error:
+        raise InvalidActionError(f"Action {name!r} is unknown") from error
+    return operation
+
+
+def _check_params(action: Action, operation: OperationModel, params: dict[str, Any]) -> None:
+    if operation.input_shape is not None:
+        report = ParamValidator().validate(params, operation.input_shape)
+        if report.has_errors():
+            raise CloudFormationError(report.generate_report())
+    unknown = sorted(params.keys() - action.takes - action.accepts)
+    if unknown:
+        raise CloudFormationError(
+            f"{operation.name}: parameters {', '.join(unknown)} are not implemented in the embedded cloud"
+        )

@@ -1,0 +1,128 @@
+"""A stack's parameters: defaults, previous values, constraints, and values read from SSM."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tritonstack_local.cloudformation.errors import TemplateError
+
+_SSM_VALUE = re.compile(r"AWS::SSM::Parameter::Value<(?P<type>.+)>")
+_LISTS = {"CommaDelimitedList", "List<Number>", "List<String>"}
+_TYPES = _LISTS | {"String", "Number", "AWS::SSM::Parameter::Name"}
+
+
+@dataclass(frozen=True)
+class GivenParameter:
+    """What a caller says about one parameter: a value, or that the previous one stays."""
+
+    key: str
+    value: str | None
+    use_previous: bool
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a stack. `value` is what was given, `resolved` what `Ref` answers."""
+
+    key: str
+    value: str
+    resolved: str | list[str]
+    no_echo: bool
+    from_ssm: bool
+
+    def described(self) -> dict[str, str]:
+        """Return the parameter as DescribeStacks shows it."""
+        shown = {"ParameterKey": self.key, "ParameterValue": "****" if self.no_echo else self.value}
+        if self.from_ssm:
+            shown["ResolvedValue"] = (
+                self.resolved if isinstance(self.resolved, str) else ",".join(self.resolved)
+            )
+        return shown
+
+
+def resolve_parameters(
+    *,
+    declared: Mapping[str, Mapping[str, Any]],
+    given: tuple[GivenParameter, ...],
+    previous: Mapping[str, Parameter],
+    read_ssm: Callable[[str], str],
+) -> dict[str, Parameter]:
+    """Give every declared parameter its value, or raise TemplateError with everything that is wrong."""
+    unknown = sorted(parameter.key for parameter in given if parameter.key not in declared)
+    if unknown:
+        raise TemplateError(f"Parameters: [{', '.join(unknown)}] do not exist in the template")
+    values = {key: _value(key, declaration, given, previous) for key, declaration in declared.items()}
+    missing = sorted(key for key, value in values.items() if value is None)
+    if missing:
+        raise TemplateError(f"Parameters: [{', '.join(missing)}] must have values")
+    return {
+        key: _parameter(key, declared[key], value, read_ssm)
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+def _value(
+    key: str,
+    declaration: Mapping[str, Any],
+    given: tuple[GivenParameter, ...],
+    previous: Mapping[str, Parameter],
+) -> str | None:
+    mine = next((parameter for parameter in given if parameter.key == key), None)
+    if mine is not None and not mine.use_previous:
+        return mine.value or ""
+    if mine is not None and key in previous:
+        return previous[key].value
+    return str(declaration["Default"]) if "Default" in declaration else None
+
+
+def _parameter(
+    key: str, declaration: Mapping[str, Any], value: str, read_ssm: Callable[[str], str]
+) -> Parameter:
+    stated = str(declaration.get("Type", ""))
+    from_ssm = _SSM_VALUE.fullmatch(stated)
+    kind = from_ssm["type"] if from_ssm else stated
+    if kind not in _TYPES:
+        raise TemplateError(f"Parameter {key}: type {stated!r} is not implemented in the embedded cloud")
+    text = read_ssm(value) if from_ssm else value
+    items = [item.strip() for item in text.split(",")] if kind in _LISTS else None
+    for item in items if items is not None else [text]:
+        _check(key, declaration, item, number="Number" in kind)
+    return Parameter(
+        key=key,
+        value=value,
+        resolved=text if items is None else items,
+        no_echo=str(declaration.get("NoEcho", False)).lower() == "true",
+        from_ssm=from_ssm is not None,
+    )
+
+
+def _check(key: str, declaration: Mapping[str, Any], value: str, *, number: bool) -> None:
+    faults = [*_text_faults(declaration, value), *(_number_faults(declaration, value) if number else [])]
+    if faults:
+        reason = declaration.get("ConstraintDescription") or f"failed to satisfy constraint: {faults[0]}"
+        raise TemplateError(f"Parameter {key} {reason}")
+
+
+def _text_faults(declaration: Mapping[str, Any], value: str) -> list[str]:
+    allowed = [str(item) for item in declaration.get("AllowedValues", [value])]
+    faults = [] if value in allowed else [f"Parameter must be one of {', '.join(allowed)}"]
+    pattern = declaration.get("AllowedPattern", ".*")
+    if not re.fullmatch(pattern, value, re.DOTALL):
+        faults.append(f"Parameter must match pattern {pattern}")
+    lengths = range(int(declaration.get("MinLength", 0)), int(declaration.get("MaxLength", len(value))) + 1)
+    if len(value) not in lengths:
+        faults.append(f"Member must have length between {lengths.start} and {lengths.stop - 1}")
+    return faults
+
+
+def _number_faults(declaration: Mapping[str, Any], value: str) -> list[str]:
+    try:
+        number = float(value)
+    except ValueError:
+        return [f"Parameter must be a number, not {value!r}"]
+    low, high = float(declaration.get("MinValue", number)), float(declaration.get("MaxValue", number))
+    return [] if low <= number <= high else [f"Parameter must be between {low:g} and {high:g}"]

@@ -1,0 +1,191 @@
+"""Reads a template, JSON or YAML with CloudFormation's short-form tags, into records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from tritonstack_local.cloudformation.errors import TemplateError
+
+_SECTIONS = {
+    "AWSTemplateFormatVersion",
+    "Description",
+    "Metadata",
+    "Parameters",
+    "Mappings",
+    "Conditions",
+    "Rules",
+    "Resources",
+    "Outputs",
+}
+_RESOURCE_KEYS = {
+    "Type",
+    "Properties",
+    "DependsOn",
+    "Condition",
+    "Metadata",
+    "DeletionPolicy",
+    "UpdateReplacePolicy",
+}
+_DELETION_POLICIES = {"Delete", "Retain", "RetainExceptOnCreate"}
+_REPLACE_POLICIES = {"Delete", "Retain"}
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One entry under Resources, its properties still unresolved."""
+
+    logical_id: str
+    type: str
+    properties: Mapping[str, Any]
+    depends_on: tuple[str, ...]
+    condition: str | None
+    metadata: Mapping[str, Any]
+    deletion_policy: str
+    update_replace_policy: str
+
+
+@dataclass(frozen=True)
+class Template:
+    """A template as written: nothing resolved yet."""
+
+    body: str
+    description: str
+    parameters: Mapping[str, Mapping[str, Any]]
+    mappings: Mapping[str, Any]
+    conditions: Mapping[str, Any]
+    rules: Mapping[str, Any]
+    resources: Mapping[str, Resource]
+    outputs: Mapping[str, Mapping[str, Any]]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parse_template(body: str) -> Template:
+    """Parse a template body, or raise TemplateError with everything that is wrong with its outline."""
+    document = _load(body)
+    problems = [
+        f"Invalid template property or properties [{key}]" for key in document if key not in _SECTIONS
+    ]
+    sections = {name: _mapping(document, name, problems) for name in sorted(_SECTIONS - _SCALAR_SECTIONS)}
+    if not sections["Resources"]:
+        problems.append("At least one Resources member must be defined.")
+    for section in ("Parameters", "Rules", "Outputs"):
+        for name in sections[section]:
+            _mapping(sections[section], name, problems, where=f"{section}.")
+    resources = {name: _resource(name, body, problems) for name, body in sections["Resources"].items()}
+    if problems:
+        raise TemplateError.listing(problems)
+    return Template(
+        body=body,
+        description=str(document.get("Description", "")),
+        parameters=sections["Parameters"],
+        mappings=sections["Mappings"],
+        conditions=sections["Conditions"],
+        rules=sections["Rules"],
+        resources=resources,
+        outputs=sections["Outputs"],
+        metadata=sections["Metadata"],
+    )
+
+
+_SCALAR_SECTIONS = {"AWSTemplateFormatVersion", "Description"}
+
+
+def _mapping(
+    document: Mapping[str, Any], name: str, problems: list[str], *, where: str = ""
+) -> Mapping[str, Any]:
+    section = document.get(name) or {}
+    if isinstance(section, Mapping):
+        return section
+    problems.append(f"{where}{name} must be an object")
+    return {}
+
+
+def _depends_on(body: Mapping[str, Any], problems: list[str], *, where: str) -> tuple[str, ...]:
+    given = body.get("DependsOn") or []
+    names = [given] if isinstance(given, str) else given
+    if isinstance(names, list) and all(isinstance(name, str) for name in names):
+        return tuple(names)
+    problems.append(f"{where}DependsOn must be a string or a list of strings")
+    return ()
+
+
+def _resource(logical_id: str, body: Any, problems: list[str]) -> Resource:
+    if not isinstance(body, Mapping) or not isinstance(body.get("Type"), str):
+        problems.append(f"Resource {logical_id} has no Type")
+        body = {"Type": ""}
+    problems.extend(
+        f"Resource {logical_id}: attribute {key} is not implemented in the embedded cloud"
+        for key in body
+        if key not in _RESOURCE_KEYS
+    )
+    deletion = body.get("DeletionPolicy", "Delete")
+    replacement = body.get("UpdateReplacePolicy", "Delete")
+    if deletion not in _DELETION_POLICIES:
+        problems.append(
+            f"Resource {logical_id}: DeletionPolicy {deletion} is not one of {_listed(_DELETION_POLICIES)}"
+        )
+    if replacement not in _REPLACE_POLICIES:
+        problems.append(
+            f"Resource {logical_id}: UpdateReplacePolicy {replacement} is not one of "
+            f"{_listed(_REPLACE_POLICIES)}"
+        )
+    where = f"Resource {logical_id}: "
+    return Resource(
+        logical_id=logical_id,
+        type=body["Type"],
+        properties=_mapping(body, "Properties", problems, where=where),
+        depends_on=_depends_on(body, problems, where=where),
+        condition=body.get("Condition"),
+        metadata=_mapping(body, "Metadata", problems, where=where),
+        deletion_policy=deletion,
+        update_replace_policy=replacement,
+    )
+
+
+def _listed(values: set[str]) -> str:
+    return ", ".join(sorted(values))
+
+
+def _load(body: str) -> dict[str, Any]:
+    try:
+        document = json.loads(body) if body.lstrip().startswith("{") else yaml.load(body, _TemplateLoader)  # noqa: S506
+    except (ValueError, yaml.YAMLError) as error:
+        raise TemplateError(f"Template format error: {error}") from error
+    except RecursionError:
+        raise TemplateError("Template format error: the template is nested too deeply.") from None
+    if not isinstance(document, dict):
+        raise TemplateError("Template format error: unsupported structure.")
+    return document
+
+
+class _TemplateLoader(yaml.SafeLoader):
+    """YAML as CloudFormation reads it: `!Sub` and its like, and dates that stay strings."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Compose a node; refuse an alias in CloudFormation's own words."""
+        if self.check_event(yaml.AliasEvent):
+            raise TemplateError("Template error: YAML aliases are not allowed in CloudFormation templates")
+        return super().compose_node(parent, index)
+
+
+def _short_form(loader: _TemplateLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+    name = suffix if suffix in {"Ref", "Condition"} else f"Fn::{suffix}"
+    value: Any
+    if isinstance(node, yaml.ScalarNode):
+        value = loader.construct_scalar(node)
+    elif isinstance(node, yaml.SequenceNode):
+        value = loader.construct_sequence(node, deep=True)
+    else:
+        value = loader.construct_mapping(node, deep=True)  # type: ignore[arg-type]
+    if suffix == "GetAtt" and isinstance(value, str):
+        value = value.split(".", 1)
+    return {name: value}
+
+
+_TemplateLoader.add_multi_constructor("!", _short_form)
+_TemplateLoader.add_constructor("tag:yaml.org,2002:timestamp", lambda _loader, node: node.value)

@@ -1,0 +1,45 @@
+"""Metrics as this cloud's own services publish them; CloudWatch's readers and alarms find them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from tritonstack_local.cloudwatch import moto_metrics
+from tritonstack_local.cloudwatch.statistics import Summary
+from tritonstack_local.cloudwatch.store import METRICS, MetricKey
+from tritonstack_local.places import Place
+
+
+@dataclass(frozen=True)
+class Datum:
+    """One measured value, or the same one several times."""
+
+    namespace: str
+    name: str
+    dimensions: Mapping[str, str]
+    value: float
+    unit: str = "None"
+    time: datetime = field(default_factory=lambda: datetime.now(UTC))
+    count: int = 1
+    """How often it was measured."""
+
+    @property
+    def key(self) -> MetricKey:
+        """The metric it belongs to."""
+        return MetricKey(self.namespace, self.name, frozenset(self.dimensions.items()))
+
+
+class Metrics:
+    """Takes values from any thread. They need no call over the network: the store is this process's own."""
+
+    def __init__(self) -> None:
+        moto_metrics.apply()
+
+    def put(self, place: Place, data: Iterable[Datum]) -> None:
+        """Publish values."""
+        for datum in data:
+            values = Summary()
+            values.add(datum.value, datum.count)
+            METRICS.put(place, datum.key, datum.unit, values, at=datum.time.timestamp())

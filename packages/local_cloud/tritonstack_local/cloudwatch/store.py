@@ -1,0 +1,173 @@
+"""The values of every metric, as CloudWatch keeps them: summed up in buckets of time, the old ones dropped.
+
+AWS keeps values of high resolution to the second for three hours and all others to the minute for 15 days.
+Here a bucket is ten (scaled) seconds, the shortest period that an alarm can have, and is kept for three hours
+or a scaled day, whichever is longer. What is older than a scaled day, the longest that alarms of short
+periods look back, is summed up by the real minute. A restart of the cloud forgets the values.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import ceil, floor
+
+from tritonstack_local.cloudwatch.statistics import Summary, merged
+from tritonstack_local.pace import USUAL_PACE, Pace
+from tritonstack_local.places import Place
+
+BUCKET_S = 10
+"""What a bucket lasts on AWS's clock."""
+_BUCKETS_A_MINUTE = 6
+_DAY_S = 86_400
+_KEPT_S = 3 * 3600
+_COARSE_S = 60
+# Bounds do not fall a whole bucket short because a product of floats does.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class MetricKey:
+    """What tells one metric from all others: every dimension counts, in whatever order."""
+
+    namespace: str
+    name: str
+    dimensions: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass(frozen=True)
+class Span:
+    """So many windows of one length, one after the other, from a moment on (seconds since 1970)."""
+
+    start: float
+    length_s: float
+    count: int
+
+    @property
+    def starts(self) -> list[float]:
+        """When each window begins."""
+        return [self.start + number * self.length_s for number in range(self.count)]
+
+
+@dataclass
+class _Series:
+    buckets: dict[int, dict[str, Summary]] = field(default_factory=dict)
+    order: list[int] = field(default_factory=list)
+    late: int = 0
+
+
+class MetricStore:
+    """All values of all places. Threads may call it at once."""
+
+    def __init__(self, *, pace: Pace = USUAL_PACE) -> None:
+        self._lock = threading.Lock()
+        self.start_over(pace)
+
+    def start_over(self, pace: Pace) -> None:
+        """Forget every value and go at this pace from now on."""
+        with self._lock:
+            self._series: dict[tuple[Place, MetricKey], _Series] = {}
+            self.bucket_s = pace.lasting(BUCKET_S)
+            self.minute_s = self.bucket_s * _BUCKETS_A_MINUTE
+            self._fine_s = pace.lasting(_DAY_S)
+            self._kept_s = max(_KEPT_S, self._fine_s)
+
+    def put(self, place: Place, key: MetricKey, unit: str, values: Summary, *, at: float) -> None:
+        """Take in values of one moment."""
+        number, now = floor(at / self.bucket_s + _ROUNDING), time.time()
+        with self._lock:
+            series = self._series.setdefault((place, key), _Series())
+            if number not in series.buckets:
+                series.buckets[number] = {}
+                insort(series.order, number)
+            series.buckets[number].setdefault(unit, Summary()).merge(values)
+            series.late += number < floor(now / self.minute_s) * _BUCKETS_A_MINUTE
+            self._drop_old(series, now)
+
+    def windows(self, place: Place, key: MetricKey, span: Span, *, unit: str | None) -> list[Summary | None]:
+        """Return the values of each window, of one unit or of all; None where there are none."""
+        found: list[list[Summary]] = [[] for _ in range(span.count)]
+        with self._lock:
+            series = self._series.get((place, key))
+            for number in self._numbers(series, span):
+                window = floor((number * self.bucket_s - span.start) / span.length_s + _ROUNDING)
+                held = series.buckets[number] if series else {}
+                if 0 <= window < span.count:
+                    found[window] += [held[name] for name in held if unit in {None, name}]
+            return [merged(summaries) for summaries in found]
+
+    def version(self, place: Place, key: MetricKey) -> int:
+        """Return a number that changes when a value arrives for a minute that has passed."""
+        series = self._series.get((place, key))
+        return series.late if series else 0
+
+    def newest(self, place: Place, key: MetricKey) -> float:
+        """Return when a metric's newest bucket began, long ago where it has none."""
+        series = self._series.get((place, key))
+        return series.order[-1] * self.bucket_s if series and series.order else 0.0
+
+    def units(self, place: Place, key: MetricKey) -> list[str]:
+        """List the units in which a metric's values came."""
+        with self._lock:
+            series = self._series.get((place, key))
+            return sorted({unit for bucket in series.buckets.values() for unit in bucket}) if series else []
+
+    def keys(self, place: Place) -> list[MetricKey]:
+        """List the metrics that have values."""
+        with self._lock:
+            return [key for where, key in self._series if where == place]
+
+    def forget_old(self) -> None:
+        """Drop what is too old to be kept, and metrics of which nothing is left; sum up what is old."""
+        now = time.time()
+        with self._lock:
+            for address, series in list(self._series.items()):
+                self._drop_old(series, now)
+                self._sum_up(series, now)
+                if not series.order:
+                    del self._series[address]
+
+    def _numbers(self, series: _Series | None, span: Span) -> Iterable[int]:
+        if series is None:
+            return ()
+        order = series.order
+        first = bisect_left(order, ceil(span.start / self.bucket_s - _ROUNDING))
+        end = span.start + span.count * span.length_s
+        return order[first : bisect_left(order, ceil(end / self.bucket_s - _ROUNDING))]
+
+    def _sum_up(self, series: _Series, now: float) -> None:
+        """Put what is older than a scaled day together, a real minute in the bucket that it begins with."""
+        length = round(max(self.minute_s, _COARSE_S) / self.bucket_s)
+        end = floor((now - self._fine_s) / self.bucket_s) // length * length
+        for number in series.order[: bisect_left(series.order, end)]:
+            first = number // length * length
+            if number != first:
+                into = series.buckets.setdefault(first, {})
+                for unit, summary in series.buckets.pop(number).items():
+                    into.setdefault(unit, Summary()).merge(summary)
+        series.order = sorted(series.buckets)
+
+    def _drop_old(self, series: _Series, now: float) -> None:
+        oldest = floor((now - self._kept_s) / self.bucket_s)
+        gone = bisect_left(series.order, oldest)
+        for number in series.order[:gone]:
+            del series.buckets[number]
+        del series.order[:gone]
+
+
+def key_of(namespace: str, name: str, dimensions: Iterable[Mapping[str, str]]) -> MetricKey:
+    """Make a metric's key of what the API says of it."""
+    return MetricKey(namespace, name, frozenset((item["Name"], item["Value"]) for item in dimensions))
+
+
+def dimensions_of(key: MetricKey) -> Iterator[dict[str, str]]:
+    """Yield a metric's dimensions as the API gives them."""
+    for name, value in sorted(key.dimensions):
+        yield {"Name": name, "Value": value}
+
+
+METRICS = MetricStore()
+"""The values of this process: one store, as moto's CloudWatch, which answers from it, is one too."""

@@ -1,0 +1,187 @@
+"""The watch: evaluates every alarm several times a minute and carries out what a change of state asks for.
+
+Time. Minutes are those of the cloud's pace. Four times a minute each alarm's windows are looked at, which end
+with the last full minute and slide by the minute (alarm_spec.py): CloudWatch does the same, once a minute and
+a minute or two later. A value that arrives late, for a minute that has passed, is seen at the next look, as
+long as its minute lies in the alarm's windows. An alarm whose windows and values are those of the look before
+is passed over, unless somebody set its state by hand: that holds until the next look.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack_local.clients import Clients
+from tritonstack_local.cloudwatch import moto_alarms, moto_events, moto_logs, moto_metrics, notices, targets
+from tritonstack_local.cloudwatch.alarm_rules import alarms_in, holds
+from tritonstack_local.cloudwatch.alarm_state import State, decide, reason, reason_data
+from tritonstack_local.cloudwatch.held_alarms import HeldAlarm, held_alarms
+from tritonstack_local.cloudwatch.moments import timestamp
+from tritonstack_local.cloudwatch.store import METRICS
+from tritonstack_local.pace import Pace
+from tritonstack_local.places import Place
+
+_LOOKS_A_MINUTE = 4
+_SHORTEST_PAUSE_S = 0.05
+_MINUTE_S = 60
+# The store is swept now and then: what nobody writes to any more would stay for good.
+_LOOKS_A_SWEEP = 240
+
+log = logging.getLogger(__name__)
+
+
+class Watch:
+    """Watches all alarms of all places until it is closed. Everything it does, it does in one thread."""
+
+    def __init__(self, *, clients: Clients, pace: Pace) -> None:
+        self._clients = clients
+        self._pace = pace
+        self._seen: dict[tuple[Place, str], object] = {}
+        self._errands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        METRICS.start_over(pace)
+        moto_metrics.apply()
+        moto_alarms.apply(on_change=self.tell)
+        moto_logs.apply()
+        moto_events.apply(deliver=self.deliver)
+        self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End; what still waits to be told is told to nobody."""
+        self._errands.put(None)
+        self._thread.join()
+
+    def look(self, now: float) -> None:
+        """Evaluate every alarm as of a moment."""
+        alarms = held_alarms()
+        self._seen = {key: seen for key, seen in self._seen.items() if key in alarms}
+        for held in alarms.values():
+            if held.spec is not None:
+                self._evaluate(held, now)
+        self._follow_rules(alarms, now)
+
+    def tell(self, change: notices.StateChange, held: HeldAlarm) -> None:
+        """Carry out the actions of a change soon."""
+        for action in change.actions:
+            self._errands.put(partial(self._act, action, change, held))
+
+    def deliver(self, target_arn: str, message: str) -> None:
+        """Hand a message to a rule's target soon."""
+
+        def errand() -> None:
+            targets.deliver(self._clients, target_arn, message)
+
+        self._errands.put(errand)
+
+    def _run(self) -> None:
+        pause = max(_SHORTEST_PAUSE_S, self._pace.lasting(_MINUTE_S) / _LOOKS_A_MINUTE)
+        looks, next_look = 0, time.monotonic() + pause
+        while True:
+            try:
+                errand = self._errands.get(timeout=max(0.0, next_look - time.monotonic()))
+            except queue.Empty:
+                self._guarded(lambda: self.look(time.time()))
+                looks, next_look = looks + 1, time.monotonic() + pause
+                if looks % _LOOKS_A_SWEEP == 0:
+                    METRICS.forget_old()
+                continue
+            if errand is None:
+                return
+            self._guarded(errand)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception:  # one alarm's fault must not silence all others for good
+            log.exception("watching alarms")
+
+    def _evaluate(self, held: HeldAlarm, now: float) -> None:
+        spec = held.spec
+        if spec is None:
+            return
+        span = spec.span(now, self._pace)
+        versions = tuple(METRICS.version(held.place, key) for key in spec.metrics)
+        seen = (span, versions, held.state, held.configuration)
+        if self._seen.get((held.place, held.name)) == seen:
+            return
+        windows = spec.observe(METRICS, held.place, span)
+        decision = None if windows is None else decide(windows, spec.condition)
+        if decision is not None and decision.state != held.state:
+            why = reason(decision, spec.condition, before=held.state)
+            data = reason_data(decision, spec.condition, at=now, watched=_watched(held.given, spec.period_s))
+            self._change(held, decision.state, why, data, now)
+        self._seen[held.place, held.name] = (span, versions, held.state, held.configuration)
+
+    def _follow_rules(self, alarms: dict[tuple[Place, str], HeldAlarm], now: float) -> None:
+        """Bring composite alarms to what their rules say; one may wait for another, so until none changes."""
+        composites = [held for held in alarms.values() if held.rule is not None]
+        for _ in composites:
+            changed = [self._follow(held, alarms, now) for held in composites]
+            if not any(changed):
+                return
+
+    def _follow(self, held: HeldAlarm, alarms: dict[tuple[Place, str], HeldAlarm], now: float) -> bool:
+        rule = held.rule
+        if rule is None:
+            return False
+
+        def state_of(name: str) -> str | None:
+            child = alarms.get((held.place, name))
+            return child.state if child else None
+
+        state: State = "ALARM" if holds(rule, state_of) else "OK"
+        if state == held.state:
+            return False
+        children = [alarms[held.place, name] for name in alarms_in(rule) if (held.place, name) in alarms]
+        children.sort(key=lambda child: child.transitioned, reverse=True)
+        told = [
+            {"arn": child.arn, "state": {"value": child.state, "timestamp": timestamp(child.transitioned)}}
+            for child in children[:1]
+        ]
+        if held.state == "INSUFFICIENT_DATA" or not children:
+            why = f"{held.arn} was created and its alarm rule evaluates to {state}"
+        else:
+            why = (
+                f"{children[0].arn} transitioned to {children[0].state} at {_long(children[0].transitioned)}"
+            )
+        self._change(held, state, why, {"triggeringAlarms": told}, now)
+        return True
+
+    def _change(self, held: HeldAlarm, state: State, why: str, data: dict[str, Any], now: float) -> None:
+        log.info("alarm %s of %s goes from %s to %s: %s", held.name, held.place, held.state, state, why)
+        held.move(state, reason=why, data=json.dumps(data), at=now, on_change=self.tell)
+
+    def _act(self, action: str, change: notices.StateChange, held: HeldAlarm) -> None:
+        if action.split(":")[2:3] != ["sns"]:
+            held.note_action(action, fault="the embedded cloud carries out the actions of SNS topics alone")
+            return
+        fault = self._publish(action, Message=notices.message(change), Subject=notices.subject(change))
+        held.note_action(action, fault=fault)
+
+    def _publish(self, topic_arn: str, **fields: str) -> str | None:
+        _, _, _, region, account, _ = topic_arn.split(":", 5)
+        try:
+            self._clients.client("sns", Place(account, region)).publish(TopicArn=topic_arn, **fields)
+        except (ClientError, BotoCoreError) as fault:
+            log.warning("nothing is published to %s: %s", topic_arn, fault)
+            return str(fault)
+        return None
+
+
+def _watched(given: Any, period_s: int) -> dict[str, Any]:
+    statistic = given.get("Statistic") or given.get("ExtendedStatistic")
+    told = {"statistic": statistic, "unit": given.get("Unit")}
+    return {name: value for name, value in told.items() if value} | {"period": period_s}
+
+
+def _long(at: float) -> str:
+    return time.strftime("%A %d %B, %Y %H:%M:%S UTC", time.gmtime(at))

@@ -1,0 +1,146 @@
+"""The WSGI application: CodeBuild's API, as boto3 and the AWS CLI speak to it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tritonstack_local.clients import Clients
+from tritonstack_local.cloudwatch.metrics import Metrics
+from tritonstack_local.codebuild.build_run import Bench
+from tritonstack_local.codebuild.builds import Builds, Fields
+from tritonstack_local.codebuild.machines import StartMachine
+from tritonstack_local.codebuild.processes import process_starter
+from tritonstack_local.codebuild.projects import Projects
+from tritonstack_local.codebuild.records import Store
+from tritonstack_local.codebuild.starting import container_starter, remove_left_over
+from tritonstack_local.codebuild.workshop import Workshop
+from tritonstack_local.pace import REAL_MINUTE_S
+from tritonstack_local.places import Place
+from tritonstack_local.service.control_plane import Action, ControlPlane
+from tritonstack_local.tables import Tables
+from tritonstack_local.tagging.resources import TaggedResource
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+SERVICE = "codebuild"
+
+
+@dataclass(frozen=True)
+class BuildSurroundings:
+    """What this CodeBuild finds in the cloud that it is a part of."""
+
+    folder: Path
+    """Where builds live while they run."""
+    region: str
+    """The region of callers who name none."""
+    clients: Clients
+    metrics: Metrics
+
+
+class CodeBuildApp:
+    """Answers the API. Threads may call it at once; `close` ends every build.
+
+    `minute_s` is what a minute of a build's time limits lasts: builds are real work, and have real minutes.
+    """
+
+    def __init__(
+        self,
+        *,
+        surroundings: BuildSurroundings,
+        start_machine: StartMachine,
+        minute_s: float = REAL_MINUTE_S,
+    ) -> None:
+        self.store = Store()
+        bench = Bench(
+            folder=surroundings.folder,
+            store=self.store,
+            clients=surroundings.clients,
+            metrics=surroundings.metrics,
+            start_machine=start_machine,
+            minute_s=minute_s,
+        )
+        self._workshop = Workshop(bench)
+        self.builds = Builds(store=self.store, workshop=self._workshop)
+        self._control_plane = ControlPlane(
+            service=SERVICE, region=surroundings.region, actions=_actions(self.store, self.builds)
+        )
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request."""
+        return self._control_plane(environ, start_response)
+
+    @property
+    def tables(self) -> Tables:
+        """Everything it remembers; filled before `resume` when the cloud starts again."""
+        return {"projects": self.store.projects, "builds": self.store.builds}
+
+    def inventory(self) -> list[dict[str, str]]:
+        """List the projects in every account and region. Builds are what was done, and no resources."""
+        return [
+            {
+                "service": SERVICE,
+                "type": "project",
+                "id": record.name,
+                "account": place.account,
+                "region": place.region,
+            }
+            for place, record in self.store.projects.everywhere()
+        ]
+
+    def tagged(self, place: Place) -> Iterator[TaggedResource]:
+        """List the projects of a place with their tags."""
+        for project in self.store.projects.within(place):
+            tags = {tag["key"]: tag["value"] for tag in project.fields.get("tags", [])}
+            yield TaggedResource(place.arn(SERVICE, f"project/{project.name}"), "codebuild:project", tags)
+
+    def resume(self) -> None:
+        """Tell of builds that an earlier cloud left on their way: their processes have ended with it."""
+        self._workshop.interrupted()
+
+    def close(self) -> None:
+        """End every build."""
+        self._workshop.close()
+
+
+def create_app(*, surroundings: BuildSurroundings, server_home: Path) -> CodeBuildApp:
+    """Make the application whose builds run in containers where they can, else as processes.
+
+    What an earlier cloud left in the builds' folder without ending properly is removed.
+    """
+    shutil.rmtree(surroundings.folder, ignore_errors=True)
+    remove_left_over(surroundings.folder)
+    processes = process_starter(server_home=server_home)
+    return CodeBuildApp(surroundings=surroundings, start_machine=container_starter(processes))
+
+
+_OF_PROJECTS: Mapping[str, Callable[[Projects, Place, Fields], Fields]] = {
+    "CreateProject": Projects.create,
+    "UpdateProject": Projects.update,
+    "DeleteProject": Projects.delete,
+    "BatchGetProjects": Projects.batch_get,
+    "ListProjects": Projects.list,
+}
+_OF_BUILDS: Mapping[str, Callable[[Builds, Place, Fields], Fields]] = {
+    "StartBuild": Builds.start,
+    "RetryBuild": Builds.retry,
+    "StopBuild": Builds.stop,
+    "BatchGetBuilds": Builds.batch_get,
+    "BatchDeleteBuilds": Builds.batch_delete,
+    "ListBuilds": Builds.list,
+    "ListBuildsForProject": Builds.list_for_project,
+}
+OFFERED = frozenset({*_OF_PROJECTS, *_OF_BUILDS})
+
+
+def _actions(store: Store, builds: Builds) -> dict[str, Action]:
+    projects = Projects(store=store)
+    return {
+        **{name: partial(action, projects) for name, action in _OF_PROJECTS.items()},
+        **{name: partial(action, builds) for name, action in _OF_BUILDS.items()},
+    }

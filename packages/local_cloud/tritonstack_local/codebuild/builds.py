@@ -1,0 +1,228 @@
+"""StartBuild and its relatives."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from tritonstack_local.codebuild.faults import invalid_input, no_build, no_project, too_many
+from tritonstack_local.codebuild.paging import page
+from tritonstack_local.codebuild.pipelines import PipelineOrder
+from tritonstack_local.codebuild.projects import checked_settings
+from tritonstack_local.codebuild.records import BuildRecord, Phase, ProjectRecord, Store, now
+from tritonstack_local.codebuild.refusals import PIPELINE, refuse_unbuilt
+from tritonstack_local.codebuild.workshop import Workshop
+from tritonstack_local.places import Place
+
+Fields = Mapping[str, Any]
+
+_TOKEN_LASTS = timedelta(minutes=5)
+_INITIATOR = "root"
+
+# Field of the request -> what it takes the place of.
+_OVERRIDES = {
+    "sourceVersion": ("sourceVersion",),
+    "secondarySourcesOverride": ("secondarySources",),
+    "secondarySourcesVersionOverride": ("secondarySourceVersions",),
+    "sourceTypeOverride": ("source", "type"),
+    "sourceLocationOverride": ("source", "location"),
+    "buildspecOverride": ("source", "buildspec"),
+    "artifactsOverride": ("artifacts",),
+    "secondaryArtifactsOverride": ("secondaryArtifacts",),
+    "environmentTypeOverride": ("environment", "type"),
+    "imageOverride": ("environment", "image"),
+    "computeTypeOverride": ("environment", "computeType"),
+    "privilegedModeOverride": ("environment", "privilegedMode"),
+    "imagePullCredentialsTypeOverride": ("environment", "imagePullCredentialsType"),
+    "fleetOverride": ("environment", "fleet"),
+    "hostKernelOverride": ("environment", "hostKernel"),
+    "cacheOverride": ("cache",),
+    "serviceRoleOverride": ("serviceRole",),
+    "timeoutInMinutesOverride": ("timeoutInMinutes",),
+    "queuedTimeoutInMinutesOverride": ("queuedTimeoutInMinutes",),
+    "encryptionKeyOverride": ("encryptionKey",),
+    "logsConfigOverride": ("logsConfig",),
+}
+
+
+class Builds:
+    """The actions on builds."""
+
+    def __init__(self, *, store: Store, workshop: Workshop) -> None:
+        self._store = store
+        self._workshop = workshop
+        self._starting = threading.Lock()
+
+    def start(self, place: Place, request: Fields) -> Fields:
+        """Begin a build, or give the one that was begun with the same token."""
+        refuse_unbuilt("StartBuild", request)
+        project = self._project(place, request["projectName"])
+        settings = overridden(project.fields, request)
+        if settings["source"]["type"] == PIPELINE:
+            raise invalid_input(
+                f"Builds whose source is of type {PIPELINE} are started by their pipeline alone"
+            )
+        return self._start(place, project, request, settings)
+
+    def start_for_pipeline(self, place: Place, order: PipelineOrder) -> str:
+        """Begin a build of what a pipeline gives; returns its id."""
+        project = self._project(place, order.project)
+        if project.fields["source"]["type"] != PIPELINE:
+            raise invalid_input(f"The source of project {project.name} is not of type {PIPELINE}")
+        variables = {"environmentVariablesOverride": list(order.variables)}
+        settings = {**overridden(project.fields, variables), **order.settings(project.fields)}
+        began = self._start(place, project, {}, settings, initiator=f"codepipeline/{order.pipeline}")
+        return str(began["build"]["id"])
+
+    def retry(self, place: Place, request: Fields) -> Fields:
+        """Begin a build that is like an earlier one."""
+        if "id" not in request:
+            raise invalid_input("Build ID must be given")
+        earlier = self._build(place, request["id"])
+        return self._start(place, self._project(place, earlier.project), request, earlier.settings)
+
+    def stop(self, place: Place, request: Fields) -> Fields:
+        """End a build with all that it has started."""
+        build = self._build(place, request["id"])
+        self._workshop.stop(place, build.name)
+        return {"build": self._build(place, build.name).as_api(place)}
+
+    def batch_get(self, place: Place, request: Fields) -> Fields:
+        """Show builds by their ids or ARNs."""
+        found = {name: self._store.builds.get(place, _id(name)) for name in request["ids"]}
+        return {
+            "builds": [build.as_api(place) for build in found.values() if build],
+            "buildsNotFound": [name for name, build in found.items() if build is None],
+        }
+
+    def batch_delete(self, place: Place, request: Fields) -> Fields:
+        """Forget builds that have ended."""
+        deleted, kept = [], []
+        for name in request["ids"]:
+            build = self._store.builds.get(place, _id(name))
+            if build is None or not build.complete:
+                status = "BUILD_NOT_FOUND" if build is None else "BUILD_IN_PROGRESS"
+                kept.append({"id": name, "statusCode": status})
+            else:
+                self._store.builds.remove(place, build.name)
+                deleted.append(build.arn)
+        return {"buildsDeleted": deleted, "buildsNotDeleted": kept}
+
+    def list(self, place: Place, request: Fields) -> Fields:
+        """List ids, the latest first unless asked otherwise."""
+        return _listed(self._store.builds.within(place), request)
+
+    def list_for_project(self, place: Place, request: Fields) -> Fields:
+        """List the ids of a project's builds."""
+        project = self._project(place, request["projectName"])
+        builds = self._store.builds.within(place)
+        return _listed([build for build in builds if build.project == project.name], request)
+
+    def _start(
+        self,
+        place: Place,
+        project: ProjectRecord,
+        request: Fields,
+        settings: Fields,
+        *,
+        initiator: str = _INITIATOR,
+    ) -> Fields:
+        with self._starting:
+            earlier = self._with_token(place, request)
+            if earlier is not None:
+                return {"build": earlier.as_api(place)}
+            checked_settings(settings)
+            self._refuse_beyond_limit(place, project)
+            build = self._begun(place, project, request, settings, initiator)
+        self._workshop.start(place, build)
+        return {"build": build.as_api(place)}
+
+    def _refuse_beyond_limit(self, place: Place, project: ProjectRecord) -> None:
+        """A project with a limit of its own lets nobody wait, as on AWS."""
+        limit = project.fields.get("concurrentBuildLimit")
+        builds = self._store.builds.within(place)
+        running = sum(build.project == project.name and not build.complete for build in builds)
+        if limit is not None and running >= limit:
+            raise too_many(limit)
+
+    def _begun(
+        self, place: Place, project: ProjectRecord, request: Fields, settings: Fields, initiator: str
+    ) -> BuildRecord:
+        counted = self._store.projects.change(
+            place, project.name, lambda found: replace(found, builds=found.builds + 1)
+        )
+        if counted is None:
+            raise no_project(project.name)
+        began, name = now(), f"{project.name}:{uuid.uuid4()}"
+        build = BuildRecord(
+            name=name,
+            arn=place.arn("codebuild", f"build/{name}"),
+            number=counted.builds,
+            settings=settings,
+            request=request,
+            initiator=initiator,
+            started=began,
+            phases=(Phase("SUBMITTED", began).closed("SUCCEEDED"), Phase("QUEUED", began)),
+        )
+        self._store.builds.add(place, build)
+        return build
+
+    def _with_token(self, place: Place, request: Fields) -> BuildRecord | None:
+        token = request.get("idempotencyToken")
+        if token is None:
+            return None
+        for build in self._store.builds.within(place):
+            recent = now() - build.started < _TOKEN_LASTS
+            if build.request.get("idempotencyToken") == token and recent:
+                if build.request != request:
+                    raise invalid_input(
+                        "The idempotency token was used with other parameters: parameter mismatch"
+                    )
+                return build
+        return None
+
+    def _project(self, place: Place, name: str) -> ProjectRecord:
+        found = self._store.projects.get(place, name.rpartition(":project/")[2])
+        if found is None:
+            raise no_project(place.arn("codebuild", f"project/{name}"))
+        return found
+
+    def _build(self, place: Place, name: str) -> BuildRecord:
+        found = self._store.builds.get(place, _id(name))
+        if found is None:
+            raise no_build(name)
+        return found
+
+
+def overridden(fields: Fields, request: Fields) -> dict[str, Any]:
+    """A project's fields with what a request puts in their places; variables are added by their names."""
+    settings = dict(fields)
+    for name, path in _OVERRIDES.items():
+        if name in request:
+            settings[path[0]] = (
+                request[name] if len(path) == 1 else {**settings.get(path[0], {}), path[1]: request[name]}
+            )
+    variables = {
+        item["name"]: {"type": "PLAINTEXT", **item}
+        for item in (
+            *settings["environment"].get("environmentVariables", []),
+            *request.get("environmentVariablesOverride", []),
+        )
+    }
+    settings["environment"] = {**settings["environment"], "environmentVariables": list(variables.values())}
+    return settings
+
+
+def _listed(builds: list[BuildRecord], request: Fields) -> Fields:
+    descending = request.get("sortOrder", "DESCENDING") == "DESCENDING"
+    builds.sort(key=lambda build: (build.started, build.number), reverse=descending)
+    ids, token = page([build.name for build in builds], request)
+    return {"ids": ids, "nextToken": token}
+
+
+def _id(name_or_arn: str) -> str:
+    return name_or_arn.rpartition(":build/")[2]

@@ -1,0 +1,177 @@
+"""The buildspec: what a build runs, read from YAML (JSON is YAML too) into records that check themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from tritonstack.base.yaml_nodes import load_yaml
+from tritonstack_local.codebuild.faults import PhaseFailedError
+from tritonstack_local.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT, REFUSED
+
+
+def _text(value: Any) -> Any:
+    """YAML reads 1 and yes as something else than the text that whoever wrote them meant."""
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else str(value)
+        if isinstance(value, int | float)
+        else value
+    )
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str | int | float) else value or []
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+Texts = Annotated[tuple[Text, ...], BeforeValidator(_listed)]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        defer_build=True,  # until a build begins: every start of the cloud would pay for it otherwise
+        alias_generator=lambda name: name.replace("_", "-").rstrip("-"),
+    )
+
+
+class PhaseSpec(_Record):
+    """The commands of one phase."""
+
+    run_as: Text | None = None
+    on_failure: Literal["ABORT", "CONTINUE"] | None = None
+    commands: Texts = ()
+    finally_: Texts = ()
+    runtime_versions: Mapping[str, Any] | None = None
+
+
+class ArtifactSpec(_Record):
+    """Which files one artifact holds."""
+
+    files: Texts
+    exclude_paths: Texts = ()
+    base_directory: Text = "."
+    discard_paths: bool = False
+    name: Text | None = None
+
+
+class ArtifactsSpec(ArtifactSpec):
+    """The primary artifact's files, and those of others by their identifiers."""
+
+    files: Texts = ()
+    secondary_artifacts: Mapping[str, ArtifactSpec] = Field(default_factory=dict)
+
+
+class EnvSpec(_Record):
+    """Variables, and where their values are."""
+
+    shell: Literal["sh", "bash", "/bin/sh", "/bin/bash"] = "sh"
+    variables: Mapping[str, Text] = Field(default_factory=dict)
+    parameter_store: Mapping[str, Text] = Field(default_factory=dict)
+    secrets_manager: Mapping[str, Text] = Field(default_factory=dict)
+    exported_variables: Texts = ()
+    git_credential_helper: bool | None = None
+
+
+class PhasesSpec(_Record):
+    """What runs, phase by phase."""
+
+    install: PhaseSpec = PhaseSpec()
+    pre_build: Annotated[PhaseSpec, Field(alias="pre_build")] = PhaseSpec()
+    build: PhaseSpec = PhaseSpec()
+    post_build: Annotated[PhaseSpec, Field(alias="post_build")] = PhaseSpec()
+
+
+class Buildspec(_Record):
+    """The whole of it."""
+
+    version: Literal["0.2"]
+    run_as: Text | None = None
+    env: EnvSpec = EnvSpec()
+    phases: PhasesSpec
+    artifacts: ArtifactsSpec | None = None
+    reports: Mapping[str, Any] | None = None
+    cache: Mapping[str, Any] | None = None
+    proxy: Mapping[str, Any] | None = None
+
+    def phase(self, name: str) -> PhaseSpec:
+        """The phase of that name, empty where the buildspec has none."""
+        found: PhaseSpec = getattr(self.phases, name)
+        return found
+
+    def artifact(self, identifier: str | None) -> ArtifactSpec | None:
+        """The files of the primary artifact, or of the one with that identifier."""
+        if self.artifacts is None:
+            return None
+        if identifier is None:
+            return self.artifacts if self.artifacts.files else None
+        return self.artifacts.secondary_artifacts.get(identifier)
+
+    def without_effect(self) -> Iterator[str]:
+        """Say what of it nothing comes of."""
+        asked = {
+            "buildspec.cache": self.cache,
+            "buildspec.reports": self.reports,
+            "buildspec.proxy": self.proxy,
+            "buildspec.env.git-credential-helper": self.env.git_credential_helper,
+            "buildspec.phases.install.runtime-versions": self.phases.install.runtime_versions,
+        }
+        yield from (f"{name}: {ACCEPTED_WITHOUT_EFFECT[name]}" for name, value in asked.items() if value)
+
+
+def is_inline(text: str) -> bool:
+    """Whether this is a buildspec, and not the path of one."""
+    return "\n" in text or text.lstrip().startswith("{") or ": " in text
+
+
+def parse_buildspec(text: str) -> Buildspec:
+    """Read a buildspec, or fail the phase as CodeBuild does."""
+    try:
+        document = load_yaml(text)
+    except yaml.MarkedYAMLError as fault:
+        line = f" at line {fault.problem_mark.line + 1}" if fault.problem_mark else ""
+        raise _wrong(f"{fault.problem}{line}") from fault
+    except yaml.YAMLError as fault:
+        raise _wrong(str(fault)) from fault
+    if not isinstance(document, Mapping):
+        raise _wrong("the buildspec is no mapping")
+    _refuse_unbuilt(document)
+    try:
+        return Buildspec.model_validate({**document, "version": _text(document.get("version"))})
+    except ValidationError as fault:
+        raise _wrong("; ".join(_told(fault))) from fault
+
+
+def _refuse_unbuilt(document: Mapping[str, Any]) -> None:
+    for what in _asked_for(document):
+        if what in REFUSED:
+            raise _wrong(f"The embedded cloud does not offer {what}: {REFUSED[what]}.")
+
+
+def _asked_for(document: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"buildspec.{name}" for name in document)
+    yield f"buildspec.version {_text(document.get('version'))}"
+    phases, artifacts = document.get("phases"), document.get("artifacts")
+    for phase in phases.values() if isinstance(phases, Mapping) else ():
+        if isinstance(phase, Mapping) and str(phase.get("on-failure", "")).startswith("RETRY"):
+            yield "buildspec.on-failure RETRY"
+    if isinstance(artifacts, Mapping):
+        yield from (
+            f"buildspec.artifacts.{name}" for name, value in artifacts.items() if value not in (False, "no")
+        )
+
+
+def _told(fault: ValidationError) -> Iterator[str]:
+    for error in fault.errors():
+        where = ".".join(str(part) for part in error["loc"])
+        yield f"{where}: {error['msg']}"
+
+
+def _wrong(message: str) -> PhaseFailedError:
+    return PhaseFailedError("YAML_FILE_ERROR", message)

@@ -1,0 +1,136 @@
+"""CreateProject and its relatives: the actions that only write down and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tritonstack_local.codebuild.faults import invalid_input, no_project, project_exists
+from tritonstack_local.codebuild.paging import page
+from tritonstack_local.codebuild.records import ProjectRecord, Store, now
+from tritonstack_local.codebuild.refusals import PIPELINE, refuse_settings
+from tritonstack_local.places import Place
+
+Fields = Mapping[str, Any]
+
+_DEFAULTS: Fields = {
+    "cache": {"type": "NO_CACHE"},
+    "timeoutInMinutes": 60,
+    "queuedTimeoutInMinutes": 480,
+}
+_ORDERS = {
+    "NAME": lambda record: record.name,
+    "CREATED_TIME": lambda record: (record.created, record.name),
+    "LAST_MODIFIED_TIME": lambda record: (record.modified, record.name),
+}
+
+
+class Projects:
+    """The actions on projects."""
+
+    def __init__(self, *, store: Store) -> None:
+        self._store = store
+
+    def create(self, place: Place, request: Fields) -> Fields:
+        """Write a project down."""
+        fields = _completed(place, {**_DEFAULTS, **request})
+        made = now()
+        record = ProjectRecord(fields["name"], _arn(place, fields["name"]), made, made, fields)
+        if not self._store.projects.add(place, record):
+            raise project_exists(record.arn)
+        return {"project": record.as_api()}
+
+    def update(self, place: Place, request: Fields) -> Fields:
+        """Change what is named, and leave the rest; a list or structure changes as a whole."""
+        record = self._find(place, request["name"])
+        wanted = {**record.fields, **request}
+        # A limit that is not wanted any more is named as -1.
+        if wanted.get("concurrentBuildLimit") == -1:
+            del wanted["concurrentBuildLimit"]
+        fields = _completed(place, wanted)
+        changed = self._store.projects.change(
+            place, record.name, lambda found: replace(found, fields=fields, modified=now())
+        )
+        if changed is None:
+            raise no_project(record.arn)
+        return {"project": changed.as_api()}
+
+    def delete(self, place: Place, request: Fields) -> Fields:
+        """Forget a project; its builds stay, and go on. That there is none is no error."""
+        self._store.projects.remove(place, _name(request["name"]))
+        return {}
+
+    def batch_get(self, place: Place, request: Fields) -> Fields:
+        """Show projects by their names or ARNs."""
+        found = {name: self._store.projects.get(place, _name(name)) for name in request["names"]}
+        return {
+            "projects": [record.as_api() for record in found.values() if record],
+            "projectsNotFound": [name for name, record in found.items() if record is None],
+        }
+
+    def list(self, place: Place, request: Fields) -> Fields:
+        """List names."""
+        records = sorted(self._store.projects.within(place), key=_ORDERS[request.get("sortBy", "NAME")])
+        if request.get("sortOrder", "ASCENDING") == "DESCENDING":
+            records.reverse()
+        names, token = page([record.name for record in records], request)
+        return {"projects": names, "nextToken": token}
+
+    def _find(self, place: Place, name: str) -> ProjectRecord:
+        record = self._store.projects.get(place, _name(name))
+        if record is None:
+            raise no_project(_arn(place, _name(name)))
+        return record
+
+
+def checked_settings(fields: Fields) -> None:
+    """Refuse settings, of a project or a build, that CodeBuild refuses or this one does not know."""
+    refuse_settings(fields)
+    source = fields["source"]
+    if source["type"] == "NO_SOURCE":
+        if source.get("location"):
+            raise invalid_input("Invalid project source: location must be empty when type is NO_SOURCE")
+        if not source.get("buildspec"):
+            raise invalid_input("Invalid project source: buildspec is required when type is NO_SOURCE")
+    if (source["type"] == PIPELINE) != (fields["artifacts"]["type"] == PIPELINE):
+        raise invalid_input(
+            f"Invalid project: source and artifacts must both be of type {PIPELINE}, or neither of them"
+        )
+    _check_locations("source", [source, *fields.get("secondarySources", [])])
+    _check_locations("artifacts", [fields["artifacts"], *fields.get("secondaryArtifacts", [])])
+    for kind, what in (
+        ("secondarySources", "sourceIdentifier"),
+        ("secondaryArtifacts", "artifactIdentifier"),
+    ):
+        if any(not item.get(what) for item in fields.get(kind, [])):
+            raise invalid_input(f"Invalid project {kind}: {what} must be given for each")
+    limit = fields.get("concurrentBuildLimit")
+    if limit is not None and limit < 1:
+        raise invalid_input("Invalid concurrent build limit: it must be at least 1")
+
+
+def _check_locations(what: str, items: list[Fields]) -> None:
+    for item in items:
+        if item["type"] == "S3" and not item.get("location"):
+            raise invalid_input(f"Invalid project {what}: location must not be empty when type is S3")
+
+
+def _completed(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
+    fields.setdefault(
+        "encryptionKey", f"arn:{place.partition}:kms:{place.region}:{place.account}:alias/aws/s3"
+    )
+    fields["environment"] = {"environmentVariables": [], "privilegedMode": False, **fields["environment"]}
+    if fields["artifacts"]["type"] == "S3":
+        named = {"name": fields["name"], "packaging": "NONE", "namespaceType": "NONE", "path": ""}
+        fields["artifacts"] = {**named, **fields["artifacts"]}
+    checked_settings(fields)
+    return fields
+
+
+def _arn(place: Place, name: str) -> str:
+    return place.arn("codebuild", f"project/{name}")
+
+
+def _name(name_or_arn: str) -> str:
+    return name_or_arn.rpartition(":project/")[2]

@@ -1,0 +1,185 @@
+"""What this CodeBuild remembers: projects, and every build with its phases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from tritonstack_local.places import Place
+from tritonstack_local.tables import Table
+
+Status = Literal["IN_PROGRESS", "SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT", "STOPPED"]
+_TOLD_WITHOUT_CONTEXT = ("SUBMITTED", "QUEUED", "COMPLETED")
+_SHOWN_OF_PROJECT = (
+    "source",
+    "secondarySources",
+    "secondarySourceVersions",
+    "sourceVersion",
+    "cache",
+    "environment",
+    "serviceRole",
+    "timeoutInMinutes",
+    "queuedTimeoutInMinutes",
+    "vpcConfig",
+    "encryptionKey",
+)
+
+
+def now() -> datetime:
+    """Read the clock, time zone included."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class ProjectRecord:
+    """A project: the request that made it, with what updates have changed since."""
+
+    name: str
+    arn: str
+    created: datetime
+    modified: datetime
+    fields: Mapping[str, Any]
+    builds: int = 0
+    """How many builds it has had; the next one's number follows."""
+
+    def as_api(self) -> dict[str, Any]:
+        """Show it as BatchGetProjects does."""
+        return {
+            **self.fields,
+            "arn": self.arn,
+            "created": self.created,
+            "lastModified": self.modified,
+            "badge": {"badgeEnabled": False},
+            "projectVisibility": "PRIVATE",
+        }
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of a build. Its context says why it ended as it did."""
+
+    type: str
+    started: datetime
+    ended: datetime | None = None
+    status: Status | None = None
+    code: str = ""
+    message: str = ""
+
+    def closed(self, status: Status, code: str = "", message: str = "") -> Phase:
+        """The same phase, over."""
+        return replace(self, ended=now(), status=status, code=code, message=message)
+
+    def as_api(self) -> dict[str, Any]:
+        """Show it as BatchGetBuilds does."""
+        shown: dict[str, Any] = {"phaseType": self.type, "startTime": self.started}
+        if self.ended is None:
+            return shown
+        seconds = int((self.ended - self.started).total_seconds())
+        shown |= {"phaseStatus": self.status, "endTime": self.ended, "durationInSeconds": seconds}
+        if self.type not in _TOLD_WITHOUT_CONTEXT or self.code:
+            shown["contexts"] = [{"statusCode": self.code, "message": self.message}]
+        return shown
+
+
+@dataclass(frozen=True)
+class LogPlace:
+    """Where a build's log is."""
+
+    group: str
+    stream: str
+
+
+@dataclass(frozen=True)
+class BuildRecord:
+    """A build; its name is the id that CodeBuild gives it, `project:uuid`."""
+
+    name: str
+    arn: str
+    number: int
+    settings: Mapping[str, Any]
+    """The project's fields with what the request puts in their places: what is built."""
+    request: Mapping[str, Any]
+    """What StartBuild was asked."""
+    initiator: str
+    started: datetime
+    ended: datetime | None = None
+    status: Status = "IN_PROGRESS"
+    phases: Sequence[Phase] = ()
+    log: LogPlace | None = None
+    source_version: str | None = None
+    """What the source turned out to be."""
+    artifacts: Mapping[str, Any] | None = None
+    secondary_artifacts: Sequence[Mapping[str, Any]] = ()
+    exported: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def project(self) -> str:
+        """The project's name."""
+        return self.name.partition(":")[0]
+
+    @property
+    def uuid(self) -> str:
+        """What tells it from the project's other builds."""
+        return self.name.partition(":")[2]
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has ended."""
+        return self.status != "IN_PROGRESS"
+
+    def with_phase(self, phase: Phase) -> BuildRecord:
+        """The same build with a new phase, or with another state of its last one."""
+        before = self.phases[:-1] if self.phases and self.phases[-1].type == phase.type else self.phases
+        return replace(self, phases=(*before, phase))
+
+    def over(self, status: Status, code: str = "", message: str = "") -> BuildRecord:
+        """The same build, ended: what was under way ends with it."""
+        phases = [phase if phase.ended else phase.closed(status, code, message) for phase in self.phases]
+        return replace(self, status=status, ended=now(), phases=(*phases, Phase("COMPLETED", now())))
+
+    def as_api(self, place: Place) -> dict[str, Any]:
+        """Show it as BatchGetBuilds does."""
+        shown = {name: self.settings[name] for name in _SHOWN_OF_PROJECT if name in self.settings}
+        return {
+            **shown,
+            "id": self.name,
+            "arn": self.arn,
+            "buildNumber": self.number,
+            "projectName": self.project,
+            "startTime": self.started,
+            "endTime": self.ended,
+            "buildStatus": self.status,
+            "buildComplete": self.complete,
+            "currentPhase": self.phases[-1].type,
+            "phases": [phase.as_api() for phase in self.phases],
+            "initiator": self.initiator,
+            "resolvedSourceVersion": self.source_version,
+            "artifacts": self.artifacts or {"location": ""},
+            "secondaryArtifacts": list(self.secondary_artifacts) or None,
+            "exportedEnvironmentVariables": [
+                {"name": name, "value": value} for name, value in self.exported.items()
+            ],
+            "logs": self._logs(place),
+        }
+
+    def _logs(self, place: Place) -> dict[str, Any]:
+        config = self.settings.get("logsConfig", {}).get("cloudWatchLogs", {"status": "ENABLED"})
+        shown: dict[str, Any] = {"cloudWatchLogs": config, "s3Logs": {"status": "DISABLED"}}
+        if self.log is not None:
+            where = f"log-group:{self.log.group}:log-stream:{self.log.stream}"
+            shown |= {
+                "groupName": self.log.group,
+                "streamName": self.log.stream,
+                "cloudWatchLogsArn": place.arn("logs", where),
+            }
+        return shown
+
+
+@dataclass(frozen=True)
+class Store:
+    """All tables of this CodeBuild."""
+
+    projects: Table[ProjectRecord] = field(default_factory=Table[ProjectRecord])
+    builds: Table[BuildRecord] = field(default_factory=Table[BuildRecord])

@@ -1,0 +1,144 @@
+"""What this CodeBuild refuses because it is not built, and what it accepts although nothing comes of it.
+
+Every field of the service model that stands in neither table has its effect; a test holds the tables against
+botocore's model, so that a new field there is noticed here.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from botocore.model import ListShape, Shape, StructureShape
+
+from tritonstack_local.codebuild.faults import not_built
+from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.service.wire import service_model
+
+_THIS_MACHINE = "a build has the machine that this cloud runs on"
+_NO_GIT = "sources come from S3 or a pipeline, or there is none"
+_NO_CACHE = "every build starts with an empty cache, which CodeBuild promises no more than this"
+_NO_RETRY = "nothing is retried by itself"
+_NO_REGISTRY = "images are those that the machine's Docker engine holds"
+_NOT_ENCRYPTED = "nothing is encrypted here"
+_NO_QUEUE = "no build waits: this machine has no quotas, and a project refuses beyond its own limit"
+
+# Field, as the service model names it below its structure -> why nothing comes of it here.
+ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
+    "CreateProject.cache": _NO_CACHE,
+    "CreateProject.encryptionKey": _NOT_ENCRYPTED,
+    "CreateProject.queuedTimeoutInMinutes": _NO_QUEUE,
+    "CreateProject.vpcConfig": "a build reaches what this machine reaches",
+    "ProjectEnvironment.computeType": _THIS_MACHINE,
+    "ProjectEnvironment.fleet": _THIS_MACHINE,
+    "ProjectEnvironment.hostKernel": _THIS_MACHINE,
+    "ProjectEnvironment.imagePullCredentialsType": _NO_REGISTRY,
+    "ProjectArtifacts.encryptionDisabled": _NOT_ENCRYPTED,
+    "ProjectArtifacts.bucketOwnerAccess": "objects belong to the account of their bucket",
+    "StartBuild.cacheOverride": _NO_CACHE,
+    "StartBuild.encryptionKeyOverride": _NOT_ENCRYPTED,
+    "StartBuild.queuedTimeoutInMinutesOverride": _NO_QUEUE,
+    "StartBuild.computeTypeOverride": _THIS_MACHINE,
+    "StartBuild.fleetOverride": _THIS_MACHINE,
+    "StartBuild.hostKernelOverride": _THIS_MACHINE,
+    "StartBuild.imagePullCredentialsTypeOverride": _NO_REGISTRY,
+    "buildspec.cache": _NO_CACHE,
+    "buildspec.reports": "test reports are not kept",
+    "buildspec.proxy": "there is no proxy between a build and this cloud",
+    "buildspec.env.git-credential-helper": _NO_GIT,
+    "buildspec.phases.install.runtime-versions": "the image has the versions that it has",
+    "buildspec.run-as": "in effect in a container; elsewhere every user is the one who runs this cloud",
+}
+
+# Field -> why it is refused.
+REFUSED: dict[str, str] = {
+    "CreateProject.badgeEnabled": "there is no page that would show a badge",
+    "CreateProject.fileSystemLocations": "there are no file systems to mount",
+    "CreateProject.buildBatchConfig": "batches of builds are not built",
+    "CreateProject.autoRetryLimit": _NO_RETRY,
+    "ProjectSource.gitCloneDepth": _NO_GIT,
+    "ProjectSource.gitSubmodulesConfig": _NO_GIT,
+    "ProjectSource.auth": _NO_GIT,
+    "ProjectSource.reportBuildStatus": _NO_GIT,
+    "ProjectSource.buildStatusConfig": _NO_GIT,
+    "ProjectSource.insecureSsl": _NO_GIT,
+    "ProjectEnvironment.computeConfiguration": _THIS_MACHINE,
+    "ProjectEnvironment.certificate": "S3 here has no certificate to check",
+    "ProjectEnvironment.registryCredential": _NO_REGISTRY,
+    "ProjectEnvironment.dockerServer": "there is no Docker server but the machine's own",
+    "StartBuild.sourceAuthOverride": _NO_GIT,
+    "StartBuild.gitCloneDepthOverride": _NO_GIT,
+    "StartBuild.gitSubmodulesConfigOverride": _NO_GIT,
+    "StartBuild.insecureSslOverride": _NO_GIT,
+    "StartBuild.reportBuildStatusOverride": _NO_GIT,
+    "StartBuild.buildStatusConfigOverride": _NO_GIT,
+    "StartBuild.certificateOverride": "S3 here has no certificate to check",
+    "StartBuild.registryCredentialOverride": _NO_REGISTRY,
+    "StartBuild.debugSessionEnabled": "there is no session to log in to",
+    "StartBuild.autoRetryLimitOverride": _NO_RETRY,
+    "buildspec.batch": "batches of builds are not built",
+    "buildspec.version 0.1": "write version 0.2, whose commands see what earlier ones have set",
+    "buildspec.on-failure RETRY": _NO_RETRY,
+    "buildspec.artifacts.enable-symlinks": "links are followed",
+    "buildspec.artifacts.s3-prefix": "the project says where its artifacts go",
+}
+
+PIPELINE = "CODEPIPELINE"
+"""The type of sources and artifacts that a pipeline gives and takes."""
+_SOURCES = ("S3", "NO_SOURCE", PIPELINE)
+_ARTIFACTS = ("S3", "NO_ARTIFACTS", PIPELINE)
+_ENVIRONMENTS = {
+    "x86_64": ("LINUX_CONTAINER", "LINUX_GPU_CONTAINER", "LINUX_EC2"),
+    "aarch64": ("ARM_CONTAINER", "ARM_EC2"),
+}
+
+
+def refuse_unbuilt(operation: str, fields: Mapping[str, Any]) -> None:
+    """Refuse the first field of a request, however deep, that asks for what is not built."""
+    for path, reason in _refused(service_model("codebuild").operation_model(operation).input_shape, fields):
+        raise not_built(path, reason)
+
+
+def refuse_settings(fields: Mapping[str, Any]) -> None:
+    """Hold what is to be built, a project's fields or a build's, against the tables and their values."""
+    refuse_unbuilt("CreateProject", fields)
+    for source in (fields.get("source", {}), *fields.get("secondarySources", [])):
+        _refuse_other("ProjectSource.type", source.get("type"), _SOURCES, _NO_GIT)
+    environment = fields.get("environment", {})
+    machines = _ENVIRONMENTS.get(platform.machine(), ())
+    _refuse_other("ProjectEnvironment.type", environment.get("type"), machines, _THIS_MACHINE)
+    for artifacts in (fields.get("artifacts", {}), *fields.get("secondaryArtifacts", [])):
+        _refuse_other("ProjectArtifacts.type", artifacts.get("type"), _ARTIFACTS, "artifacts go to S3")
+    if fields.get("logsConfig", {}).get("s3Logs", {}).get("status") == "ENABLED":
+        raise not_built("LogsConfig.s3Logs", "logs go to CloudWatch Logs")
+
+
+def refusal_of(fields: Mapping[str, Any]) -> str | None:
+    """Say why a project of a template is refused, if it is: known before anything is made.
+
+    Values that only the deployment will tell do not matter.
+    """
+    try:
+        refuse_settings(fields)
+    except ServiceError as refused:
+        return refused.message
+    return None
+
+
+def _refused(shape: Shape, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(shape, StructureShape) and isinstance(value, Mapping):
+        name = shape.name.removesuffix("Input")
+        for member, inner in value.items():
+            reason = REFUSED.get(f"{name}.{member}")
+            if reason is not None and inner not in (None, False, [], {}, 0):
+                yield f"{name}.{member}", reason
+            yield from _refused(shape.members[member], inner)
+    elif isinstance(shape, ListShape) and isinstance(value, list):
+        for item in value:
+            yield from _refused(shape.member, item)
+
+
+def _refuse_other(field: str, value: Any, offered: tuple[str, ...], reason: str) -> None:
+    if isinstance(value, str) and value not in offered:
+        raise not_built(f"{field}={value}", reason)

@@ -1,0 +1,103 @@
+"""A build's source: an archive or a folder in S3, unpacked where its commands find it."""
+
+from __future__ import annotations
+
+import lzma
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tritonstack_local.codebuild.faults import PhaseFailedError
+
+_ARN = "arn:aws:s3:::"
+_MODE_SHIFT, _MODE_MASK = 16, 0o777
+_CHUNK = 1 << 20
+# What an archive can be wrong with: its form, its names (too long, or one below a file), a password, a method
+# of compression that Python does not know, data that the method cannot read.
+_UNUSABLE = (
+    zipfile.BadZipFile,
+    ValueError,
+    OSError,
+    RuntimeError,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+)
+
+
+def fetch_source(s3: Any, source: Mapping[str, Any], version: str | None, *, to: Path, scratch: Path) -> str:
+    """Bring a source into a folder; returns the version that it turned out to be."""
+    to.mkdir(parents=True)
+    if source["type"] == "NO_SOURCE":
+        return ""
+    bucket, _, key = source["location"].removeprefix(_ARN).partition("/")
+    name = source.get("sourceIdentifier", "primary source")
+    try:
+        if key.endswith("/"):
+            _fetch_folder(s3, bucket, key, to)
+            return f"{_ARN}{bucket}/{key}"
+        return _fetch_archive(s3, bucket, key, version, to=to, scratch=scratch)
+    except ClientError as fault:
+        error = fault.response["Error"]
+        reason = f"{error.get('Code')}: {error.get('Message')}"
+        raise PhaseFailedError(
+            "CLIENT_ERROR", f"error while downloading key {key}, error: {reason}, for {name}"
+        ) from fault
+    except _UNUSABLE as fault:
+        raise PhaseFailedError("CLIENT_ERROR", f"{fault} for {name}") from fault
+
+
+def fetch_text(s3: Any, arn: str) -> str:
+    """Read a buildspec that lies in S3."""
+    bucket, _, key = arn.removeprefix(_ARN).partition("/")
+    try:
+        text: str = s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode()
+    except ClientError as fault:
+        raise PhaseFailedError("YAML_FILE_ERROR", f"{arn}: {fault.response['Error']['Message']}") from fault
+    return text
+
+
+def _fetch_archive(s3: Any, bucket: str, key: str, version: str | None, *, to: Path, scratch: Path) -> str:
+    answer = s3.get_object(Bucket=bucket, Key=key, **({"VersionId": version} if version else {}))
+    archive = scratch / "source.zip"
+    with archive.open("wb") as file:
+        for chunk in answer["Body"].iter_chunks(_CHUNK):
+            file.write(chunk)
+    unpack(archive, to)
+    archive.unlink()
+    return str(answer.get("VersionId") or f"{_ARN}{bucket}/{key}")
+
+
+def _fetch_folder(s3: Any, bucket: str, prefix: str, to: Path) -> None:
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    keys = [item["Key"] for page in pages for item in page.get("Contents", [])]
+    if not keys:
+        raise PhaseFailedError("CLIENT_ERROR", f"no objects below {bucket}/{prefix} for primary source")
+    for key in keys:
+        target = _below(to, key.removeprefix(prefix))
+        if key.endswith("/"):
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        s3.download_file(bucket, key, str(target))
+
+
+def unpack(archive: Path, to: Path) -> None:
+    """Unpack a zip archive with the files' modes; nothing of it may lie outside the folder."""
+    with zipfile.ZipFile(archive) as files:
+        for member in files.infolist():
+            target = _below(to, member.filename)
+            files.extract(member, to)
+            mode = member.external_attr >> _MODE_SHIFT & _MODE_MASK
+            if mode and not member.is_dir():
+                target.chmod(mode)
+
+
+def _below(folder: Path, name: str) -> Path:
+    target = (folder / name).resolve()
+    if not target.is_relative_to(folder.resolve()):
+        raise ValueError(f"illegal file path in the source: {name}")
+    return target

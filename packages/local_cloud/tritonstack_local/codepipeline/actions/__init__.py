@@ -1,0 +1,16 @@
+"""What each kind of action does, by the name of its provider."""
+
+from collections.abc import Callable, Mapping
+
+from tritonstack_local.codepipeline.actions.approval import approve
+from tritonstack_local.codepipeline.actions.build import build
+from tritonstack_local.codepipeline.actions.source import fetch
+from tritonstack_local.codepipeline.actions.stack import deploy
+from tritonstack_local.codepipeline.actions.work import Outcome, Work
+
+ACTIONS: Mapping[str, Callable[[Work], Outcome]] = {
+    "S3": fetch,
+    "CodeBuild": build,
+    "CloudFormation": deploy,
+    "Manual": approve,
+}

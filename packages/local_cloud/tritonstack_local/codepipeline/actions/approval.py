@@ -1,0 +1,54 @@
+"""A person's word: the execution waits until PutApprovalResult brings it."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from datetime import timedelta
+
+from tritonstack_local.codepipeline.actions.work import POLL_S, Outcome, Work
+from tritonstack_local.codepipeline.faults import ActionFailedError
+
+_WAITS_MINUTES = 7 * 24 * 60
+
+
+def approve(work: Work) -> Outcome:
+    """Wait for approval; rejection is a failure, and so is silence."""
+    run = work.look()
+    if not run.token:
+        run = work.note(token=str(uuid.uuid4()))
+        _tell(work, run.token)
+    minutes = work.action.get("timeoutInMinutes", _WAITS_MINUTES)
+    until = (run.started + timedelta(minutes=minutes)).timestamp()
+    while not run.code:
+        if time.time() > until:
+            raise ActionFailedError("TimeoutError", "The approval was not given in time")
+        work.pause(POLL_S)
+        run = work.look()
+    if run.code == REJECTED:
+        raise ActionFailedError("JobFailed", run.message)
+    return Outcome(summary=run.message)
+
+
+APPROVED, REJECTED = "Approved", "Rejected"
+"""What PutApprovalResult brings, noted as the code of the action that waits for it."""
+
+
+def _tell(work: Work, token: str) -> None:
+    topic = work.settings.get("NotificationArn")
+    if topic is None:
+        return
+    told = {
+        "region": work.home.region,
+        "approval": {
+            "pipelineName": work.pipeline,
+            "stageName": work.stage,
+            "actionName": work.action["name"],
+            "token": token,
+            "externalEntityLink": work.settings.get("ExternalEntityLink"),
+            "customData": work.settings.get("CustomData"),
+        },
+    }
+    subject = f"APPROVAL NEEDED: AWS CodePipeline {work.pipeline} for action {work.action['name']}"[:100]
+    work.client("sns").publish(TopicArn=topic, Subject=subject, Message=json.dumps(told))

@@ -1,0 +1,61 @@
+"""A build of a CodeBuild project, with the pipeline's artifacts for its sources and its own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tritonstack_local.codebuild.pipelines import PipelineOrder
+from tritonstack_local.codepipeline.actions.work import POLL_S, Outcome, Work
+from tritonstack_local.codepipeline.faults import ActionFailedError
+from tritonstack_local.service.faults import ServiceError
+
+
+def build(work: Work) -> Outcome:
+    """Start the build, unless that was done, and wait for its end."""
+    build_id = work.look().external_id or _started(work)
+    while True:
+        found = work.client("codebuild").batch_get_builds(ids=[build_id])["builds"]
+        if not found:
+            raise ActionFailedError("JobFailed", f"The build {build_id} is gone")
+        if found[0]["buildComplete"]:
+            return _outcome(work, found[0])
+        work.pause(POLL_S)
+
+
+def _started(work: Work) -> str:
+    inputs = {name: f"{work.bucket}/{key}" for name, key in work.inputs.items()}
+    source = work.settings.get("PrimarySource") or next(iter(inputs), "")
+    if source not in inputs:
+        raise ActionFailedError("ConfigurationError", f"The primary source {source!r} is no input artifact")
+    order = PipelineOrder(
+        pipeline=work.pipeline,
+        project=work.setting("ProjectName"),
+        source=source,
+        inputs=inputs,
+        outputs={name: f"{work.bucket}/{key}" for name, key in work.outputs.items()},
+        variables=json.loads(work.settings.get("EnvironmentVariables", "[]")),
+    )
+    try:
+        build_id = work.start_build(work.place, order)
+    except ServiceError as refused:
+        raise ActionFailedError("JobFailed", f"Error calling startBuild: {refused.message}") from refused
+    work.note(external_id=build_id)
+    return build_id
+
+
+def _outcome(work: Work, found: dict[str, Any]) -> Outcome:
+    status = found["buildStatus"]
+    if status != "SUCCEEDED":
+        raise ActionFailedError("JobFailed", f"Build terminated with state: {status}{_reason(found)}")
+    exported = {item["name"]: item["value"] for item in found.get("exportedEnvironmentVariables", [])}
+    return Outcome(work.outputs, variables=exported)
+
+
+def _reason(found: dict[str, Any]) -> str:
+    for phase in found["phases"]:
+        if phase.get("phaseStatus") not in {None, "SUCCEEDED"}:
+            for context in phase.get("contexts", []):
+                why = f"Code: {context['statusCode']}, Message: {context['message']}"
+                return f". Phase: {phase['phaseType']}, {why}"
+    return ""

@@ -1,0 +1,29 @@
+"""A source in S3: an archive, copied into the artifact store as it is at that moment."""
+
+from __future__ import annotations
+
+from botocore.exceptions import ClientError
+
+from tritonstack_local.codepipeline.actions.work import Outcome, Work
+from tritonstack_local.codepipeline.faults import ActionFailedError
+
+
+def fetch(work: Work) -> Outcome:
+    """Copy the object, and tell which version of it that was."""
+    bucket, key, s3 = work.setting("S3Bucket"), work.setting("S3ObjectKey"), work.client("s3")
+    if s3.get_bucket_versioning(Bucket=bucket).get("Status") != "Enabled":
+        raise ActionFailedError("ConfigurationError", f"The S3 bucket {bucket} must have versioning enabled")
+    asked = {"VersionId": work.revision} if work.revision else {}
+    try:
+        found = s3.head_object(Bucket=bucket, Key=key, **asked)
+    except ClientError as fault:
+        code = fault.response["Error"]["Code"]
+        raise ActionFailedError(
+            "ConfigurationError", f"The object with key '{key}' in bucket '{bucket}' cannot be read: {code}"
+        ) from fault
+    version = found["VersionId"]
+    for output in work.outputs.values():
+        source = {"Bucket": bucket, "Key": key, "VersionId": version}
+        work.store.copy_object(Bucket=work.bucket, Key=output, CopySource=source)
+    told = {"BucketName": bucket, "ETag": found["ETag"].strip('"'), "ObjectKey": key, "VersionId": version}
+    return Outcome(work.outputs, version, told, f"Amazon S3 version id: {version}")

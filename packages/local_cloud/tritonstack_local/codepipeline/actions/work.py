@@ -1,0 +1,113 @@
+"""What an action works with, whatever it does; and what it leaves when it succeeds."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tritonstack_local.clients import Clients
+from tritonstack_local.codebuild.pipelines import PipelineOrder
+from tritonstack_local.codepipeline.faults import ActionFailedError
+from tritonstack_local.codepipeline.records import ActionRun
+from tritonstack_local.places import Place
+
+StartBuild = Callable[[Place, PipelineOrder], str]
+"""Begins a build and returns its id."""
+POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an action has come to."""
+
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+    revision: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    summary: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """One action of one execution. It may have been begun by an earlier process of this cloud."""
+
+    pipeline: str
+    stage: str
+    action: Mapping[str, Any]
+    """As declared, with its variables replaced."""
+    place: Place
+    """Where it acts."""
+    home: Place
+    """Where the pipeline is."""
+    bucket: str
+    """The artifact store."""
+    inputs: Mapping[str, str]
+    """The keys of the artifacts that it takes."""
+    outputs: Mapping[str, str]
+    """The keys for those that it gives."""
+    revision: str
+    """What a source is asked to be; empty for the latest."""
+    clients: Clients
+    start_build: StartBuild
+    look: Callable[[], ActionRun]
+    """How the action stands; raises where it is not to go on."""
+    note: Callable[..., ActionRun]
+    """Puts something down about it."""
+    pause: Callable[[float], None]
+    """Waits a little; raises where the action is not to go on."""
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The action's configuration."""
+        settings: Mapping[str, str] = self.action.get("configuration", {})
+        return settings
+
+    def setting(self, name: str) -> str:
+        """Return a setting that has to be there."""
+        if not self.settings.get(name):
+            raise ActionFailedError(
+                "ConfigurationError", f"The configuration of {self.action['name']} needs {name}"
+            )
+        return self.settings[name]
+
+    def client(self, service: str) -> Any:
+        """Return a client that acts where the action acts."""
+        return self.clients.client(service, self.place)
+
+    @property
+    def store(self) -> Any:
+        """A client of the artifact store."""
+        return self.clients.client("s3", self.home)
+
+    def read(self, where: str) -> bytes:
+        """Read a file of an artifact; `where` is `artifact::path`."""
+        name, _, path = where.partition("::")
+        if name not in self.inputs:
+            raise ActionFailedError("ConfigurationError", f"{where} is of no input artifact")
+        archive = BytesIO(self.store.get_object(Bucket=self.bucket, Key=self.inputs[name])["Body"].read())
+        try:
+            with zipfile.ZipFile(archive) as files:
+                return files.read(path)
+        except (KeyError, zipfile.BadZipFile) as fault:
+            raise ActionFailedError(
+                "JobFailed", f"File [{path}] does not exist in artifact [{name}]"
+            ) from fault
+
+    def read_json(self, where: str) -> dict[str, Any]:
+        """Read a file of an artifact that holds an object."""
+        try:
+            found: dict[str, Any] = json.loads(self.read(where))
+        except ValueError as fault:
+            raise ActionFailedError("JobFailed", f"{where} is not JSON: {fault}") from fault
+        return found
+
+
+def reason_of(fault: ClientError) -> ActionFailedError:
+    """Tell why an action fails of what a service has answered."""
+    error = fault.response["Error"]
+    return ActionFailedError("JobFailed", f"{error.get('Message', '')} ({error.get('Code', '')})")

@@ -1,0 +1,101 @@
+"""The WSGI application: CodePipeline's API, as boto3 and the AWS CLI speak to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tritonstack_local.clients import Clients
+from tritonstack_local.codepipeline.actions.work import StartBuild
+from tritonstack_local.codepipeline.executions import Executions
+from tritonstack_local.codepipeline.line import Line
+from tritonstack_local.codepipeline.pipelines import Pipelines
+from tritonstack_local.codepipeline.records import Store
+from tritonstack_local.places import Place
+from tritonstack_local.service.control_plane import Action, ControlPlane, Fields
+from tritonstack_local.tables import Tables
+from tritonstack_local.tagging.resources import TaggedResource
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+SERVICE = "codepipeline"
+
+
+class CodePipelineApp:
+    """Answers the API. Threads may call it at once; `close` leaves what is on its way to the next cloud."""
+
+    def __init__(self, *, region: str, clients: Clients, start_build: StartBuild) -> None:
+        """`region` is that of callers who name none."""
+        self._store = Store()
+        self._line = Line(store=self._store, clients=clients, start_build=start_build)
+        executions = Executions(store=self._store, clients=clients, line=self._line)
+        self._control_plane = ControlPlane(service=SERVICE, region=region, actions=_actions(executions))
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request."""
+        return self._control_plane(environ, start_response)
+
+    @property
+    def tables(self) -> Tables:
+        """Everything it remembers; filled before `resume` when the cloud starts again."""
+        store = self._store
+        return {"pipelines": store.pipelines, "executions": store.executions, "tags": store.tags}
+
+    def inventory(self) -> list[dict[str, str]]:
+        """List the pipelines in every account and region. Executions are what was done, and no resources."""
+        return [
+            {
+                "service": SERVICE,
+                "type": "pipeline",
+                "id": record.name,
+                "account": place.account,
+                "region": place.region,
+            }
+            for place, record in self._store.pipelines.everywhere()
+        ]
+
+    def tagged(self, place: Place) -> Iterator[TaggedResource]:
+        """List the pipelines of a place with their tags."""
+        for record in self._store.pipelines.within(place):
+            tags = {tag["Key"]: tag["Value"] for tag in self._store.tags.of(record.arn)}
+            yield TaggedResource(record.arn, "codepipeline:pipeline", tags)
+
+    def resume(self) -> None:
+        """Go on with the executions that an earlier cloud has left on their way."""
+        self._line.resume()
+
+    def close(self) -> None:
+        """Let go of every execution."""
+        self._line.close()
+
+
+_OF_PIPELINES: Mapping[str, Callable[[Pipelines, Place, Fields], Fields]] = {
+    "CreatePipeline": Pipelines.create,
+    "GetPipeline": Pipelines.get,
+    "UpdatePipeline": Pipelines.update,
+    "DeletePipeline": Pipelines.delete,
+    "ListPipelines": Pipelines.list,
+    "TagResource": Pipelines.tag,
+    "UntagResource": Pipelines.untag,
+    "ListTagsForResource": Pipelines.tags,
+}
+_OF_EXECUTIONS: Mapping[str, Callable[[Executions, Place, Fields], Fields]] = {
+    "StartPipelineExecution": Executions.start,
+    "StopPipelineExecution": Executions.stop,
+    "RetryStageExecution": Executions.retry,
+    "PutApprovalResult": Executions.approve,
+    "GetPipelineExecution": Executions.get,
+    "ListPipelineExecutions": Executions.list_all,
+    "ListActionExecutions": Executions.list_actions,
+    "GetPipelineState": Executions.state,
+}
+OFFERED = frozenset({*_OF_PIPELINES, *_OF_EXECUTIONS})
+
+
+def _actions(executions: Executions) -> dict[str, Action]:
+    return {
+        **{name: partial(action, executions.pipelines) for name, action in _OF_PIPELINES.items()},
+        **{name: partial(action, executions) for name, action in _OF_EXECUTIONS.items()},
+    }

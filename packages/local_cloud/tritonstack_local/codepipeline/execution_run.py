@@ -1,0 +1,249 @@
+"""One execution on its way: stage after stage, and within a stage the actions in their order.
+
+Every step is put down before and after it is done, so that a cloud that starts again goes on where the one
+before it ended: what has succeeded is not done again, and what was under way is looked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import threading
+import uuid
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Any, Protocol
+
+from botocore.exceptions import ClientError
+
+from tritonstack_local.clients import Clients
+from tritonstack_local.codepipeline.actions import ACTIONS
+from tritonstack_local.codepipeline.actions.work import Outcome, StartBuild, Work, reason_of
+from tritonstack_local.codepipeline.faults import AbandonedError, ActionFailedError, CloudEndsError
+from tritonstack_local.codepipeline.records import ActionRun, ExecutionRecord, Store, now
+from tritonstack_local.places import Place
+
+_VARIABLE = re.compile(r"#\{(?P<namespace>[\w@-]+)\.(?P<name>[\w@-]+)\}")
+_NAME_PART = 20
+_ARTIFACT_PART = 10
+
+log = logging.getLogger(__name__)
+
+
+class Turns(Protocol):
+    """Lets one execution at a time into a stage."""
+
+    def turn(self, place: Place, pipeline: str, stage: str, execution: str) -> AbstractContextManager[bool]:
+        """Wait for the stage; tells whether the execution may enter, or a later one has taken its place."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What all executions share."""
+
+    store: Store
+    clients: Clients
+    start_build: StartBuild
+    turns: Turns
+    closing: threading.Event
+    """Set when this cloud ends."""
+
+
+class ExecutionRun:
+    """Takes one execution to its end."""
+
+    def __init__(self, ground: Ground, place: Place, execution: ExecutionRecord) -> None:
+        self._ground = ground
+        self._place = place
+        self._id = execution.name
+        self._pipeline = execution.pipeline
+        self._declaration = execution.declaration
+
+    def run(self) -> None:
+        """Go through the stages."""
+        try:
+            for stage in self._declaration["stages"]:
+                if not self._enter(stage):
+                    return
+            self._end("Succeeded")
+        except CloudEndsError:
+            return
+        except Exception as fault:
+            # An execution must never stay on its way for good.
+            log.exception("pipeline execution %s", self._id)
+            self._end("Failed", f"Internal failure of the embedded cloud: {fault}")
+
+    def _enter(self, stage: Mapping[str, Any]) -> bool:
+        """Carry out a stage; tells whether the next one may follow."""
+        if self._record().stage_status(stage) == "Succeeded":
+            return True
+        with self._ground.turns.turn(self._place, self._pipeline, stage["name"], self._id) as mine:
+            if not mine:
+                self._end("Superseded")
+                return False
+            actions = sorted(stage["actions"], key=lambda action: action["runOrder"])
+            for _, together in groupby(actions, key=lambda action: action["runOrder"]):
+                if self._record().status == "Stopping":
+                    self._end("Stopped")
+                    return False
+                if not self._side_by_side(stage["name"], list(together)):
+                    self._end("Stopped" if self._record().status == "Stopping" else "Failed")
+                    return False
+        return True
+
+    def _side_by_side(self, stage: str, actions: list[Mapping[str, Any]]) -> bool:
+        """Carry out actions of one order; tells whether all of them have succeeded."""
+        threads = [
+            threading.Thread(target=partial(self._act, stage, action), name=f"{stage}/{action['name']}")
+            for action in actions
+        ]
+        for thread in threads:
+            thread.daemon = True
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self._ground.closing.is_set():
+            raise CloudEndsError("the embedded cloud ends")
+        runs = [self._record().actions.get((stage, action["name"])) for action in actions]
+        return all(run is not None and run.status == "Succeeded" for run in runs)
+
+    def _act(self, stage: str, action: Mapping[str, Any]) -> None:
+        """Carry out one action, and put down what it has come to."""
+        before = self._record().actions.get((stage, action["name"]))
+        if before is not None and before.status == "Succeeded":
+            return
+        if before is None or before.status != "InProgress":
+            began = now()
+            self._put_down(stage, action, ActionRun(str(uuid.uuid4()), began, began))
+        note = partial(self._note, stage, action)
+        try:
+            done = self._outcome(stage, action)
+        except CloudEndsError:
+            return
+        except AbandonedError:
+            note(status="Abandoned")
+        except ActionFailedError as failed:
+            note(status="Failed", code=failed.code, message=failed.message)
+        except Exception as fault:
+            log.exception("action %s of pipeline execution %s", action["name"], self._id)
+            said = f"Internal failure of the embedded cloud: {fault}"
+            note(status="Failed", code="InternalError", message=said)
+        else:
+            note(
+                status="Succeeded",
+                artifacts=done.artifacts,
+                revision=done.revision,
+                variables=done.variables,
+                summary=done.summary,
+            )
+
+    def _outcome(self, stage: str, action: Mapping[str, Any]) -> Outcome:
+        execution = self._record()
+        run = execution.actions[stage, action["name"]]
+        held = execution.artifacts()
+        work = Work(
+            pipeline=self._pipeline,
+            stage=stage,
+            action=_with_variables(action, execution),
+            place=self._acting(action),
+            home=self._place,
+            bucket=self._declaration["artifactStore"]["location"],
+            inputs={item["name"]: held[item["name"]] for item in action.get("inputArtifacts", [])},
+            outputs={
+                item["name"]: self._key(item["name"], run) for item in action.get("outputArtifacts", [])
+            },
+            revision=execution.revisions.get(action["name"], ""),
+            clients=self._ground.clients,
+            start_build=self._ground.start_build,
+            look=partial(self._look, stage, action),
+            note=partial(self._note, stage, action),
+            pause=partial(self._pause, stage, action),
+        )
+        try:
+            return ACTIONS[action["actionTypeId"]["provider"]](work)
+        except ClientError as fault:
+            raise reason_of(fault) from fault
+
+    def _acting(self, action: Mapping[str, Any]) -> Place:
+        """Say where an action acts: in the account of its role, which has to exist."""
+        region = action.get("region") or self._place.region
+        role = action.get("roleArn")
+        if role is None:
+            return Place(self._place.account, region)
+        sts = self._ground.clients.client("sts", self._place)
+        try:
+            sts.assume_role(RoleArn=role, RoleSessionName=f"codepipeline-{self._id}")
+        except ClientError as fault:
+            raise ActionFailedError(
+                "PermissionError", f"The role {role} cannot be assumed: {fault.response['Error']['Message']}"
+            ) from fault
+        return Place(role.split(":")[4], region)
+
+    def _key(self, artifact: str, run: ActionRun) -> str:
+        """Name an artifact as AWS does; it is the same however often the action is taken up."""
+        own = hashlib.sha256(f"{run.id}/{artifact}".encode()).hexdigest()[:7]
+        return f"{self._pipeline[:_NAME_PART]}/{artifact[:_ARTIFACT_PART]}/{own}"
+
+    def _look(self, stage: str, action: Mapping[str, Any]) -> ActionRun:
+        if self._ground.closing.is_set():
+            raise CloudEndsError("the embedded cloud ends")
+        run = self._record().actions[stage, action["name"]]
+        if run.status == "Abandoned":
+            raise AbandonedError("the execution was stopped")
+        return run
+
+    def _pause(self, stage: str, action: Mapping[str, Any], seconds: float) -> None:
+        self._ground.closing.wait(seconds)
+        self._look(stage, action)
+
+    def _note(self, stage: str, action: Mapping[str, Any], **changes: Any) -> ActionRun:
+        key = stage, action["name"]
+        changed = self._ground.store.executions.change(
+            self._place,
+            self._id,
+            lambda found: found.with_action(*key, found.actions[key].changed(**changes)),
+        )
+        if changed is None:
+            raise CloudEndsError("the pipeline has been deleted")
+        return changed.actions[key]
+
+    def _put_down(self, stage: str, action: Mapping[str, Any], run: ActionRun) -> None:
+        self._ground.store.executions.change(
+            self._place, self._id, lambda found: found.with_action(stage, action["name"], run)
+        )
+
+    def _record(self) -> ExecutionRecord:
+        found = self._ground.store.executions.get(self._place, self._id)
+        if found is None:
+            raise CloudEndsError("the pipeline has been deleted")
+        return found
+
+    def _end(self, status: Any, summary: str = "") -> None:
+        self._ground.store.executions.change(
+            self._place, self._id, lambda found: found.with_status(status, summary or found.summary)
+        )
+
+
+def _with_variables(action: Mapping[str, Any], execution: ExecutionRecord) -> Mapping[str, Any]:
+    """Replace the variables in an action's configuration."""
+    known = {"variables": execution.variables, "codepipeline": {"PipelineExecutionId": execution.name}}
+    for stage in execution.stages:
+        for earlier in stage["actions"]:
+            run = execution.actions.get((stage["name"], earlier["name"]))
+            if run is not None and "namespace" in earlier:
+                known[earlier["namespace"]] = run.variables
+
+    def value(match: re.Match[str]) -> str:
+        found = known.get(match["namespace"], {}).get(match["name"])
+        if found is None:
+            raise ActionFailedError("ConfigurationError", f"The variable {match[0]} has no value")
+        return found
+
+    configuration = {
+        name: _VARIABLE.sub(value, text) for name, text in action.get("configuration", {}).items()
+    }
+    return {**action, "configuration": configuration}

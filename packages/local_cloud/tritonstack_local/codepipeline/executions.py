@@ -1,0 +1,216 @@
+"""StartPipelineExecution and its relatives: the actions that begin executions, tell of them and end them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tritonstack_local.clients import Clients
+from tritonstack_local.codepipeline.actions.approval import APPROVED, REJECTED
+from tritonstack_local.codepipeline.faults import invalid, no_execution
+from tritonstack_local.codepipeline.line import Line
+from tritonstack_local.codepipeline.pipelines import Pipelines
+from tritonstack_local.codepipeline.records import ExecutionRecord, PipelineRecord, Store, now
+from tritonstack_local.codepipeline.showing import action_detail, described, stage_state, summarised
+from tritonstack_local.places import Place
+from tritonstack_local.service.control_plane import Fields
+from tritonstack_local.service.faults import ServiceError
+
+_SHOWN = 100
+_REVISIONS = {"S3_OBJECT_VERSION_ID"}
+
+
+class Executions:
+    """The actions on executions."""
+
+    def __init__(self, *, store: Store, clients: Clients, line: Line) -> None:
+        self._store = store
+        self._line = line
+        self._pipelines = Pipelines(store=store, clients=clients, begin=self.begin)
+
+    @property
+    def pipelines(self) -> Pipelines:
+        """The actions on the pipelines themselves."""
+        return self._pipelines
+
+    def begin(self, place: Place, pipeline: PipelineRecord, trigger: Mapping[str, str]) -> str:
+        """Begin an execution with what sources are now."""
+        return self._begin(place, pipeline, {}, trigger)
+
+    def start(self, place: Place, request: Fields) -> Fields:
+        """Begin an execution, or tell of the one that was begun with the same token."""
+        pipeline = self._pipelines.find(place, request["name"])
+        token = request.get("clientRequestToken", "")
+        for execution in self._of(place, pipeline.name) if token else ():
+            if execution.token == token:
+                return {"pipelineExecutionId": execution.name}
+        caller = f"arn:{place.partition}:iam::{place.account}:root"
+        trigger = {"triggerType": "StartPipelineExecution", "triggerDetail": caller}
+        return {"pipelineExecutionId": self._begin(place, pipeline, request, trigger)}
+
+    def stop(self, place: Place, request: Fields) -> Fields:
+        """End an execution after the actions that are under way, or without waiting for them."""
+        execution = self._find(place, request["pipelineName"], request["pipelineExecutionId"])
+        if execution.status != "InProgress":
+            raise ServiceError(
+                "PipelineExecutionNotStoppableException",
+                f"Pipeline execution {execution.name} is {execution.status} and cannot be stopped",
+            )
+
+        def stopping(found: ExecutionRecord) -> ExecutionRecord:
+            found = found.with_status("Stopping", request.get("reason", ""))
+            for (stage, action), run in found.actions.items() if request.get("abandon") else ():
+                if run.status == "InProgress":
+                    found = found.with_action(stage, action, run.changed(status="Abandoned"))
+            return found
+
+        self._store.executions.change(place, execution.name, stopping)
+        return {"pipelineExecutionId": execution.name}
+
+    def retry(self, place: Place, request: Fields) -> Fields:
+        """Go on with an execution at the stage where it has failed."""
+        execution = self._find(place, request["pipelineName"], request["pipelineExecutionId"])
+        stage = next((item for item in execution.stages if item["name"] == request["stageName"]), None)
+        if stage is None:
+            raise ServiceError("StageNotFoundException", f"There is no stage {request['stageName']}")
+        if execution.status != "Failed" or execution.stage_status(stage) != "Failed":
+            raise ServiceError(
+                "StageNotRetryableException", f"The stage {request['stageName']} has not failed"
+            )
+        everything = request["retryMode"] == "ALL_ACTIONS"
+
+        def retried(found: ExecutionRecord) -> ExecutionRecord:
+            kept = {
+                key: run
+                for key, run in found.actions.items()
+                if key[0] != stage["name"] or (run.status == "Succeeded" and not everything)
+            }
+            return found.retried(kept)
+
+        changed = self._store.executions.change(place, execution.name, retried)
+        if changed is not None:
+            self._line.start(place, changed)
+        return {"pipelineExecutionId": execution.name}
+
+    def approve(self, place: Place, request: Fields) -> Fields:
+        """Take a person's word to the action that waits for it."""
+        stage, action = request["stageName"], request["actionName"]
+        waiting = [
+            execution
+            for execution in self._of(place, self._pipelines.find(place, request["pipelineName"]).name)
+            if (run := execution.actions.get((stage, action))) and run.token == request["token"]
+        ]
+        if not waiting:
+            raise ServiceError("InvalidApprovalTokenException", "The approval token is not valid")
+        result, moment = request["result"], now()
+
+        def decided(found: ExecutionRecord) -> ExecutionRecord:
+            run = found.actions[stage, action]
+            if run.status != "InProgress" or run.code:
+                raise ServiceError(
+                    "ApprovalAlreadyCompletedException", "The approval action has already been decided"
+                )
+            said = APPROVED if result["status"] == "Approved" else REJECTED
+            return found.with_action(stage, action, run.changed(code=said, message=result["summary"]))
+
+        self._store.executions.change(place, waiting[0].name, decided)
+        return {"approvedAt": moment}
+
+    def get(self, place: Place, request: Fields) -> Fields:
+        """Show an execution."""
+        execution = self._find(place, request["pipelineName"], request["pipelineExecutionId"])
+        return {"pipelineExecution": described(execution)}
+
+    def list_all(self, place: Place, request: Fields) -> Fields:
+        """List executions, the latest first."""
+        pipeline = self._pipelines.find(place, request["pipelineName"])
+        shown, token = _page(self._of(place, pipeline.name), request)
+        return {
+            "pipelineExecutionSummaries": [summarised(execution) for execution in shown],
+            "nextToken": token,
+        }
+
+    def list_actions(self, place: Place, request: Fields) -> Fields:
+        """List what actions have done, the latest first."""
+        pipeline = self._pipelines.find(place, request["pipelineName"])
+        wanted = request.get("filter", {}).get("pipelineExecutionId")
+        details = [
+            action_detail(execution, stage["name"], action, run)
+            for execution in self._of(place, pipeline.name)
+            if wanted in {None, execution.name}
+            for stage in reversed(execution.stages)
+            for action in reversed(stage["actions"])
+            if (run := execution.actions.get((stage["name"], action["name"])))
+        ]
+        shown, token = _page(details, request)
+        return {"actionExecutionDetails": shown, "nextToken": token}
+
+    def state(self, place: Place, request: Fields) -> Fields:
+        """Show every stage with the last execution that came there."""
+        pipeline = self._pipelines.find(place, request["name"])
+        executions = self._of(place, pipeline.name)
+        return {
+            "pipelineName": pipeline.name,
+            "pipelineVersion": pipeline.declaration["version"],
+            "created": pipeline.created,
+            "updated": pipeline.updated,
+            "stageStates": [stage_state(stage, executions) for stage in pipeline.declaration["stages"]],
+        }
+
+    def _begin(
+        self, place: Place, pipeline: PipelineRecord, request: Fields, trigger: Mapping[str, str]
+    ) -> str:
+        began = now()
+        execution = ExecutionRecord(
+            name=str(uuid.uuid4()),
+            pipeline=pipeline.name,
+            number=1 + max((known.number for known in self._of(place, pipeline.name)), default=0),
+            declaration=pipeline.declaration,
+            trigger=trigger,
+            started=began,
+            updated=began,
+            variables=_variables(pipeline.declaration, request.get("variables", [])),
+            revisions=_revisions(request.get("sourceRevisions", [])),
+            token=request.get("clientRequestToken", ""),
+        )
+        self._store.executions.add(place, execution)
+        self._line.start(place, execution)
+        return execution.name
+
+    def _of(self, place: Place, pipeline: str) -> Sequence[ExecutionRecord]:
+        """A pipeline's executions, the latest first."""
+        found = [known for known in self._store.executions.within(place) if known.pipeline == pipeline]
+        return sorted(found, key=lambda execution: execution.number, reverse=True)
+
+    def _find(self, place: Place, pipeline: str, execution_id: str) -> ExecutionRecord:
+        found = self._store.executions.get(place, execution_id)
+        if found is None or found.pipeline != self._pipelines.find(place, pipeline).name:
+            raise no_execution(execution_id)
+        return found
+
+
+def _variables(declaration: Fields, given: list[Mapping[str, str]]) -> dict[str, str]:
+    declared = {item["name"]: item.get("defaultValue") for item in declaration.get("variables", [])}
+    asked = {item["name"]: item["value"] for item in given}
+    unknown = sorted(asked.keys() - declared.keys())
+    if unknown:
+        raise invalid("Structure", f"The pipeline has no variable {unknown[0]}")
+    values = {**declared, **asked}
+    missing = [name for name, value in values.items() if value is None]
+    if missing:
+        raise invalid("Structure", f"The variable {missing[0]} has no default value and needs one")
+    return {name: str(value) for name, value in values.items()}
+
+
+def _revisions(given: list[Mapping[str, str]]) -> dict[str, str]:
+    for item in given:
+        if item["revisionType"] not in _REVISIONS:
+            raise invalid("Structure", f"Sources in S3 have no revision of type {item['revisionType']}")
+    return {item["actionName"]: item["revisionValue"] for item in given}
+
+
+def _page(items: Sequence[Any], request: Fields) -> tuple[Sequence[Any], str | None]:
+    start = int(request.get("nextToken") or 0)
+    end = start + request.get("maxResults", _SHOWN)
+    return items[start:end], str(end) if end < len(items) else None

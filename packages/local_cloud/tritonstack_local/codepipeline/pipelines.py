@@ -1,0 +1,192 @@
+"""CreatePipeline and its relatives: the actions that write pipelines down and read them back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tritonstack_local.assuming import may_take_on
+from tritonstack_local.clients import Clients
+from tritonstack_local.codepipeline.faults import invalid, no_pipeline
+from tritonstack_local.codepipeline.records import PipelineRecord, Store, now
+from tritonstack_local.codepipeline.refusals import refuse_unbuilt
+from tritonstack_local.places import Place
+from tritonstack_local.service.control_plane import Fields
+from tritonstack_local.service.faults import ServiceError
+
+Begin = Callable[[Place, PipelineRecord, Mapping[str, str]], str]
+"""Begins an execution, which something has triggered."""
+
+_LEAST_STAGES = 2
+_ARTIFACT = re.compile(r"[a-zA-Z0-9_\-]+")
+
+
+class Pipelines:
+    """The actions on pipelines."""
+
+    def __init__(self, *, store: Store, clients: Clients, begin: Begin) -> None:
+        self._store = store
+        self._clients = clients
+        self._begin = begin
+
+    def create(self, place: Place, request: Fields) -> Fields:
+        """Write a pipeline down, and run it for the first time as AWS does."""
+        declared = _completed(request["pipeline"], version=1)
+        self._check_roles(place, declared)
+        made = now()
+        record = PipelineRecord(
+            declared["name"], place.arn("codepipeline", declared["name"]), made, made, declared
+        )
+        if not self._store.pipelines.add(place, record):
+            raise ServiceError(
+                "PipelineNameInUseException", f"A pipeline with the name '{record.name}' already exists"
+            )
+        self._store.tags.put(record.arn, _pairs(request.get("tags", [])))
+        self._begin(place, record, {"triggerType": "CreatePipeline", "triggerDetail": ""})
+        return {"pipeline": declared, "tags": request.get("tags")}
+
+    def get(self, place: Place, request: Fields) -> Fields:
+        """Show a pipeline; earlier versions are not kept."""
+        record = self.find(place, request["name"])
+        wanted = request.get("version", record.declaration["version"])
+        if wanted != record.declaration["version"]:
+            raise ServiceError(
+                "PipelineVersionNotFoundException",
+                f"The embedded cloud keeps the latest version of {record.name} alone, which is "
+                f"{record.declaration['version']}",
+            )
+        told = {"pipelineArn": record.arn, "created": record.created, "updated": record.updated}
+        return {"pipeline": record.declaration, "metadata": told}
+
+    def update(self, place: Place, request: Fields) -> Fields:
+        """Write the next version down; executions that are under way go on with theirs."""
+        name = request["pipeline"]["name"]
+        before = self.find(place, name)
+        declared = _completed(request["pipeline"], version=before.declaration["version"] + 1)
+        self._check_roles(place, declared)
+        self._store.pipelines.change(
+            place, name, lambda found: replace(found, declaration=declared, updated=now())
+        )
+        return {"pipeline": declared}
+
+    def delete(self, place: Place, request: Fields) -> Fields:
+        """Forget a pipeline with its executions. That there is none is no error."""
+        record = self._store.pipelines.remove(place, request["name"])
+        if record is not None:
+            self._store.tags.forget(record.arn)
+            for execution in self._store.executions.within(place):
+                if execution.pipeline == record.name:
+                    self._store.executions.remove(place, execution.name)
+        return {}
+
+    def list(self, place: Place, request: Fields) -> Fields:
+        """List pipelines."""
+        del request
+        return {
+            "pipelines": [
+                {
+                    "name": record.name,
+                    "created": record.created,
+                    "updated": record.updated,
+                    **{name: record.declaration[name] for name in _SUMMARISED},
+                }
+                for record in sorted(self._store.pipelines.within(place), key=lambda record: record.name)
+            ]
+        }
+
+    def tag(self, place: Place, request: Fields) -> Fields:
+        """Add or replace tags."""
+        self._store.tags.put(self._known(place, request), _pairs(request["tags"]))
+        return {}
+
+    def untag(self, place: Place, request: Fields) -> Fields:
+        """Remove tags."""
+        self._store.tags.drop(self._known(place, request), request["tagKeys"])
+        return {}
+
+    def tags(self, place: Place, request: Fields) -> Fields:
+        """List tags."""
+        tags = self._store.tags.of(self._known(place, request))
+        return {"tags": [{"key": tag["Key"], "value": tag["Value"]} for tag in tags]}
+
+    def find(self, place: Place, name: str) -> PipelineRecord:
+        """Find a pipeline, or say that there is none."""
+        record = self._store.pipelines.get(place, name)
+        if record is None:
+            raise no_pipeline(name, place.account)
+        return record
+
+    def _check_roles(self, place: Place, declared: Fields) -> None:
+        """Refuse an action whose role the pipeline's own may not take on: AWS tries it, too."""
+        own = declared["roleArn"]
+        roles = {action.get("roleArn") for stage in declared["stages"] for action in stage["actions"]}
+        for role in sorted(roles - {None}):
+            if not may_take_on(self._clients, place, own, role):
+                raise invalid("Structure", f"{own} is not authorized to perform AssumeRole on role {role}")
+
+    def _known(self, place: Place, request: Fields) -> str:
+        arn: str = request["resourceArn"]
+        if arn not in {record.arn for record in self._store.pipelines.within(place)}:
+            raise ServiceError("ResourceNotFoundException", f"The resource {arn} does not exist")
+        return arn
+
+
+_SUMMARISED = ("version", "pipelineType", "executionMode")
+
+
+def _completed(declared: Fields, *, version: int) -> dict[str, Any]:
+    """Check a declaration, and give it the defaults that AWS gives."""
+    refuse_unbuilt(declared)
+    if declared.get("artifactStore") is None:
+        raise invalid("Structure", "Pipeline should have an artifact store")
+    _check_stages(declared["stages"])
+    stages = [
+        {**stage, "actions": [{"runOrder": 1, **action} for action in stage["actions"]]}
+        for stage in declared["stages"]
+    ]
+    usual = {"pipelineType": "V1", "executionMode": "SUPERSEDED"}
+    return {**usual, **declared, "stages": stages, "version": version}
+
+
+def _check_stages(stages: list[Fields]) -> None:
+    if len(stages) < _LEAST_STAGES:
+        raise invalid("Structure", "Pipeline has only 1 stage(s). There should be a minimum of 2 stages")
+    names = [stage["name"] for stage in stages]
+    if len(set(names)) < len(names):
+        raise invalid("Structure", f"Stage names have to be unique within a pipeline: {', '.join(names)}")
+    given: set[str] = set()
+    for position, stage in enumerate(stages):
+        for action in stage["actions"]:
+            is_source = action["actionTypeId"]["category"] == "Source"
+            if is_source != (position == 0):
+                raise invalid("StageDeclaration", "The first stage has source actions, and no other has any")
+        given |= _outputs_of(stage, given)
+
+
+def _outputs_of(stage: Fields, given: set[str]) -> set[str]:
+    """Check that what a stage's actions need is there before them; return what they give."""
+    made: set[str] = set()
+    actions = sorted(stage["actions"], key=lambda action: action.get("runOrder", 1))
+    if len({action["name"] for action in actions}) < len(actions):
+        raise invalid("ActionDeclaration", f"Action names have to be unique within the stage {stage['name']}")
+    for action in actions:
+        for artifact in action.get("inputArtifacts", []):
+            if artifact["name"] not in given | made:
+                raise invalid(
+                    "ActionDeclaration",
+                    f"Input Artifact Bundle {artifact['name']} in action {action['name']} is not declared as "
+                    "output artifact of an action before it",
+                )
+        for artifact in action.get("outputArtifacts", []):
+            if artifact["name"] in given | made or _ARTIFACT.fullmatch(artifact["name"]) is None:
+                raise invalid(
+                    "ActionDeclaration", f"Output Artifact Bundle name {artifact['name']} must be unique"
+                )
+            made.add(artifact["name"])
+    return made
+
+
+def _pairs(tags: list[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    return [{"Key": tag["key"], "Value": tag["value"]} for tag in tags]

@@ -1,0 +1,95 @@
+"""What this CodePipeline refuses because it is not built, and what it accepts although nothing comes of it.
+
+Every field of a pipeline's declaration that stands in neither table has its effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tritonstack_local.codepipeline.faults import not_built
+
+_NO_CONDITIONS = "stages have no conditions, and are retried by nobody but a caller"
+_NO_GIT = "no Git provider tells this cloud of changes"
+_ONE_REGION = "artifacts have one store"
+
+# Field, as the service model names it below its structure -> why nothing comes of it here.
+ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
+    "ArtifactStore.encryptionKey": "nothing is encrypted here",
+    "S3.PollForSourceChanges": "sources are not looked at by the clock: start an execution",
+    "CloudFormation.RoleArn": "every operation on a stack is permitted",
+}
+
+# Field -> why it is refused.
+REFUSED: dict[str, str] = {
+    "PipelineDeclaration.artifactStores": _ONE_REGION,
+    "PipelineDeclaration.triggers": _NO_GIT,
+    "StageDeclaration.blockers": "they are for gates that AWS itself sets",
+    "StageDeclaration.beforeEntry": _NO_CONDITIONS,
+    "StageDeclaration.onSuccess": _NO_CONDITIONS,
+    "StageDeclaration.onFailure": _NO_CONDITIONS,
+    "ActionDeclaration.commands": "the Commands action is not built; a CodeBuild project runs commands",
+    "ActionDeclaration.outputVariables": "the Commands action is not built",
+    "ActionDeclaration.environmentVariables": "the Commands action is not built",
+}
+
+# Provider of an action -> the fields of its configuration.
+PROVIDERS: Mapping[tuple[str, str], frozenset[str]] = {
+    ("Source", "S3"): frozenset({"S3Bucket", "S3ObjectKey", "PollForSourceChanges"}),
+    ("Build", "CodeBuild"): frozenset({"ProjectName", "PrimarySource", "EnvironmentVariables"}),
+    ("Test", "CodeBuild"): frozenset({"ProjectName", "PrimarySource", "EnvironmentVariables"}),
+    ("Deploy", "CloudFormation"): frozenset(
+        {
+            "ActionMode",
+            "Capabilities",
+            "ChangeSetName",
+            "ParameterOverrides",
+            "RoleArn",
+            "StackName",
+            "TemplateConfiguration",
+            "TemplatePath",
+        }
+    ),
+    ("Approval", "Manual"): frozenset({"CustomData", "ExternalEntityLink", "NotificationArn"}),
+}
+_NOT_BUILT = "actions are of S3, CodeBuild, CloudFormation or an approval"
+
+
+def refuse_unbuilt(declaration: Mapping[str, Any]) -> None:
+    """Refuse the first thing in a declaration that is not built."""
+    for path, reason in _refused(declaration):
+        raise not_built(path, reason)
+
+
+def refusal_of(declaration: Mapping[str, Any]) -> str | None:
+    """Say why a pipeline of a template is refused, if it is: known before anything is made."""
+    return next((not_built(path, reason).message for path, reason in _refused(declaration)), None)
+
+
+def _refused(declaration: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from _fields("PipelineDeclaration", declaration)
+    for stage in declaration.get("stages", ()):
+        yield from _fields("StageDeclaration", stage)
+        for action in stage["actions"]:
+            yield from _fields("ActionDeclaration", action)
+            yield from _of_action(action)
+
+
+def _fields(structure: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in given.items():
+        reason = REFUSED.get(f"{structure}.{name}")
+        if reason is not None and value not in (None, [], {}):
+            yield f"{structure}.{name}", reason
+
+
+def _of_action(action: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    kind = action["actionTypeId"]
+    known = PROVIDERS.get((kind["category"], kind["provider"])) if kind["owner"] == "AWS" else None
+    if known is None:
+        yield f"{kind['category']} by {kind['owner']}'s {kind['provider']}", _NOT_BUILT
+        return
+    if kind["provider"] == "CloudFormation" and action.get("outputArtifacts"):
+        yield "CloudFormation.OutputFileName", "a stack's outputs are variables of its action"
+    for name in action.get("configuration", {}).keys() - known:
+        yield f"{kind['provider']}.{name}", "of such an action's configuration it is not built"

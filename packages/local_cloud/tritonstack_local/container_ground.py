@@ -1,0 +1,119 @@
+"""What the containers of one cloud stand on: their network, their labels, and their end with the cloud.
+
+The lifeline (container_lifeline.py) is a process of its own that holds the end of a pipe. When the cloud has
+gone, however it went, it removes what bears the cloud's label. What a lifeline did not live to remove, the
+next cloud of the same folder does when it starts.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import docker
+
+from tritonstack_local.docker_engine import DOCKER_FAULTS
+
+OWNER_LABEL = "tritonstack.cloud"
+"""The state folder of the cloud that something belongs to."""
+RUN_LABEL = "tritonstack.run"
+"""The one run of that cloud."""
+_HOST = "host"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Network:
+    """What containers stand in."""
+
+    name: str
+
+    @property
+    def shared(self) -> bool:
+        """Whether it is the machine's own."""
+        return self.name == _HOST
+
+    def address_of(self, container: Any) -> str:
+        """Where the cloud reaches a container that runs."""
+        if self.shared:
+            return "127.0.0.1"
+        return str(container.attrs["NetworkSettings"]["Networks"][self.name]["IPAddress"])
+
+
+class ContainerGround:
+    """The ground of one run of a cloud; what earlier runs left is removed at once."""
+
+    def __init__(self, *, engine: docker.DockerClient, owner: Path, isolate: bool = True) -> None:
+        """`isolate` false puts containers into the machine's network even where there could be another."""
+        self.engine = engine
+        self._owner = str(owner)
+        self._run = uuid.uuid4().hex[:12]
+        self._isolate = isolate
+        self._network: Network | None = None
+        self._lock = threading.Lock()
+        remove_labelled(engine, OWNER_LABEL, self._owner)
+        self._lifeline = subprocess.Popen(
+            [sys.executable, "-m", "tritonstack_local.container_lifeline", self._run],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What everything bears that this cloud makes in the engine."""
+        return {OWNER_LABEL: self._owner, RUN_LABEL: self._run}
+
+    def network(self) -> Network:
+        """The network of this cloud's containers, made when it is first needed."""
+        with self._lock:
+            if self._network is None:
+                self._network = self._make_network()
+            return self._network
+
+    def close(self) -> None:
+        """Remove everything, and wait until it has gone."""
+        self._lifeline.communicate()
+
+    def _make_network(self) -> Network:
+        if not self._isolate:
+            return Network(_HOST)
+        name = f"tritonstack-{self._run}"
+        try:
+            self.engine.networks.create(name, driver="bridge", internal=True, labels=self.labels)
+        except DOCKER_FAULTS as fault:
+            log.warning(
+                "Docker makes no network of its own here (%s): containers listen on free ports of every "
+                "interface of this machine, and their models can reach the network",
+                fault,
+            )
+            return Network(_HOST)
+        return Network(name)
+
+
+def remove_labelled(engine: docker.DockerClient, label: str, value: str) -> None:
+    """Remove the containers and networks that bear a label."""
+    wanted = {"label": f"{label}={value}"}
+    for container in engine.containers.list(all=True, filters=wanted, ignore_removed=True):
+        with _no_matter_who(container.name):
+            container.remove(force=True, v=True)
+    for network in engine.networks.list(filters=wanted):
+        with _no_matter_who(network.name):
+            network.remove()
+
+
+@contextmanager
+def _no_matter_who(name: str) -> Iterator[None]:
+    """Somebody else may remove the same thing at the same time."""
+    try:
+        yield
+    except DOCKER_FAULTS as fault:
+        log.warning("%s was not removed: %s", name, fault)

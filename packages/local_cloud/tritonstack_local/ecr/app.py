@@ -1,0 +1,165 @@
+"""The actions of ECR's API that are about layers, as boto3 speaks to them."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tritonstack_local.clients import Clients
+from tritonstack_local.ecr.layers import Layers, Repository
+from tritonstack_local.places import Place
+from tritonstack_local.service.control_plane import ControlPlane, Fields
+from tritonstack_local.service.faults import ServiceError
+
+SERVICE = "ecr"
+PART_SIZE = 10 * 2**20
+"""What ECR asks for; other sizes are taken too."""
+LEAST_PART_SIZE = 5 * 2**20
+"""No part but the last may be smaller."""
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
+
+
+class LayerActions:
+    """What is done with layers."""
+
+    def __init__(self, *, layers: Layers, clients: Clients) -> None:
+        self._layers = layers
+        self._clients = clients
+
+    def check(self, place: Place, request: Fields) -> Fields:
+        """Say which layers a repository has."""
+        repository = self._repository(place, request)
+        known: list[Mapping[str, Any]] = []
+        failures = []
+        for digest in request["layerDigests"]:
+            if _DIGEST.fullmatch(digest) is None:
+                failures.append(
+                    {
+                        "layerDigest": digest,
+                        "failureCode": "InvalidLayerDigest",
+                        "failureReason": "Invalid layer digest",
+                    }
+                )
+                continue
+            layer = self._layers.find(repository, digest)
+            told = {"layerSize": layer.size, "mediaType": _LAYER} if layer else {}
+            known.append(
+                {"layerDigest": digest, "layerAvailability": "AVAILABLE" if layer else "UNAVAILABLE", **told}
+            )
+        return {"layers": known, "failures": failures}
+
+    def link(self, place: Place, request: Fields) -> Fields:
+        """Say where a layer can be downloaded."""
+        repository = self._repository(place, request)
+        layer = self._layers.find(repository, request["layerDigest"])
+        if layer is None:
+            raise layers_not_found([request["layerDigest"]], repository.name, repository.place.account)
+        return {"downloadUrl": self._layers.link(layer), "layerDigest": layer.digest}
+
+    def initiate(self, place: Place, request: Fields) -> Fields:
+        """Begin an upload."""
+        return {
+            "uploadId": self._layers.begin(self._repository(place, request)),
+            "partSize": PART_SIZE,
+        }
+
+    def upload(self, place: Place, request: Fields) -> Fields:
+        """Take the next part."""
+        repository, upload_id = self._repository(place, request), request["uploadId"]
+        upload = self._layers.upload(repository, upload_id)
+        blob = base64.b64decode(request["layerPartBlob"])
+        first, last = request["partFirstByte"], request["partLastByte"]
+        if first != upload.last_byte + 1 or last - first + 1 != len(blob):
+            raise ServiceError(
+                "InvalidLayerPartException",
+                f"The layer part from byte {first} to byte {last} does not follow byte {upload.last_byte}",
+                fields={
+                    "registryId": repository.place.account,
+                    "repositoryName": repository.name,
+                    "uploadId": upload_id,
+                    "lastValidByteReceived": upload.last_byte,
+                },
+            )
+        upload.file.write(blob)
+        upload.parts.append(len(blob))
+        return self._told(repository, uploadId=upload_id, lastByteReceived=upload.last_byte)
+
+    def complete(self, place: Place, request: Fields) -> Fields:
+        """End an upload whose bytes are those that its digest promises."""
+        repository, upload_id = self._repository(place, request), request["uploadId"]
+        upload = self._layers.upload(repository, upload_id)
+        if not upload.parts:
+            raise ServiceError(
+                "EmptyUploadException", "The specified layer upload does not contain any parts"
+            )
+        if any(size < LEAST_PART_SIZE for size in upload.parts[:-1]):
+            raise ServiceError(
+                "LayerPartTooSmallException", f"Layer parts must be at least {LEAST_PART_SIZE} bytes in size"
+            )
+        digest, asked = upload.digest(), request["layerDigests"]
+        if digest not in asked:
+            raise ServiceError(
+                "InvalidLayerException", f"The layer digest {asked[0]} is not that of its content, {digest}"
+            )
+        if self._layers.find(repository, digest) is not None:
+            raise ServiceError(
+                "LayerAlreadyExistsException",
+                f"The image layer '{digest}' already exists in the repository with name '{repository.name}' "
+                f"in registry with id '{repository.place.account}'",
+            )
+        kept = self._layers.keep(upload_id, upload, digest)
+        return self._told(repository, uploadId=upload_id, layerDigest=kept.digest)
+
+    def _told(self, repository: Repository, **more: Any) -> Fields:
+        return {"registryId": repository.place.account, "repositoryName": repository.name, **more}
+
+    def _repository(self, place: Place, request: Fields) -> Repository:
+        name, registry = (
+            request["repositoryName"],
+            Place(request.get("registryId", place.account), place.region),
+        )
+        if registry.account != place.account:
+            raise ServiceError(
+                "AccessDeniedException",
+                f"Account {place.account} is not authorized to access resources of account "
+                f"{registry.account}: the embedded cloud evaluates no repository policies",
+            )
+        ecr = self._clients.client(SERVICE, registry)
+        try:
+            found = ecr.describe_repositories(repositoryNames=[name])["repositories"][0]
+        except ClientError as fault:
+            error = fault.response["Error"]
+            raise ServiceError(error["Code"], error["Message"]) from fault
+        return Repository.made_at(registry, name, found["createdAt"])
+
+
+def layers_not_found(digests: list[str], repository: str, registry: str) -> ServiceError:
+    """Say that a repository lacks layers."""
+    return ServiceError(
+        "LayersNotFoundException",
+        f"Layers with digests '[{', '.join(digests)}]' required for pushing image into repository with name "
+        f"'{repository}' in the registry with id '{registry}' do not exist",
+    )
+
+
+_ACTIONS: Mapping[str, Callable[[LayerActions, Place, Fields], Fields]] = {
+    "BatchCheckLayerAvailability": LayerActions.check,
+    "GetDownloadUrlForLayer": LayerActions.link,
+    "InitiateLayerUpload": LayerActions.initiate,
+    "UploadLayerPart": LayerActions.upload,
+    "CompleteLayerUpload": LayerActions.complete,
+}
+OFFERED = frozenset(_ACTIONS)
+
+
+def create_app(*, region: str, layers: Layers, clients: Clients) -> ControlPlane:
+    """Make the application."""
+    actions = LayerActions(layers=layers, clients=clients)
+    bound = {name: partial(action, actions) for name, action in _ACTIONS.items()}
+    return ControlPlane(service=SERVICE, region=region, actions=bound)

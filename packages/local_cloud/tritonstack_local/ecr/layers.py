@@ -1,0 +1,173 @@
+"""The layers of repositories, and those that are being uploaded.
+
+Their bytes lie in S3, as on AWS: in a bucket of an account that nobody uses, from which presigned links lead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import threading
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from io import BufferedRandom
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tritonstack_local.clients import Clients
+from tritonstack_local.places import AWS_OWN_ACCOUNT, Place
+from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.tables import Table
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository; one that is made again under its name is another, which `made` tells."""
+
+    place: Place
+    name: str
+    made: str
+
+    @classmethod
+    def made_at(cls, place: Place, name: str, moment: datetime) -> Repository:
+        """Take the moment as the API tells it: to the millisecond."""
+        utc = moment.astimezone(UTC) if moment.tzinfo else moment
+        return cls(place, name, utc.replace(tzinfo=None).isoformat(timespec="milliseconds"))
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer that a repository has."""
+
+    name: str
+    """Repository and digest."""
+    repository: Repository
+    digest: str
+    size: int
+
+
+@dataclass
+class Upload:
+    """A layer on its way."""
+
+    repository: Repository
+    file: BufferedRandom
+    parts: list[int] = field(default_factory=list)
+    """The sizes of the parts that have come."""
+
+    @property
+    def last_byte(self) -> int:
+        """The number of the last byte that has come, -1 before the first."""
+        return sum(self.parts) - 1
+
+    def digest(self) -> str:
+        """Hash what has come."""
+        self.file.seek(0)
+        return f"sha256:{hashlib.file_digest(self.file, 'sha256').hexdigest()}"
+
+
+class Layers:
+    """Every layer of this cloud. Uploads end with the process, as they end with time on AWS."""
+
+    def __init__(self, *, clients: Clients, folder: Path) -> None:
+        """`folder` holds what is being uploaded."""
+        self.table: Table[Layer] = Table()
+        self._clients = clients
+        self._folder = folder
+        self._uploads: dict[str, Upload] = {}
+        self._lock = threading.Lock()
+
+    def find(self, repository: Repository, digest: str) -> Layer | None:
+        """Find a layer of a repository."""
+        layer = self.table.get(repository.place, _name(repository, digest))
+        return layer if layer is not None and layer.repository == repository else None
+
+    def begin(self, repository: Repository) -> str:
+        """Begin an upload."""
+        self._forget_those_of_gone(repository)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        upload_id = str(uuid.uuid4())
+        # Without a name from the beginning: nothing of it is left, however it ends.
+        file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - it lives on
+        with self._lock:
+            self._uploads[upload_id] = Upload(repository, file)
+        return upload_id
+
+    def upload(self, repository: Repository, upload_id: str) -> Upload:
+        """Find an upload."""
+        found = self._uploads.get(upload_id)
+        if found is None or found.repository != repository:
+            raise ServiceError(
+                "UploadNotFoundException",
+                f"The upload with id '{upload_id}' could not be found in the repository with name "
+                f"'{repository.name}' in registry with id '{repository.place.account}'",
+            )
+        return found
+
+    def keep(self, upload_id: str, upload: Upload, digest: str) -> Layer:
+        """Make a layer of an upload, whose digest this is."""
+        repository = upload.repository
+        layer = Layer(_name(repository, digest), repository, digest, upload.last_byte + 1)
+        upload.file.seek(0)
+        self._s3(repository.place).upload_fileobj(_Unclosed(upload.file), *self._object(repository, digest))
+        self.table.remove(repository.place, layer.name)  # of a repository that had this name before
+        self.table.add(repository.place, layer)
+        with self._lock:
+            del self._uploads[upload_id]
+        upload.file.close()
+        return layer
+
+    def link(self, layer: Layer) -> str:
+        """Say where a layer can be downloaded, by everybody and for an hour."""
+        bucket, key = self._object(layer.repository, layer.digest)
+        url: str = self._s3(layer.repository.place).generate_presigned_url(
+            "get_object", Params={"Bucket": bucket, "Key": key}, ExpiresIn=3600
+        )
+        return url
+
+    def _forget_those_of_gone(self, repository: Repository) -> None:
+        """Remove what a repository of the same name had, which has been deleted since."""
+        place = repository.place
+        for layer in self.table.within(place):
+            if layer.repository.name == repository.name and layer.repository != repository:
+                bucket, key = self._object(layer.repository, layer.digest)
+                self._s3(place).delete_object(Bucket=bucket, Key=key)
+                self.table.remove(place, layer.name)
+
+    def _object(self, repository: Repository, digest: str) -> tuple[str, str]:
+        place = repository.place
+        bucket = f"prod-{place.region}-starport-layer-bucket"
+        self._make_bucket(place, bucket)
+        return bucket, f"{place.account}/{repository.name}/{repository.made}/{digest}"
+
+    def _make_bucket(self, place: Place, bucket: str) -> None:
+        s3 = self._s3(place)
+        try:
+            s3.head_bucket(Bucket=bucket)
+        except ClientError:
+            elsewhere = place.region != "us-east-1"
+            where: dict[str, Any] = (
+                {"CreateBucketConfiguration": {"LocationConstraint": place.region}} if elsewhere else {}
+            )
+            s3.create_bucket(Bucket=bucket, **where)
+
+    def _s3(self, place: Place) -> Any:
+        return self._clients.client("s3", Place(AWS_OWN_ACCOUNT, place.region))
+
+
+class _Unclosed:
+    """A file that the library which reads it does not close."""
+
+    def __init__(self, file: BufferedRandom) -> None:
+        self._file = file
+
+    def read(self, size: int = -1) -> bytes:
+        """Read bytes."""
+        return self._file.read(size)
+
+
+def _name(repository: Repository, digest: str) -> str:
+    return f"{repository.name}/{digest}"

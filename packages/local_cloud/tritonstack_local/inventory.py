@@ -1,0 +1,117 @@
+"""Everything that exists in this cloud, per account and region: the proof that a tear-down left nothing.
+
+What moto gives every account (AWS's managed policies, a default VPC with its parts) is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from moto.core.base_backend import BackendDict
+from moto.core.common_models import BaseModel
+
+from tritonstack_local.cloudformation.records import Stack
+from tritonstack_local.places import AWS_OWN_ACCOUNT
+
+# Classes of moto that are no resources of an account's own: built in, sessions, or parts of something else.
+_LEFT_OUT = {
+    "iam": {"AWSManagedPolicy", "AccessKey", "AccountSummary"},
+    "sts": {"AssumedRole"},
+    "ec2": {"Ami", "ManagedPrefixList", "NetworkAcl", "Snapshot"},
+}
+
+
+@dataclass(frozen=True)
+class InventoryItem:
+    """One resource. A KMS key that waits to be deleted is still there, and says so."""
+
+    service: str
+    type: str
+    id: str
+    account: str
+    region: str
+    pending_deletion: bool = False
+
+    def described(self) -> dict[str, str | bool]:
+        """Return the item as JSON shows it."""
+        return {key: value for key, value in vars(self).items() if value is not False}
+
+
+def inventory(stacks: Iterable[Stack]) -> list[InventoryItem]:
+    """List every stack, and every resource that moto's services hold."""
+    found = {*_stacks(stacks), *_resources()}
+    return sorted(found, key=lambda item: (item.account, item.region, item.service, item.type, item.id))
+
+
+def _stacks(stacks: Iterable[Stack]) -> Iterator[InventoryItem]:
+    for stack in stacks:
+        place = stack.identity
+        yield InventoryItem("cloudformation", "Stack", place.name, place.account, place.region)
+
+
+def _resources() -> Iterator[InventoryItem]:
+    for services in _services():
+        for account, region, backend in list(services.iter_backends()):
+            if account == AWS_OWN_ACCOUNT:
+                continue
+            for kind, name, pending in _held(services.service_name, backend):
+                yield InventoryItem(services.service_name, kind, name, account, region, pending)
+
+
+def _services() -> list[BackendDict[Any]]:
+    known: list[BackendDict[Any]] = BackendDict._instances  # type: ignore[misc]
+    return list(known)
+
+
+def _held(service: str, backend: Any) -> Iterator[tuple[str, str, bool]]:
+    left_out = _LEFT_OUT.get(service, set())
+    for held in list(vars(backend).values()):
+        for key, model in _models(held, ""):
+            kind = type(model).__name__
+            if kind not in left_out and not _built_in(model) and not _deleted(model):
+                yield kind.removeprefix("Fake"), _name(model, key), _pending_deletion(model)
+    if service == "kms":
+        yield from (("Alias", name, False) for key in backend.keys.values() for name in _own_aliases(key))
+    if service == "logs":
+        yield from (("MetricFilter", item["filterName"], False) for item in backend.filters.metric_filters)
+
+
+def _models(value: Any, key: str) -> Iterator[tuple[str, BaseModel]]:
+    """Yield the models in nested containers, each with the key it is kept under."""
+    if isinstance(value, BaseModel):
+        yield key, value
+    elif isinstance(value, Mapping):
+        for inner_key, inner in list(value.items()):
+            yield from _models(inner, str(inner_key))
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        for inner in list(value):
+            yield from _models(inner, key)
+
+
+def _built_in(model: Any) -> bool:
+    """Tell whether moto made it by itself: a default VPC, a part of any VPC, a key that AWS manages."""
+    managed_key = len(getattr(model, "aliases", ())) > len(_own_aliases(model))
+    defaults = (getattr(model, name, False) for name in ("is_default", "default_for_az"))
+    main_route_table = getattr(model, "main_association_id", None) is not None
+    usual = type(model).__name__ in {"EventBus", "ScheduleGroup"} and model.name == "default"
+    return managed_key or main_route_table or usual or any(str(x).lower() == "true" for x in defaults)
+
+
+def _deleted(model: Any) -> bool:
+    """Tell whether it has gone: some things can still be described then."""
+    return getattr(model, "state", None) == "deleted"
+
+
+def _own_aliases(key: Any) -> list[str]:
+    return [name for name in getattr(key, "aliases", ()) if not name.startswith("alias/aws/")]
+
+
+def _name(model: Any, key: str) -> str:
+    candidates = (getattr(model, name, None) for name in ("name", "policy_name", "id", "arn"))
+    return next((found for found in candidates if isinstance(found, str) and found), key)
+
+
+def _pending_deletion(model: Any) -> bool:
+    return getattr(model, "key_state", None) == "PendingDeletion"

@@ -1,0 +1,25 @@
+"""Multi-model hosting: any number of models behind one server, as many of them loaded as it has room for.
+
+A model is at one of three levels: an archive below the endpoint's S3 prefix; downloaded, unpacked on the
+instance's volume; and loaded into the server. A request takes its model to the last. Where room is lacking,
+it is taken from the model that was used least recently and that no request uses: memory, by unloading one
+that stays on the volume; the volume, by deleting one that is not loaded.
+"""
+
+from tritonstack_local.sagemaker.multi_model.container import LoadRefusedError, MultiModelServer
+from tritonstack_local.sagemaker.multi_model.downloads import Shelf
+from tritonstack_local.sagemaker.multi_model.hosted import HostedModels
+from tritonstack_local.sagemaker.multi_model.limits import Limits, volume_bytes
+from tritonstack_local.sagemaker.multi_model.measures import Measures
+from tritonstack_local.sagemaker.multi_model.model_host import ModelHost
+
+__all__ = [
+    "HostedModels",
+    "Limits",
+    "LoadRefusedError",
+    "Measures",
+    "ModelHost",
+    "MultiModelServer",
+    "Shelf",
+    "volume_bytes",
+]

@@ -1,0 +1,201 @@
+"""The models on an instance's volume: unpacked archives, kept until their room is needed."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack_local.sagemaker import artifacts
+from tritonstack_local.sagemaker.artifacts import ArtifactError, Checkpoint, MissingArtifactError
+from tritonstack_local.sagemaker.faults import invocation_refused
+from tritonstack_local.sagemaker.multi_model.container import NoRoomError, name_of
+from tritonstack_local.sagemaker.multi_model.limits import DISK_RESERVE_BYTES
+
+CONTAINER = "model"
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Where the archives lie, and where they are unpacked."""
+
+    s3: Any
+    url: str
+    folder: Path
+
+    def url_of(self, target: str) -> str:
+        """The archive of a model."""
+        return f"{self.url.rstrip('/')}/{target}"
+
+
+@dataclass
+class _Kept:
+    """A model's folder. It is pinned while the server may read it."""
+
+    pinned: bool = True
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class _Leaving:
+    """A folder that is being deleted."""
+
+    kept: _Kept
+    folder: Path
+
+
+class Downloads:
+    """Brings models to the volume; those that are not pinned go, the least recently used first, for others.
+
+    A model on the volume is not looked for in S3 again: if its object changes or goes, nobody notices.
+    """
+
+    def __init__(self, *, shelf: Shelf, volume_bytes: int | None) -> None:
+        self._shelf = shelf
+        self._volume_bytes = volume_bytes
+        self._kept: dict[str, _Kept] = {}  # in the order of use
+        self._used = 0
+        self._removed = 0
+        self._lock = threading.Lock()
+
+    def pin(self, target: str) -> bool:
+        """Keep a model for the server if it is on the volume; say whether it is."""
+        with self._lock:
+            kept = self._kept.pop(target, None)
+            if kept is None:
+                return False
+            kept.pinned = True
+            self._kept[target] = kept
+            return True
+
+    def let_go(self, target: str) -> None:
+        """The server does not read it any more: it stays until its room is needed."""
+        with self._lock:
+            kept = self._kept.get(target)
+            if kept is not None:
+                kept.pinned = False
+
+    def size_of(self, target: str) -> int:
+        """Say how many bytes a model has on the volume."""
+        return self._kept[target].size
+
+    def remove(self, target: str) -> None:
+        """Delete a model from the volume, or what there is of it."""
+        with self._lock:
+            leaving = self._take_off(target) if target in self._kept else None
+        if leaving is not None:
+            self._delete(leaving)
+
+    def fetch(self, target: str, *, checkpoint: Checkpoint, make_room: Callable[[], bool]) -> None:
+        """Bring a model to the volume and pin it there. `make_room` unpins another one, if it can.
+
+        Raises NoRoomError when the volume is full of models that are pinned, and what a request is to hear
+        when there is no such archive, or none that may be unpacked.
+        """
+        kept = _Kept()
+        with self._lock:
+            self._kept[target] = kept
+        try:
+            self._bring(target, _Claim(self, kept, make_room), checkpoint)
+        except BaseException:
+            self.remove(target)
+            raise
+
+    def _bring(self, target: str, space: _Claim, checkpoint: Checkpoint) -> None:
+        url, folder = self._shelf.url_of(target), self._folder(target) / "model"
+        try:
+            checkpoint()
+            folder.mkdir(parents=True, exist_ok=True)
+            artifacts.fetch(
+                self._shelf.s3, url=url, to=folder, container=CONTAINER, checkpoint=checkpoint, space=space
+            )
+        except MissingArtifactError as fault:
+            raise _not_downloaded(url) from fault
+        except ArtifactError as fault:
+            raise invocation_refused(fault.message) from fault
+
+    def _take(self, kept: _Kept, size: int) -> _Leaving | None:
+        """Take room; or give what is to be deleted for it; or raise, where nothing is."""
+        with self._lock:
+            if self._volume_bytes is not None and kept.size + size > self._volume_bytes:
+                raise artifacts.does_not_fit(self._volume_bytes)
+            if self._has_room(size):
+                self._used += size
+                kept.size += size
+                return None
+            for target, other in self._kept.items():
+                if not other.pinned:
+                    return self._take_off(target)
+        raise NoRoomError(_volume_full())
+
+    def _has_room(self, size: int) -> bool:
+        if self._volume_bytes is not None and self._used + size > self._volume_bytes:
+            return False
+        return shutil.disk_usage(self._shelf.folder).free - size > DISK_RESERVE_BYTES
+
+    def _take_off(self, target: str) -> _Leaving:
+        """Put a folder out of the way of the same model's next download, which may begin at once."""
+        folder = self._folder(target)
+        self._removed += 1
+        aside = folder.with_name(f"{folder.name}.{self._removed}")
+        with contextlib.suppress(FileNotFoundError):  # nothing has come of its download
+            folder.rename(aside)
+        return _Leaving(self._kept.pop(target), aside)
+
+    def _delete(self, leaving: _Leaving) -> None:
+        shutil.rmtree(leaving.folder, ignore_errors=True)
+        self._give_back(leaving.kept, leaving.kept.size)
+
+    def _give_back(self, kept: _Kept, size: int) -> None:
+        with self._lock:
+            self._used -= size
+            kept.size -= size
+
+    def _folder(self, target: str) -> Path:
+        return self._shelf.folder / name_of(target)
+
+
+class _Claim:
+    """The space that one download takes of the volume."""
+
+    def __init__(self, downloads: Downloads, kept: _Kept, make_room: Callable[[], bool]) -> None:
+        self._downloads = downloads
+        self._kept = kept
+        self._make_room = make_room
+
+    def take(self, size: int) -> None:
+        """Take bytes, from other models if it must be."""
+        while True:
+            try:
+                leaving = self._downloads._take(self._kept, size)
+            except NoRoomError:
+                if not self._make_room():
+                    raise
+                continue
+            if leaving is None:
+                return
+            self._downloads._delete(leaving)
+
+    def give_back(self, size: int) -> None:
+        """Give bytes back."""
+        self._downloads._give_back(self._kept, size)
+
+
+def _not_downloaded(url: str) -> TritonstackError:
+    bucket, key = artifacts.bucket_and_key(url)
+    return invocation_refused(
+        f"Failed to download model data(bucket: {bucket}, key: {key}). Please ensure that there is "
+        "an object located at the URL and that the role passed to CreateModel has permissions to "
+        "download the model."
+    )
+
+
+def _volume_full() -> TritonstackError:
+    return invocation_refused(
+        "Failed to download model data: no space is left on the instance's volume, nor models to delete."
+    )

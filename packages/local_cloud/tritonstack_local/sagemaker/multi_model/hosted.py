@@ -1,0 +1,364 @@
+"""The models of one server: loaded when they are first asked for, each once, and unloaded for others."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from typing import Any
+
+from tritonstack.runtime import TritonRequestError, TritonUnreachableError
+from tritonstack_local.sagemaker.faults import invocation_refused, model_not_ready
+from tritonstack_local.sagemaker.multi_model.container import (
+    LOAD_TIMEOUT_S,
+    Container,
+    LoadRefusedError,
+    MultiModelServer,
+    NoRoomError,
+    name_of,
+)
+from tritonstack_local.sagemaker.multi_model.downloads import Downloads, Shelf
+from tritonstack_local.sagemaker.multi_model.limits import Limits
+from tritonstack_local.sagemaker.multi_model.measures import Measures
+from tritonstack_local.sagemaker.multi_model.model import Model, Room, server_ends, told
+from tritonstack_local.service.faults import ServiceError
+
+# How long a request that nobody waits for any more may still be running; it cannot be seen from here, and to
+# unload a model under it stops the server for minutes.
+GIVEN_UP_REQUEST_S = 300.0
+# A load that has taken this long may hang: other loads no longer wait for it to make or take room.
+HANGING_AFTER_S = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class HostedModels:
+    """Loads models for requests. `keep` false unloads and deletes each when its last request has ended."""
+
+    def __init__(
+        self,
+        *,
+        server: MultiModelServer,
+        shelf: Shelf,
+        limits: Limits,
+        measures: Measures,
+        keep: bool,
+        limit_s: float = LOAD_TIMEOUT_S,
+    ) -> None:
+        self._container = Container(server, limit_s=limit_s)
+        self._downloads = Downloads(shelf=shelf, volume_bytes=limits.volume_bytes)
+        self._limits = limits
+        self._measures = measures
+        self._keep = keep
+        self._limit_s = limit_s
+        self._models: dict[str, Model] = {}  # in the order of use
+        self._leaving: dict[str, Future[None]] = {}
+        self._in_server: set[Model] = set()  # with those on their way in and out
+        self._vacancies = 0
+        self._entries = 0
+        self._last_try: Model | None = None
+        self._changed = threading.Condition()
+        self._closed = threading.Event()
+
+    @contextmanager
+    def in_use(self, target: str, *, timeout_s: float) -> Iterator[str]:
+        """Hold a model for one request and give the path that asks it.
+
+        A request that has waited too long is told to come again; the load goes on without it.
+        """
+        model, was_loaded = self._take(target)
+        counts, give_back = True, self._give_back
+        try:
+            self._await_loaded(model, timeout_s)
+            yield f"/models/{name_of(target)}/invoke"
+        except TritonUnreachableError:  # another server is asked, and counts it
+            counts = False
+            raise
+        except TritonRequestError:  # nobody waits for the answer, but the server may go on working at it
+            give_back = self._give_back_later
+            raise
+        finally:
+            if counts:
+                self._measures.asked(loaded=was_loaded)
+            give_back(model)
+
+    def holds(self, target: str) -> bool:
+        """Say whether a model is loaded, or on its way."""
+        return target in self._models
+
+    @property
+    def closed(self) -> bool:
+        """Whether the server ends."""
+        return self._closed.is_set()
+
+    @property
+    def unloading(self) -> bool:
+        """Whether a model is being unloaded. A Triton answers nothing meanwhile, pings included."""
+        return bool(self._leaving)
+
+    def loaded_count(self) -> int:
+        """Count the models that are loaded."""
+        with self._changed:
+            return sum(model.serves for model in self._models.values())
+
+    def relieve(self, *, timeout_s: float | None = None) -> bool:
+        """Unload the model that was used least recently, of those that no request uses; False if all are.
+
+        It is for a server that lacks memory, or space on the volume, for what it has to do. False too if that
+        takes longer than the caller has time; it goes on without him.
+        """
+        with self._changed:
+            idle = self._idle()
+            if idle is None:
+                return False
+            gone = self._leave(idle)
+        _in_thread(f"unload {idle.target}", self._unload_unasked, idle, gone)
+        return bool(wait([gone], timeout=timeout_s).done)
+
+    def close(self) -> None:
+        """Break off what is being fetched or waits: the server is about to end."""
+        self._closed.set()
+        with self._changed:
+            self._changed.notify_all()
+
+    def _take(self, target: str) -> tuple[Model, bool]:
+        """Give a model, which begins to be loaded if it was not, and say whether it was."""
+        with self._changed:
+            model = self._models.pop(target, None)
+            was_loaded = model is not None and model.serves
+            if model is None:
+                model = Model(target)
+                _in_thread(f"load {target}", self._load, model, self._leaving.get(target))
+            self._models[target] = model
+            model.users += 1
+            return model, was_loaded
+
+    def _await_loaded(self, model: Model, timeout_s: float) -> None:
+        if model.loaded.done():
+            return model.loaded.result()
+        begun = time.monotonic()
+        wait([model.loaded], timeout=timeout_s)
+        self._measures.waited(time.monotonic() - begun)
+        if not model.loaded.done():
+            raise model_not_ready(model.target)
+        return model.loaded.result()
+
+    def _give_back(self, model: Model) -> None:
+        with self._changed:
+            model.users -= 1
+            if model.users or not model.serves or self._closed.is_set():
+                return
+            if self._keep:
+                self._changed.notify_all()
+                return
+            gone = self._leave(model)
+        _in_thread(f"unload {model.target}", self._unload_unasked, model, gone)
+
+    def _give_back_later(self, model: Model) -> None:
+        timer = threading.Timer(GIVEN_UP_REQUEST_S, self._give_back, [model])
+        timer.daemon = True
+        timer.start()
+
+    def _load(self, model: Model, predecessor: Future[None] | None) -> None:
+        if predecessor is not None:
+            predecessor.result()
+        try:
+            self._bring(model)
+        except Exception as fault:
+            # Of a server that is about to end the folder may have gone already.
+            heard = server_ends() if self.closed and isinstance(fault, OSError) else told(fault, model)
+            self._tidy_up(model, fault)
+            with self._changed:  # before anybody hears of it: the next request tries again
+                del self._models[model.target]
+            model.loaded.set_exception(heard)
+            self._vacate()
+        else:
+            model.loaded.set_result(None)
+            with self._changed:
+                self._changed.notify_all()
+
+    def _tidy_up(self, model: Model, fault: Exception) -> None:
+        """Decide about the folder of a model that was not loaded."""
+        if isinstance(fault, LoadRefusedError) and fault.status:
+            self._downloads.remove(model.target)  # it may be mended when it is asked for again
+        elif isinstance(fault, ServiceError):
+            self._downloads.let_go(model.target)
+        # Else nobody knows whether the server goes on reading it.
+
+    def _bring(self, model: Model) -> None:
+        deadline = time.monotonic() + self._limit_s
+        self._with_room(model, lambda _: self._fetch(model, deadline), deadline)
+        self._with_room(model, lambda alone: self._load_now(model, deadline, alone=alone), deadline)
+
+    def _with_room(self, model: Model, step: Callable[[bool], None], deadline: float) -> None:
+        """Take a step towards the server, and for as long as it lacks room, make room or wait for it.
+
+        The step is told when it is taken for the last time: nothing is left that could go.
+        """
+        alone = False
+        while True:
+            vacancies = self._vacancies
+            try:
+                if self._last_try not in (None, model) and not self._last_try.hangs:
+                    raise NoRoomError(model_not_ready(model.target))
+                return step(alone)
+            except NoRoomError as full:
+                said_by_server = isinstance(full.refusal, LoadRefusedError)
+                # The room that a neighbor left was not enough, and nobody else has taken it: a model that
+                # always lacks memory evicts one neighbor per request.
+                in_vain = model.entries_at_eviction == self._entries - 1
+                if alone or (said_by_server and in_vain):
+                    raise full.refusal from full
+            finally:
+                if alone:
+                    self._last_try = None
+                    self._vacate()
+            alone = self._make_room(model, vacancies, deadline) is Room.NONE
+
+    def _make_room(self, model: Model, vacancies: int, deadline: float) -> Room:
+        """Unload an idle model as soon as there is one.
+
+        Of several loads that wait for nothing but each other one is let through, and new ones wait for it.
+        """
+        model.entries_at_eviction = None
+        with self._changed:
+            model.waits = True
+            self._changed.notify_all()
+            in_time = self._changed.wait_for(
+                lambda: (
+                    self._closed.is_set()
+                    or self._vacancies != vacancies
+                    or self._idle() is not None
+                    or self._is_alone(model)
+                ),
+                timeout=deadline - time.monotonic(),
+            )
+            model.waits = False
+            if self._closed.is_set():
+                raise server_ends()
+            if not in_time:
+                raise model_not_ready(model.target)
+            if self._vacancies != vacancies:
+                return Room.VACATED
+            idle = self._idle()
+            if idle is None:
+                self._last_try = model
+                return Room.NONE
+            if self._none_moving():
+                model.entries_at_eviction = self._entries
+            gone = self._leave(idle)
+        self._unload(idle, gone)
+        return Room.EVICTED
+
+    def _none_moving(self) -> bool:
+        """Return whether no model is on its way into the server or out of it."""
+        return not self._leaving and all(other.serves for other in self._in_server)
+
+    def _is_alone(self, model: Model) -> bool:
+        others = (other for other in self._models.values() if other is not model)
+        return not self._leaving and all(other.waits or other.hangs for other in others)
+
+    def _fetch(self, model: Model, deadline: float) -> None:
+        if self._downloads.pin(model.target):
+            return
+        begun = time.monotonic()
+
+        def checkpoint() -> None:
+            if self._closed.is_set():
+                raise server_ends()
+            if time.monotonic() > deadline:
+                raise invocation_refused(
+                    f"Model data of {model.target} was not downloaded and unpacked within "
+                    f"{self._limit_s:g} s."
+                )
+
+        self._downloads.fetch(model.target, checkpoint=checkpoint, make_room=self.relieve)
+        self._measures.downloaded(time.monotonic() - begun)
+
+    def _load_now(self, model: Model, deadline: float, *, alone: bool) -> None:
+        self._enter(model)
+        try:
+            if not alone:
+                self._check_memory(model)
+            begun = time.monotonic()
+            with self._noticed_if_it_hangs(model):
+                self._container.load(model.target, deadline=deadline)
+        except BaseException:
+            self._in_server.discard(model)
+            raise
+        self._measures.loaded(time.monotonic() - begun)
+
+    @contextmanager
+    def _noticed_if_it_hangs(self, model: Model) -> Iterator[None]:
+        """Tell the loads that wait when this one has taken too long."""
+
+        def give_up() -> None:
+            model.hangs = True
+            self._vacate()
+
+        timer = threading.Timer(HANGING_AFTER_S, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            model.hangs = False
+
+    def _enter(self, model: Model) -> None:
+        limit = self._limits.loaded_models
+        with self._changed:
+            if limit is not None and len(self._in_server) >= limit:
+                raise NoRoomError(model_not_ready(model.target))
+            self._in_server.add(model)
+            self._entries += 1
+
+    def _check_memory(self, model: Model) -> None:
+        needed = self._downloads.size_of(model.target)
+        if self._limits.is_short_of_memory(held=self._container.memory_held(), needed=needed):
+            raise NoRoomError(model_not_ready(model.target))
+
+    def _idle(self) -> Model | None:
+        return next((model for model in self._models.values() if model.serves and not model.users), None)
+
+    def _leave(self, model: Model) -> Future[None]:
+        """From here on, requests for it are for another load, which waits until it has gone."""
+        del self._models[model.target]
+        gone: Future[None] = Future()
+        self._leaving[model.target] = gone
+        return gone
+
+    def _unload_unasked(self, model: Model, gone: Future[None]) -> None:
+        self._unload(model, gone)
+        self._vacate()
+
+    def _unload(self, model: Model, gone: Future[None]) -> None:
+        begun = time.monotonic()
+        try:
+            # A folder that the server may still read stays for good: deleting it would break the server.
+            if self._container.unload(model.target):
+                self._measures.unloaded(time.monotonic() - begun)
+                release = self._downloads.let_go if self._keep else self._downloads.remove
+                release(model.target)
+        except OSError as fault:
+            log.warning("the folder of %s stays: %s", model.target, fault)
+        finally:
+            with self._changed:
+                self._in_server.discard(model)
+                if self._leaving.get(model.target) is gone:
+                    del self._leaving[model.target]
+                self._changed.notify_all()
+            gone.set_result(None)  # the model's next load waits for it, whatever came of this
+
+    def _vacate(self) -> None:
+        """Tell those who wait that there may be room that nobody has taken yet."""
+        with self._changed:
+            self._vacancies += 1
+            self._changed.notify_all()
+
+
+def _in_thread(name: str, work: Any, *arguments: Any) -> None:
+    threading.Thread(target=work, args=arguments, name=name, daemon=True).start()

@@ -1,0 +1,315 @@
+"""The embedded cloud's server: one loopback port for every service, dispatched by the request's signature."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+# Roles attach AWS's managed policies, which moto knows only when told so before its first import.
+os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
+# Nobody starts an instance of EC2 here, and 1,300 images would be written with every change of a network.
+os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
+
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
+from werkzeug.serving import BaseWSGIServer, make_server
+from werkzeug.wrappers import Request, Response
+
+from tritonstack_local import moto_corrections
+from tritonstack_local.access.accounts_apart import confined_to, crossing
+from tritonstack_local.access.denials import DeniedError, Reason
+from tritonstack_local.access.guard import SENT_REQUEST, Caller, Guard, caller_of
+from tritonstack_local.access.keys import AccessKey, CloudSecret
+from tritonstack_local.access.moto_keys import find_issued_key
+from tritonstack_local.access.own_routes import INVENTORY_PATH
+from tritonstack_local.access.requests import SentRequest
+from tritonstack_local.clients import Clients
+from tritonstack_local.cloudformation.api import CloudFormationApp
+from tritonstack_local.cloudformation.providers import PROVIDERS
+from tritonstack_local.cloudwatch.metrics import Metrics
+from tritonstack_local.cloudwatch.watch import Watch
+from tritonstack_local.codebuild.app import BuildSurroundings
+from tritonstack_local.codebuild.app import create_app as create_codebuild
+from tritonstack_local.codepipeline.app import CodePipelineApp
+from tritonstack_local.ecr import moto_images
+from tritonstack_local.ecr.app import OFFERED as ABOUT_LAYERS
+from tritonstack_local.ecr.app import create_app as create_ecr_layers
+from tritonstack_local.ecr.layers import Layers
+from tritonstack_local.framing import dechunked, framing_fault, refusing_malformed_bodies
+from tritonstack_local.inventory import inventory
+from tritonstack_local.sagemaker.app import RUNTIME_PREFIX, SageMakerApp, Surroundings, create_app
+from tritonstack_local.settings import CloudSettings
+from tritonstack_local.state.folder import open_state
+from tritonstack_local.state.front_door import Application, FrontDoor
+from tritonstack_local.state.keeper import Keeper
+from tritonstack_local.state.moto_backends import untouched
+from tritonstack_local.state.place import state_folder
+from tritonstack_local.tables import Tables
+from tritonstack_local.tagging.app import SIGNED_AS
+from tritonstack_local.tagging.app import create_app as create_tagging
+from tritonstack_local.tagging.resources import tagged_in_moto
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+    from tritonstack_local.container_ground import ContainerGround
+
+_POLL_S = 0.05
+"""How often the server looks whether it is to stop."""
+_CLOSED = {"moto_api", "instance_metadata"}
+"""The parts of moto that play no service of AWS: they control moto, or hand out credentials."""
+_log = logging.getLogger(__name__)
+
+
+class MakeSageMaker(Protocol):
+    """How the SageMaker of a cloud is made; tests put stand-ins for Tritons behind it."""
+
+    def __call__(self, *, surroundings: Surroundings, server_home: Path) -> SageMakerApp:
+        """Make it."""
+
+
+class Cloud:
+    """A running embedded cloud, answering on `listener` until it is closed."""
+
+    def __init__(
+        self, *, settings: CloudSettings, listener: socket.socket, make_sagemaker: MakeSageMaker = create_app
+    ) -> None:
+        self._ground = _ground_of(settings)
+        self._account_id = settings.account_id
+        self.secret = CloudSecret.kept_in(settings.state_dir)
+        moto_corrections.apply(account_id=settings.account_id)
+        self._state = open_state(state_folder(settings.state_dir))
+        self._keeper = Keeper(self._state)
+        self._front_door = FrontDoor(self._state, self._keeper)
+        self._moto = _Moto(_backend_app)
+        guard = Guard(self._dispatch, find_key=self._find_key, port=listener.getsockname()[1])
+        self._server = _serve(listener, guard)
+        clients = Clients(endpoint_url=self.endpoint_url, secret=self.secret)
+        self._metrics = Metrics()
+        self._watch = Watch(clients=clients, pace=settings.pace)
+        self._cloudformation = CloudFormationApp(
+            clients=clients,
+            providers=PROVIDERS,
+            receipts=self._front_door.receipts,
+        )
+        surroundings = Surroundings(
+            folder=settings.state_dir / "endpoints",
+            region=settings.region,
+            clients=clients,
+            metrics=self._metrics,
+            pace=settings.pace,
+            ground=self._ground,
+            loaded_models=settings.loaded_models,
+        )
+        self._sagemaker = make_sagemaker(surroundings=surroundings, server_home=settings.server_home)
+        self._codebuild = create_codebuild(
+            surroundings=BuildSurroundings(
+                folder=settings.state_dir / "builds",
+                region=settings.region,
+                clients=clients,
+                metrics=self._metrics,
+            ),
+            server_home=settings.server_home,
+        )
+        self._codepipeline = CodePipelineApp(
+            region=settings.region,
+            clients=clients,
+            start_build=self._codebuild.builds.start_for_pipeline,
+        )
+        self._layers = Layers(clients=clients, folder=settings.state_dir / "layers")
+        moto_images.apply(self._layers)
+        self._ecr_layers = create_ecr_layers(region=settings.region, layers=self._layers, clients=clients)
+        self._own: Mapping[str, Application] = {
+            "cloudformation": self._cloudformation,
+            "codebuild": self._codebuild,
+            "codepipeline": self._codepipeline,
+            "sagemaker": self._sagemaker,
+            SIGNED_AS: create_tagging(
+                region=settings.region,
+                sources=(
+                    tagged_in_moto,
+                    self._cloudformation.tagged,
+                    self._sagemaker.tagged,
+                    self._codebuild.tagged,
+                    self._codepipeline.tagged,
+                ),
+            ),
+        }
+        self._remember()
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_S,), name="cloud", daemon=True
+        )
+        self._thread.start()
+        self._sagemaker.resume()
+        self._codebuild.resume()
+        self._cloudformation.resume()
+        self._codepipeline.resume()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return self._server.port
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What there is to be said about what came back and what did not."""
+        count = self._sagemaker.endpoint_count
+        coming = f"{count} endpoint{'s are' if count > 1 else ' is'} coming back"
+        return (*self._state.notices, *self._lost, *((coming,) if count else ()))
+
+    @property
+    def endpoint_url(self) -> str:
+        """Where clients reach it. The name matters: S3 clients put bucket names in front of it."""
+        return f"http://localhost:{self.port}"
+
+    def _remember(self) -> None:
+        """Have everything kept, and take in what an earlier process kept."""
+        self._cloudformation.store.tell = self._keeper.hold("cloudformation", self._cloudformation.store)
+        remembered: dict[str, Tables] = {
+            "sagemaker": self._sagemaker.tables,
+            "codebuild": self._codebuild.tables,
+            "codepipeline": self._codepipeline.tables,
+            "ecr": {"layers": self._layers.table},
+        }
+        for service, tables in remembered.items():
+            for name, table in tables.items():
+                table.tell = self._keeper.hold(f"{service}.{name}", table)
+        unfit = self._keeper.load()
+        self._lost = (*unfit, *self._front_door.drop_lost_objects())
+        self._keeper.start()
+
+    def close(self) -> None:
+        """Stop listening and end everything; what is under way then is taken up at the next start."""
+        self._watch.close()
+        self._keeper.close()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+        self._codepipeline.close()
+        self._codebuild.close()
+        self._sagemaker.close()
+        if self._ground is not None:
+            self._ground.close()
+
+    def _find_key(self, key_id: str) -> AccessKey | None:
+        return self.secret.find(key_id) or find_issued_key(key_id)
+
+    def _dispatch(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Hand a verified request to the service it is meant for."""
+        request = Request(environ, shallow=True)
+        caller = caller_of(environ)
+        service = caller.service.lower()
+        if request.path == INVENTORY_PATH:
+            return self._inventory(caller)(environ, start_response)
+        if request.path.startswith(RUNTIME_PREFIX):
+            return self._sagemaker(environ, start_response)
+        application = self._own_application(request, service)
+        moto = confined_to(caller.account) if application is None else nullcontext()
+        with moto:
+            answer = self._front_door.answer(
+                environ, service=service, application=application or self._moto, is_moto=application is None
+            )
+        return answer(environ, start_response)
+
+    def _own_application(self, request: Request, service: str) -> Application | None:
+        """Find who answers, if that is not moto."""
+        action = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
+        if service == "ecr" and action in ABOUT_LAYERS:
+            return self._ecr_layers
+        return self._own.get(service)
+
+    def _inventory(self, caller: Caller) -> Response:
+        """List everything for the cloud's own account, and for others what is theirs."""
+        held: list[Mapping[str, object]] = []
+        held += (item.described() for item in inventory(self._cloudformation.stacks()))
+        for own in (self._sagemaker, self._codebuild, self._codepipeline):
+            held += own.inventory()
+        if caller.account != self._account_id:
+            held = [item for item in held if item["account"] == caller.account]
+        return Response(json.dumps(held, indent=1), content_type="application/json")
+
+
+def _ground_of(settings: CloudSettings) -> ContainerGround | None:
+    if not settings.containers:
+        return None
+    # Imported here: nobody else needs Docker's library.
+    from tritonstack_local.container_ground import ContainerGround  # noqa: PLC0415
+    from tritonstack_local.docker_engine import docker_engine  # noqa: PLC0415
+
+    return ContainerGround(engine=docker_engine(), owner=settings.state_dir)
+
+
+def _backend_app(service: Any) -> Any:
+    """Make moto's application of a service, when it is first asked for."""
+    if service == "ec2":
+        from tritonstack_local import ec2_correction  # noqa: PLC0415
+
+        ec2_correction.apply()
+    return create_backend_app(service)
+
+
+class _Moto(DomainDispatcherApplication):
+    """moto's services; one that it does not have is refused, where moto would break."""
+
+    def get_application(self, environ: dict[str, Any]) -> Any:
+        # Made on first use, a service's application looks at a backend that nobody asked for.
+        with untouched(), crossing():
+            return super().get_application(environ)
+
+    def get_backend_for_host(self, host: str | None) -> Any:
+        backend = super().get_backend_for_host(host)
+        if backend in _CLOSED:
+            raise DeniedError(Reason.FORBIDDEN, "This route of moto is closed in the embedded cloud")
+        if host is not None and backend is None:
+            raise NotImplementedError(f"{host} has not been implemented")
+        return backend
+
+
+class _RequestHandler(MotoRequestHandler):
+    """Logs requests to the cloud's log instead of standard error, without colours."""
+
+    def make_environ(self) -> dict[str, Any]:
+        """Keep the request as it was sent: its signature was computed from that."""
+        words = self.requestline.split()
+        target = words[1] if len(words) > 1 else ""
+        sent = SentRequest(self.command, target, tuple(self.headers.items()))
+        environ = super().make_environ()
+        return {**environ, SENT_REQUEST: sent, "wsgi.input": dechunked(environ, self.rfile)}
+
+    def parse_request(self) -> bool:
+        """Refuse a request whose length can be read in two ways."""
+        if not super().parse_request():
+            return False
+        fault = framing_fault(self.headers)
+        if fault is not None:
+            self.send_error(400, fault)
+            return False
+        return True
+
+    def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - werkzeug's own signature
+        level = logging.ERROR if type == "error" else logging.DEBUG
+        _log.log(level, message, *args)
+
+
+def _serve(listener: socket.socket, guard: Guard) -> BaseWSGIServer:
+    host, port = listener.getsockname()
+    with listener:
+        listener.listen(128)
+        return make_server(
+            host,
+            port,
+            refusing_malformed_bodies(guard),
+            threaded=True,
+            request_handler=_RequestHandler,
+            fd=listener.fileno(),
+        )

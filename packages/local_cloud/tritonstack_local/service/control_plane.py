@@ -1,0 +1,42 @@
+"""One of this cloud's own services as a WSGI application: actions by name, asked in JSON 1.1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from werkzeug.wrappers import Request, Response
+
+from tritonstack_local.places import Place
+from tritonstack_local.service import wire
+from tritonstack_local.service.faults import ServiceError
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+Fields = Mapping[str, Any]
+Action = Callable[[Place, Fields], Fields]
+
+
+class ControlPlane:
+    """Answers the actions of one service. Threads may call it at once."""
+
+    def __init__(self, *, service: str, region: str, actions: Mapping[str, Action]) -> None:
+        """`service` is botocore's name of it, `region` that of callers who name none."""
+        self._service = service
+        self._region = region
+        self._actions = actions
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request."""
+        return self.answer(Request(environ))(environ, start_response)
+
+    def answer(self, request: Request) -> Response:
+        """Answer one request, a refused one too."""
+        try:
+            call = wire.read_control_call(request, offered=self._actions, service=self._service)
+            place = wire.caller_place(request, default_region=self._region)
+            result = self._actions[call.operation](place, call.fields)
+            return wire.control_answer(call.operation, result, service=self._service)
+        except ServiceError as fault:
+            return wire.control_fault(fault)

@@ -1,0 +1,37 @@
+"""Error answers of this cloud's own services, in the form in which AWS gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tritonstack.base.errors import TritonstackError
+
+
+def sentence(reason: str) -> str:
+    """Make a sentence of a reason, which the tables of what is refused hold as half of one."""
+    return f"{reason[0].upper()}{reason[1:]}."
+
+
+class ServiceError(TritonstackError):
+    """An error answer: what the SDK turns into a ClientError with this code."""
+
+    def __init__(
+        self, code: str, message: str, *, status: int = 400, fields: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+        self.fields = dict(fields or {})
+
+
+def validation_exception(message: str) -> ServiceError:
+    """Build the answer that most services have to a request that is wrong in itself."""
+    return ServiceError("ValidationException", message)
+
+
+def constraints_broken(violations: Iterable[str]) -> ServiceError:
+    """Tell every broken constraint of the service model at once, as AWS does."""
+    listed = list(violations)
+    plural = "s" if len(listed) > 1 else ""
+    return validation_exception(f"{len(listed)} validation error{plural} detected: {'; '.join(listed)}")

@@ -1,0 +1,135 @@
+"""Checks a request against botocore's own service model, constraints included, in AWS's words.
+
+botocore checks required members and types on the client's side and leaves enums, patterns, lengths and ranges
+to the service; so the service has to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+from botocore.model import ListShape, MapShape, Shape, StringShape, StructureShape
+
+from tritonstack_local.service.faults import ServiceError, constraints_broken
+
+# Java's character classes as the service models have them, in Python's spelling; \w is \p{L}, \p{N} and _.
+_JAVA_CLASSES = {
+    r"\p{L}": r"\w",
+    r"\p{N}": r"\w",
+    r"\p{Z}": "\\u0020\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000",
+    r"\p{ASCII}": r"[\x00-\x7f]",
+    r"\p{Print}": r"\x20-\x7e",
+    r"\z": r"\Z",
+}
+
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "structure": (dict,),
+    "map": (dict,),
+    "list": (list,),
+    "string": (str,),
+    "blob": (str, bytes),
+    "integer": (int,),
+    "long": (int,),
+    "float": (int, float),
+    "double": (int, float),
+    "timestamp": (int, float),
+    "boolean": (bool,),
+}
+
+
+def check(shape: StructureShape, request: object) -> None:
+    """Raise one fault that tells everything in `request` that breaks the model; return if nothing does."""
+    violations = list(_violations(shape, request, ""))
+    if violations:
+        raise constraints_broken(violations)
+
+
+def _violations(shape: Shape, value: object, path: str) -> Iterator[str]:
+    if not _has_type(shape, value):
+        raise ServiceError("SerializationException", f"{path or 'The request'} is no {shape.type_name}")
+    walk = _WALKS.get(shape.type_name)
+    if walk is not None:
+        yield from walk(shape, value, path)
+    yield from (
+        f"Value '{_shown(value)}' at '{path}' failed to satisfy constraint: {constraint}"
+        for constraint in _broken(shape, value)
+    )
+
+
+def _has_type(shape: Shape, value: object) -> bool:
+    kind: str = shape.type_name
+    if isinstance(value, bool):  # which Python counts among the integers
+        return kind == "boolean"
+    return isinstance(value, _PYTHON_TYPES[kind])
+
+
+def _structure(shape: StructureShape, value: dict[str, Any], path: str) -> Iterator[str]:
+    for name in shape.required_members:
+        if value.get(name) is None:
+            yield (
+                f"Value null at '{_join(path, name)}' failed to satisfy constraint: Member must not be null"
+            )
+    for name, item in value.items():
+        if name not in shape.members:
+            raise ServiceError("SerializationException", f"{_join(path, name)} is not part of {shape.name}")
+        if item is not None:
+            yield from _violations(shape.members[name], item, _join(path, name))
+
+
+def _list(shape: ListShape, value: list[Any], path: str) -> Iterator[str]:
+    for number, item in enumerate(value, start=1):
+        yield from _violations(shape.member, item, f"{path}.{number}.member")
+
+
+def _map(shape: MapShape, value: dict[str, Any], path: str) -> Iterator[str]:
+    for key, item in value.items():
+        yield from _violations(shape.key, key, f"{path}.key")
+        yield from _violations(shape.value, item, f"{path}.{key}")
+
+
+_WALKS: dict[str, Callable[[Any, Any, str], Iterator[str]]] = {
+    "structure": _structure,
+    "list": _list,
+    "map": _map,
+}
+
+
+def _broken(shape: Shape, value: Any) -> Iterator[str]:
+    """Name the constraints of this very shape that the value does not satisfy."""
+    least, most = shape.metadata.get("min"), shape.metadata.get("max")
+    if isinstance(value, int | float):
+        measure, noun = float(value), "value"
+    else:
+        measure, noun = float(len(value)), "length"
+    if least is not None and measure < least:
+        yield f"Member must have {noun} greater than or equal to {least}"
+    if most is not None and measure > most:
+        yield f"Member must have {noun} less than or equal to {most}"
+        return
+    if isinstance(shape, StringShape) and shape.enum and value not in shape.enum:
+        yield f"Member must satisfy enum value set: [{', '.join(shape.enum)}]"
+    pattern = shape.metadata.get("pattern")
+    if pattern is not None and _compiled(pattern).fullmatch(value) is None:
+        yield f"Member must satisfy regular expression pattern: {pattern}"
+
+
+@cache
+def _compiled(java_pattern: str) -> re.Pattern[str]:
+    pattern = java_pattern
+    for java, python in _JAVA_CLASSES.items():
+        pattern = pattern.replace(java, python)
+    return re.compile(pattern)
+
+
+def _join(path: str, name: str) -> str:
+    """Spell members as AWS's messages do: with a small letter first."""
+    member = name[:1].lower() + name[1:]
+    return f"{path}.{member}" if path else member
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -1,0 +1,119 @@
+"""Requests and answers of this cloud's own services, read and written by botocore's own service models."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import botocore.session
+import moto.iam.models as iam_models
+from botocore.model import OperationModel, ServiceModel, StructureShape
+from werkzeug.wrappers import Request, Response
+
+from tritonstack_local.accounts import account_in_key, read_credential
+from tritonstack_local.places import Place
+from tritonstack_local.service import validation
+from tritonstack_local.service.faults import ServiceError
+
+JSON_1_1 = "application/x-amz-json-1.1"
+
+
+@cache
+def service_model(service: str) -> ServiceModel:
+    """Load botocore's description of a service."""
+    return botocore.session.get_session().get_service_model(service)
+
+
+def caller_place(request: Request, *, default_region: str) -> Place:
+    """Say in which account and region a request acts, by the key it is signed with.
+
+    The header wins: the embedded cloud's front door sets it when it has worked the account out already.
+    """
+    told = request.headers.get("x-moto-account-id")
+    credential = read_credential(
+        headers=dict(request.headers.items()), query=request.query_string.decode("latin-1")
+    )
+    key = credential.access_key if credential else ""
+    # Looked up in the module at each call: the embedded cloud puts its own function there.
+    account = told or account_in_key(key) or iam_models.get_account_id_from(key)
+    return Place(account=account, region=credential.region if credential else default_region)
+
+
+@dataclass(frozen=True)
+class ControlCall:
+    """One call of the control plane: which operation, with which validated fields."""
+
+    operation: str
+    fields: Mapping[str, Any]
+
+
+def read_control_call(request: Request, *, offered: Mapping[str, object], service: str) -> ControlCall:
+    """Read a JSON 1.1 request; `offered` are the operations that this cloud has."""
+    metadata = service_model(service).metadata
+    operation = request.headers.get("X-Amz-Target", "").removeprefix(f"{metadata['targetPrefix']}.")
+    if operation not in offered:
+        raise ServiceError(
+            "UnknownOperationException",
+            f"The embedded cloud does not offer {metadata['serviceId']}'s "
+            f"{operation or 'request without X-Amz-Target'}; it offers {', '.join(sorted(offered))}.",
+        )
+    try:
+        fields = json.loads(request.get_data() or b"{}")
+    except (ValueError, RecursionError) as fault:
+        raise ServiceError("SerializationException", f"The body is not JSON: {fault}") from fault
+    validation.check(_operation(service, operation).input_shape, fields)
+    return ControlCall(operation, {name: value for name, value in fields.items() if value is not None})
+
+
+def control_answer(operation: str, result: Mapping[str, Any], *, service: str) -> Response:
+    """Write a result as the operation's output; what the model does not know is a fault of this cloud."""
+    shape = _operation(service, operation).output_shape
+    body = {} if shape is None else _written(shape, result)
+    return Response(json.dumps(body), content_type=JSON_1_1, headers=_request_id())
+
+
+def control_fault(fault: ServiceError) -> Response:
+    """Write an error as JSON 1.1 has it."""
+    return _fault(fault, content_type=JSON_1_1)
+
+
+def runtime_fault(fault: ServiceError) -> Response:
+    """Write an error as REST JSON has it."""
+    return _fault(fault, content_type="application/json")
+
+
+def _fault(fault: ServiceError, *, content_type: str) -> Response:
+    body = {"__type": fault.code, "message": fault.message, "Message": fault.message, **fault.fields}
+    headers = {"x-amzn-ErrorType": fault.code, **_request_id()}
+    return Response(json.dumps(body), status=fault.status, content_type=content_type, headers=headers)
+
+
+def _request_id() -> dict[str, str]:
+    return {"x-amzn-RequestId": str(uuid.uuid4())}
+
+
+def _operation(service: str, name: str) -> OperationModel:
+    return service_model(service).operation_model(name)
+
+
+def _written(shape: StructureShape, result: Mapping[str, Any]) -> dict[str, Any]:
+    unknown = result.keys() - shape.members.keys()
+    if unknown:
+        raise ServiceError("InternalFailure", f"{shape.name} has no {', '.join(unknown)}", status=500)
+    return {name: _plain(value) for name, value in result.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """Times travel as seconds since 1970; everything else is JSON already."""
+    if isinstance(value, datetime):
+        return value.timestamp()
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,212 @@
+"""S3's objects: each body is a file of its own, written once. Neither memory nor any snapshot holds it.
+
+A body's file is removed when nothing refers to the body any more and a write has said so: after a kill, what
+the state refers to is there. What it does not refer to is swept away at the next start.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import uuid
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+from tritonstack_local.state.database import own_folder
+from tritonstack_local.state.errors import NotKeptError
+from tritonstack_local.state.stored_bytes import BLOCK, StoredBytes, StoredRange
+
+_IN_MEMORY = 1 << 20
+_current: ContextVar[Bodies] = ContextVar("bodies")
+_reading = threading.local()
+
+
+class Body:
+    """The body of an object, with what moto asks of the buffer that it would hold one in."""
+
+    def __init__(self, bodies: Bodies, name: str | None = None) -> None:
+        self._bodies = bodies
+        self._name = name
+        if name is not None:
+            bodies.guard(self, name)
+
+    def write(self, content: bytes | StoredBytes | StoredRange) -> None:
+        """Become `content`, once and for all."""
+        if self._name is not None:
+            raise ValueError("a body is written once")
+        self._name = self._bodies.add(content)
+        self._bodies.guard(self, self._name)
+
+    def read(self, size: int = -1) -> bytes | StoredBytes:
+        """Return everything, or as much as is asked for from where the last read ended.
+
+        Everything of a large body is not read, but can be.
+        """
+        if self._name is None:
+            return b""
+        if size < 0 and _reading.position == 0 and _length(self._name) > _IN_MEMORY:
+            return StoredBytes.of(self._bodies.path(self._name))
+        with self._bodies.path(self._name).open("rb") as file:
+            file.seek(_reading.position)
+            # moto hashes bodies in pieces of 16 MiB, and holds two of them at a time.
+            content = file.read(min(size, BLOCK) if size >= 0 else -1)
+        _reading.position += len(content)
+        return content
+
+    def seek(self, position: int) -> None:
+        """Go on reading there. A thread reads one body after another."""
+        _reading.position = position
+
+    def truncate(self) -> None:
+        """Nothing was written yet."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its file was missing or damaged at the start."""
+        return self._name in self._bodies.lost
+
+    def emptied(self) -> Body:
+        """Return what stands where this one was once it is disposed of."""
+        return Body(self._bodies)
+
+    def __deepcopy__(self, _memo: object) -> Body:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _known_body, (self._name,)
+
+
+def new_body(max_size: int) -> Body | IO[bytes]:
+    """Make an empty body in the cloud whose request this is; outside of any, moto's own buffer."""
+    bodies = _current.get(None)
+    return tempfile.SpooledTemporaryFile(max_size) if bodies is None else Body(bodies)
+
+
+def joined(parts: Iterable[bytes | StoredBytes]) -> StoredBytes | bytes:
+    """Put the parts of an object together; in a file of the cloud whose request this is."""
+    bodies = _current.get(None)
+    return bodies.join(parts) if bodies is not None else b"".join(bytes(part) for part in parts)
+
+
+def _length(name: str) -> int:
+    return int(name.rpartition("-")[2])
+
+
+def _known_body(name: str | None) -> Body:
+    return Body(_current.get(), name)
+
+
+class Bodies:
+    """The folder of bodies. Threads may use it at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = own_folder(folder)
+        # Sets and lists change at one stroke in Python: no lock is needed, and a finalizer must not take one.
+        self._used: set[str] = set()
+        self._unused: list[str] = []
+        self.lost: frozenset[str] = frozenset()
+        """Bodies that were not whole when the folder was opened."""
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Have moto's bodies made here meanwhile, in this thread."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def add(self, content: bytes | StoredBytes | StoredRange) -> str:
+        """Write a new file; its name tells its length. A stored body's file is shared: none is changed."""
+        name = f"{uuid.uuid4().hex}-{len(content)}"
+        path = self.path(name)
+        if isinstance(content, StoredBytes):
+            with self._kept_or_removed(path):
+                (os.replace if content.is_draft else os.link)(content.path, path)
+        else:
+            self._write(path, [content] if isinstance(content, bytes) else content)
+        return name
+
+    def receive(self, stream: IO[bytes]) -> StoredBytes | bytes:
+        """Read the body of a request; a large one into a file that can become a body."""
+        begin = stream.read(_IN_MEMORY)
+        if len(begin) < _IN_MEMORY:
+            return begin
+        blocks = iter(partial(stream.read, BLOCK), b"")
+        try:
+            return self.join(chain((begin,), blocks))
+        except NotKeptError:
+            # Many clients read no answer before they have sent everything.
+            for _ in blocks:
+                pass
+            raise
+
+    def join(self, parts: Iterable[bytes | StoredBytes]) -> StoredBytes | bytes:
+        """Put parts together in a file that can become a body."""
+        path = self.path(f"{uuid.uuid4().hex}-draft")
+        self._write(
+            path, (block for part in parts for block in ([part] if isinstance(part, bytes) else part))
+        )
+        if path.stat().st_size:
+            return StoredBytes.of(path, is_draft=True)
+        path.unlink()
+        return b""
+
+    def _write(self, path: Path, blocks: Iterable[bytes]) -> None:
+        with self._kept_or_removed(path), path.open("xb") as file:
+            for block in blocks:
+                file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+
+    @contextmanager
+    def _kept_or_removed(self, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as fault:
+            path.unlink(missing_ok=True)
+            if isinstance(fault, OSError):
+                raise NotKeptError(self._folder, fault.strerror or str(fault)) from fault
+            raise
+
+    def path(self, name: str) -> Path:
+        """Where a body lies."""
+        return self._folder / name
+
+    def guard(self, body: Body, name: str) -> None:
+        """Keep a file for as long as there is its body."""
+        self._used.add(name)
+        weakref.finalize(body, self._leave, name).atexit = False
+
+    def unused(self) -> list[str]:
+        """Take the names of the files whose bodies have gone since this was last asked."""
+        names, self._unused = self._unused, []
+        return names
+
+    def remove(self, names: list[str]) -> None:
+        """Remove files."""
+        for name in names:
+            self.path(name).unlink(missing_ok=True)
+
+    def find_lost(self) -> frozenset[str]:
+        """Return which bodies that something refers to are missing or have another length."""
+        lengths = {entry.name: entry.stat().st_size for entry in os.scandir(self._folder)}
+        self.lost = frozenset(
+            name for name in self._used if lengths.get(name) != int(name.rpartition("-")[2])
+        )
+        return self.lost
+
+    def sweep(self) -> None:
+        """Remove every file without a body: what a kill left behind."""
+        self.remove([path.name for path in self._folder.iterdir() if path.name not in self._used])
+
+    def _leave(self, name: str) -> None:
+        self._used.discard(name)
+        self._unused.append(name)

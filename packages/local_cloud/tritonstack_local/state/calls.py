@@ -1,0 +1,97 @@
+"""What a request asks of a service, as far as keeping the state goes: does it change anything?"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+from werkzeug.wrappers import Request
+
+from tritonstack_local.state.bodies import Bodies
+from tritonstack_local.state.stored_bytes import StoredBytes
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
+
+_READING = re.compile(
+    r"(Describe|Get|List|Head|BatchGet|Search|Lookup|Filter|Query|Scan|Simulate|Validate|Estimate|Test)[A-Z].*"
+    r"|Query|Scan|Encrypt|Decrypt|GenerateDataKey.*|Sign|Verify|GET|HEAD|OPTIONS"
+    # Data points need not outlive the process.
+    r"|PutMetricData"
+)
+_CHANGING = {"GetSessionToken", "GetFederationToken"}
+_DELETING = re.compile(r"(Delete|Remove|Terminate)[A-Z].*|DELETE")
+_SLOW = {"PutLogEvents"}
+_OBJECT_PARAMETERS = re.compile(
+    r"x-id|partNumber|uploadId|X-Amz-.*|AWSAccessKeyId|Signature|Expires", re.IGNORECASE
+)
+_DRAFT = "tritonstack.draft"
+_CBOR_PATH = re.compile(r"/service/[^/]+/operation/(?P<operation>\w+)")
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operation by name; for services that name none in their requests, HTTP's method."""
+
+    service: str
+    name: str
+    size: int
+    """How many bytes of its body are in memory."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether it may change what the service remembers."""
+        return self.name in _CHANGING or _READING.fullmatch(self.name) is None
+
+    @property
+    def deletes(self) -> bool:
+        """Whether it gives room rather than taking it."""
+        return _DELETING.fullmatch(self.name) is not None
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether what it changes is written a little later, with much else of its kind."""
+        return self.name in _SLOW
+
+
+def draft_of(environ: WSGIEnvironment) -> StoredBytes | None:
+    """Return the file that holds the content of a large object that is being put."""
+    draft: StoredBytes | None = environ.get(_DRAFT)
+    return draft
+
+
+def read_call(environ: WSGIEnvironment, *, service: str, bodies: Bodies) -> Call:
+    """Read a request whole, so that answering it waits for nobody, and say what it asks for."""
+    request = Request(environ, shallow=True)
+    if service == "s3" and _is_object(request):
+        body = bodies.receive(environ["wsgi.input"])
+    else:
+        body = Request(environ, shallow=False).get_data(cache=False)
+    if isinstance(body, StoredBytes):
+        environ[_DRAFT] = body
+        environ["CONTENT_LENGTH"] = "0"
+        body = b""
+    environ["wsgi.input"] = io.BytesIO(body)
+    return Call(service, _name(request, body), len(body))
+
+
+def _is_object(request: Request) -> bool:
+    """Tell whether the body of a request to S3 is an object, or a part of one."""
+    return request.method == "PUT" and all(map(_OBJECT_PARAMETERS.fullmatch, request.args))
+
+
+def _name(request: Request, body: bytes) -> str:
+    target = request.headers.get("X-Amz-Target")
+    if target:
+        return target.rpartition(".")[2]
+    named = _CBOR_PATH.fullmatch(request.path)
+    if named:
+        return named["operation"]
+    if request.mimetype == "application/x-www-form-urlencoded":
+        return parse_qs(body.decode(errors="replace")).get("Action", [request.method])[0]
+    if "delete" in request.args:
+        return "DELETE"
+    return request.args.get("Action", request.method)

@@ -1,0 +1,243 @@
+"""Rows of bytes in one SQLite file: each write is all or nothing, and over before its answer is given.
+
+Every row carries a digest, so that no garbled byte is taken for state. What the rows consist of belongs to
+the versions that wrote them: the file is stamped, and a file with another stamp is not read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack_local.state.errors import (
+    ForeignStateError,
+    NotKeptError,
+    OtherVersionError,
+    StateDamagedError,
+    StateInUseError,
+)
+
+_PATIENCE_S = 1.0
+_REFUSED_BY_THE_DISK = {
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+}
+_HEADER = 100
+_LARGEST = 2**40
+"""No database is larger; a garbled header may say so."""
+_SCHEMA = (
+    "CREATE TABLE stamp (text TEXT NOT NULL)",
+    "CREATE TABLE row (kind TEXT, key TEXT, digest BLOB, value BLOB, PRIMARY KEY (kind, key))",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A piece of state; one without a value is to be removed."""
+
+    kind: str
+    key: str
+    value: bytes | None
+
+
+def own_folder(folder: Path) -> Path:
+    """Make a folder that only its owner can use, or make sure that a standing one is the caller's own."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_owner(folder)
+    return folder
+
+
+def check_owner(path: Path) -> None:
+    """Refuse what somebody else owns or can write to."""
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        raise ForeignStateError(path, "it is a symbolic link")
+    if found.st_uid != os.geteuid():
+        raise ForeignStateError(path, f"it belongs to user {found.st_uid}, and this is user {os.geteuid()}")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ForeignStateError(path, "others may write to it")
+
+
+def salvage(file: Path, *, stamp: str) -> list[str]:
+    """Replace a damaged file by one with all rows that are whole; return what is lost, as `<kind> <key>`.
+
+    A row is whole if it has its digest: what a damaged page makes of one is never taken.
+    """
+    whole: list[Row] = []
+    lost: list[str] = []
+    _fill_up(file)
+    try:
+        with closing(sqlite3.connect(file, isolation_level=None, timeout=_PATIENCE_S)) as connection:
+            found = connection.execute("SELECT text FROM stamp").fetchone()
+            readable = _readable(connection) if found == (stamp,) else iter(())
+            if found != (stamp,):
+                lost.append(f"all of {file.name}: it is of another version")
+            for row, is_whole in readable:
+                if is_whole:
+                    whole.append(row)
+                else:
+                    lost.append(f"{row.kind} {row.key}")
+    except sqlite3.DatabaseError as fault:
+        if isinstance(told(file, fault), StateInUseError | NotKeptError):
+            raise told(file, fault) from fault
+        lost.append(f"all of {file.name}: {fault}")
+    for part in file.parent.glob(f"{file.name}*"):
+        part.unlink()
+    database = Database(file, stamp=stamp)
+    try:
+        database.write(whole)
+    finally:
+        database.close()
+    return lost
+
+
+def _fill_up(file: Path) -> None:
+    """Give a truncated file its length again: SQLite reads no page of one that is shorter than it says."""
+    with file.open("r+b") as stream:
+        header = stream.read(_HEADER)
+        if len(header) == _HEADER and header.startswith(b"SQLite format 3"):
+            page = int.from_bytes(header[16:18]) or 1
+            size = (page if page > 1 else 65_536) * int.from_bytes(header[28:32])
+            if stream.seek(0, os.SEEK_END) < size < _LARGEST:
+                stream.truncate(size)
+
+
+def _readable(connection: sqlite3.Connection) -> Iterator[tuple[Row, bool]]:
+    """Yield the rows around the pages that cannot be read, and whether each is as it was written."""
+    seen = set[int]()
+    for order in ("ASC", "DESC"):
+        # Each direction ends at the first page that cannot be read.
+        with suppress(sqlite3.DatabaseError):
+            for number, *held in connection.execute(f"SELECT rowid, * FROM row ORDER BY rowid {order}"):  # noqa: S608
+                if number in seen:
+                    return
+                seen.add(number)
+                yield _checked(*held)
+    for number in range(min(seen, default=1), max(seen, default=0)):
+        if number not in seen:
+            with suppress(sqlite3.DatabaseError):
+                for held in connection.execute("SELECT * FROM row WHERE rowid = ?", (number,)):
+                    yield _checked(*held)
+
+
+def _checked(kind: object, key: object, digest: object, value: object) -> tuple[Row, bool]:
+    content = value if isinstance(value, bytes) else b""
+    return Row(str(kind), str(key), content), digest == _digest(content)
+
+
+class Database:
+    """The file. One thread at a time uses it, one process at a time holds it."""
+
+    def __init__(self, file: Path, *, stamp: str) -> None:
+        self._file = file
+        if not file.exists():
+            _create(file, stamp)
+        for part in file.parent.glob(f"{file.name}*"):
+            check_owner(part)
+        try:
+            self._connection = sqlite3.connect(
+                file, isolation_level=None, check_same_thread=False, timeout=_PATIENCE_S
+            )
+        except sqlite3.Error as fault:
+            raise told(file, fault) from fault
+        try:
+            _prepare(self._connection)
+            self._check(stamp)
+        except sqlite3.DatabaseError as fault:
+            self._connection.close()
+            raise told(file, fault) from fault
+        except Exception:
+            self._connection.close()
+            raise
+
+    def rows(self) -> Iterator[Row]:
+        """Yield everything, or raise StateDamagedError."""
+        try:
+            for kind, key, digest, value in self._connection.execute("SELECT * FROM row ORDER BY kind, key"):
+                if digest != _digest(value):
+                    raise StateDamagedError(self._file, f"{kind} {key} is not what was written")
+                yield Row(kind, key, value)
+        except sqlite3.DatabaseError as fault:
+            raise told(self._file, fault) from fault
+
+    def write(self, rows: Iterable[Row]) -> None:
+        """Write all rows, or none and raise NotKeptError."""
+        connection = self._connection
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for row in rows:
+                if row.value is None:
+                    connection.execute("DELETE FROM row WHERE kind = ? AND key = ?", (row.kind, row.key))
+                else:
+                    values = (row.kind, row.key, _digest(row.value), row.value)
+                    connection.execute("INSERT OR REPLACE INTO row VALUES (?, ?, ?, ?)", values)
+            connection.execute("COMMIT")
+        except sqlite3.Error as fault:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise NotKeptError(self._file.parent, str(fault)) from fault
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def _check(self, stamp: str) -> None:
+        fault = self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if fault != "ok":
+            raise StateDamagedError(self._file, str(fault))
+        found = self._connection.execute("SELECT text FROM stamp").fetchone()
+        if found is None or found[0] != stamp:
+            raise OtherVersionError(found[0] if found else "no version")
+
+
+def _create(file: Path, stamp: str) -> None:
+    """Make the file under another name first: one that stands under its own is whole."""
+    draft = file.with_suffix(".new")
+    try:
+        draft.unlink(missing_ok=True)
+        connection = sqlite3.connect(draft, isolation_level=None)
+    except (OSError, sqlite3.Error) as fault:
+        raise NotKeptError(file.parent, str(fault)) from fault
+    try:
+        _prepare(connection)
+        connection.execute("BEGIN")
+        for statement in _SCHEMA:
+            connection.execute(statement)
+        connection.execute("INSERT INTO stamp VALUES (?)", (stamp,))
+        connection.execute("COMMIT")
+    except sqlite3.Error as fault:
+        raise NotKeptError(file.parent, str(fault)) from fault
+    finally:
+        connection.close()
+    draft.rename(file)
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    # Held for good: no second process reads or writes, and SQLite needs no shared memory beside the file.
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+def told(file: Path, fault: sqlite3.Error) -> TritonstackError:
+    """Say what a fault means: what a disk refuses is no damage, and nobody should give a whole state up."""
+    # The low byte of a code is the reason, the others are its details; a fault of Python's own has none.
+    reason = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if reason == sqlite3.SQLITE_BUSY:
+        return StateInUseError(file)
+    if reason in _REFUSED_BY_THE_DISK:
+        return NotKeptError(file.parent, str(fault))
+    return StateDamagedError(file, str(fault))
+
+
+def _digest(value: bytes) -> bytes:
+    return hashlib.blake2b(value, digest_size=16).digest()

@@ -1,0 +1,153 @@
+"""Pickles what the services remember, with what pickle alone cannot: locks, keys, lambdas.
+
+Records of this cloud's own say of which fields they consist: one that another version wrote is not filled
+into today's class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import io
+import marshal
+import pickle
+import threading
+import types
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
+
+from tritonstack_local.state.errors import OtherVersionError
+
+Reduced = tuple[Any, ...]
+Reduce = Callable[[Any], Reduced | Any]
+"""What an object is to be made of again, as `__reduce__` says it, or NotImplemented for pickle's own way."""
+
+
+def dumps(value: Any, *, reducers: Mapping[type, Reduce] = {}) -> bytes:
+    """Pickle; `reducers` say of further types how."""
+    buffer = io.BytesIO()
+    _Pickler(buffer, {**_REDUCERS, **reducers}).dump(value)
+    return buffer.getvalue()
+
+
+def loads(value: bytes) -> Any:
+    """Make it again what was pickled. Runs what the bytes say: they have to come from this cloud."""
+    return pickle.loads(value)  # noqa: S301 - the folder it comes from is checked to be the user's own
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, reducers: Mapping[type, Reduce]) -> None:
+        super().__init__(file, protocol=5)
+        self._reducers = reducers
+        self._chosen: dict[type, Reduce | None] = {}
+
+    def reducer_override(self, value: Any) -> Any:
+        kind = type(value)
+        if kind not in self._chosen:
+            self._chosen[kind] = self._choose(kind)
+        reduce = self._chosen[kind]
+        return NotImplemented if reduce is None else reduce(value)
+
+    def _choose(self, kind: type) -> Reduce | None:
+        found = next((reduce for known, reduce in self._reducers.items() if issubclass(kind, known)), None)
+        if (
+            found is None
+            and dataclasses.is_dataclass(kind)
+            and kind.__module__.startswith("tritonstack_local.")
+        ):
+            return _own_record
+        return found
+
+
+def _own_record(value: Any) -> Reduced:
+    kind = type(value)
+    return _blank, (kind, _fields_of(kind)), value.__getstate__()
+
+
+def _blank(kind: type, fields: tuple[str, ...]) -> Any:
+    if fields != _fields_of(kind):
+        raise OtherVersionError(f"{kind.__name__} consisted of {', '.join(fields)}")
+    return object.__new__(kind)
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def _fields_of(kind: type[Any]) -> tuple[str, ...]:
+    """Name a record's fields, always by the same tuple: pickle writes that once."""
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(field.name for field in dataclasses.fields(kind))
+    return _FIELDS[kind]
+
+
+def _nobody() -> None:
+    """Stand for a thread: what was running does not run any more."""
+
+
+def _function(value: types.FunctionType) -> Any:
+    """Reduce a function that nothing can be imported by: a lambda, or one within another."""
+    if "<" not in value.__qualname__:
+        return NotImplemented
+    if value.__closure__:
+        raise pickle.PicklingError(f"{value.__qualname__} remembers variables of the function around it")
+    return _made_function, (marshal.dumps(value.__code__), value.__module__)
+
+
+def _made_function(code: bytes, module: str) -> types.FunctionType:
+    return types.FunctionType(marshal.loads(code), vars(importlib.import_module(module)))  # noqa: S302 - see `loads`
+
+
+def _private_key(value: Any) -> Reduced:
+    pem = value.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return _loaded_private_key, (pem,)
+
+
+def _loaded_private_key(pem: bytes) -> Any:
+    return serialization.load_pem_private_key(pem, None)
+
+
+def _public_key(value: Any) -> Reduced:
+    pem = value.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return _loaded_public_key, (pem,)
+
+
+def _loaded_public_key(pem: bytes) -> Any:
+    return serialization.load_pem_public_key(pem)
+
+
+def _dictionary(value: dict[Any, Any]) -> Any:
+    """Reduce a dictionary of moto's that is made, read or written in a way of its own: by what it holds."""
+    kind = type(value)
+    if not kind.__module__.startswith("moto."):
+        return NotImplemented
+    held = (list(dict.items(value)), getattr(value, "default_factory", None), vars(value))
+    return kind.__new__, (kind,), held, None, None, _fill_dictionary
+
+
+def _fill_dictionary(made: Any, held: tuple[list[tuple[Any, Any]], Any, dict[str, Any]]) -> None:
+    items, factory, attributes = held
+    dict.update(made, items)
+    if isinstance(made, defaultdict):
+        made.default_factory = factory
+    vars(made).update(attributes)
+
+
+_REDUCERS: Mapping[type, Reduce] = {
+    type(threading.Lock()): lambda _lock: (threading.Lock, ()),
+    type(threading.RLock()): lambda _lock: (threading.RLock, ()),
+    threading.Condition: lambda _condition: (threading.Condition, ()),
+    threading.Event: lambda _event: (threading.Event, ()),
+    threading.Thread: lambda _thread: (_nobody, ()),
+    types.FunctionType: _function,
+    dict: _dictionary,
+    weakref.WeakValueDictionary: lambda held: (weakref.WeakValueDictionary, (dict(held),)),
+    **dict.fromkeys(get_args(PrivateKeyTypes), _private_key),
+    **dict.fromkeys(get_args(PublicKeyTypes), _public_key),
+}

@@ -1,0 +1,115 @@
+"""What has tags here, as the Resource Groups Tagging API tells it: by ARN, with its tags and its type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moto.core.base_backend import BackendDict
+from moto.core.resource_tagging import TaggableResourcesMixin
+
+from tritonstack_local.places import Place
+
+
+@dataclass(frozen=True, order=True)
+class TaggedResource:
+    """One resource; `type` is as in ResourceTypeFilters, `service:kind`."""
+
+    arn: str
+    type: str
+    tags: Mapping[str, str]
+
+    def described(self) -> dict[str, Any]:
+        """Return it as GetResources shows it."""
+        pairs = [{"Key": key, "Value": value} for key, value in self.tags.items()]
+        return {"ResourceARN": self.arn, "Tags": pairs}
+
+
+ListTagged = Callable[[Place], Iterator[TaggedResource]]
+"""What a service has in a place."""
+
+_GLOBAL_REGION = "us-east-1"
+"""Where AWS tells of what belongs to no region."""
+_TYPES = {"logs:loggroup": "logs:log-group", "ec2:flow-logs": "ec2:vpc-flow-log"}
+"""Types that moto calls otherwise than AWS."""
+
+
+def tagged_in_moto(place: Place) -> Iterator[TaggedResource]:
+    """List what moto's services hold."""
+    for service, backend in _backends(place):
+        if service in _OUR_OWN_WAY:
+            yield from _OUR_OWN_WAY[service](backend, place)
+        if isinstance(backend, TaggableResourcesMixin) and service != "s3":
+            yield from map(_as_aws_has_it, backend.iter_tagged_resources())
+
+
+def _as_aws_has_it(found: Any) -> TaggedResource:
+    kind = _TYPES.get(found.resource_type, found.resource_type)
+    (_, _, said), (_, _, meant) = found.resource_type.partition(":"), kind.partition(":")
+    return TaggedResource(found.arn.replace(f":{said}/", f":{meant}/"), kind, found.tags)
+
+
+def _backends(place: Place) -> Iterator[tuple[str, Any]]:
+    known: list[BackendDict[Any]] = BackendDict._instances  # type: ignore[misc]
+    for services in list(known):
+        for account, region, backend in list(services.iter_backends()):
+            if account == place.account and _is_told_in(services.service_name, region, place):
+                yield services.service_name, backend
+
+
+def _is_told_in(service: str, region: str, place: Place) -> bool:
+    """Tell whether a region's caller hears of a backend; S3's and those of global services have no region."""
+    if region == place.partition:
+        return service == "s3" or place.region == _GLOBAL_REGION
+    return region == place.region
+
+
+def _buckets(backend: Any, place: Place) -> Iterator[TaggedResource]:
+    """List the buckets of a region; moto has those of all in one backend."""
+    for bucket in list(backend.buckets.values()):
+        if bucket.region_name == place.region:
+            tags = backend.tagger.get_tag_dict_for_resource(bucket.arn)
+            yield TaggedResource(bucket.arn, "s3:bucket", tags)
+
+
+def _repositories(backend: Any, _: Place) -> Iterator[TaggedResource]:
+    for repository in list(backend.repositories.values()):
+        tags = backend.tagger.get_tag_dict_for_resource(repository.arn)
+        yield TaggedResource(repository.arn, "ecr:repository", tags)
+
+
+def _endpoints_of_networks(backend: Any, place: Place) -> Iterator[TaggedResource]:
+    for endpoint in list(backend.vpc_end_points.values()):
+        arn = place.arn("ec2", f"vpc-endpoint/{endpoint.id}")
+        yield TaggedResource(arn, "ec2:vpc-endpoint", dict(backend.tags.get(endpoint.id, {})))
+
+
+def _rules(backend: Any, _: Place) -> Iterator[TaggedResource]:
+    for bus in list(backend.event_buses.values()):
+        for rule in list(bus.rules.values()):
+            yield TaggedResource(rule.arn, "events:rule", backend.tagger.get_tag_dict_for_resource(rule.arn))
+
+
+def _identities(backend: Any, place: Place) -> Iterator[TaggedResource]:
+    """List what AWS tells of IAM's; roles and users are not among it."""
+    held = [
+        *(("iam:policy", policy) for policy in backend.managed_policies.values() if _is_own(policy, place)),
+        *(("iam:oidc-provider", provider) for provider in backend.open_id_providers.values()),
+    ]
+    for kind, model in held:
+        yield TaggedResource(model.arn, kind, {tag["Key"]: tag["Value"] for tag in model.tags.values()})
+
+
+def _is_own(policy: Any, place: Place) -> bool:
+    return str(policy.arn).split(":")[4] == place.account
+
+
+_OUR_OWN_WAY: Mapping[str, Callable[[Any, Place], Iterator[TaggedResource]]] = {
+    "ec2": _endpoints_of_networks,
+    "ecr": _repositories,
+    "events": _rules,
+    "iam": _identities,
+    "s3": _buckets,
+}
+"""By service: what moto does not tell, or tells otherwise."""

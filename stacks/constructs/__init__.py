@@ -1,1 +1,0 @@
-"""The parts that stacks are composed of, one construct a file."""

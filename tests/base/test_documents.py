@@ -1,0 +1,238 @@
+"""What a person reads when a file is wrong: the whole message, word for word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.projects import ENVIRONMENT
+from tritonstack.base.documents import Record, load_document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.spec.environments.environment import EnvironmentSpec
+
+
+def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec) -> str:
+    file = tmp_path / "dev.yaml"
+    file.write_text(text)
+    with pytest.raises(InvalidFilesError) as caught:
+        load_document(file, record)
+    assert caught.value.exit_code == 2
+    return str(caught.value).replace(str(tmp_path) + "/", "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            "triton_release:",
+            "triton_relase: '25.04'\ntriton_release:",
+            "dev.yaml:4: triton_relase: unknown key\n  help: did you mean 'triton_release'?",
+        ),
+        (
+            "    kind:",
+            "    zzz: 1\n    kind:",
+            "dev.yaml:7: endpoints.search.zzz: unknown key\n  help: known keys here: alarms, asynchronous, "
+            "challenger, components, data_capture, download_timeout_s, environment, image, "
+            "inference_ami, instance_type, kind, log_retention_days, metrics, model, network_isolation, "
+            "rollout, scaling, shadow, startup_timeout_s",
+        ),
+        (
+            "    kind: ensemble\n    model: minilm",
+            "    kind: multi-model\n    models: [minilm]\n    shadow: {}",
+            "dev.yaml:9: endpoints.search.shadow: kind: multi-model has no such key, kind: single or "
+            "ensemble has\n  help: remove it; known keys here: alarms, asynchronous, components, "
+            "data_capture, download_timeout_s, environment, image, inference_ami, instance_type, kind, "
+            "log_retention_days, metrics, model_cache, models, network_isolation, rollout, "
+            "scaling, startup_timeout_s",
+        ),
+        (
+            "    kind: ensemble",
+            "    kind: ensemble\n    rollout: {strategy: linear, percent: 20}",
+            "dev.yaml:8: endpoints.search.rollout.percent: unknown key\n  help: did you mean 'step_percent'?",
+        ),
+        (
+            "    kind: ensemble",
+            "    kind: ensemble\n    rollout: {strategy: rolling, bake_s: 20}",
+            "dev.yaml:8: endpoints.search.rollout.bake_s: strategy: rolling has no such key, strategy: "
+            "all-at-once has\n  help: remove it; known keys here: batch_percent, roll_back_on, strategy, "
+            "wait_s",
+        ),
+        (
+            'account: "111111111111"',
+            "account: 111111111111",
+            "dev.yaml:2: account: this must be text, not the number 111111111111\n  help: put it in quotes",
+        ),
+        (
+            'account: "111111111111"',
+            'account: "1111"',
+            "dev.yaml:2: account: '1111' is not an AWS account\n  help: write its 12 digits in quotes",
+        ),
+        (
+            "ml.c7i.xlarge",
+            "ml.c7i.xlrge",
+            "dev.yaml:9: endpoints.search.instance_type: SageMaker has no instance type 'ml.c7i.xlrge'\n"
+            "  help: did you mean 'ml.c7i.xlarge'?",
+        ),
+        (
+            "ml.c7i.xlarge",
+            "ml.c7g.xlarge",
+            "dev.yaml:9: endpoints.search.instance_type: ml.c7g.xlarge has Arm processors, and SageMaker's "
+            "Triton images are built for x86-64 CPUs and NVIDIA GPUs\n"
+            "  help: choose a type such as ml.c7i.xlarge or ml.g5.xlarge",
+        ),
+        (
+            "kind: ensemble",
+            "kind: ensembel",
+            "dev.yaml:7: endpoints.search.kind: 'ensembel' is not one of 'single', "
+            "'ensemble' or 'multi-model'\n"
+            "  help: did you mean 'ensemble'?",
+        ),
+        (
+            "eu-west-1",
+            "eu-wst-1",
+            "dev.yaml:3: region: SageMaker publishes no Triton image in region 'eu-wst-1'\n"
+            "  help: did you mean 'eu-west-1'?",
+        ),
+        (
+            "    model: minilm\n",
+            "",
+            "dev.yaml:6: endpoints.search.model: this required key is missing\n  help: add the key `model`",
+        ),
+        (
+            "name: dev",
+            "name: Dev!",
+            "dev.yaml:1: name: 'Dev!' is not a name\n  help: use up to 40 lower-case letters, digits and "
+            "single hyphens, beginning with a letter",
+        ),
+        (
+            "region: eu-west-1",
+            "region: eu-west-1\nregion: eu-west-2",
+            "dev.yaml:4: region: this key stands twice\n  help: keep one of the two",
+        ),
+        (
+            "  search:",
+            "  ~:",
+            "dev.yaml:6: endpoints.~: a key must be text\n  help: put it in quotes",
+        ),
+        (
+            "region: eu-west-1",
+            "region: eu-west-1\n? [a, b]\n: c",
+            "dev.yaml:4: ?: a key must be text\n  help: put it in quotes",
+        ),
+        (
+            "region: eu-west-1",
+            "region: !!binary aGVsbG8=",
+            "dev.yaml:3: region: YAML's tag tag:yaml.org,2002:binary means nothing here\n"
+            "  help: write the value without a tag",
+        ),
+        (
+            "region: eu-west-1",
+            'region: "\\ud800"',
+            "dev.yaml:3: this is not valid YAML: found invalid Unicode character escape code\n"
+            "  help: check this line and the ones before it: indentation, quotes, brackets, `key: value`",
+        ),
+        (
+            "region: eu-west-1",
+            "region: eu-west-1\nalarms: &loop [*loop]",
+            "dev.yaml:4: the alias *loop is inside the value that it repeats\n  help: write out the value",
+        ),
+        (
+            "name: dev",
+            "name: dev-endpoint",
+            "dev.yaml:1: 'tritonstack-dev-endpoint' holds the word 'endpoint', which tells an environment's "
+            "own stacks from those of its endpoints\n  help: choose another name or name_prefix",
+        ),
+        (
+            "    kind: ensemble",
+            "    kind: ensemble\n    alarms: {latency_p99_ms: .inf}",
+            "dev.yaml:8: endpoints.search.alarms.latency_p99_ms: this must be a number, not Infinity\n"
+            "  help: write a number",
+        ),
+        (
+            "    kind: ensemble",
+            "    kind: ensemble\n    asynchronous:",
+            "dev.yaml:8: endpoints.search.asynchronous: nothing stands behind this key\n"
+            "  help: write `{}` if its defaults will do, or what it is to be, or remove the key",
+        ),
+        (
+            "    kind: ensemble",
+            "    kind: ensemble\n    data_capture: {sampling_percent: 0}",
+            "dev.yaml:8: endpoints.search.data_capture.sampling_percent: 0 is not at least 1\n"
+            "  help: write a number at least 1",
+        ),
+        (
+            "    kind: ensemble\n    model: minilm",
+            "    kind: multi-model\n    models: []",
+            "dev.yaml:8: endpoints.search.models: there are 0, and 1 must be\n  help: name another",
+        ),
+        (
+            "    kind: ensemble",
+            "    kind: ensemble\n    environment: {SAGEMAKER_TRITON_LOG_VERBOSE: yes}",
+            "dev.yaml:8: endpoints.search.environment.SAGEMAKER_TRITON_LOG_VERBOSE: this must be text, not "
+            "true\n  help: put it in quotes",
+        ),
+        (
+            "    model: minilm",
+            "    scaling: 3\n    model: minilm",
+            "dev.yaml:8: endpoints.search.scaling: this must be keys with their values, not 3\n"
+            "  help: write keys with their values",
+        ),
+        (
+            "  search:",
+            "\tsearch:",
+            "dev.yaml:6: this is not valid YAML: found character that cannot start any token\n"
+            "  help: indent with blanks, not with tabs; put a value that begins with @, ` or % in quotes",
+        ),
+    ],
+)
+def test_one_fault_gives_one_exact_message(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    assert old in ENVIRONMENT
+    assert complaint(tmp_path, ENVIRONMENT.replace(old, new)) == expected
+
+
+def test_every_fault_is_reported_at_once(tmp_path: Path) -> None:
+    text = ENVIRONMENT.replace("eu-west-1", "mars-1").replace("ml.c7i.xlarge", "ml.x.large")
+    lines = complaint(tmp_path, text.replace("kind:", "knd:")).splitlines()
+    places = [line.split(" ")[0] for line in lines if not line.startswith("  help")]
+    # Line 9 is not among them: what may stand in an endpoint depends on the kind that is not given.
+    assert places == ["dev.yaml:3:", "dev.yaml:6:", "dev.yaml:7:"]
+
+
+def test_minimum_above_maximum_is_named_at_the_scaling_block(tmp_path: Path) -> None:
+    text = ENVIRONMENT + "    scaling:\n      min_instances: 4\n      max_instances: 2\n"
+    assert complaint(tmp_path, text) == (
+        "dev.yaml:10: endpoints.search.scaling: max_instances (2) is below min_instances (4)\n"
+        "  help: raise max_instances or lower min_instances"
+    )
+
+
+@pytest.mark.parametrize(("text", "words"), [("", "the file is empty"), ("a: [1", "not valid YAML")])
+def test_what_is_no_yaml_is_said_to_be_none(tmp_path: Path, text: str, words: str) -> None:
+    assert words in complaint(tmp_path, text)
+
+
+@pytest.mark.parametrize("text", ["- 1\n", "just words\n", "3\n"])
+def test_a_file_that_holds_no_mapping_is_an_error_not_a_crash(tmp_path: Path, text: str) -> None:
+    assert complaint(tmp_path, text).startswith("dev.yaml:1: ")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFilesError, match=r"nowhere\.yaml: this file does not exist"):
+        load_document(tmp_path / "nowhere.yaml", EnvironmentSpec)
+
+
+def test_digits_of_other_scripts_are_no_account(tmp_path: Path) -> None:
+    assert "is not an AWS account" in complaint(tmp_path, ENVIRONMENT.replace("1" * 12, "\u0661" * 12))
+
+
+def test_what_two_endpoints_share_may_stand_once(tmp_path: Path) -> None:
+    file = tmp_path / "dev.yaml"
+    file.write_text(ENVIRONMENT.replace("search:", "search: &search") + "  other:\n    <<: *search\n")
+    endpoints = load_document(file, EnvironmentSpec).record.endpoints
+    assert endpoints["other"] == endpoints["search"]
+
+
+def test_dates_stay_text(tmp_path: Path) -> None:
+    # YAML would make a date of this value, and the message would speak of a type nobody wrote.
+    assert "'2025-04-01'" in complaint(tmp_path, ENVIRONMENT.replace('"25.04"', "2025-04-01"))

@@ -1,0 +1,231 @@
+"""The client against a real boto3 client and a scripted HTTP server: addressing, answers, every failure."""
+
+import asyncio
+import json
+import socket
+import threading
+from dataclasses import dataclass, field
+
+import boto3
+import botocore.session
+import numpy as np
+import pytest
+from botocore.config import Config
+from werkzeug.serving import make_server
+from werkzeug.wrappers import Request, Response
+
+from tritonstack import client as endpoint_client
+from tritonstack.client import EndpointClient, errors
+from tritonstack.client.codec import content_type_for
+from tritonstack.client.failures import ERRORS_BY_CODE
+
+
+@dataclass
+class ScriptedServer:
+    """Answers every request with `answer` and keeps what it was asked."""
+
+    answer: Response = field(default_factory=Response)
+    delay: threading.Event | None = None
+    seen: list[Request] = field(default_factory=list)
+
+    def __call__(self, environ, start_response):
+        request = Request(environ)
+        request.get_data()
+        self.seen.append(request)
+        if self.delay is not None:
+            self.delay.wait(10)
+        return self.answer(environ, start_response)
+
+
+@pytest.fixture
+def server():
+    scripted = ScriptedServer()
+    http = make_server("127.0.0.1", 0, scripted, threaded=True)
+    thread = threading.Thread(target=http.serve_forever, args=(0.02,))
+    thread.start()
+    scripted.url = f"http://127.0.0.1:{http.port}"
+    yield scripted
+    if scripted.delay is not None:
+        scripted.delay.set()
+    http.shutdown()
+    thread.join()
+    http.server_close()
+
+
+def runtime_at(url, **config):
+    return boto3.client(
+        "sagemaker-runtime",
+        endpoint_url=url,
+        region_name="eu-west-1",
+        aws_access_key_id="AKIASECRETKEYID",
+        aws_secret_access_key="verysecret",
+        config=Config(retries={"total_max_attempts": 1}, **config),
+    )
+
+
+def good_answer():
+    outputs = [
+        {"name": "y", "datatype": "FP32", "shape": [2], "parameters": {"binary_data_size": 8}},
+    ]
+    header = json.dumps({"model_name": "m", "model_version": "1", "outputs": outputs}).encode()
+    payload = np.array([1, 2], np.float32).tobytes()
+    return Response(header + payload, content_type=content_type_for(len(header)))
+
+
+def error_answer(code, status, message="words", **fields):
+    return Response(
+        json.dumps({"Message": message, **fields}),
+        status=status,
+        content_type="application/json",
+        headers={"x-amzn-ErrorType": code},
+    )
+
+
+def infer(server, **addressing):
+    client = EndpointClient(endpoint_name="ep", runtime=runtime_at(server.url), **addressing)
+    return client.infer({"x": np.array([1], np.float32)})
+
+
+def test_a_request_is_addressed_and_answered(server):
+    server.answer = good_answer()
+    result = infer(server, target_model="a/b.tar.gz", target_variant="blue", inference_component="part")
+    assert result["y"].tolist() == [1, 2]
+    request = server.seen[0]
+    assert request.path == "/endpoints/ep/invocations"
+    assert request.headers["X-Amzn-SageMaker-Target-Model"] == "a/b.tar.gz"
+    assert request.headers["X-Amzn-SageMaker-Target-Variant"] == "blue"
+    assert request.headers["X-Amzn-SageMaker-Inference-Component"] == "part"
+    assert request.content_type.startswith("application/vnd.sagemaker-triton.binary+json;json-header-size=")
+
+
+def test_asyncio_does_not_wait_in_line(server):
+    server.answer = good_answer()
+    client = EndpointClient(endpoint_name="ep", runtime=runtime_at(server.url))
+
+    async def many():
+        return await asyncio.gather(*(client.ainfer({"x": np.array([1.0])}) for _ in range(4)))
+
+    assert [reply["y"].tolist() for reply in asyncio.run(many())] == [[1, 2]] * 4
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "error"),
+    [
+        ("ValidationError", 400, errors.RequestRefusedError),
+        ("ModelNotReadyException", 429, errors.ModelNotReadyError),
+        ("ThrottlingException", 400, errors.ThrottledError),
+        ("ServiceUnavailable", 503, errors.ServiceUnavailableError),
+        ("InternalFailure", 500, errors.ServiceFailedError),
+        ("InternalDependencyException", 530, errors.ServiceFailedError),
+        ("AccessDeniedException", 403, errors.AccessRefusedError),
+        ("SomethingNew", 403, errors.AccessRefusedError),
+        ("SomethingNew", 429, errors.ThrottledError),
+        ("SomethingNew", 503, errors.ServiceUnavailableError),
+        ("SomethingNew", 504, errors.ServiceFailedError),
+        ("SomethingNew", 418, errors.RequestRefusedError),
+    ],
+)
+def test_each_code_has_its_error(server, code, status, error):
+    server.answer = error_answer(code, status)
+    with pytest.raises(errors.InvocationError) as caught:
+        infer(server)
+    assert type(caught.value) is error
+    assert caught.value.words.code == code
+    assert caught.value.words.status == status
+    assert "endpoint ep" in str(caught.value)
+    assert "words" in str(caught.value)
+
+
+def test_a_missing_endpoint_has_its_own_error(server):
+    server.answer = error_answer("ValidationError", 400, "Endpoint ep of account 123456789012 not found.")
+    with pytest.raises(errors.EndpointNotFoundError):
+        infer(server)
+
+
+@pytest.mark.parametrize(
+    ("original", "target_model", "error"),
+    [
+        (500, None, errors.ModelFailedError),
+        (400, None, errors.ModelRequestError),
+        (400, "m.tar.gz", errors.MultiModelError),
+        (404, "m.tar.gz", errors.ModelRequestError),
+        (507, "m.tar.gz", errors.ModelOutOfMemoryError),
+        (0, None, errors.ModelTimeoutError),
+        (None, None, errors.ModelError),
+    ],
+)
+def test_the_containers_status_tells_model_errors_apart(server, original, target_model, error):
+    facts = {} if original is None else {"OriginalStatusCode": original}
+    server.answer = error_answer(
+        "ModelError", 424, "Received server error", OriginalMessage="in the container's words", **facts
+    )
+    with pytest.raises(errors.ModelError) as caught:
+        infer(server, target_model=target_model)
+    assert type(caught.value) is error
+    assert caught.value.words.original_status == original
+    assert caught.value.request.target_model == target_model
+    assert "in the container's words" in str(caught.value)
+
+
+def test_no_answer_in_time(server):
+    server.delay = threading.Event()
+    client = EndpointClient(endpoint_name="ep", runtime=runtime_at(server.url, read_timeout=0.2))
+    with pytest.raises(errors.InvocationTimeoutError):
+        client.infer({"x": np.array([1.0])})
+
+
+def test_nobody_listens():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        client = EndpointClient(
+            endpoint_name="ep", runtime=runtime_at(f"http://127.0.0.1:{free.getsockname()[1]}")
+        )
+        with pytest.raises(errors.ConnectionFailedError):
+            client.infer({"x": np.array([1.0])})
+
+
+def test_an_answer_that_breaks_off(server):
+    server.answer = good_answer()
+    server.answer.headers["Content-Length"] = "100000"
+    with pytest.raises(errors.ConnectionFailedError):
+        infer(server)
+
+
+def test_an_answer_without_a_content_type(server):
+    server.answer = good_answer()
+    del server.answer.headers["Content-Type"]
+    with pytest.raises(errors.MalformedReplyError, match="content type '' is neither"):
+        infer(server)
+
+
+def test_a_name_that_botocore_refuses(server):
+    client = EndpointClient(endpoint_name=5, runtime=runtime_at(server.url))
+    with pytest.raises(errors.RequestRefusedError, match="EndpointName"):
+        client.infer({"x": np.array([1.0])})
+
+
+def test_errors_carry_no_body_and_no_secret(server):
+    server.answer = error_answer("InternalFailure", 500)
+    client = EndpointClient(endpoint_name="ep", runtime=runtime_at(server.url))
+    with pytest.raises(errors.InvocationError) as caught:
+        client.infer({"x": ["private sentence"]})
+    told = f"{caught.value} {vars(caught.value)} {client!r}"
+    assert "private" not in told
+    assert "secret" not in told.lower()
+
+
+def test_every_error_of_the_service_model_is_mapped():
+    operation = botocore.session.get_session().get_service_model("sagemaker-runtime")
+    modelled = {shape.name for shape in operation.operation_model("InvokeEndpoint").error_shapes}
+    assert modelled
+    assert modelled <= ERRORS_BY_CODE.keys()
+
+
+def test_every_error_is_exported_and_drawn_in_the_tree():
+    classes = [
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.EndpointClientError)
+    ]
+    assert set(classes) <= set(endpoint_client.__all__)
+    assert [name for name in classes if name not in errors.__doc__] == []

@@ -1,0 +1,210 @@
+"""The wire form: what is sent is what Triton's protocol says, and a damaged reply is never taken for good."""
+
+import json
+import struct
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tritonstack.client import MalformedReplyError, RequestEncodingError, decode_reply, encode_request
+from tritonstack.client.codec import BINARY_CONTENT_TYPE, content_type_for
+
+
+def header_of(request):
+    return json.loads(request.body[: request.header_size])
+
+
+def binary_reply(outputs, *, payload, **more):
+    header = json.dumps({"model_name": "m", "model_version": "1", "outputs": outputs, **more}).encode()
+    return {"body": header + payload, "content_type": content_type_for(len(header))}
+
+
+def output(name, datatype, shape, size):
+    return {"name": name, "datatype": datatype, "shape": shape, "parameters": {"binary_data_size": size}}
+
+
+def test_a_request_is_a_json_header_and_the_bytes_of_the_tensors_in_order():
+    request = encode_request(
+        {"a": np.array([[1, 2]], np.int32), "b": np.array([0.5], np.float32)},
+        outputs=["y"],
+        request_id="r1",
+        parameters={"mode": "fast", "limit": 3},
+    )
+    assert request.content_type == f"{BINARY_CONTENT_TYPE};json-header-size={request.header_size}"
+    assert header_of(request) == {
+        "id": "r1",
+        "inputs": [
+            {"name": "a", "shape": [1, 2], "datatype": "INT32", "parameters": {"binary_data_size": 8}},
+            {"name": "b", "shape": [1], "datatype": "FP32", "parameters": {"binary_data_size": 4}},
+        ],
+        "outputs": [{"name": "y", "parameters": {"binary_data": True}}],
+        "parameters": {"mode": "fast", "limit": 3},
+    }
+    assert request.body[request.header_size :] == struct.pack("<iif", 1, 2, 0.5)
+
+
+def test_without_named_outputs_all_are_asked_for_in_binary_form():
+    assert header_of(encode_request({"a": np.zeros(1)}))["parameters"] == {"binary_data_output": True}
+
+
+@pytest.mark.parametrize(
+    "strings",
+    [["héllo", ""], [b"h\xc3\xa9llo", b""], np.array(["héllo", ""]), np.array(["héllo", ""], object)],
+)
+def test_strings_become_length_prefixed_bytes(strings):
+    request = encode_request({"text": strings})
+    assert header_of(request)["inputs"][0]["datatype"] == "BYTES"
+    assert request.body[request.header_size :] == b"\x06\0\0\0h\xc3\xa9llo\0\0\0\0"
+
+
+def test_names_beyond_ascii_keep_the_header_size_right():
+    request = encode_request({"größe": np.zeros(2, np.uint8)})
+    assert header_of(request)["inputs"][0]["name"] == "größe"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        (bool, "BOOL"),
+        (np.uint64, "UINT64"),
+        (np.float16, "FP16"),
+        (ml_dtypes.bfloat16, "BF16"),
+        (">f8", "FP64"),
+    ],
+)
+def test_types(dtype, name):
+    array = np.array([[0, 1]], dtype=dtype)
+    request = encode_request({"x": array})
+    assert header_of(request)["inputs"][0]["datatype"] == name
+    assert request.body[request.header_size :] == array.astype(array.dtype.newbyteorder("<")).tobytes()
+
+
+def test_a_view_is_sent_in_its_own_order():
+    request = encode_request({"x": np.array([[1, 2], [3, 4]], np.uint8).T})
+    assert request.body[request.header_size :] == b"\x01\x03\x02\x04"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({}, "at least one input"),
+        ({"x": np.zeros(1, np.complex64)}, "x: Triton has no tensor type for NumPy's complex64"),
+        ({"x": "text"}, "x: expected a NumPy array or a list of strings, got str"),
+        ({"x": [1.0, 2.0]}, "x: expected only str or bytes in it, found float"),
+        ({"x": np.array(["a", None], object)}, "x: expected only str or bytes in it, found NoneType"),
+        ({"x": ["\ud800"]}, "cannot be written: .*surrogates not allowed"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(inputs, words):
+    with pytest.raises(RequestEncodingError, match=words):
+        encode_request(inputs)
+
+
+def test_parameters_of_triton_itself():
+    given = {"sequence_id": 7, "sequence_start": True, "priority": 2, "mode": "fast"}
+    written = header_of(encode_request({"x": np.zeros(1)}, parameters=given))["parameters"]
+    expected = {**given, "sequence_end": False}
+    assert {name: written[name] for name in expected} == expected
+
+
+def test_reserved_parameters_are_refused():
+    with pytest.raises(RequestEncodingError, match="reserved"):
+        encode_request({"x": np.zeros(1)}, parameters={"triton_x": 1})
+
+
+def test_a_parameter_that_is_no_json_is_refused():
+    with pytest.raises(RequestEncodingError, match="not JSON serializable"):
+        encode_request({"x": np.zeros(1)}, parameters={"x": object()})
+
+
+def test_a_single_output_must_stand_in_a_list():
+    with pytest.raises(RequestEncodingError, match="outputs is the text 'embedding'"):
+        encode_request({"x": np.zeros(1)}, outputs="embedding")
+
+
+@given(st.lists(st.binary(max_size=20), max_size=8))
+def test_any_bytes_come_back_as_they_were(strings):
+    request = encode_request({"x": np.array(strings, dtype=np.object_)})
+    payload = request.body[request.header_size :]
+    reply = decode_reply(
+        **binary_reply([output("x", "BYTES", [len(strings)], len(payload))], payload=payload)
+    )
+    assert reply.outputs["x"].tolist() == strings
+
+
+def test_a_binary_reply_becomes_arrays():
+    payload = struct.pack("<ff", 1.5, 2.5) + b"\x02\0\0\0hi"
+    outputs = [
+        output("v", "FP32", [1, 2], 8),
+        output("s", "BYTES", [1], 6),
+        output("empty", "INT8", [0, 3], 0),
+    ]
+    reply = decode_reply(**binary_reply(outputs, payload=payload, id="r1", parameters={"p": 1}))
+    assert reply.outputs["v"].tolist() == [[1.5, 2.5]]
+    assert reply.outputs["v"].dtype == np.float32
+    assert reply.outputs["s"].tolist() == [b"hi"]
+    assert reply.outputs["empty"].shape == (0, 3)
+    assert (reply.model_name, reply.request_id, reply.parameters) == ("m", "r1", {"p": 1})
+
+
+def test_a_json_reply_becomes_the_same_arrays():
+    outputs = [
+        {"name": "v", "datatype": "INT64", "shape": [2, 1], "data": [7, 8]},
+        {"name": "s", "datatype": "BYTES", "shape": [1], "data": ["hé"]},
+    ]
+    reply = decode_reply(json.dumps({"outputs": outputs}).encode(), content_type="application/json")
+    assert reply.outputs["v"].tolist() == [[7], [8]]
+    assert reply.outputs["s"].tolist() == ["hé".encode()]
+
+
+GOOD = output("v", "FP32", [2], 8)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "payload", "words"),
+    [
+        ([GOOD], b"\0" * 7, "announces 8 bytes of tensors and carries 7"),
+        ([GOOD], b"\0" * 9, "announces 8 bytes of tensors and carries 9"),
+        ([{**GOOD, "shape": [3]}], b"\0" * 8, "v does not fit its description"),
+        ([{**GOOD, "datatype": "FP8"}], b"\0" * 8, "unknown type FP8"),
+        ([{"name": "v", "shape": [2]}], b"", "lacks name, datatype or shape"),
+        (
+            [{**GOOD, "parameters": {"binary_data_size": "x"}}],
+            b"",
+            "JSON cannot be read|size that is no number",
+        ),
+        ([{**GOOD, "parameters": {"binary_data_size": -8}}], b"", "size that is no number"),
+        ([{"name": "v", "datatype": "FP32", "shape": [2]}], b"", "v does not fit its description"),
+        ([output("s", "BYTES", [1], 6)], b"\x09\0\0\0hi", "s does not fit its description"),
+        (["v"], b"", "JSON cannot be read|lacks name"),
+        ({}, b"", "names no outputs"),
+        (None, b"", "names no outputs|JSON cannot be read"),
+    ],
+)
+def test_a_malformed_reply_is_named_and_never_decoded(outputs, payload, words):
+    with pytest.raises(MalformedReplyError, match=words):
+        decode_reply(**binary_reply(outputs, payload=payload))
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "words"),
+    [
+        (b"<html>", "text/html", "neither Triton's binary form nor JSON"),
+        (b"{}", f"{BINARY_CONTENT_TYPE};json-header-size=3", "header of 3 bytes and has 2"),
+        (b"{}", f"{BINARY_CONTENT_TYPE};json-header-size=0", "header of 0 bytes"),
+        (b"{}", BINARY_CONTENT_TYPE, "neither"),
+        (b"{oops", "application/json", "JSON cannot be read"),
+        (b"\xff\xfe", "application/json", "JSON cannot be read"),
+        (b"[1]", "application/json", "names no outputs"),
+        (b"[1]", content_type_for(3), "JSON cannot be read"),
+        (b"[" * 100_000, "application/json", "JSON cannot be read"),
+        (b"{}", f"{BINARY_CONTENT_TYPE};json-header-size={'9' * 5000}", "neither"),
+        (b"{}", "", "content type '' is neither"),
+    ],
+)
+def test_a_reply_that_is_no_triton_reply(body, content_type, words):
+    with pytest.raises(MalformedReplyError, match=words):
+        decode_reply(body, content_type=content_type)

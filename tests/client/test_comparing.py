@@ -1,0 +1,131 @@
+"""What tells a person how far an answer is off, and example tensors that come back as they were."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from tritonstack.client.comparing import first_difference, kind_of
+from tritonstack.client.example_tensors import MOST_VALUES, ExampleTensorError, array_of, tensor_of
+from tritonstack.records.examples import ExampleTensor
+from tritonstack.spec.models.tolerance import Tolerance
+
+RIGHT = np.array([[1.0, 2.0], [30.0, 40.0]], dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("actual", "tolerance", "told"),
+    [
+        ([[1.0, 2.0], [30.0, 40.0]], Tolerance(absolute=0.1), ""),
+        # The first that is too far off, not the furthest.
+        ([[1.0, 2.3], [30.0, 49.0]], Tolerance(absolute=0.2), "2.3 for 2 at [0, 1]"),
+        # A share of each row's largest value: 0.3 is too far in the first, and 3 is not in the second.
+        ([[1.3, 2.0], [33.0, 40.0]], Tolerance(relative=0.1), "1.3 for 1 at [0, 0]"),
+        ([[1.1, 2.0], [38.0, 40.0]], Tolerance(relative=0.1), "38 for 30 at [1, 0]"),
+        # A direction is a matter of all: the furthest.
+        ([[1.0, 2.3], [30.0, 49.0]], Tolerance(cosine=0.9999), "49 for 40 at [1, 1]"),
+        ([[1.0, np.nan], [30.0, 40.0]], Tolerance(cosine=0.9999), "nan for 2 at [0, 1]"),
+    ],
+)
+def test_the_first_value_that_is_too_far_off(actual: Any, tolerance: Tolerance, told: str) -> None:
+    assert first_difference(np.array(actual, dtype=np.float32), RIGHT, tolerance) == told
+
+
+def test_the_first_text_that_is_another() -> None:
+    right = np.array([[b"no", b"yes"]], dtype=np.object_)
+    other = np.array([[b"no", "Ärger".encode()]], dtype=np.object_)
+    assert first_difference(other, right, Tolerance(absolute=1)) == "'Ärger' for 'yes' at [0, 1]"
+    assert first_difference(right, right, Tolerance(absolute=1)) == ""
+
+
+@pytest.mark.parametrize(
+    ("expected", "kind"),
+    [
+        (np.zeros((2, 3)), "vectors"),
+        (np.zeros((2, 1)), "numbers"),
+        (np.zeros((2, 1), dtype=np.int64), "whole"),
+        (np.zeros((2, 3), dtype=np.bool_), "whole"),
+        (np.array([[b"text"]], dtype=np.object_), "vectors"),
+        (np.zeros((0, 3)), "vectors"),
+    ],
+)
+def test_what_is_asked_of_an_output_follows_from_what_it_holds(expected: Any, kind: str) -> None:
+    assert kind_of(expected) == kind
+
+
+def again(array: Any) -> Any:
+    """An array that has gone through a file."""
+    text = tensor_of("x", array).model_dump_json(exclude_defaults=True)
+    return array_of(ExampleTensor.model_validate_json(text))
+
+
+KINDS = st.sampled_from(["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"])
+
+
+@given(KINDS.flatmap(lambda kind: arrays.arrays(kind, arrays.array_shapes(max_dims=3, max_side=3))))
+def test_numbers_come_back_bit_by_bit(array: Any) -> None:
+    """Among them infinities and what is no number, which JSON cannot write."""
+    back = again(array)
+    assert (back.dtype, back.shape) == (array.dtype, array.shape)
+    assert np.array_equal(back, array, equal_nan=array.dtype.kind == "f")
+
+
+@given(st.lists(st.text() | st.binary(), max_size=5))
+def test_texts_and_bytes_come_back(items: list[str | bytes]) -> None:
+    array = np.array([*items, None], dtype=np.object_)[:-1].reshape(1, -1)
+    back = again(array)
+    assert back.shape == array.shape
+    assert back.ravel().tolist() == [item.encode() if isinstance(item, str) else item for item in items]
+
+
+def test_what_a_person_can_read_is_written_so() -> None:
+    assert tensor_of("x", np.array([[0.1, -2]], dtype=np.float32)).values == (0.1, -2.0)
+    assert tensor_of("x", np.array([["naïve", b"caf\xc3\xa9"]], dtype=np.object_)).values == ("naïve", "café")
+    assert tensor_of("x", np.array([["one"], ["two"]])).datatype == "BYTES"
+    assert tensor_of("x", np.zeros(MOST_VALUES, dtype=np.int8)).values is not None
+
+
+def test_many_values_are_packed() -> None:
+    pixels = np.arange(3 * 224 * 224, dtype=np.float32).reshape(1, 3, 224, 224) % 256
+    tensor = tensor_of("pixel_values", pixels)
+    assert tensor.values is None
+    assert len(tensor.packed or "") < pixels.nbytes / 10
+    assert np.array_equal(array_of(tensor), pixels)
+
+
+def packed(raw: bytes) -> str:
+    return base64.b64encode(zlib.compress(raw)).decode()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"values": (1.0, 2.0)},
+        {"values": ("three",) * 3},
+        {"values": (300, 1, 1), "datatype": "UINT8"},
+        {"packed": "no base64!"},
+        {"packed": base64.b64encode(b"no zlib").decode()},
+        {"packed": packed(b"0" * 8)},
+        {"packed": packed(b"0" * 16)},
+        {"packed": packed(b"\0" * 10_000_000)},
+        {"packed": packed(b"\0")[:-8]},
+        {"packed": packed(b"\xff\xff\xff\xff"), "datatype": "BYTES"},
+    ],
+)
+def test_a_tensor_that_is_not_what_it_says_is_refused(fields: dict[str, Any]) -> None:
+    tensor = ExampleTensor.model_validate({"name": "x", "datatype": "FP32", "shape": (3,)} | fields)
+    with pytest.raises(ExampleTensorError, match=r"the example's x is no \w+ of \[3\]: ") as caught:
+        array_of(tensor)
+    assert "tritonstack build" in str(caught.value.remedy)
+
+
+def test_a_type_that_triton_does_not_have_is_told() -> None:
+    with pytest.raises(ExampleTensorError, match="x: Triton has no tensor type for NumPy's complex128"):
+        tensor_of("x", np.zeros(1, dtype=np.complex128))

@@ -1,0 +1,77 @@
+"""The serializer pair inside the real SageMaker SDK, its HTTP call included."""
+
+import io
+import json
+import threading
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sagemaker.core", reason="the extra tritonstack[sagemaker] is not installed")
+
+import boto3
+from werkzeug.serving import make_server
+from werkzeug.wrappers import Request, Response
+
+from tritonstack.client import RequestEncodingError
+from tritonstack.client.codec import content_type_for
+from tritonstack.client.sagemaker_sdk import TritonDeserializer, TritonSerializer
+
+
+def echo(environ, start_response):
+    """Answer with the request's one input as output `y`, reading the header as Triton does."""
+    request = Request(environ)
+    body = request.get_data()
+    size = int(request.content_type.split("json-header-size=")[1])
+    tensor = {**json.loads(body[:size])["inputs"][0], "name": "y"}
+    header = json.dumps({"model_name": "m", "model_version": "1", "outputs": [tensor]}).encode()
+    return Response(header + body[size:], content_type=content_type_for(len(header)))(environ, start_response)
+
+
+@pytest.fixture
+def endpoint_url():
+    http = make_server("127.0.0.1", 0, echo)
+    thread = threading.Thread(target=http.serve_forever, args=(0.02,))
+    thread.start()
+    yield f"http://127.0.0.1:{http.port}"
+    http.shutdown()
+    thread.join()
+    http.server_close()
+
+
+def test_an_endpoint_of_the_sdk_sends_and_receives_arrays(endpoint_url, monkeypatch):
+    from sagemaker.core.resources import Endpoint  # which takes two seconds
+
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint_url)
+    session = boto3.Session("a", "b", region_name="eu-west-1")
+    endpoint = Endpoint(endpoint_name="ep", serializer=TritonSerializer(), deserializer=TritonDeserializer())
+    vector = np.array([[1.5, 2.5]], np.float32)
+    reply = endpoint.invoke(
+        body={"x": vector},
+        content_type=endpoint.serializer.CONTENT_TYPE,
+        session=session,
+        region="eu-west-1",
+    )
+    assert np.array_equal(reply.body["y"], vector)
+
+
+def test_every_request_of_one_serializer_has_the_same_content_type():
+    serializer = TritonSerializer(header_size=512)
+    short, long = serializer.serialize({"x": np.zeros(1)}), serializer.serialize({"a_longer_name": ["t"] * 9})
+    assert serializer.CONTENT_TYPE.endswith(";json-header-size=512")
+    assert json.loads(short[:512])["inputs"][0]["name"] == "x"
+    assert json.loads(long[:512])["inputs"][0]["name"] == "a_longer_name"
+    assert short[512:] == b"\0" * 8
+
+
+def test_a_header_that_does_not_fit_is_refused_with_the_size_it_needs():
+    with pytest.raises(RequestEncodingError, match=r"takes [0-9]+ bytes, the serializer's is 16") as caught:
+        TritonSerializer(header_size=16).serialize({"x": np.zeros(1)})
+    needed = int(caught.value.remedy.split("header_size=")[1].split(")")[0])
+    assert TritonSerializer(header_size=needed).serialize({"x": np.zeros(1)})
+
+
+def test_the_stream_is_closed_when_the_reply_is_read():
+    stream = io.BytesIO(b'{"outputs": []}')
+    assert TritonDeserializer().deserialize(stream, "application/json") == {}
+    assert stream.closed

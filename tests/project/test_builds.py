@@ -1,0 +1,267 @@
+"""Where models are built: it follows from the endpoint's machine, and what nobody can build is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import botocore.session
+import pytest
+import yaml
+
+from tests.environments import NAME, write_environment
+from tests.project.one_endpoint import complaints, environment
+from tests.projects import edit
+from tests.sealing import write_sealed
+from tritonstack.base.errors import UsageError
+from tritonstack.base.paths import Project
+from tritonstack.project.build_machines import (
+    ByHand,
+    CodeBuildMachine,
+    ComputeType,
+    ProcessingMachine,
+    Venue,
+    venue_of,
+)
+from tritonstack.project.build_plans import needed_artifacts
+from tritonstack.project.checks.compatibility import unbuilt
+from tritonstack.project.files.model_hashes import hash_parts
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.quotas import needed_quotas
+from tritonstack.records.locks import Lock, LockedArtifact, Promoted, RolledBack
+from tritonstack.reference.hardware import INSTANCE_TYPES
+from tritonstack.spec.environments.builds import runs_processing_jobs
+from tritonstack.spec.environments.environment import EnvironmentSpec
+
+FLEET = "arn:aws:codebuild:eu-west-1:111111111111:fleet/gpus:0a1b2c3d-0000-4000-8000-0a1b2c3d4e5f"
+PROJECT = "tritonstack-dev-build"
+
+
+def spec_of(builds: str = "", *, region: str = "eu-west-1", account: str = "1" * 12, release: str = "24.09"):
+    return EnvironmentSpec.model_validate(
+        {
+            "name": "dev",
+            "account": account,
+            "region": region,
+            "triton_release": release,
+            "builds": yaml.safe_load(f"{{{builds}}}"),
+            "endpoints": {},
+        },
+        strict=False,
+    )
+
+
+def cpu(size: str) -> CodeBuildMachine:
+    return CodeBuildMachine("cpu", f"{PROJECT}-cpu", f"BUILD_GENERAL1_{size}")
+
+
+def gpu(hardware: str, size: str, fleet: str | None = None) -> CodeBuildMachine:
+    return CodeBuildMachine(hardware, f"{PROJECT}-{hardware}", f"BUILD_GENERAL1_{size}", fleet)
+
+
+VENUES: list[tuple[str, EnvironmentSpec, Venue | None]] = [
+    ("c7i.xlarge", spec_of(), cpu("LARGE")),
+    ("c7i.xlarge", spec_of("cpu_size: 2xlarge"), cpu("2XLARGE")),
+    ("g5.xlarge", spec_of(), gpu("sm86", "SMALL")),
+    ("g5.48xlarge", spec_of(), gpu("sm86", "SMALL")),
+    ("g5.4xlarge", spec_of(region="ca-central-1"), ProcessingMachine("sm86", "ml.g5.4xlarge")),
+    ("p3.2xlarge", spec_of(), gpu("sm70", "LARGE")),
+    ("g4dn.xlarge", spec_of(), ProcessingMachine("sm75", "ml.g4dn.xlarge")),
+    ("g6.2xlarge", spec_of(), ProcessingMachine("sm89", "ml.g6.2xlarge")),
+    ("g6e.xlarge", spec_of(region="us-east-1"), ProcessingMachine("sm89", "ml.g6e.xlarge")),
+    ("g7e.2xlarge", spec_of(region="us-east-1"), ProcessingMachine("sm120", "ml.g7e.2xlarge")),
+    ("p5.48xlarge", spec_of(region="us-east-1"), ProcessingMachine("sm90", "ml.p5.4xlarge")),
+    ("p5en.48xlarge", spec_of(region="us-east-1"), ProcessingMachine("sm90", "ml.p5.4xlarge")),
+    ("p5en.48xlarge", spec_of(region="eu-north-1"), None),
+    ("p4d.24xlarge", spec_of(), None),
+    ("p6-b200.48xlarge", spec_of(region="us-east-1"), None),
+    ("p4d.24xlarge", spec_of("machines: {sm80: {by_hand: true}}"), ByHand("sm80")),
+    ("p4d.24xlarge", spec_of(f"machines: {{sm80: {{fleet: '{FLEET}'}}}}"), gpu("sm80", "LARGE", FLEET)),
+    (
+        "g6.xlarge",
+        spec_of("machines: {sm89: {instance_type: ml.g6.8xlarge}}"),
+        ProcessingMachine("sm89", "ml.g6.8xlarge"),
+    ),
+    ("g5.xlarge", spec_of("machines: {sm89: {by_hand: true}}"), gpu("sm86", "SMALL")),
+    ("p4d.24xlarge", spec_of("enabled: false"), ByHand("sm80")),
+    ("g5.xlarge", spec_of(account="0" * 12), ByHand("sm86")),
+]
+
+
+@pytest.mark.parametrize(("instance", "spec", "venue"), VENUES)
+def test_what_builds_for_each_machine(instance: str, spec: EnvironmentSpec, venue: Venue | None) -> None:
+    assert venue_of(spec, INSTANCE_TYPES[f"ml.{instance}"]) == venue
+
+
+def test_processing_has_the_machines_that_sagemakers_own_list_has() -> None:
+    import botocore.session
+
+    from tritonstack.spec.environments.builds import runs_processing_jobs
+
+    model = botocore.session.get_session().get_service_model("sagemaker")
+    listed = set(model.shape_for("ProcessingInstanceType").enum)
+    ours = {name for name, instance in INSTANCE_TYPES.items() if runs_processing_jobs(instance)}
+    assert ours == {name for name, instance in INSTANCE_TYPES.items() if instance.gpus and name in listed}
+
+
+def test_a_gpu_that_nobody_builds_for_is_refused_with_what_else_there_is(tmp_path: Path) -> None:
+    assert complaints(tmp_path, environment("instance_type: ml.p4d.24xlarge")) == [
+        "endpoints.e.instance_type: models for ml.p4d.24xlarge are built on the very GPU, A100, and neither "
+        "CodeBuild nor SageMaker Processing has one in eu-west-1 -- choose a machine that is built for, such "
+        "as ml.g4dn.xlarge; or under builds.machines.sm80 name a CodeBuild fleet with A100 (`fleet: <its "
+        "ARN>`), or write `by_hand: true` and run `tritonstack build random --local` on a machine that has "
+        "one"
+    ]
+
+
+@pytest.mark.parametrize(
+    "builds",
+    [{"enabled": False}, {"machines": {"sm80": {"by_hand": True}}}, {"machines": {"sm80": {"fleet": FLEET}}}],
+)
+def test_each_of_these_ways_out_leads_out(tmp_path: Path, builds: dict[str, object]) -> None:
+    data = environment("instance_type: ml.p4d.24xlarge", builds=builds)
+    load_workspace(write_environment(tmp_path, data), NAME)
+
+
+def test_a_model_that_builds_for_no_gpu_needs_none(tmp_path: Path) -> None:
+    """The only refusal is that it is not built for such machines."""
+    data = environment("instance_type: ml.p4d.24xlarge")
+    project = write_environment(tmp_path, data)
+    with project.model_file("encoder").open("a") as stream:
+        stream.write("precision: int8\n")
+    (found,) = complaints(tmp_path, data)
+    assert "'encoder' runs on processors only, because of `precision: int8`" in found
+
+
+@pytest.mark.parametrize(
+    ("builds", "words"),
+    [
+        ({"machines": {"sm86": {}}}, "give one of `fleet`, `instance_type`, `by_hand`"),
+        ({"machines": {"sm86": {"by_hand": True, "fleet": FLEET}}}, "give one of"),
+        ({"machines": {"sm99": {"by_hand": True}}}, "is no kind of GPU -- choose one of sm100"),
+        ({"machines": {"sm89": {"instance_type": "ml.g5.xlarge"}}}, "has a GPU of another kind than sm89"),
+        (
+            {"machines": {"sm80": {"instance_type": "ml.p4d.24xlarge"}}},
+            "SageMaker Processing has no GPU machine",
+        ),
+        ({"machines": {"sm80": {"fleet": "gpus"}}}, "is not the ARN of a fleet"),
+        ({"hugging_face_token_secret": "hf token"}, "is not the name of a secret"),
+        ({"timeout_minutes": 4}, "4 is not at least 5"),
+        ({"log_retention_days": 31}, "choose one of"),
+    ],
+)
+def test_options_that_cannot_be(tmp_path: Path, builds: dict[str, object], words: str) -> None:
+    assert words in " ".join(complaints(tmp_path, environment("", builds=builds)))
+
+
+def test_quotas_of_the_machines_that_build(tmp_path: Path) -> None:
+    data = environment(
+        "instance_type: ml.g5.xlarge, challenger: {model: encoder-two}", builds={"concurrent": 8}
+    )
+    data["endpoints"]["f"] = {"kind": "ensemble", "model": "encoder", "instance_type": "ml.g6.xlarge"}
+    spec = load_workspace(write_environment(tmp_path, data), NAME).spec
+    needed = {quota.name: (quota.service, quota.value) for quota in needed_quotas(spec)}
+    assert needed["Concurrently running builds for Linux GPU Small environment"] == ("codebuild", 2)
+    assert needed["ml.g6.xlarge for processing job usage"] == ("sagemaker", 1)
+    assert needed["Concurrently running builds for Linux/Large environment"] == ("codebuild", 1)
+
+
+@pytest.mark.parametrize(
+    ("size", "name"), [("medium", "Medium"), ("large", "Large"), ("xlarge", "XLarge"), ("2xlarge", "2XLarge")]
+)
+def test_quotas_of_builds_without_a_gpu(tmp_path: Path, size: str, name: str) -> None:
+    data = environment("challenger: {model: encoder-two}", builds={"cpu_size": size})
+    spec = load_workspace(write_environment(tmp_path, data), NAME).spec
+    needed = {quota.name: quota for quota in needed_quotas(spec)}
+    quota = needed[f"Concurrently running builds for Linux/{name} environment"]
+    assert (quota.service, quota.value) == ("codebuild", 2)
+    assert quota.reasons == ("builds of encoder, encoder-two", "with less, builds wait for each other")
+    # Images are built on a machine of their own size.
+    assert "Concurrently running builds for Linux/Large environment" in needed
+
+
+def lock_current(project: Project, **changes: object) -> None:
+    workspace = load_workspace(project, "dev")
+    entry = LockedArtifact(
+        digest="ab" * 32,
+        spec_hash=workspace.hashes["minilm"],
+        archive_bytes=1,
+        unpacked_bytes=1,
+        built_from=hash_parts("minilm", workspace.models),
+    )
+    write_sealed(project.lock_file("dev"), Lock(models={"minilm": {"cpu": entry.model_copy(update=changes)}}))
+
+
+def reason(project: Project) -> str:
+    (needed,) = needed_artifacts(load_workspace(project, "dev"))
+    return needed.reason
+
+
+def test_why_an_artifact_has_to_be_built(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reason(project) == "never built for cpu"
+    lock_current(project)
+    assert reason(project) == ""
+    (project.model_file("minilm").parent / "weights").mkdir()
+    (project.model_file("minilm").parent / "weights" / "w.txt").write_bytes(b"x")
+    assert reason(project) == "files beside model.yaml have changed since"
+    lock_current(project)
+    monkeypatch.setattr("tritonstack.project.files.model_hashes.BUILDER_VERSION", 99)
+    assert reason(project) == "the builder makes other artifacts since"
+
+
+def test_an_artifact_for_other_machines_does_not_count(project: Project) -> None:
+    lock_current(project)
+    edit(project.environment_file("dev"), "ml.c7i.xlarge", "ml.g5.xlarge")
+    assert reason(project) == "never built for sm86-25.04"
+
+
+def test_a_model_on_two_sizes_of_one_machine_is_built_once(project: Project) -> None:
+    with project.environment_file("dev").open("a") as stream:
+        stream.write("  again: {kind: ensemble, model: minilm, instance_type: ml.m7i.large}\n")
+        stream.write("  fast: {kind: ensemble, model: minilm, instance_type: ml.g5.xlarge}\n")
+    needed = needed_artifacts(load_workspace(project, "dev"))
+    assert [item.target for item in needed] == ["cpu", "sm86-25.04"]
+
+
+def test_models_that_the_environment_does_not_serve_are_refused(project: Project) -> None:
+    with pytest.raises(UsageError, match="serves no model 'minilmm'"):
+        needed_artifacts(load_workspace(project, "dev"), ["minilmm"])
+
+
+def test_the_machines_of_processing_jobs_are_those_that_the_sdk_knows() -> None:
+    known = botocore.session.get_session().get_service_model("sagemaker").shape_for("ProcessingInstanceType")
+    ours = {name for name, instance in INSTANCE_TYPES.items() if runs_processing_jobs(instance)}
+    # What our table has; the SDK's also has families that no Triton image runs on.
+    assert ours == {name for name in known.enum if name in INSTANCE_TYPES and INSTANCE_TYPES[name].gpus}
+
+
+def test_the_sizes_and_kinds_of_machine_are_codebuilds_own() -> None:
+    model = botocore.session.get_session().get_service_model("codebuild")
+    assert set(get_args(ComputeType)) <= set(model.shape_for("ComputeType").enum)
+    assert {"LINUX_CONTAINER", "LINUX_GPU_CONTAINER"} <= set(model.shape_for("EnvironmentType").enum)
+
+
+def test_what_was_gone_back_to_is_not_built_over_until_its_model_changes(project: Project) -> None:
+    now = load_workspace(project, "dev").hashes["minilm"]
+    back = RolledBack(instead_of="cd" * 32, as_of=now, by="ann", at="2026-11-24T08:30:00Z")
+    lock_current(project, spec_hash="77" * 32, rolled_back=back)
+    workspace = load_workspace(project, "dev")
+    assert reason(project) == ""
+    assert unbuilt(workspace) == []
+    (named,) = needed_artifacts(workspace, ["minilm"])
+    assert named.reason
+    edit(project.model_file("minilm"), "A man is eating food.", "Another text.")
+    assert reason(project)
+    assert unbuilt(load_workspace(project, "dev"))
+
+
+def test_what_was_promoted_may_be_deployed_and_is_not_built_over_although_its_model_has_changed(
+    project: Project,
+) -> None:
+    promoted = Promoted(source="test", by="ann", at="2026-11-24T08:30:00Z")
+    lock_current(project, spec_hash="77" * 32, promoted=promoted)
+    workspace = load_workspace(project, "dev")
+    assert unbuilt(workspace) == []
+    assert reason(project) == ""
+    (named,) = needed_artifacts(workspace, ["minilm"])
+    assert named.reason

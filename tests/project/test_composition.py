@@ -1,0 +1,109 @@
+"""What is refused of an ensemble before anything is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tritonstack.base.documents import Document, load_document
+from tritonstack.project.checks.ensembles import composition_problems
+from tritonstack.spec.models.model import ModelSpec
+
+TEXT = "source: file://w\nrecipe: {kind: text-embedding}\ntest_inputs: [a text]\n"
+TOKENS = "source: file://w\nrecipe: {kind: text-embedding, input: tokens}\ntest_inputs: [a text]\n"
+ONNX = "source: file://w\nrecipe: {kind: onnx}\ntest_inputs: [{random: {}}]\n"
+PYTHON = "recipe: {kind: python}\ntest_inputs: [{random: {}}]\n"
+CHAT = "source: file://w\nrecipe: {kind: vllm}\ntest_inputs: [a text]\n"
+
+
+def steps(*names: str, sent: str = "{random: {}}", extra: str = "") -> str:
+    listing = ", ".join(f"{{model: {name}}}" for name in names)
+    return f"recipe: {{kind: ensemble, steps: [{listing}]}}\ntest_inputs: [{sent}]\n{extra}"
+
+
+def problems(root: Path, **texts: str) -> list[str]:
+    models: dict[str, Document[ModelSpec]] = {}
+    for name, text in texts.items():
+        (root / name).mkdir()
+        file = root / name / "model.yaml"
+        file.write_text(f"name: {name}\ndescription: A model.\n{text}")
+        models[name] = load_document(file, ModelSpec)
+    return [str(problem) for problem in composition_problems(models, set(models))]
+
+
+def test_what_goes_together(tmp_path: Path) -> None:
+    assert not problems(
+        tmp_path,
+        words=TEXT,
+        head=ONNX + "batching: {max_batch: 8}\n",
+        own=PYTHON,
+        inner=steps("words", "head", sent="a text"),
+        whole=steps("inner", "own", sent="a text", extra="batching: {max_batch: 8}\n"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "complaint"),
+    [
+        ({"a": ONNX, "whole": steps("a", "b")}, "model.yaml:3: recipe.steps.1.model: there is no model 'b'"),
+        (
+            {"a": ONNX, "chat": CHAT, "whole": steps("a", "chat")},
+            "steps.1.model: 'chat' answers a request in",
+        ),
+        (
+            {"a": ONNX, "b": PYTHON + "triton: {sequences: {}}\n", "whole": steps("a", "b")},
+            "steps.1.model: 'b' keeps a state",
+        ),
+        (
+            {"a": ONNX + "precision: int8\n", "b": ONNX + "precision: fp16\n", "whole": steps("a", "b")},
+            "recipe.steps: no machine runs all of its models (a: cpu, b: gpu)",
+        ),
+        (
+            {"a": ONNX, "b": ONNX + "batching: {max_batch: 0}\n", "whole": steps("a", "b")},
+            "steps.1.model: 'b' has no batch dimension",
+        ),
+        (
+            {
+                "a": ONNX,
+                "b": ONNX + "batching: {max_batch: 4}\n",
+                "whole": steps("a", "b", extra="batching: {max_batch: 5}\n"),
+            },
+            "model.yaml:5: batching.max_batch: 'b' takes 4 at most",
+        ),
+        (
+            {
+                "a": ONNX,
+                "b": ONNX + "batching: {max_batch: 4}\n",
+                "inner": steps("a", "b"),
+                "whole": steps("inner", "a", extra="batching: {max_batch: 5}\n"),
+            },
+            "'inner' takes 4 at most",
+        ),
+        (
+            {"a": TOKENS, "b": ONNX, "whole": steps("a", "b", sent="a text")},
+            "model.yaml:4: test_inputs.0: the first step, 'a', takes tensors",
+        ),
+        (
+            {"a": TEXT, "b": ONNX, "whole": steps("a", "b", sent="{image: x.png}")},
+            "test_inputs.0: the first step, 'a', takes texts",
+        ),
+    ],
+)
+def test_what_does_not(tmp_path: Path, texts: dict[str, str], complaint: str) -> None:
+    (found,) = problems(tmp_path, **texts)
+    assert complaint in found
+    assert "help: " in found
+
+
+def test_circles_are_told_of_and_nothing_else(tmp_path: Path) -> None:
+    found = problems(tmp_path, a=steps("b", "c"), b=steps("a", "c"), c=ONNX, d=steps("a", "c"))
+    assert len(found) == 2
+    assert all("is made of" in problem for problem in found)
+
+
+def test_a_pipeline_takes_one_kind_of_input(tmp_path: Path) -> None:
+    from tritonstack.base.errors import InvalidFilesError
+
+    with pytest.raises(InvalidFilesError, match=r"test_inputs.1: the first test input is of another kind"):
+        problems(tmp_path, a=TEXT, b=ONNX, whole=steps("a", "b", sent="a text, {random: {}}"))

@@ -1,0 +1,180 @@
+"""Valid environments load; whatever one damages in them is named by field, file and line."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.environments import NAME, Data, environments, many, write_environment
+from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.record_shapes import Branch, branches_at
+from tritonstack.base.yaml_reading import FieldPath, field_text, value_at
+from tritonstack.project.loading import load_workspace
+from tritonstack.spec.environments.environment import EnvironmentSpec
+
+CHECKED_TEXTS = {
+    "name",
+    "account",
+    "region",
+    "triton_release",
+    "name_prefix",
+    "permissions_boundary",
+    "cidr",
+    "vpc_id",
+    "model",
+    "instance_type",
+    "at",
+    "days",
+    "timezone",
+}
+"""Fields of text that is not free: each has a form or a list of words."""
+
+
+def records(data: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Branch]]:
+    """Every record that an environment spells out, with the type that the file chose for it."""
+    if isinstance(data, dict):
+        for branch in branches_at(EnvironmentSpec, path, _ENTIRE[0]):
+            yield path, branch
+    parts = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for part, value in parts:
+        yield from records(value, (*path, part))
+
+
+_ENTIRE: list[Data] = [{}]
+"""The environment that `records` walks through: what stands at a place depends on the keys beside it."""
+
+
+def fields(data: Data) -> list[tuple[FieldPath, Any]]:
+    """Every field that an environment spells out, with the record's field behind it."""
+    _ENTIRE[0] = data
+    return [
+        ((*path, name), branch.record.model_fields[name])
+        for path, branch in records(data)
+        for name in value_at(data, path)
+    ]
+
+
+def damaged(data: Data, path: FieldPath, value: Any) -> Data:
+    result = copy.deepcopy(data)
+    value_at(result, path[:-1])[path[-1]] = value
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One project, whose environment every example writes anew."""
+    return tmp_path_factory.mktemp("project")
+
+
+def problems(folder: Path, data: Data) -> tuple[tuple[FileProblem, ...], list[str]]:
+    """What is wrong with an environment, and the lines of its file."""
+    project = write_environment(folder, data)
+    with pytest.raises(InvalidFilesError) as caught:
+        load_workspace(project, NAME)
+    file = project.environment_file(NAME)
+    assert {problem.file for problem in caught.value.problems} == {file}
+    return caught.value.problems, file.read_text().splitlines()
+
+
+def assert_named(folder: Path, data: Data, path: FieldPath) -> None:
+    """One of the problems is that of the field, and its line is the field's own."""
+    found, lines = problems(folder, data)
+    named = [problem for problem in found if problem.field == field_text(path)]
+    assert named, f"{field_text(path)} is not among {[problem.field for problem in found]}"
+    for problem in named:
+        assert problem.line is not None
+        line = lines[problem.line - 1].strip()
+        keys = [str(part) for part in path if isinstance(part, str)]
+        assert line.startswith((f"{keys[-1]}:", f"- {keys[-1]}:")) or isinstance(path[-1], int), line
+
+
+def some(draw: Any, data: Data, accept: Any) -> FieldPath | None:
+    """One of the fields that can be damaged in a certain way, if there is any."""
+    paths = [path for path, field in fields(data) if accept(path, value_at(data, path), field)]
+    return draw(st.sampled_from(paths)) if paths else None
+
+
+@many(60)
+@given(environments())
+def test_random_valid_environments_load(folder, data):
+    workspace = load_workspace(write_environment(folder, data), NAME)
+    assert set(workspace.spec.endpoints) == set(data["endpoints"])
+
+
+@many(60)
+@given(environments(), st.data())
+def test_a_required_key_that_is_missing_is_named(folder, data, draws):
+    path = some(draws.draw, data, lambda path, value, field: field.is_required())
+    result = copy.deepcopy(data)
+    del value_at(result, path[:-1])[path[-1]]
+    found, lines = problems(folder, result)
+    (problem,) = [problem for problem in found if problem.field == field_text(path)]
+    assert problem.message == "this required key is missing"
+    # The key is nowhere, so the line is that of what should hold it.
+    line = lines[(problem.line or 0) - 1].strip()
+    if len(path) == 1:
+        assert problem.line == 1
+    else:
+        assert line.startswith("- " if isinstance(path[-2], int) else f"{path[-2]}:")
+
+
+@many(60)
+@given(environments(), st.data())
+def test_a_misspelt_key_is_named_and_the_right_one_suggested(folder, data, draws):
+    path = some(draws.draw, data, lambda path, value, field: len(str(path[-1])) > 3)
+    result = copy.deepcopy(data)
+    record = value_at(result, path[:-1])
+    misspelt = f"{path[-1][:2]}{path[-1][3:]}z"
+    record[misspelt] = record.pop(path[-1])
+    assert_named(folder, result, (*path[:-1], misspelt))
+    found, _ = problems(folder, result)
+    (problem,) = [problem for problem in found if problem.field == field_text((*path[:-1], misspelt))]
+    assert problem.message == "unknown key"
+    assert problem.remedy == f"did you mean '{path[-1]}'?"
+
+
+@many(60)
+@given(environments(), st.data())
+def test_a_value_of_the_wrong_type_is_named(folder, data, draws):
+    path = some(draws.draw, data, lambda path, value, field: True)
+    wrong = 17 if isinstance(value_at(data, path), dict | list) else {"a": "b"}
+    assert_named(folder, damaged(data, path, wrong), path)
+
+
+@many(60)
+@given(environments(), st.data())
+def test_a_number_out_of_range_is_named(folder, data, draws):
+    def is_number(path: FieldPath, value: Any, field: Any) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+
+    path = some(draws.draw, data, is_number)
+    if path:
+        assert_named(folder, damaged(data, path, -1), path)
+
+
+@many(60)
+@given(environments(), st.data())
+def test_a_word_that_is_none_of_the_known_ones_is_named(folder, data, draws):
+    def is_checked(path: FieldPath, value: Any, field: Any) -> bool:
+        literal = get_origin(field.annotation) is Literal or any(
+            get_origin(argument) is Literal for argument in get_args(field.annotation)
+        )
+        return isinstance(value, str) and (literal or path[-1] in CHECKED_TEXTS)
+
+    path = some(draws.draw, data, is_checked)
+    assert_named(folder, damaged(data, path, "no such word!"), path)
+
+
+@many(60)
+@given(environments(), st.data())
+def test_a_model_that_does_not_exist_is_named(folder, data, draws):
+    path = some(draws.draw, data, lambda path, value, field: path[-1] in ("model", "models"))
+    if path[-1] == "models":
+        path = (*path, len(value_at(data, path)) - 1)
+    assert_named(folder, damaged(data, path, "nowhere"), path)

@@ -1,0 +1,116 @@
+"""What was built against what it is to run on: locks, engines and payloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.project.one_endpoint import locked, only
+from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.project.checks.compatibility import (
+    ASYNCHRONOUS_BYTES,
+    MIB,
+    REAL_TIME_BYTES,
+    TRITON_INPUT_BYTES,
+    unbuilt,
+)
+
+
+def test_a_missing_artifact_says_what_there_is_and_why_it_does_not_fit(tmp_path: Path) -> None:
+    built: dict[str, dict[str, object]] = {"sm75-24.09": {}, "cpu-py312": {}, "sm89-25.04": {}}
+    workspace = locked(tmp_path, "instance_type: ml.g5.xlarge", built)
+    problem = only(unbuilt(workspace, "e"))
+    assert problem.field == "endpoints.e.model"
+    assert problem.message == (
+        "random.lock.yaml has no artifact of 'encoder' for sm86-25.04 or sm86-25.04-py312 (cpu-py312 is "
+        "built for CPUs with Python 3.12; sm75-24.09 is built for T4 under Triton 24.09; sm89-25.04 is built "
+        "for L4 or L40S under Triton 25.04; ml.g5.xlarge has A10G, compute capability 8.6)"
+    )
+    assert problem.remedy == "run `tritonstack build random` and commit random.lock.yaml"
+
+
+def test_a_missing_artifact_that_a_build_makes(tmp_path: Path) -> None:
+    problem = only(unbuilt(locked(tmp_path, "", {}), "e"))
+    assert problem.remedy == "run `tritonstack build random` and commit random.lock.yaml"
+
+
+def test_an_engine_of_another_tensorrt_is_refused_at_the_locks_line(tmp_path: Path) -> None:
+    built = {"sm86-25.04": {"tensorrt": "10.3.0.26"}}
+    workspace = locked(tmp_path, "instance_type: ml.g5.xlarge", built)
+    problem = only(unbuilt(workspace, "e"))
+    assert problem.field == "models.encoder.sm86-25.04.tensorrt"
+    assert problem.message == (
+        "the engines of abababababab were built with TensorRT 10.3.0.26, and Triton 25.04 carries 10.9.0, "
+        "which does not run them"
+    )
+    assert problem.line is not None
+    assert "tensorrt: 10.3.0.26" in problem.file.read_text().splitlines()[problem.line - 1]
+
+
+@pytest.mark.parametrize("tensorrt", ["10.9.0", "10.9.0.34", None])
+def test_an_engine_of_the_releases_tensorrt_is_taken(tmp_path: Path, tensorrt: str | None) -> None:
+    built = {"sm86-25.04": {"tensorrt": tensorrt}}
+    assert unbuilt(locked(tmp_path, "instance_type: ml.g5.xlarge", built), "e") == []
+
+
+def test_an_engine_on_a_cpu_is_refused(tmp_path: Path) -> None:
+    problem = only(unbuilt(locked(tmp_path, "", {"cpu": {"tensorrt": "10.9.0"}}), "e"))
+    assert problem.message == "abababababab holds engines of TensorRT, and ml.c7i.xlarge has no GPU"
+
+
+def payload_problem(folder: Path, endpoint: str, size: int, release: str = "25.04") -> FileProblem:
+    with pytest.raises(InvalidFilesError) as caught:
+        locked(folder, endpoint, {"cpu": {"item_bytes": size}}, triton_release=release)
+    return only(list(caught.value.problems))
+
+
+def test_what_is_too_heavy_to_be_answered_at_once_goes_into_a_queue(tmp_path: Path) -> None:
+    problem = payload_problem(tmp_path, "", 40 * MIB)
+    assert problem.field == "endpoints.e.model"
+    assert problem.message == (
+        "one request of 'encoder' or its answer weighs 40 MiB, and SageMaker carries 25 MiB at once"
+    )
+    assert problem.remedy == "add `asynchronous: {}`, which carries 1,024 MiB"
+
+
+def test_what_is_too_heavy_for_a_queue_has_to_stay_in_a_bucket(tmp_path: Path) -> None:
+    problem = payload_problem(tmp_path, "asynchronous: {}", 2048 * MIB)
+    assert problem.message == (
+        "one request of 'encoder' or its answer weighs 2,048 MiB, and SageMaker carries 1,024 MiB at most"
+    )
+    assert problem.remedy == "let requests name objects in a bucket that the model reads itself"
+
+
+def test_tritons_own_limit_counts_where_the_front_end_keeps_it(tmp_path: Path) -> None:
+    problem = payload_problem(tmp_path, "asynchronous: {}", 100 * MIB, "26.03")
+    assert problem.message == (
+        "one request of 'encoder' or its answer weighs 100 MiB, and Triton 26.03 takes requests of 64 MiB"
+    )
+    assert problem.remedy == (
+        'add `SAGEMAKER_TRITON_ADDITIONAL_ARGS: "--http-max-input-size=104857600"` to environment'
+    )
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "size", "release"),
+    [
+        ("", REAL_TIME_BYTES, "25.04"),
+        ("asynchronous: {}", ASYNCHRONOUS_BYTES, "25.09"),
+        ("asynchronous: {}", TRITON_INPUT_BYTES, "26.03"),
+        (
+            "asynchronous: {}, environment: "
+            "{SAGEMAKER_TRITON_ADDITIONAL_ARGS: --http-max-input-size=104857600}",
+            100 * MIB,
+            "26.03",
+        ),
+    ],
+)
+def test_what_is_just_light_enough_is_taken(tmp_path: Path, endpoint: str, size: int, release: str) -> None:
+    locked(tmp_path, endpoint, {"cpu": {"item_bytes": size}}, triton_release=release)
+
+
+def test_an_old_artifact_is_no_witness_of_what_requests_weigh(tmp_path: Path) -> None:
+    stale = {"cpu": {"item_bytes": 40 * MIB, "spec_hash": "00" * 32}}
+    problem = only(unbuilt(locked(tmp_path, "", stale), "e"))
+    assert "was built from another version of" in problem.message

@@ -1,0 +1,255 @@
+"""Locks that say what is not true, and locks that do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.manifests import manifest, measured
+from tests.projects import edit, write_project
+from tests.promoting import add_promoted
+from tests.records.test_locks import BUILT
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import FileProblem
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.base.paths import Project
+from tritonstack.project.checks.locks import (
+    Held,
+    check_catalog,
+    check_locks,
+    check_manifests,
+    check_promotions,
+    unlikes,
+)
+from tritonstack.project.loading import load_workspace, model_names
+from tritonstack.records.lock_seals import check_seals
+from tritonstack.records.lock_writing import Replacement, add_to_lock, replace_entries, write_lock
+from tritonstack.records.locks import Lock, Promoted, RolledBack, entry_of, load_lock
+from tritonstack.records.manifests import MANIFEST_NAME
+
+DIGEST = "ab" * 32
+PROMOTED = Promoted(source="dev", by="bob", at="2026-11-24T08:30:00Z")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """With a lock whose one entry is current, and a second environment."""
+    project = write_project(tmp_path)
+    text = project.environment_file("dev").read_text()
+    project.environment_file("prod").write_text(text.replace("name: dev", "name: prod"))
+    add_to_lock(project.lock_file("dev"), [current(project)], built=BUILT)
+    return project
+
+
+def current(project: Project, **changes: Any) -> Any:
+    hashes = load_workspace(project, "dev").hashes
+    return manifest("minilm", spec_hash=hashes["minilm"], **measured(), **changes)
+
+
+def lock(project: Project, environment: str = "dev") -> Document[Lock]:
+    return load_lock(project.lock_file(environment))
+
+
+def told(problems: Any) -> list[str]:
+    return [f"{problem.file.name}:{problem.line}: {problem.field}: {problem.message}" for problem in problems]
+
+
+def test_a_lock_as_it_was_written_has_no_faults(project: Project) -> None:
+    assert list(check_seals(lock(project))) == []
+    found = check_catalog(load_workspace(project, "dev"), model_names(project))
+    assert (found.faults, found.notes) == ([], [])
+
+
+def test_an_edit_is_told_with_the_line_of_the_seal_and_what_to_do(project: Project) -> None:
+    edit(project.lock_file("dev"), "p99_ms: 4.5", "p99_ms: 1.5")
+    (problem,) = check_seals(lock(project))
+    line = project.lock_file("dev").read_text().splitlines().index("      seal: " + sealed(project)) + 1
+    assert told([problem]) == [
+        f"dev.lock.yaml:{line}: models.minilm.cpu.seal: this entry is not as it was sealed: it was edited by "
+        "hand, or copied from another place"
+    ]
+    assert "`tritonstack build dev` writes it anew" in str(problem.remedy)
+
+
+def test_what_was_gone_back_to_is_not_to_be_built_anew(project: Project) -> None:
+    """The files have gone on since, and would make something else."""
+    file = project.lock_file("dev")
+    entry = lock(project).record.models["minilm"]["cpu"]
+    back = RolledBack(instead_of="cd" * 32, as_of="77" * 32, by="ann", at="2026-11-24T08:30:00Z")
+    gone_back = entry.model_copy(update={"rolled_back": back})
+    replace_entries(file, artifacts=[Replacement("minilm", "cpu", gone_back, entry)])
+    edit(file, "p99_ms: 4.5", "p99_ms: 1.5")
+    (problem,) = check_seals(lock(project))
+    assert "`git log -p -- " in str(problem.remedy)
+    assert "writes it anew" not in str(problem.remedy)
+
+
+def sealed(project: Project) -> str:
+    return str(lock(project).record.models["minilm"]["cpu"].seal)
+
+
+def test_to_remove_the_seal_is_to_be_seen_as_well(project: Project) -> None:
+    edit(project.lock_file("dev"), f"      seal: {sealed(project)}\n", "")
+    (problem,) = check_seals(lock(project))
+    assert told([problem])[0].endswith(
+        "models.minilm.cpu: this entry has no seal: it was written by hand, or long ago"
+    )
+
+
+def test_a_lock_copied_from_another_environment_is_not_its_own(project: Project) -> None:
+    project.lock_file("prod").write_text(project.lock_file("dev").read_text())
+    assert len(list(check_seals(lock(project, "prod")))) == 1
+
+
+def test_an_entry_of_a_model_that_is_not_there(project: Project) -> None:
+    add_to_lock(project.lock_file("dev"), [manifest("minilmm")], built=BUILT)
+    found = check_catalog(load_workspace(project, "dev"), model_names(project))
+    (problem,) = found.faults
+    assert problem.message == "there is no model 'minilmm' (there is 'minilm')"
+
+
+def test_an_entry_that_no_endpoint_asks_for_is_no_fault(project: Project) -> None:
+    add_to_lock(project.lock_file("dev"), [manifest("minilm", target="sm86-25.04")], built=BUILT)
+    found = check_catalog(load_workspace(project, "dev"), model_names(project))
+    assert found.faults == []
+    assert told(found.notes) == [
+        "dev.lock.yaml:18: models.minilm.sm86-25.04: no endpoint of dev takes minilm for sm86-25.04"
+    ]
+
+
+def test_an_entry_that_another_one_hides_is_told_of(project: Project) -> None:
+    python = load_workspace(project, "dev").spec.release.python_tag
+    old = entry_of(manifest("minilm", target=f"cpu-{python}", digest="99" * 32))
+    held = lock(project).record.models["minilm"]
+    write_lock(project.lock_file("dev"), Lock(models={"minilm": {**held, f"cpu-{python}": old}}))
+    found = check_catalog(load_workspace(project, "dev"), model_names(project))
+    assert [note.message for note in found.notes] == [
+        f"it is never taken: that for cpu-{python} goes before it, whichever of the two is newer"
+    ]
+
+
+def test_what_was_promoted_may_be_older_than_its_model_and_that_is_said(project: Project) -> None:
+    old = entry_of(manifest("minilm", spec_hash="77" * 32))
+    add_promoted(project.lock_file("prod"), PROMOTED, artifacts=[Replacement("minilm", "cpu", old, None)])
+    found = check_catalog(load_workspace(project, "prod"), model_names(project))
+    assert [note.message for note in found.notes] == [
+        "abababababab is of an earlier minilm; promote a later one from dev when it is ready"
+    ]
+
+
+def test_what_was_gone_back_to_may_be_older_until_its_model_changes_again(project: Project) -> None:
+    workspace = load_workspace(project, "dev")
+    seen = lock(project).record.models["minilm"]["cpu"]
+    back = RolledBack(
+        instead_of=DIGEST, as_of=workspace.hashes["minilm"], by="ann", at="2026-11-24T08:30:00Z"
+    )
+    old = entry_of(manifest("minilm", spec_hash="77" * 32, digest="cd" * 32))
+    entry = old.model_copy(update={"rolled_back": back})
+    replace_entries(project.lock_file("dev"), artifacts=[Replacement("minilm", "cpu", entry, seen)])
+    found = check_catalog(load_workspace(project, "dev"), model_names(project))
+    assert [note.message for note in found.notes] == [
+        "cdcdcdcdcdcd is of an earlier minilm; ann went back to it from abababababab at 2026-11-24T08:30:00Z"
+    ]
+    assert not entry.serves_for("88" * 32)
+
+
+def lay_manifest(project: Project, **changes: Any) -> None:
+    made = current(project, **changes)
+    folder = project.artifacts_dir / artifact_prefix("minilm", DIGEST)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MANIFEST_NAME).write_text(made.to_json())
+
+
+def test_a_manifest_on_this_machine_that_says_otherwise(project: Project) -> None:
+    lay_manifest(project)
+    assert check_manifests(project, lock(project)) == []
+    lay_manifest(project, archive_bytes=7)
+    (problem,) = check_manifests(project, lock(project))
+    assert told([problem])[0].startswith(
+        "dev.lock.yaml:5: models.minilm.cpu.archive_bytes: the lock says 1, and its manifest 7 ("
+    )
+
+
+def test_a_manifest_of_another_version_says_nothing(project: Project) -> None:
+    lay_manifest(project)
+    edit(
+        project.artifacts_dir / artifact_prefix("minilm", DIGEST) / MANIFEST_NAME,
+        '"format": 1',
+        '"format": 9',
+    )
+    assert check_manifests(project, lock(project)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "fact", "untrue"),
+    [
+        ({"digest": "cd" * 32}, "digest", True),
+        ({"target": "sm86-25.04"}, "digest", True),
+        ({"unpacked_bytes": 5}, "unpacked_bytes", True),
+        ({"tensorrt": "10.9.0"}, "tensorrt", True),
+        (measured(cosine=0.9), "figures", True),
+        (measured(cosine=0.99991), "figures", False),
+        (measured(p99=400.0), "figures", False),
+        ({"parity": ()}, "figures", True),
+        ({"unverified": ("compared with itself only",)}, "unverified", True),
+        ({"spec_hash": "77" * 32}, "spec_hash", False),
+    ],
+)
+def test_on_what_a_lock_and_a_manifest_differ(changes: dict[str, Any], fact: str, untrue: bool) -> None:
+    told_by_lock = manifest("m", **measured())
+    differing = list(unlikes(entry_of(told_by_lock), told_by_lock.model_copy(update=changes), target="cpu"))
+    assert {(unlike.fact, unlike.untrue) for unlike in differing} == {(fact, untrue)}
+
+
+def test_figures_of_another_build_of_the_same_bytes_are_its_own() -> None:
+    one, other = manifest("m", **measured()), manifest("m", spec_hash="77" * 32, **measured(cosine=0.5))
+    assert not any(unlike.untrue for unlike in unlikes(entry_of(one), other, target="cpu"))
+
+
+def test_two_locks_that_say_different_things_of_one_digest(project: Project) -> None:
+    add_to_lock(project.lock_file("prod"), [current(project, archive_bytes=2)], built=BUILT)
+    locks = {name: lock(project, name) for name in ("dev", "prod")}
+    (problem,) = check_locks(locks)
+    assert problem.file.name == "prod.lock.yaml"
+    assert problem.message.startswith("abababababab has archive_bytes 2 here and 1 in ")
+    assert problem.message.endswith("dev.lock.yaml:4")
+
+
+def promoted_from(project: Project, source: str, held: Held) -> tuple[list[FileProblem], list[FileProblem]]:
+    promoted = PROMOTED.model_copy(update={"source": source})
+    entry = lock(project).record.models["minilm"]["cpu"]
+    add_promoted(project.lock_file("prod"), promoted, artifacts=[Replacement("minilm", "cpu", entry, None)])
+    found = check_promotions(lock(project, "prod"), ["dev", "prod"], lambda _: held)
+    return found.faults, found.notes
+
+
+def test_what_was_promoted_from_what_its_source_held_is_true(project: Project) -> None:
+    assert promoted_from(project, "dev", Held(frozenset({DIGEST}))) == ([], [])
+
+
+def test_what_its_source_never_held_is_not(project: Project) -> None:
+    (fault,), notes = promoted_from(project, "dev", Held(frozenset({"cd" * 32})))
+    assert (
+        fault.message == f"it was promoted from 'dev', whose lock does not name {DIGEST[:19]} and never has"
+    )
+    assert (fault.field, notes) == ("models.minilm.cpu.promoted", [])
+
+
+def test_where_git_does_not_know_nothing_is_claimed(project: Project) -> None:
+    faults, (note,) = promoted_from(project, "dev", Held(frozenset(), "this is a shallow clone"))
+    assert faults == []
+    assert note.message.endswith("whether it ever did is not known: this is a shallow clone")
+
+
+def test_an_environment_that_never_was(project: Project) -> None:
+    (fault,), _ = promoted_from(project, "dve", Held(frozenset()))
+    assert (fault.message, fault.remedy) == (
+        "it was promoted from 'dve', and there is no such environment",
+        "did you mean 'dev'?",
+    )
+
+
+def test_an_environment_that_is_gone_but_held_it(project: Project) -> None:
+    assert promoted_from(project, "staging", Held(frozenset({DIGEST}))) == ([], [])

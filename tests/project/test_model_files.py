@@ -1,0 +1,185 @@
+"""The files of a model in this repository: what is read, what changes the hash, and what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tritonstack.base.documents import Document, load_document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.project.files.model_files import file_problems, helper_files
+from tritonstack.project.files.model_hashes import model_hash
+from tritonstack.spec.models.model import ModelSpec
+
+PYTHON: dict[str, Any] = {"recipe": "{kind: python}"}
+ANSWERED = "[{inputs: {x: [1.0]}, outputs: {y: [1.0]}}]"
+REASON = "trust: {external_source: the team's shared folder}"
+
+
+def write(folder: Path, **keys: str) -> Document[ModelSpec]:
+    """A model.yaml with these keys, and a model.py beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.py").write_text("class TritonPythonModel:\n    def execute(self, requests): ...\n")
+    facts = {"name": "m", "description": "M.", "recipe": "{kind: python}", "test_inputs": ANSWERED, **keys}
+    file = folder / "model.yaml"
+    file.write_text("".join(f"{key}: {value}\n" for key, value in facts.items()))
+    return load_document(file, ModelSpec)
+
+
+def fill(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"# {name}\n")
+
+
+OWN_FILES = {
+    "model.py": ({}, "recipe.code"),
+    "packages.txt": ({"recipe": "{kind: python, requirements: packages.txt}"}, "recipe.requirements"),
+    "env.tar.gz": ({"recipe": "{kind: python, environment: env.tar.gz}"}, "recipe.environment"),
+    "right.py": ({"recipe": '{kind: python, reference: "right.py:right"}'}, "recipe.reference"),
+    "answers.npz": ({"test_inputs": "[{file: answers.npz}]"}, "test_inputs.0"),
+    "config.pbtxt": ({"triton": "{config: config.pbtxt}"}, "triton.config"),
+}
+
+
+@pytest.mark.parametrize("name", OWN_FILES)
+@pytest.mark.parametrize("target", ["/etc/passwd", "../secret"])
+def test_every_file_that_model_yaml_names_is_its_own(tmp_path: Path, name: str, target: str) -> None:
+    (tmp_path / "secret").write_text("secret")
+    keys, field = OWN_FILES[name]
+    model = write(tmp_path / "m", **keys)
+    (tmp_path / "m" / name).unlink(missing_ok=True)
+    (tmp_path / "m" / name).symlink_to(target)
+    (problem,) = file_problems(model)
+    assert problem.field == field
+    assert problem.line is not None
+    assert f"{name} is a link" in problem.message
+    assert problem.remedy == "replace it with a copy of the file"
+    with pytest.raises(InvalidFilesError):
+        model_hash("m", {"m": model})
+
+
+def test_a_missing_file_is_named_with_its_field(tmp_path: Path) -> None:
+    (problem,) = file_problems(write(tmp_path / "m", recipe="{kind: python, requirements: packages.txt}"))
+    assert (problem.field, problem.line) == ("recipe.requirements", 3)
+    assert "there is no file packages.txt" in problem.message
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/etc/passwd")])
+def test_a_source_is_hashed_without_leaving_it(tmp_path: Path, make: Any) -> None:
+    model = write(tmp_path / "m", source="file://weights")
+    fill(tmp_path / "m/weights", "a.bin")
+    make(tmp_path / "m/weights/x")
+    with pytest.raises(InvalidFilesError, match=r"model\.yaml:5: source: x is a (link|named pipe)"):
+        model_hash("m", {"m": model})
+
+
+@pytest.mark.parametrize("source", ["file://../shared", "file:///srv/shared", "file://a/../../shared"])
+def test_a_source_outside_needs_a_reason(tmp_path: Path, source: str) -> None:
+    with pytest.raises(InvalidFilesError, match=r"source: file://.* is outside the model's folder") as caught:
+        write(tmp_path / "m", source=source)
+    assert "trust: {external_source: <reason>}" in str(caught.value)
+    with pytest.raises(InvalidFilesError, match="at least 10 characters"):
+        write(tmp_path / "m", source=source, trust="{external_source: because}")
+    assert write(tmp_path / "m", source=source, trust="{external_source: the team's folder}")
+
+
+def test_a_source_that_is_a_link_out_needs_a_reason(tmp_path: Path) -> None:
+    fill(tmp_path / "shared", "a.bin")
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/weights").symlink_to(tmp_path / "shared")
+    (problem,) = file_problems(write(tmp_path / "m", source="file://weights"))
+    assert "outside the model's folder" in problem.message
+    trusted = write(tmp_path / "m", source="file://weights", trust="{external_source: the team's folder}")
+    assert file_problems(trusted) == ()
+
+
+def test_which_helpers_are_packed(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    packed = ["helpers.py", "kit/__init__.py", "kit/words.json", "kit/deep/table.csv", "plain/inner/code.py"]
+    left = [
+        *(
+            "test_model.py",
+            "conftest.py",
+            "tests/test_all.py",
+            "kit/tests/test_kit.py",
+            "kit/__pycache__/a.pyc",
+        ),
+        *(
+            "notes.txt",
+            "old model.py",
+            "pictures/rose.jpg",
+            "plain/data.csv",
+            "weights/train.py",
+            ".venv/x.py",
+        ),
+    ]
+    fill(folder, *packed, *left)
+    model = write(folder, source="file://weights")
+    assert list(helper_files(model)) == sorted(packed)
+
+
+def test_helpers_are_part_of_the_hash(tmp_path: Path) -> None:
+    model = write(tmp_path / "m")
+    hashes = [model_hash("m", {"m": model})]
+    for name in ("helpers.py", "kit/__init__.py", "kit/words.json"):
+        fill(tmp_path / "m", name)
+        hashes.append(model_hash("m", {"m": model}))
+    (tmp_path / "m/helpers.py").write_text("changed")
+    hashes.append(model_hash("m", {"m": model}))
+    assert len(set(hashes)) == len(hashes)
+    fill(tmp_path / "m", "__pycache__/helpers.cpython-311.pyc", "tests/test_all.py", ".git/HEAD")
+    assert model_hash("m", {"m": model}) == hashes[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "message"),
+    [
+        ("queue.py", "import queue", "`import queue` never finds it"),
+        ("types/__init__.py", "from types import x", "`import types` never finds it"),
+        ("numpy.py", "import numpy as np", "`import numpy` never finds it"),
+        ("model/__init__.py", "", "would import this package instead of model.py"),
+        ("kit/weights.pkl", "", "holds a pickle"),
+    ],
+)
+def test_helpers_that_would_not_work(tmp_path: Path, name: str, code: str, message: str) -> None:
+    model = write(tmp_path / "m")
+    fill(tmp_path / "m", name, "kit/__init__.py")
+    (tmp_path / "m/kit/use.py").write_text(code)
+    problems = file_problems(model)
+    assert [message in problem.message for problem in problems] == [True]
+    assert problems[0].remedy
+
+
+def test_a_script_that_nothing_imports_may_have_any_name(tmp_path: Path) -> None:
+    model = write(tmp_path / "m")
+    fill(tmp_path / "m", "profile.py")
+    assert file_problems(model) == ()
+
+
+@pytest.mark.parametrize("where", ["model.py", "helpers.py", "kit/use.py"])
+@pytest.mark.parametrize("target", ["../shared", "{}/shared"])
+@pytest.mark.parametrize("line", ["import shared.words", "from .shared import f", "from . import shared"])
+def test_helpers_that_are_links_out(tmp_path: Path, where: str, target: str, line: str) -> None:
+    fill(tmp_path / "shared", "__init__.py")
+    model = write(tmp_path / "m")
+    fill(tmp_path / "m", "kit/__init__.py")
+    with (tmp_path / "m" / where).open("a") as file:
+        file.write(f"\n{line}\n")
+    (tmp_path / "m/shared").symlink_to(target.format(tmp_path))
+    (problem,) = file_problems(model)
+    assert (problem.field, "shared is a link " in problem.message) == ("recipe.code", True)
+
+
+def test_links_out_that_no_code_imports_are_not_packed(tmp_path: Path) -> None:
+    fill(tmp_path / "shared", "__init__.py", "rows.csv")
+    model = write(tmp_path / "m")
+    fill(tmp_path / "m", "training/train.py", "helpers.py")
+    for link in ("data", "training/data", "other.py"):
+        (tmp_path / "m" / link).symlink_to(tmp_path / "shared")
+    os.mkfifo(tmp_path / "m/pipe.py")
+    assert file_problems(model) == ()
+    assert list(helper_files(model)) == ["helpers.py"]

@@ -1,0 +1,38 @@
+"""Names that AWS would find too long are found too long here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.environments import NAME, write_environment
+from tests.project.one_endpoint import complaints, environment
+from tritonstack.project.loading import load_workspace
+
+PREFIX = "p" * 20
+
+
+def named(endpoint: str, **options: object) -> dict[str, object]:
+    data = environment("")
+    (spec,) = data["endpoints"].values()
+    return {**data, "name_prefix": PREFIX, "endpoints": {endpoint: {**spec, **options}}}
+
+
+def limit() -> int:
+    """The longest endpoint name that leaves 63 characters to the whole."""
+    return 63 - len(f"{PREFIX}-{NAME}-")
+
+
+@pytest.mark.parametrize(
+    ("options", "suffix", "what"),
+    [({}, "", "endpoint name"), ({"components": {"memory_mb": 512}}, "-component", "name of the inference")],
+)
+def test_the_longest_name_is_judged(
+    tmp_path: Path, options: dict[str, object], suffix: str, what: str
+) -> None:
+    longest = "e" * (limit() - len(suffix))
+    load_workspace(write_environment(tmp_path / "fits", named(longest, **options)), NAME)
+    (complaint,) = complaints(tmp_path / "long", named(longest + "e", **options))
+    assert f"the {what}" in complaint
+    assert "would have 64 characters, 63 are allowed" in complaint

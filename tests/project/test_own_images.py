@@ -1,0 +1,110 @@
+"""Endpoints that run an image of the project's own: what the files say, and what the lock holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.environments import NAME
+from tests.manifests import manifest
+from tests.project.one_endpoint import complaints, environment, locked, only
+from tests.projects import add_image, edit
+from tritonstack.base.errors import FileProblem
+from tritonstack.project.checks.compatibility import unbuilt
+from tritonstack.project.custom_images import endpoint_image, endpoint_images, locked_uri
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.lock_writing import add_image_to_lock, add_to_lock
+from tritonstack.records.locks import LockedImage
+
+DIGEST = f"sha256:{'cd' * 32}"
+CPU = {"cpu": {}}
+
+
+@pytest.fixture(autouse=True)
+def serving(tmp_path: Path) -> Path:
+    add_image(tmp_path, "serving")
+    return tmp_path
+
+
+def with_image(folder: Path, **changes: str) -> Workspace:
+    """The endpoint's workspace after its image was locked as it is now, but for these changes."""
+    workspace = locked(folder, "image: serving", CPU)
+    image = endpoint_image(workspace.project, workspace.spec, "serving", gpu=False)
+    entry = LockedImage(**{"digest": DIGEST, "tag": image.tag, **changes})
+    add_image_to_lock(workspace.lock.file, "serving", "cpu", entry)
+    return load_workspace(workspace.project, NAME)
+
+
+def told(problem: FileProblem) -> str:
+    return f"{problem.field}: {problem.message} -- {problem.remedy}"
+
+
+def test_an_image_that_was_never_built_keeps_its_endpoint_from_being_deployed(tmp_path: Path) -> None:
+    problem = only(unbuilt(locked(tmp_path, "image: serving", CPU)))
+    assert told(problem) == (
+        f"endpoints.e.image: {NAME}.lock.yaml has no image 'serving' for cpu -- "
+        f"run `tritonstack build {NAME}` and commit {NAME}.lock.yaml"
+    )
+
+
+def test_a_locked_image_is_known_by_its_digest(tmp_path: Path) -> None:
+    workspace = with_image(tmp_path)
+    assert unbuilt(workspace) == []
+    found = workspace.image_for("e", workspace.spec.endpoints["e"].instance)
+    assert found is not None
+    repository = f"111111111111.dkr.ecr.eu-west-1.amazonaws.com/{workspace.spec.base}/serving"
+    assert locked_uri(workspace.spec, found) == f"{repository}@{DIGEST}"
+
+
+def test_an_image_whose_folder_has_changed_since_is_old(tmp_path: Path) -> None:
+    workspace = with_image(tmp_path)
+    edit(workspace.project.containers_dir / "serving" / "Dockerfile", "FROM", "# changed\nFROM")
+    problem = only(unbuilt(load_workspace(workspace.project, NAME)))
+    assert problem.field == "images.serving.cpu"
+    assert "was built from another version of containers/serving" in problem.message
+
+
+def test_an_endpoint_without_an_image_runs_sagemakers_own(tmp_path: Path) -> None:
+    workspace = locked(tmp_path, "", CPU)
+    assert endpoint_images(workspace.project, workspace.spec) == ()
+    assert workspace.image_for("e", workspace.spec.endpoints["e"].instance) is None
+
+
+def test_a_folder_that_is_not_there_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    (problem,) = complaints(tmp_path, environment("image: servign"))
+    assert problem == (
+        "endpoints.e.image: containers/servign has no Dockerfile that endpoints' images are made from -- "
+        "did you mean 'serving'?"
+    )
+
+
+def test_what_models_are_built_in_is_not_what_endpoints_run(tmp_path: Path) -> None:
+    (problem,) = complaints(tmp_path, environment("image: builder"))
+    assert problem.endswith("there are: serving")
+
+
+def test_each_folder_and_kind_is_one_image_in_the_repository_of_endpoints(tmp_path: Path) -> None:
+    add_image(tmp_path, "special")
+    one = {"kind": "ensemble", "model": "encoder", "instance_type": "ml.c7i.xlarge", "image": "special"}
+    other = {**one, "instance_type": "ml.g5.xlarge"}
+    workspace = locked(tmp_path, "image: serving", CPU, endpoints={"a": one, "b": one, "c": other})
+    images = endpoint_images(workspace.project, workspace.spec)
+    assert [(image.folder, image.kind) for image in images] == [("special", "cpu"), ("special", "gpu")]
+    assert len({image.uri.rpartition(":")[0] for image in images}) == 1
+    assert images[0].uri.rpartition(":")[0].endswith("/serving")
+    assert images[0].tag.startswith("special-25.04-py3-cpu-")
+    assert images[0].arguments == ("special", images[0].base, images[0].uri)
+
+
+def test_artifacts_and_images_of_a_lock_leave_each_other_alone(tmp_path: Path) -> None:
+    workspace = with_image(tmp_path)
+    add_to_lock(workspace.lock.file, [manifest("another")])
+    lock = load_workspace(workspace.project, NAME).lock.record
+    assert set(lock.models) == {"another", "encoder"}
+    assert lock.images["serving"]["cpu"].digest == DIGEST
+
+
+def test_a_lock_without_images_does_not_mention_them(tmp_path: Path) -> None:
+    assert "images" not in locked(tmp_path, "", CPU).lock.file.read_text()

@@ -1,0 +1,111 @@
+"""Precision and TensorRT against the endpoint's machine and Triton release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.environments import NAME, write_environment
+from tests.project.one_endpoint import environment
+from tritonstack.base.documents import load_document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.project.loading import load_workspace
+from tritonstack.reference.releases import RELEASES
+from tritonstack.spec.models.model import ModelSpec
+
+ONNX, TENSORRT = "{kind: text-embedding}", "{kind: text-embedding, format: tensorrt}"
+GPU = "instance_type: ml.g5.xlarge"
+
+
+def told(
+    folder: Path, endpoint: str, model: str, *, engine: bool = False, release: str = "24.09"
+) -> list[str]:
+    """The problems of a workspace whose model's file is changed."""
+    project = write_environment(folder, environment(endpoint, triton_release=release))
+    file = project.model_file("encoder")
+    text = file.read_text()
+    if engine:
+        text = text.replace(ONNX, TENSORRT)
+        assert TENSORRT in text
+    file.write_text(text + model)
+    try:
+        load_workspace(project, NAME)
+    except InvalidFilesError as error:
+        return [f"{problem.field}: {problem.message} -- {problem.remedy}" for problem in error.problems]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("release", "model", "says"),
+    [
+        (
+            "24.03",
+            "precision: bf16\n",
+            "Triton 24.03 carries TensorRT 8.6.3, and trtexec builds bf16",
+        ),
+        ("24.05", "precision: bf16\n", None),
+        (
+            "24.09",
+            "tensorrt: {portability: same-capability}\n",
+            "for a whole compute capability need 10.9",
+        ),
+        ("25.04", "tensorrt: {portability: same-capability}\n", None),
+        ("24.03", "tensorrt: {profiles: [{}, {}]}\n", "whose trtexec builds one profile; several need 10.0"),
+        ("24.05", "tensorrt: {profiles: [{}, {}]}\n", None),
+        ("24.09", "tensorrt: {portability: ampere-plus}\n", None),
+        (
+            "24.09",
+            'tensorrt: {capabilities: ["8.9"]}\n',
+            "8.6, which is not among them",
+        ),
+        (
+            "24.09",
+            "tensorrt: {version_compatible: true}\n",
+            "later TensorRT versions, and Triton refuses",
+        ),
+    ],
+)
+def test_what_a_releases_tensorrt_does(tmp_path: Path, release: str, model: str, says: str | None) -> None:
+    problems = told(tmp_path, GPU, model, engine=True, release=release)
+    assert len(problems) == (says is not None), problems
+    assert says is None or says in problems[0]
+
+
+def test_bf16_is_tensorrts_alone(tmp_path: Path) -> None:
+    (problem,) = told(tmp_path / "a", "instance_type: ml.c7i.xlarge", "precision: bf16\n")
+    assert "only TensorRT computes in bf16" in problem
+    (problem,) = told(tmp_path / "b", "instance_type: ml.g4dn.xlarge", "precision: bf16\n", engine=True)
+    assert "GPUs of compute capability 7.5 do not compute in bf16" in problem
+
+
+def test_older_gpus_do_not_run_what_is_for_ampere_and_later(tmp_path: Path) -> None:
+    endpoint = "instance_type: ml.g4dn.xlarge"
+    (problem,) = told(tmp_path, endpoint, "tensorrt: {portability: ampere-plus}\n", engine=True)
+    assert "do not run on compute capability 7.5" in problem
+
+
+def test_triton_that_is_told_to_trust_engines(tmp_path: Path) -> None:
+    trusting = "--backend-config=tensorrt,version-compatible=true"
+    endpoint = f'{GPU}, environment: {{SAGEMAKER_TRITON_ADDITIONAL_ARGS: "{trusting}"}}'
+    assert told(tmp_path, endpoint, "tensorrt: {version_compatible: true}\n", engine=True) == []
+
+
+def test_profiles_stay_within_the_largest_batch(tmp_path: Path) -> None:
+    file = tmp_path / "model.yaml"
+    file.write_text(
+        "name: m\ndescription: D.\nsource: file://w\nrecipe: {kind: onnx, format: tensorrt}\n"
+        "batching: {max_batch: 8}\ntest_inputs: [{random: {}}]\n"
+        "tensorrt: {profiles: [{batch: {opt: 8, max: 8}}, {batch: {opt: 8, max: 16}}]}\n"
+    )
+    with pytest.raises(InvalidFilesError) as caught:
+        load_document(file, ModelSpec)
+    (problem,) = caught.value.problems
+    assert (problem.field, problem.line) == ("tensorrt.profiles.1.batch", 7)
+    assert problem.message == "the profile takes batches up to 16, and batching.max_batch is 8"
+
+
+def test_every_release_says_what_it_reads() -> None:
+    for release in RELEASES.values():
+        assert release.onnx.opset >= 19
+        assert len(release.tensorrt_version) == 3

@@ -1,0 +1,90 @@
+"""Which quotas an environment needs, at its busiest."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tritonstack.project.quotas import Quota, needed_quotas
+from tritonstack.spec.environments.environment import EnvironmentSpec
+
+BASE = """
+name: prod
+account: "111111111111"
+region: eu-west-1
+triton_release: "25.04"
+"""
+
+
+def quotas(endpoints: str, more: str = "") -> dict[str, Quota]:
+    """The needed quotas by name."""
+    data = {**yaml.safe_load(BASE + more), "endpoints": yaml.safe_load(endpoints)}
+    return {quota.name: quota for quota in needed_quotas(EnvironmentSpec.model_validate(data, strict=False))}
+
+
+def endpoint(name: str, options: str = "") -> str:
+    return f"{name}: {{kind: ensemble, model: m, instance_type: ml.g5.xlarge{options}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "value", "words"),
+    [
+        ("", 4, "e: 2 machines, and as many again during an update"),
+        (
+            ", scaling: {max_instances: 3, schedules: {day: {at: '08:00', min: 4, max: 9}}}",
+            18,
+            "e: 9 machines, and as many again during an update",
+        ),
+        (
+            ", scaling: {min_instances: 4, max_instances: 10}, "
+            "rollout: {strategy: rolling, batch_percent: 25}",
+            13,
+            "e: 10 machines, and 3 more during an update",
+        ),
+        (
+            ", scaling: {min_instances: 2, max_instances: 5}, rollout: {strategy: canary, percent: 50}",
+            10,
+            "e: 5 machines, and as many again during an update",
+        ),
+        (", components: {memory_mb: 1024}, scaling: {max_instances: 3}", 3, "e: 3 machines"),
+        (", asynchronous: {}", 4, "e: 2 machines, and as many again during an update"),
+    ],
+)
+def test_machines_are_counted_with_what_an_update_adds(options: str, value: int, words: str) -> None:
+    quota = quotas(endpoint("e", options))["ml.g5.xlarge for endpoint usage"]
+    assert (quota.service, quota.value, quota.reasons) == ("sagemaker", value, (words,))
+
+
+def test_endpoints_and_variants_add_up_by_type() -> None:
+    shadow = ", shadow: {instance_type: ml.c7i.large, scaling: {max_instances: 3}}"
+    needed = quotas(endpoint("a", shadow) + endpoint("b"))
+    assert needed["ml.g5.xlarge for endpoint usage"] == Quota(
+        "sagemaker",
+        "ml.g5.xlarge for endpoint usage",
+        8,
+        (
+            "a, main: 2 machines, and as many again during an update",
+            "b: 2 machines, and as many again during an update",
+        ),
+    )
+    assert needed["ml.c7i.large for endpoint usage"].value == 6
+    assert needed["Number of instances across active endpoints"].value == 14
+    assert needed["Scalable targets for SageMaker"].value == 3
+
+
+def test_what_does_not_scale_is_no_scalable_target() -> None:
+    needed = quotas(endpoint("e", ", scaling: {min_instances: 2, max_instances: 2}"))
+    assert "Scalable targets for SageMaker" not in needed
+
+
+def test_a_network_that_is_made_counts_and_one_that_exists_does_not() -> None:
+    made = quotas(endpoint("e"), "network: {create: {}}")
+    assert made["VPCs per Region"].value == 1
+    assert made["Interface VPC endpoints per VPC"].value == 3
+    subnets = "[subnet-0a1b2c3d, subnet-1a1b2c3d]"
+    there = f"{{vpc_id: vpc-0a1b2c3d, subnet_ids: {subnets}, security_group_ids: [sg-0a1b2c3d]}}"
+    assert "VPCs per Region" not in quotas(endpoint("e"), f"network: {{existing: {there}}}")
+
+
+def test_an_environment_without_endpoints_needs_nothing() -> None:
+    assert quotas("{}") == {}

@@ -1,0 +1,92 @@
+"""The choice of `precision: auto` is kept in locks, and found again for the same files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.manifests import manifest
+from tests.projects import edit, write_project
+from tests.sealing import write_sealed
+from tritonstack.base.paths import Project
+from tritonstack.project.build_plans import needed_artifacts
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.locks import Lock, LockedArtifact, entry_of
+
+INT8 = {"minilm": "int8"}
+ENSEMBLE = """\
+name: pair
+description: Two steps.
+recipe:
+  kind: ensemble
+  steps:
+    - {model: minilm, outputs: {embedding: first}}
+    - {model: minilm, outputs: {embedding: second}}
+test_inputs: [A text.]
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = write_project(tmp_path)
+    edit(project.model_file("minilm"), "recipe:", "precision: auto\nrecipe:")
+    (project.environments_dir / "prod.yaml").write_text(
+        project.environment_file("dev").read_text().replace("name: dev", "name: prod")
+    )
+    return project
+
+
+def lock(project: Project, environment: str, choices: dict[str, str] | None, model: str = "minilm") -> None:
+    spec_hash = load_workspace(project, environment).hashes[model]
+    entry = LockedArtifact(
+        digest="ab" * 32, spec_hash=spec_hash, archive_bytes=1, unpacked_bytes=1, choices=choices
+    )
+    write_sealed(project.lock_file(environment), Lock(models={model: {"cpu": entry}}))
+
+
+def choices(project: Project, environment: str = "dev") -> dict[str, str]:
+    (needed,) = needed_artifacts(load_workspace(project, environment))
+    return dict(needed.choices)
+
+
+def test_a_lock_keeps_what_the_manifest_says() -> None:
+    assert entry_of(manifest("minilm", choices=INT8)).choices == INT8
+    assert entry_of(manifest("minilm")).choices is None
+
+
+def test_the_same_files_are_built_as_before_in_every_environment(project: Project) -> None:
+    assert choices(project) == {}
+    lock(project, "dev", INT8)
+    assert choices(project) == INT8
+    assert choices(project, "prod") == INT8
+
+
+def test_an_environments_own_lock_comes_first(project: Project) -> None:
+    lock(project, "dev", {"minilm": "fp32"})
+    lock(project, "prod", INT8)
+    assert choices(project, "dev") == {"minilm": "fp32"}
+    assert choices(project, "prod") == INT8
+
+
+def test_other_files_are_chosen_for_anew(project: Project) -> None:
+    lock(project, "dev", INT8)
+    edit(project.model_file("minilm"), "A man is eating food.", "Another text.")
+    assert choices(project) == {}
+
+
+def test_a_damaged_lock_of_another_environment_stops_no_build(project: Project) -> None:
+    lock(project, "dev", INT8)
+    project.lock_file("prod").write_text("models: [")
+    assert choices(project) == INT8
+
+
+def test_a_pipeline_records_the_choices_of_its_models(project: Project) -> None:
+    file = project.model_file("pair")
+    file.parent.mkdir()
+    file.write_text(ENSEMBLE)
+    edit(project.environment_file("dev"), "model: minilm", "model: pair")
+    lock(project, "dev", INT8, model="pair")
+    assert choices(project) == INT8
+    edit(project.model_file("minilm"), "A man is eating food.", "Another text.")
+    assert choices(project) == {}

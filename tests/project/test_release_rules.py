@@ -1,0 +1,116 @@
+"""What an endpoint's kind and Triton release can serve, by what its models' recipes make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.environments import NAME, write_environment
+from tests.project.one_endpoint import environment
+from tests.projects import add_image
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.paths import Project
+from tritonstack.constructs.endpoint.triton_model import container_environment
+from tritonstack.constructs.model_data import ModelArchive
+from tritonstack.project.loading import load_workspace
+from tritonstack.reference.container_variables import INFERENCE_TYPE
+
+WRITER = "recipe: {kind: vllm}\nbatching: {max_batch: 0}\ntest_inputs: [Once upon a time]\n"
+TREES = "batching: {{max_batch: 64}}\ntest_inputs: [{{random: {{}}}}]\nrecipe: {{kind: trees, {}}}\n"
+STEPS = (
+    "recipe: {kind: ensemble, steps: [{model: trees}, {model: trees, inputs: {input__0: output__0}, "
+    "outputs: {output__0: last}}]}\ntest_inputs: [{random: {}}]\n"
+)
+ON_GPU = "kind: single, model: writer, instance_type: ml.g5.xlarge, image: with-vllm"
+
+
+def project(folder: Path, endpoint: str, release: str, **models: str) -> Project:
+    made = write_environment(folder, environment(endpoint, triton_release=release))
+    add_image(folder, "with-vllm")
+    for name, text in models.items():
+        file = made.model_file(name)
+        file.parent.mkdir(parents=True)
+        source = "" if "ensemble" in text else "source: file://weights\n"
+        file.write_text(f"name: {name}\ndescription: For tests.\n{source}{text}")
+    return made
+
+
+def complaints(made: Project) -> list[str]:
+    with pytest.raises(InvalidFilesError) as caught:
+        load_workspace(made, NAME)
+    return [f"{problem.field}: {problem.message} -- {problem.remedy}" for problem in caught.value.problems]
+
+
+def test_a_language_model_on_an_endpoint_of_its_own(tmp_path: Path) -> None:
+    workspace = load_workspace(project(tmp_path, ON_GPU, "25.04", writer=WRITER), NAME)
+    assert workspace.models["writer"].record.generates
+
+
+def test_its_container_is_told_to_put_answers_together() -> None:
+    writer = ModelArchive("s3://models/writer/7/model.tar.gz", entry_model="writer", generates=True)
+    assert container_environment(writer, {})[INFERENCE_TYPE] == "generate"
+    own = {INFERENCE_TYPE: "generate_stream"}
+    assert container_environment(writer, own)[INFERENCE_TYPE] == "generate_stream"
+    plain = ModelArchive("s3://models/encoder/7/model.tar.gz", entry_model="encoder")
+    assert INFERENCE_TYPE not in container_environment(plain, {})
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "release", "told"),
+    [
+        (
+            "kind: multi-model, models: [encoder, writer], instance_type: ml.g5.xlarge",
+            "25.04",
+            "endpoints.e.models.1: 'writer' answers a request in parts, and multi-model endpoints ask for "
+            "one answer; vLLM also wants its weights at one place -- give it an endpoint of its own (kind: "
+            "single)",
+        ),
+        (
+            ON_GPU,
+            "24.09",
+            "endpoints.e.model: 'writer' answers a request in parts, and SageMaker's front end of Triton "
+            "24.09 refuses such models -- choose triton_release 25.04 or later",
+        ),
+        (
+            f"{ON_GPU}, environment: {{{INFERENCE_TYPE}: infer}}",
+            "25.04",
+            f"endpoints.e.environment.{INFERENCE_TYPE}: 'writer' answers a request in parts, and 'infer' "
+            "asks for one answer -- remove it: the container gets 'generate'; or write 'generate_stream'",
+        ),
+        (
+            "kind: ensemble, instance_type: ml.g5.xlarge, challenger: {model: writer, share: 0.1}",
+            "24.09",
+            "endpoints.e.challenger.model: 'writer' answers a request in parts, and SageMaker's front end of "
+            "Triton 24.09 refuses such models -- choose triton_release 25.04 or later",
+        ),
+    ],
+)
+def test_where_a_language_model_cannot_be_asked(
+    tmp_path: Path, endpoint: str, release: str, told: str
+) -> None:
+    assert told in complaints(project(tmp_path, endpoint, release, writer=WRITER))
+
+
+@pytest.mark.parametrize("options", ["file: fraud.json", "file: fraud.ubj, library: xgboost", "file: a.tl"])
+def test_trees_that_older_releases_cannot_read(tmp_path: Path, options: str) -> None:
+    endpoint = "kind: single, model: trees"
+    assert complaints(project(tmp_path, endpoint, "24.01", trees=TREES.format(options))) == [
+        "endpoints.e.model: FIL in Triton 24.01 cannot read the checkpoints of treelite 4 that the trees of "
+        "'trees' become -- choose triton_release 24.03 or later; models of LightGBM's need not, with "
+        "`library: lightgbm` in recipe"
+    ]
+    load_workspace(project(tmp_path / "newer", endpoint, "24.03", trees=TREES.format(options)), NAME)
+
+
+@pytest.mark.parametrize("options", ["file: fraud.txt", "file: fraud.model, library: lightgbm"])
+def test_text_of_lightgbm_is_read_by_all(tmp_path: Path, options: str) -> None:
+    endpoint = "kind: single, model: trees"
+    load_workspace(project(tmp_path, endpoint, "24.01", trees=TREES.format(options)), NAME)
+
+
+def test_trees_within_a_pipeline_count_too(tmp_path: Path) -> None:
+    made = project(
+        tmp_path, "kind: ensemble, model: both", "24.01", trees=TREES.format("file: a.json"), both=STEPS
+    )
+    assert any("'trees' become" in complaint for complaint in complaints(made))

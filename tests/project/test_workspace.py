@@ -1,0 +1,151 @@
+"""Files that contradict each other, and what an endpoint runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.projects import edit
+from tests.sealing import write_sealed
+from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.paths import Project, find_project
+from tritonstack.project.checks.compatibility import unbuilt
+from tritonstack.project.files.model_hashes import model_hash
+from tritonstack.project.loading import load_models, load_workspace, validate_project
+from tritonstack.records.lock_writing import write_lock
+from tritonstack.records.locks import Lock, LockedArtifact, load_lock
+
+DIGEST = "ab" * 32
+
+
+def lock_artifact(project: Project, *, target: str = "cpu", spec_hash: str | None = None) -> None:
+    artifact = LockedArtifact(
+        digest=DIGEST,
+        spec_hash=spec_hash or model_hash("minilm", load_models(project, "minilm")),
+        archive_bytes=10,
+        unpacked_bytes=20,
+    )
+    write_sealed(project.lock_file("dev"), Lock(models={"minilm": {target: artifact}}))
+
+
+def test_a_valid_project_has_no_problems(project: Project) -> None:
+    assert validate_project(project) == []
+
+
+def test_an_unknown_environment_suggests_the_nearest(project: Project) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_workspace(project, "devv")
+    assert str(caught.value) == "there is no environment 'devv'\n  help: did you mean 'dev'?"
+
+
+def test_an_endpoint_of_a_model_that_does_not_exist(project: Project) -> None:
+    edit(project.environment_file("dev"), "model: minilm", "model: minilmm")
+    with pytest.raises(InvalidFilesError) as caught:
+        load_workspace(project, "dev")
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.field) == (8, "endpoints.search.model")
+    assert (problem.message, problem.remedy) == ("there is no model 'minilmm'", "did you mean 'minilm'?")
+
+
+def test_faults_of_several_files_come_together(project: Project) -> None:
+    edit(project.environment_file("dev"), "name: dev", "name: prod")
+    edit(project.model_file("minilm"), "kind: text-embedding", "kind: text-embeding")
+    files = {problem.file.name for problem in validate_project(project)}
+    assert files == {"dev.yaml", "model.yaml"}
+
+
+def test_an_endpoint_without_an_artifact_says_what_to_build(project: Project) -> None:
+    (problem,) = unbuilt(load_workspace(project, "dev"), "search")
+    assert problem is not None
+    assert problem.message == "dev.lock.yaml has no artifact of 'minilm' for cpu or cpu-py312"
+    assert problem.remedy == "run `tritonstack build dev` and commit dev.lock.yaml"
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu-py312"])
+def test_an_endpoint_finds_the_artifact_of_its_target(project: Project, target: str) -> None:
+    lock_artifact(project, target=target)
+    workspace = load_workspace(project, "dev")
+    artifact = workspace.artifact_for("minilm", workspace.spec.endpoints["search"].instance)
+    assert artifact is not None
+    assert artifact.digest == DIGEST
+    assert unbuilt(workspace, "search") == []
+
+
+@pytest.mark.parametrize("target", ["cpu-py310", "sm86-25.04"])
+def test_an_artifact_of_another_target_is_not_taken(project: Project, target: str) -> None:
+    lock_artifact(project, target=target)
+    assert unbuilt(load_workspace(project, "dev"), "search")
+
+
+def test_a_changed_model_makes_its_artifact_stale(project: Project) -> None:
+    lock_artifact(project)
+    edit(project.model_file("minilm"), "test_inputs: [", "test_inputs: [Another text., ")
+    (problem,) = unbuilt(load_workspace(project, "dev"), "search")
+    assert problem is not None
+    assert "was built from another version of" in problem.message
+    assert problem.file == project.lock_file("dev")
+
+
+def test_a_stale_model_of_two_endpoints_is_told_of_once(project: Project) -> None:
+    lock_artifact(project)
+    edit(project.model_file("minilm"), "test_inputs: [", "test_inputs: [Another text., ")
+    file = project.environment_file("dev")
+    text = file.read_text()
+    file.write_text(text + text[text.index("  search:") :].replace("search", "find"))
+    assert len(unbuilt(load_workspace(project, "dev"))) == 1
+
+
+def test_a_changed_description_does_not(project: Project) -> None:
+    lock_artifact(project)
+    edit(project.model_file("minilm"), "Sentence embeddings.", "Other words.")
+    assert unbuilt(load_workspace(project, "dev"), "search") == []
+
+
+def test_a_gpu_too_old_for_the_release_is_refused(project: Project) -> None:
+    edit(project.environment_file("dev"), "ml.c7i.xlarge", "ml.p3.2xlarge")
+    with pytest.raises(InvalidFilesError, match=r"compute capability 7\.0, and Triton 25\.04 needs 7\.5"):
+        load_workspace(project, "dev")
+
+
+def test_a_lock_is_read_back_as_written_and_sorted(project: Project) -> None:
+    lock_artifact(project)
+    file = project.lock_file("dev")
+    lock = load_lock(file).record
+    assert write_lock(file, lock) is False
+    lines = [line for line in file.read_text().splitlines() if line.startswith("      ")]
+    assert lines == sorted(lines)
+
+
+def test_a_damaged_lock_is_refused_with_its_line(project: Project) -> None:
+    lock_artifact(project)
+    edit(project.lock_file("dev"), DIGEST, "abc")
+    with pytest.raises(InvalidFilesError, match=r"dev\.lock\.yaml:6: models\.minilm\.cpu\.digest"):
+        load_workspace(project, "dev")
+
+
+def test_the_project_is_found_from_any_folder_in_it(project: Project) -> None:
+    assert find_project(project.models_dir / "minilm") == project
+
+
+def test_a_folder_outside_any_project_is_refused(project: Project) -> None:
+    with pytest.raises(UsageError, match="no tritonstack project at or above"):
+        find_project(project.root.parent)
+
+
+def test_two_environments_whose_endpoints_would_have_one_name(project: Project) -> None:
+    text = project.environment_file("dev").read_text()
+    beside = text.replace("name: dev", "name: dev-eu").replace("  search:", "  x:")
+    project.environment_file("dev-eu").write_text(beside)
+    edit(project.environment_file("dev"), "  search:", "  eu-x:")
+    (problem,) = validate_project(project)
+    assert problem.file == project.environment_file("dev-eu")
+    assert problem.message.startswith(
+        "the endpoint would be named 'tritonstack-dev-eu-x', and so would one of"
+    )
+
+
+def test_the_same_names_in_another_account_are_fine(project: Project) -> None:
+    text = project.environment_file("dev").read_text()
+    beside = text.replace("name: dev", "name: dev-eu").replace("  search:", "  x:")
+    project.environment_file("dev-eu").write_text(beside.replace("111111111111", "222222222222"))
+    edit(project.environment_file("dev"), "  search:", "  eu-x:")
+    assert validate_project(project) == []

@@ -1,0 +1,57 @@
+"""The file of an artifact's examples: what it may say, and what is told where it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack.records.examples import Examples, parse_examples
+
+TENSOR = {"name": "x", "datatype": "FP32", "shape": [1], "values": [1.0]}
+RIGHT = {**TENSOR, "tolerance": {"cosine": 0.9999, "absolute": 0.0001}}
+EXAMPLE = {"name": "test input 1", "origin": "framework", "inputs": [TENSOR], "outputs": [RIGHT]}
+FACTS: dict[str, Any] = {"model": "tiny", "digest": "ab" * 32}
+
+
+def examples(**facts: Any) -> Examples:
+    return parse_examples(Examples.model_validate_json(_json(FACTS | facts)).to_json(), origin="a file")
+
+
+def _json(facts: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(facts)
+
+
+def test_it_is_read_as_it_was_written() -> None:
+    held = examples(requests=[EXAMPLE])
+    assert held.requests[0].outputs[0].tolerance.cosine == 0.9999
+    assert held.requests[0].inputs[0].values == (1.0,)
+    assert examples(requests=[EXAMPLE]).sha256 == held.sha256
+    assert examples(requests=[EXAMPLE | {"name": "test input 2"}]).sha256 != held.sha256
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({}, "there is nothing to ask, and no reason for it"),
+        ({"requests": [EXAMPLE | {"inputs": []}]}, "at least 1 item"),
+        ({"requests": [EXAMPLE | {"origin": "hearsay"}]}, "framework"),
+        ({"requests": [EXAMPLE | {"inputs": [TENSOR | {"packed": "eA=="}]}]}, "either values or packed"),
+        ({"requests": [EXAMPLE | {"inputs": [TENSOR | {"datatype": "FP8"}]}]}, "unknown datatype 'FP8'"),
+        ({"requests": [EXAMPLE | {"inputs": [TENSOR | {"shape": [-1]}]}]}, "greater than or equal to 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(facts: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        examples(**facts)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}'])
+def test_garbage_is_told_with_its_place_and_a_remedy(text: str) -> None:
+    with pytest.raises(TritonstackError, match=r"a/place holds no examples of this version: ") as caught:
+        parse_examples(text, origin="a/place")
+    assert "tritonstack build" in str(caught.value.remedy)

@@ -1,0 +1,290 @@
+"""The lock: written by several at once, with provenance that stays, and seals that show changes by hand."""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.manifests import manifest, measured
+from tests.projects import edit
+from tests.promoting import add_promoted
+from tritonstack.records.lock_writing import (
+    LockChangedError,
+    Replacement,
+    add_image_to_lock,
+    add_to_lock,
+    write_lock,
+)
+from tritonstack.records.locks import (
+    Built,
+    Figures,
+    Lock,
+    LockedArtifact,
+    LockedImage,
+    Promoted,
+    figures_of,
+    load_lock,
+)
+
+WRITERS, ARTIFACTS = 3, 8
+
+
+BUILT = Built(by="ann", at="2026-11-22T08:30:00Z", commit="12" * 20)
+LATER = Built(by="bob", at="2026-11-23T08:30:00Z", commit="34" * 20)
+PROMOTED = Promoted(source="dev", by="bob", at="2026-11-24T08:30:00Z")
+PLACE = ("dev", "m", "cpu")
+
+
+def write(file: Path, writer: int) -> None:
+    for number in range(ARTIFACTS):
+        add_to_lock(file, [manifest(f"m{writer}-{number}")])
+
+
+def test_nothing_that_another_build_wrote_meanwhile_is_lost(tmp_path: Path) -> None:
+    file = tmp_path / "environments/dev.lock.yaml"
+    processes = multiprocessing.get_context("fork")
+    writers = [processes.Process(target=write, args=(file, number)) for number in range(WRITERS)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert len(load_lock(file).record.models) == WRITERS * ARTIFACTS
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "environments/dev.lock.yaml"
+
+
+def entry(file: Path, model: str = "m", target: str = "cpu") -> LockedArtifact:
+    return load_lock(file).record.models[model][target]
+
+
+def test_an_entry_says_who_built_it_and_what_was_measured(file: Path) -> None:
+    add_to_lock(file, [manifest("m", **measured(cosine=0.75, p99=2.5))], built=BUILT)
+    assert entry(file).built == BUILT
+    assert entry(file).figures == Figures(min_cosine=0.75, max_absolute_error=1e-07, p99_ms=2.5)
+    assert entry(file).promoted is None
+    assert entry(file).is_sealed(PLACE)
+
+
+def test_an_entry_says_why_nothing_proves_an_artifact_right(file: Path) -> None:
+    add_to_lock(file, [manifest("m", unverified=("y is not proven", "nor z"))], built=BUILT)
+    assert entry(file).unverified == "y is not proven; nor z"
+    add_to_lock(file, [manifest("m", unverified=(), spec_hash="01" * 32)], built=BUILT)
+    assert entry(file).unverified is None
+
+
+def test_only_what_the_packed_archive_answered_counts() -> None:
+    assert figures_of(manifest("m", **measured())) == Figures(
+        min_cosine=0.9999, max_absolute_error=1e-07, p99_ms=4.5
+    )
+    assert figures_of(manifest("m")) is None
+
+
+def test_building_the_same_digest_again_changes_nothing(file: Path) -> None:
+    add_to_lock(file, [manifest("m", **measured())], built=BUILT)
+    before = file.read_bytes()
+    assert add_to_lock(file, [manifest("m", **measured(p99=99.0))], built=LATER) is False
+    assert file.read_bytes() == before
+
+
+def test_another_digest_has_a_provenance_of_its_own(file: Path) -> None:
+    add_to_lock(file, [manifest("m", **measured())], built=BUILT)
+    add_to_lock(file, [manifest("m", digest="99" * 32)], built=LATER)
+    assert (entry(file).built, entry(file).figures) == (LATER, None)
+
+
+def test_what_a_digest_does_not_decide_may_change_and_its_provenance_stays(file: Path) -> None:
+    add_to_lock(file, [manifest("m", **measured())], built=BUILT)
+    add_to_lock(file, [manifest("m", spec_hash="77" * 32, **measured())], {"m": {"spec": "x"}}, built=LATER)
+    found = entry(file)
+    assert (found.spec_hash, found.built_from, found.built) == ("77" * 32, {"spec": "x"}, BUILT)
+    assert found.is_sealed(PLACE)
+
+
+def test_an_entry_without_provenance_gains_it(file: Path) -> None:
+    write_lock(file, Lock().with_artifact(manifest("m")))
+    assert add_to_lock(file, [manifest("m", **measured())], built=LATER)
+    assert (entry(file).built, entry(file).figures) == (LATER, figures_of(manifest("m", **measured())))
+    assert entry(file).is_sealed(PLACE)
+
+
+def test_what_has_taken_the_place_of_something_found_there_meanwhile_stays(file: Path) -> None:
+    add_to_lock(file, [manifest("m", digest="99" * 32)], built=BUILT)
+    found, made = manifest("m"), manifest("n")
+    begun = Lock().with_artifact(found).with_artifact(made)
+    assert add_to_lock(file, [found, made], built=LATER, begun=begun)
+    models = load_lock(file).record.models
+    assert (models["m"]["cpu"].digest, models["m"]["cpu"].built) == ("99" * 32, BUILT)
+    assert models["n"]["cpu"].digest == made.digest
+
+
+@pytest.mark.parametrize(("before", "after"), [("cpu-py312", "cpu"), ("cpu", "cpu-py312")])
+def test_what_is_built_for_another_target_takes_the_place_of_what_the_machine_took_before(
+    file: Path, before: str, after: str
+) -> None:
+    old = [manifest("m", target=target, digest="99" * 32) for target in (before, "sm86-25.04-py312")]
+    add_to_lock(file, old, built=BUILT)
+    add_to_lock(file, [manifest("m", target=after)], built=LATER)
+    lock = load_lock(file).record
+    assert set(lock.models["m"]) == {after, "sm86-25.04-py312"}
+    assert lock.find_target("m", ("cpu-py312", "cpu")) == after
+
+
+def test_an_old_lock_of_two_targets_is_mended_by_the_next_build(file: Path) -> None:
+    """Earlier versions left both there, and every build found the older one first."""
+    old, new = manifest("m", target="cpu-py312", digest="99" * 32), manifest("m")
+    both = {found.target: Lock().with_artifact(found).models["m"][found.target] for found in (old, new)}
+    lock = Lock(models={"m": both})
+    write_lock(file, lock)
+    assert add_to_lock(file, [new], built=LATER, begun=lock)
+    assert set(load_lock(file).record.models["m"]) == {"cpu"}
+
+
+def test_what_another_target_has_taken_the_place_of_meanwhile_does_not_come_back(file: Path) -> None:
+    old, new = manifest("m", target="cpu-py312", digest="99" * 32), manifest("m")
+    add_to_lock(file, [new], built=BUILT)
+    assert not add_to_lock(file, [old], built=LATER, begun=Lock().with_artifact(old))
+    assert set(load_lock(file).record.models["m"]) == {"cpu"}
+
+
+def test_a_promotion_takes_the_place_of_nothing_that_it_has_not_seen(file: Path) -> None:
+    add_to_lock(file, [manifest("m")], built=BUILT)
+    target = file.with_name("prod.lock.yaml")
+    add_to_lock(target, [manifest("m", target="cpu-py312", digest="99" * 32)], built=LATER)
+    unseen = Replacement("m", "cpu", entry(file), None)
+    with pytest.raises(LockChangedError, match="another m for cpu-py312 has come into"):
+        add_promoted(target, PROMOTED, artifacts=[unseen])
+    seen = Replacement("m", "cpu", entry(file), None, load_lock(target).record.rivals("m", "cpu"))
+    assert add_promoted(target, PROMOTED, artifacts=[seen])
+    assert set(load_lock(target).record.models["m"]) == {"cpu"}
+
+
+def test_provenance_under_a_broken_seal_is_not_believed(file: Path) -> None:
+    add_to_lock(file, [manifest("m", **measured())], built=BUILT)
+    edit(file, "by: ann", "by: eve")
+    add_to_lock(file, [manifest("m", **measured())], built=LATER)
+    assert entry(file).built == LATER
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("min_cosine: 0.9999", "min_cosine: 0.99999"),
+        ("archive_bytes: 1", "archive_bytes: 2"),
+        (f"digest: {'ab' * 32}", f"digest: {'ba' * 32}"),
+        (f"commit: '{'12' * 20}'", f"commit: '{'13' * 20}'"),
+        ("    cpu:", "    cpu-py310:"),
+        ("  m:", "  n:"),
+    ],
+)
+def test_a_seal_tells_of_every_change_by_hand(file: Path, old: str, new: str) -> None:
+    add_to_lock(file, [manifest("m", **measured())], built=BUILT)
+    edit(file, old, new)
+    ((model, targets),) = load_lock(file).record.models.items()
+    ((target, found),) = targets.items()
+    assert not found.is_sealed(("dev", model, target))
+
+
+def test_a_lock_copied_to_another_environment_is_none_of_its_own(file: Path) -> None:
+    add_to_lock(file, [manifest("m")], built=BUILT)
+    assert not entry(file).is_sealed(("prod", "m", "cpu"))
+
+
+def test_a_seal_outlives_the_file(file: Path) -> None:
+    """Numbers and texts are read back as the very ones that were sealed."""
+    for number in range(200):
+        figures = measured(cosine=1 - 10.0**-number, p99=number / 7)
+        add_to_lock(file, [manifest("m", digest=f"{number:064x}", **figures)], built=BUILT)
+        assert entry(file).is_sealed(PLACE)
+
+
+def test_a_promoted_entry_says_where_it_came_from_and_keeps_what_was_known(file: Path) -> None:
+    add_to_lock(file, [manifest("m", **measured())], built=BUILT)
+    target = file.with_name("prod.lock.yaml")
+    assert add_promoted(target, PROMOTED, artifacts=[Replacement("m", "cpu", entry(file), None)])
+    found = entry(target)
+    assert (found.promoted, found.built, found.figures) == (PROMOTED, BUILT, entry(file).figures)
+    assert found.is_sealed(("prod", "m", "cpu"))
+
+
+def test_building_what_was_promoted_leaves_it_promoted(file: Path) -> None:
+    add_to_lock(file, [manifest("m")], built=BUILT)
+    target = file.with_name("prod.lock.yaml")
+    add_promoted(target, PROMOTED, artifacts=[Replacement("m", "cpu", entry(file), None)])
+    assert add_to_lock(target, [manifest("m")], built=LATER) is False
+
+
+def test_of_two_promotions_at_once_the_second_says_so_and_writes_nothing(file: Path) -> None:
+    add_to_lock(file, [manifest("m"), manifest("n")], built=BUILT)
+    target = file.with_name("prod.lock.yaml")
+    mine = [Replacement(name, "cpu", entry(file, name), None) for name in "nm"]
+    add_promoted(target, PROMOTED, artifacts=mine[1:])
+    before = target.read_bytes()
+    with pytest.raises(
+        LockChangedError, match=r"another m for cpu has come into .*abab.*, by bob at 2026-11-24"
+    ):
+        add_promoted(target, PROMOTED, artifacts=mine)
+    assert target.read_bytes() == before
+
+
+def test_a_promotion_over_an_entry_that_has_gone_is_refused(file: Path) -> None:
+    add_to_lock(file, [manifest("m")], built=BUILT)
+    with pytest.raises(LockChangedError, match="m for cpu has been taken out of"):
+        add_promoted(
+            file.with_name("prod.lock.yaml"),
+            PROMOTED,
+            artifacts=[Replacement("m", "cpu", entry(file), entry(file))],
+        )
+
+
+def test_images_have_provenance_and_promotions_too(file: Path) -> None:
+    image = LockedImage(digest=f"sha256:{'cd' * 32}", tag="serving-1")
+    assert add_image_to_lock(file, "serving", "gpu", image, built=BUILT)
+    assert add_image_to_lock(file, "serving", "gpu", image, built=LATER) is False
+    locked = load_lock(file).record.images["serving"]["gpu"]
+    assert locked.built == BUILT
+    target = file.with_name("prod.lock.yaml")
+    add_promoted(target, PROMOTED, images=[Replacement("serving", "gpu", locked, None)])
+    found = load_lock(target).record.images["serving"]["gpu"]
+    assert (found.digest, found.promoted) == (image.digest, PROMOTED)
+    assert found.is_sealed(("prod", "serving", "gpu"))
+
+
+def test_an_image_that_somebody_goes_back_to_while_builds_look_stays(file: Path) -> None:
+    found, old = (LockedImage(digest=f"sha256:{number * 32}", tag="serving-1") for number in ("cd", "ef"))
+    add_image_to_lock(file, "serving", "gpu", found, built=BUILT)
+    begun = load_lock(file).record
+    add_image_to_lock(file, "serving", "gpu", old, built=BUILT)
+    assert not add_image_to_lock(file, "serving", "gpu", found, built=LATER, begun=begun)
+    assert load_lock(file).record.images["serving"]["gpu"].digest == old.digest
+    newer = LockedImage(digest=f"sha256:{'12' * 32}", tag="serving-2")
+    assert add_image_to_lock(file, "serving", "gpu", newer, built=LATER, begun=begun)
+    assert load_lock(file).record.images["serving"]["gpu"].digest == newer.digest
+
+
+def test_git_merges_two_new_entries_into_a_lock_whose_seals_hold(tmp_path: Path) -> None:
+    """Three models in a row, of which two branches rebuild the outer ones."""
+    file = tmp_path / "dev.lock.yaml"
+
+    def git(*arguments: str) -> None:
+        identity = ("-c", "user.name=ann", "-c", "user.email=ann@example.com")
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "--initial-branch", "main")
+    add_to_lock(file, [manifest(name, **measured()) for name in ("a", "b", "c")], built=BUILT)
+    git("add", ".")
+    git("commit", "-m", "all")
+    for name in ("a", "c"):
+        git("checkout", "-b", name, "main")
+        add_to_lock(file, [manifest(name, digest="99" * 32, **measured())], built=LATER)
+        git("commit", "-am", name)
+    git("merge", "a")
+    merged = load_lock(file).record.models
+    assert [merged[name]["cpu"].built for name in ("a", "b", "c")] == [LATER, BUILT, LATER]
+    assert all(merged[name]["cpu"].is_sealed(("dev", name, "cpu")) for name in ("a", "b", "c"))

@@ -1,0 +1,143 @@
+"""Which host image a machine gets for a release, and which ones are refused."""
+
+from __future__ import annotations
+
+import botocore.session
+import pytest
+
+from tritonstack.reference.drivers import HOST_IMAGES, NEWEST, ami_fault, chosen_ami, cuda_fault
+from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
+from tritonstack.reference.releases import RELEASES, TritonRelease
+from tritonstack.spec.endpoints.endpoint import InferenceAmi
+
+GPU_2, GPU_2_1, GPU_3_1, GPU_4_1 = HOST_IMAGES
+
+
+def test_host_images_are_sagemakers_own_for_gpus() -> None:
+    model = botocore.session.get_session().get_service_model("sagemaker")
+    known = set(model.shape_for("ProductionVariantInferenceAmiVersion").enum)
+    assert set(HOST_IMAGES) == {name for name in known if "neuron" not in name}
+    assert set(HOST_IMAGES) == set(InferenceAmi.__args__)  # type: ignore[attr-defined]
+
+
+def test_the_drivers_are_those_that_sagemaker_documents() -> None:
+    model = botocore.session.get_session().get_service_model("sagemaker")
+    text = model.shape_for("ProductionVariant").members["InferenceAmiVersion"].documentation
+    for image in HOST_IMAGES.values():
+        described = text.partition(f"{image.name}</")[2]
+        assert f"NVIDIA driver version: {image.driver}" in described.partition("CUDA version")[0]
+        assert f"CUDA version: {image.cuda}" in described.partition("</ul>")[0]
+
+
+@pytest.mark.parametrize(
+    ("instance", "release", "ami"),
+    [
+        ("ml.c7i.xlarge", "26.03", None),
+        ("ml.g4dn.xlarge", "25.04", None),
+        ("ml.g4dn.xlarge", "25.09", GPU_4_1),
+        ("ml.g5.xlarge", "24.09", None),
+        ("ml.g5.xlarge", "26.03", GPU_4_1),
+        ("ml.g6.xlarge", "25.04", None),
+        ("ml.g6.xlarge", "25.09", GPU_4_1),
+        ("ml.g5.xlarge", "25.12", GPU_4_1),
+        ("ml.g6.xlarge", "26.04", GPU_4_1),
+        ("ml.g4dn.xlarge", "26.05", GPU_4_1),
+        ("ml.p4d.24xlarge", "26.05", GPU_4_1),
+        # AWS does not say which driver it has.
+        ("ml.g6e.xlarge", "24.09", GPU_4_1),
+        # 550 may do for CUDA 13, but nobody promises it.
+        ("ml.p5en.48xlarge", "25.09", GPU_4_1),
+        ("ml.p5en.48xlarge", "25.04", None),
+        ("ml.p6-b200.48xlarge", "25.04", GPU_4_1),
+    ],
+)
+def test_the_least_change_that_is_sure_to_do(instance: str, release: str, ami: str | None) -> None:
+    assert chosen_ami(INSTANCE_TYPES[instance], RELEASES[release]) == ami
+
+
+def runs(instance: InstanceType, release: TritonRelease) -> bool:
+    capability = instance.family.compute_capability
+    return bool(capability) and float(capability or 0) >= float(release.min_compute_capability)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_is_chosen_is_never_refused(release: str) -> None:
+    for instance in INSTANCE_TYPES.values():
+        ami = chosen_ami(instance, RELEASES[release])
+        if runs(instance, RELEASES[release]) and ami:
+            assert ami_fault(ami, instance, RELEASES[release]) is None, instance.name
+
+
+@pytest.mark.parametrize(
+    ("ami", "instance", "release", "message"),
+    [
+        (GPU_2, "ml.g5.xlarge", "25.04", None),
+        (
+            GPU_2_1,
+            "ml.g5.xlarge",
+            "25.09",
+            f"{GPU_2_1} has driver 535, too old for the CUDA 13.0.1 of Triton 25.09",
+        ),
+        (GPU_3_1, "ml.g5.xlarge", "25.09", None),
+        (GPU_4_1, "ml.g5.xlarge", "26.03", None),
+        (
+            GPU_2,
+            "ml.p2.xlarge",
+            "24.09",
+            f"{GPU_2} has driver 535, and the last one for ml.p2.xlarge's K80 is 470",
+        ),
+        (
+            GPU_3_1,
+            "ml.p6-b200.48xlarge",
+            "25.04",
+            f"{GPU_3_1} has driver 550, and the first one for ml.p6-b200.48xlarge's B200 is 570",
+        ),
+        (
+            GPU_4_1,
+            "ml.c7i.large",
+            "25.04",
+            f"ml.c7i.large has no GPU, and {GPU_4_1} is a host image for GPUs",
+        ),
+    ],
+)
+def test_a_host_image_that_a_file_names(ami: str, instance: str, release: str, message: str | None) -> None:
+    fault = ami_fault(ami, INSTANCE_TYPES[instance], RELEASES[release])
+    assert (fault and fault[0]) == message
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_newest_image_runs_every_release_on_every_gpu_that_it_knows(release: str) -> None:
+    for instance in INSTANCE_TYPES.values():
+        if runs(instance, RELEASES[release]):
+            assert ami_fault(NEWEST.name, instance, RELEASES[release]) is None, instance.name
+
+
+@pytest.mark.parametrize(
+    ("instance", "release", "fits"),
+    [
+        ("ml.g7e.2xlarge", "24.09", False),
+        ("ml.g7e.2xlarge", "25.04", True),
+        ("ml.p6-b300.48xlarge", "25.04", True),
+        ("ml.p5.48xlarge", "23.12", True),
+        ("ml.c7i.large", "23.12", True),
+    ],
+)
+def test_a_gpu_needs_a_cuda_that_knows_it(instance: str, release: str, fits: bool) -> None:
+    assert (cuda_fault(INSTANCE_TYPES[instance], RELEASES[release]) is None) == fits
+
+
+@pytest.mark.parametrize("release", [release for release in RELEASES if release >= "25.09"])
+def test_every_gpu_that_a_cuda_13_release_runs_on_gets_a_host_with_its_driver(release: str) -> None:
+    gpus = [
+        instance
+        for instance in INSTANCE_TYPES.values()
+        if instance.family.runs_triton
+        and instance.gpus
+        and float(instance.family.compute_capability or 0) >= float(RELEASES[release].min_compute_capability)
+    ]
+    assert {instance.family.name for instance in gpus} >= {"g4dn", "g5", "g6", "g6e", "p4d", "p5"}
+    for instance in gpus:
+        ami = chosen_ami(instance, RELEASES[release])
+        assert ami is not None, instance.name
+        assert HOST_IMAGES[ami].driver >= 580
+        assert ami_fault(ami, instance, RELEASES[release]) is None

@@ -1,0 +1,154 @@
+"""The tables that stand in for calls to AWS, against the models that AWS publishes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import jsonschema
+import pytest
+import yaml
+
+from tritonstack.base.paths import find_project
+from tritonstack.project.schemas import schema_files
+from tritonstack.reference.hardware import FAMILIES, INSTANCE_TYPES
+from tritonstack.reference.images import ACCOUNTS, image_uri
+from tritonstack.reference.regions import OFFERED, may_offer
+from tritonstack.reference.releases import RELEASES
+from tritonstack.reference.targets import Target, acceptable_targets, hardware_target, parse_target
+from tritonstack.spec.endpoints.endpoint import LOG_RETENTION_DAYS
+
+
+def test_instance_types_equal_sagemakers_own_list() -> None:
+    model = botocore.session.get_session().get_service_model("sagemaker")
+    assert set(INSTANCE_TYPES) == set(model.shape_for("ProductionVariantInstanceType").enum)
+
+
+def ec2_types() -> dict[str, Any]:
+    """What EC2's DescribeInstanceTypes says of every type, as moto carries it."""
+    import moto.ec2  # slow, and for this alone
+
+    with gzip.open(Path(moto.ec2.__file__).parent / "resources" / "instance_types.json.gz") as file:
+        types: dict[str, Any] = json.load(file)
+        return types
+
+
+def test_machines_are_those_of_ec2() -> None:
+    described, unknown = ec2_types(), set()
+    for name, instance in INSTANCE_TYPES.items():
+        facts = described.get(name.removeprefix("ml."))
+        if facts is None:
+            unknown.add(instance.family.name)
+            continue
+        (gpu,) = facts.get("GpuInfo", {}).get("Gpus", [{}])
+        assert instance.vcpus == facts["VCpuInfo"]["DefaultVCpus"], name
+        assert instance.memory_gib * 1024 == facts["MemoryInfo"]["SizeInMiB"], name
+        assert instance.gpus == gpu.get("Count", 0), name
+        assert instance.family.gpu == gpu.get("Name"), name
+        assert instance.family.gpu_memory_mib == gpu.get("MemoryInfo", {}).get("SizeInMiB"), name
+        if instance.family.runs_triton:
+            assert instance.family.local_storage == facts["InstanceStorageSupported"], name
+    # EC2 no longer sells these, or sells them under another name.
+    assert unknown == {"p2", "p3", "p6e-gb200", "dl1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "vcpus", "memory", "gpus"),
+    [
+        ("ml.t2.medium", 2, 4, 0),
+        ("ml.c4.8xlarge", 36, 60, 0),
+        ("ml.c7i.large", 2, 4, 0),
+        ("ml.g5.xlarge", 4, 16, 1),
+        ("ml.g5.12xlarge", 48, 192, 4),
+        ("ml.g5.16xlarge", 64, 256, 1),
+        ("ml.p2.16xlarge", 64, 732, 16),
+        ("ml.p3.8xlarge", 32, 244, 4),
+        ("ml.p5.48xlarge", 192, 2048, 8),
+        ("ml.p6e-gb200.36xlarge", 144, 960, 4),
+    ],
+)
+def test_machines_as_awss_pages_describe_them(name: str, vcpus: int, memory: int, gpus: int) -> None:
+    instance = INSTANCE_TYPES[name]
+    assert (instance.vcpus, instance.memory_gib, instance.gpus) == (vcpus, memory, gpus)
+
+
+def test_every_machine_has_processors_and_memory_and_every_gpu_machine_gpus() -> None:
+    for instance in INSTANCE_TYPES.values():
+        assert instance.vcpus >= 1, instance.name
+        assert instance.memory_gib >= 1, instance.name
+        assert (instance.gpus > 0) == (instance.family.accelerator == "gpu"), instance.name
+
+
+def test_regions_offer_what_awss_price_list_names() -> None:
+    from cfnlint.data.schemas.extensions import aws_sagemaker_hosting  # slow, and for this test alone
+
+    listed = json.loads((Path(aws_sagemaker_hosting.__file__).parent / "instancetype_enum.json").read_text())
+    assert set(OFFERED) == set(ACCOUNTS)
+    for region, families in OFFERED.items():
+        priced = {name.split(".")[1] for name in listed[region]["enum"]}
+        triton = {family.name for family in FAMILIES.values() if family.runs_triton}
+        assert set(families) == priced & triton, region
+
+
+def test_a_family_that_no_region_prices_is_not_judged() -> None:
+    assert may_offer("eu-west-1", "p3")
+    assert may_offer("eu-west-1", "g5")
+    assert not may_offer("eu-west-1", "p5")
+
+
+def test_log_retention_periods_are_those_that_cloudwatch_documents() -> None:
+    # botocore lists the periods only in the documentation of the operation's parameter.
+    model = botocore.session.get_session().get_service_model("logs")
+    parameter = model.operation_model("PutRetentionPolicy").input_shape.members["retentionInDays"]
+    sentence = re.search(r"Possible values are: ([\d, and]+)", parameter.documentation)
+    assert sentence is not None
+    assert tuple(map(int, re.findall(r"\d+", sentence[1]))) == LOG_RETENTION_DAYS
+
+
+def test_every_gpu_family_has_a_compute_capability() -> None:
+    for family in FAMILIES.values():
+        assert (family.accelerator == "gpu") == (family.compute_capability is not None), family.name
+
+
+def test_image_uri() -> None:
+    assert image_uri(region="eu-west-1", release="25.04", gpu=False) == (
+        "763104351884.dkr.ecr.eu-west-1.amazonaws.com/sagemaker-tritonserver:25.04-py3-cpu"
+    )
+
+
+@pytest.mark.parametrize("text", ["cpu", "cpu-py310", "sm86-24.09", "sm120-25.04-py312"])
+def test_targets_are_read_back_as_written(text: str) -> None:
+    assert str(parse_target(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "gpu", "sm8-24.09", "sm86", "cpu-python3", "cpu "])
+def test_what_is_no_target_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a target"):
+        parse_target(text)
+
+
+def test_the_target_follows_from_instance_and_release() -> None:
+    release = RELEASES["24.09"]
+    assert hardware_target(INSTANCE_TYPES["ml.g5.xlarge"], release) == "sm86-24.09"
+    assert acceptable_targets(INSTANCE_TYPES["ml.c7i.large"], release) == ("cpu-py310", "cpu")
+    assert str(Target("cpu", "py312")) == "cpu-py312"
+
+
+def test_schemas_on_disk_are_those_of_the_types() -> None:
+    for file, text in schema_files():
+        assert file.read_text() == text, f"{file.name} is out of date: run `make schemas`"
+
+
+def test_the_repositorys_files_fit_the_schemas() -> None:
+    project = find_project()
+    schemas = {file.name.partition(".")[0]: json.loads(text) for file, text in schema_files()}
+    for file in project.models_dir.glob("*/model.yaml"):
+        jsonschema.validate(yaml.safe_load(file.read_text()), schemas["model"])
+    for file in project.environments_dir.glob("*.yaml"):
+        kinds = {".lock": "lock", ".template": "template"}
+        kind = kinds.get(Path(file.stem).suffix, "environment")
+        jsonschema.validate(yaml.safe_load(file.read_text()), schemas[kind])

@@ -1,0 +1,117 @@
+"""Environment variables against the script that reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tritonstack.reference.container_variables import (
+    ADDITIONAL_ARGS,
+    INFERENCE_TYPE,
+    PING_MODE,
+    READ_BY_SERVE,
+    RESERVED,
+    SHARED_MEMORY,
+    SINCE,
+    Served,
+    container_variables,
+    variable_faults,
+)
+from tritonstack.runtime import serve
+
+
+def test_the_catalog_knows_every_variable_that_serve_reads() -> None:
+    flags = {flag.variable for flag in serve.FLAGS}
+    others = {
+        serve.MULTI_MODEL,
+        serve.DEFAULT_MODEL_NAME,
+        serve.INFERENCE_TYPE,
+        serve.PING_MODE,
+        serve.OVERRIDE_PING_MODE,
+        serve.MODEL_LOAD_GPU_LIMIT,
+        serve.ADDITIONAL_ARGS,
+    }
+    assert set(READ_BY_SERVE) | set(RESERVED) == flags | others
+
+
+def test_the_catalog_knows_since_when() -> None:
+    first = ".".join(f"{number:02}" for number in serve.INFERENCE_TYPE_SINCE)
+    # SageMaker has no image between that release and this one.
+    assert SINCE[INFERENCE_TYPE] == "25.04" > first
+
+
+def test_what_a_container_is_started_with() -> None:
+    assert container_variables({}, Served("minilm")) == {
+        "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "minilm",
+        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
+        "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
+        "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
+        "SAGEMAKER_TRITON_PING_MODE": "ready",
+    }
+    assert container_variables({"OWN": "x"}, Served()) == {
+        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
+        "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
+        "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
+        "SAGEMAKER_TRITON_PING_MODE": "live",
+        "OWN": "x",
+    }
+
+
+@pytest.mark.parametrize("given", ["--pinned-memory-pool-byte-size=0", "--disable-auto-complete-config"])
+def test_options_of_the_file_stand_behind_the_projects_own(given: str) -> None:
+    arguments = container_variables({ADDITIONAL_ARGS: given}, Served("m"))[ADDITIONAL_ARGS].split()
+    assert arguments == list(dict.fromkeys(["--disable-auto-complete-config", given]))
+
+
+def test_models_that_keep_answers_get_something_to_keep_them_in() -> None:
+    def arguments(given: str) -> list[str]:
+        return container_variables({ADDITIONAL_ARGS: given}, Served(keeps_answers=True))[
+            ADDITIONAL_ARGS
+        ].split()
+
+    own = "--cache-config=local,size=268435456"
+    assert arguments("") == ["--disable-auto-complete-config", "--cache-config=local,size=67108864"]
+    assert arguments(own) == ["--disable-auto-complete-config", own]
+    assert arguments("--cache-config local,size=1") == [
+        "--disable-auto-complete-config",
+        "--cache-config",
+        "local,size=1",
+    ]
+
+
+def test_language_models_are_asked_to_generate() -> None:
+    served = Served("chat", generates=True)
+    assert container_variables({}, served)[INFERENCE_TYPE] == "generate"
+    streamed = container_variables({INFERENCE_TYPE: "generate_stream"}, served)
+    assert streamed[INFERENCE_TYPE] == "generate_stream"
+    assert INFERENCE_TYPE not in container_variables({}, Served("m"))
+
+
+def test_a_file_may_give_more_shared_memory() -> None:
+    assert container_variables({SHARED_MEMORY: "5"}, Served("m"))[SHARED_MEMORY] == "5"
+
+
+def test_a_file_may_ask_for_triton_to_say_more() -> None:
+    given = {"SAGEMAKER_TRITON_LOG_VERBOSE": "1"}
+    assert list(variable_faults(given, model="m")) == []
+    assert container_variables(given, Served("m"))["SAGEMAKER_TRITON_LOG_VERBOSE"] == "1"
+
+
+@pytest.mark.parametrize("mode", ["live", "ready"])
+def test_the_ping_mode_that_a_file_asks_for_reaches_triton(mode: str, tmp_path_factory) -> None:
+    root = tmp_path_factory.mktemp("model")
+    (root / "m").mkdir()
+    variables = container_variables({"SAGEMAKER_TRITON_OVERRIDE_PING_MODE": mode}, Served("m"))
+    assert serve.serve_command(environment=variables, model_root=root).environment[PING_MODE] == mode
+
+
+def test_every_value_that_is_let_through_gives_a_command_line(tmp_path_factory) -> None:
+    root = tmp_path_factory.mktemp("model")
+    (root / "m").mkdir()
+    words = {"true", "0.5", "16", "live", "infer", "--log-info=true"}
+    for name in READ_BY_SERVE:
+        for value in words:
+            if not list(variable_faults({name: value}, model="m")):
+                serve.serve_command(
+                    environment=container_variables({name: value}, Served("m")), model_root=root, gpu_count=1
+                )
+    assert list(variable_faults({ADDITIONAL_ARGS: "true"}, model="m"))

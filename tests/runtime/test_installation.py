@@ -1,0 +1,65 @@
+"""What an installation brings to a server: its flags, its variables, its place inside a sandbox."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tritonstack.runtime import TritonInstallation
+from tritonstack.runtime.server import SERVER_ROOT
+
+HOME = Path("/somewhere/server")
+EMBEDDED = TritonInstallation(
+    kind="embedded",
+    root=HOME,
+    executable=HOME / "bin/tritonserver",
+    version="2.51.0",
+    release="24.10",
+    backends=("ensemble", "python"),
+    backend_directory=HOME / "backends",
+    cache_directory=HOME / "caches",
+    path=(HOME / "python/bin",),
+    library_path=(HOME / "lib", HOME / "libs"),
+)
+CONTAINER = replace(EMBEDDED, kind="container")
+
+
+def test_the_embedded_servers_own_programs_come_first() -> None:
+    variables = EMBEDDED.surround({"PATH": "/model/bin", "LD_LIBRARY_PATH": "/model/lib", "HOME": "/root"})
+    assert variables == {
+        "PATH": "/somewhere/server/python/bin:/usr/local/bin:/usr/bin:/bin:/model/bin",
+        "LD_LIBRARY_PATH": "/somewhere/server/lib:/somewhere/server/libs:/model/lib",
+        "HOME": "/root",
+        "LANG": "C.UTF-8",
+    }
+
+
+def test_the_embedded_server_is_told_where_its_parts_are() -> None:
+    assert EMBEDDED.moved_to(SERVER_ROOT).arguments() == (
+        f"--backend-directory={SERVER_ROOT}/backends",
+        f"--cache-directory={SERVER_ROOT}/caches",
+    )
+    assert EMBEDDED.moved_to(SERVER_ROOT).executable == SERVER_ROOT / "bin/tritonserver"
+
+
+def test_a_containers_server_keeps_the_images_variables_but_no_credentials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NVIDIA_TRITON_SERVER_VERSION", "24.10")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("OVERRIDDEN", "by the image")
+    variables = CONTAINER.surround({"OVERRIDDEN": "by the model", "AWS_REGION": "eu-west-1"})
+    assert variables["NVIDIA_TRITON_SERVER_VERSION"] == "24.10"
+    assert variables["OVERRIDDEN"] == "by the model"
+    assert variables["AWS_REGION"] == "eu-west-1"
+    assert "AWS_SECRET_ACCESS_KEY" not in variables
+    assert CONTAINER.arguments() == ()
+
+
+def test_a_backend_that_is_not_there_is_named_with_those_that_are() -> None:
+    assert EMBEDDED.why_no_backend("python") is None
+    assert EMBEDDED.why_no_backend("tensorrt") == (
+        "this server has no tensorrt backend; it has ensemble, python"
+    )

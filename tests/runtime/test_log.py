@@ -1,0 +1,34 @@
+"""The lines of a log that say why a server failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tritonstack.runtime import log
+
+FAILED_LOAD = """\
+W1121 12:00:00.1 2 pinned_memory_manager.cc:273] "CUDA driver version is insufficient for it"
+E1121 12:00:00.2 2 server.cc:241] "CudaDriverHelper has not been initialized."
+I1121 12:00:00.3 2 model_lifecycle.cc:472] "loading: bert:1"
+E1121 12:00:00.4 2 model_lifecycle.cc:642] "failed to load 'bert' version 1: no model.onnx"
+| Model | Version | Status                                |
+| bert  | 1       | UNAVAILABLE: no model.onnx |
+error: creating server: Internal - failed to load all models
+"""
+
+
+def test_reasons_are_the_lines_that_matter(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    file.write_text(FAILED_LOAD)
+    assert log.reasons(file).splitlines() == [
+        "E1121 12:00:00.4 2 model_lifecycle.cc:642] \"failed to load 'bert' version 1: no model.onnx\"",
+        "| bert | 1 | UNAVAILABLE: no model.onnx |",
+        "error: creating server: Internal - failed to load all models",
+    ]
+
+
+def test_without_errors_the_end_of_the_log_has_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    file.write_text("\n".join(f"line {number}" for number in range(100)))
+    assert log.reasons(file, limit=2) == "line 98\nline 99"
+    assert log.tail(tmp_path / "missing", 5) == ""

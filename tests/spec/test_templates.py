@@ -1,0 +1,257 @@
+"""Templates of environments: what their instances are, and a template's faults, by file and line."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.projects import edit
+from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.paths import Project
+from tritonstack.project.loading import (
+    environment_names,
+    find_template,
+    load_instance,
+    load_workspace,
+    sample_instance,
+    template_names,
+    validate_project,
+)
+from tritonstack.project.workspace import Workspace
+from tritonstack.spec.environments.expiry import (
+    has_expired,
+    moment_text,
+    parse_lifetime,
+    parse_moment,
+    tag_text,
+)
+from tritonstack.spec.environments.templates import Instance
+
+TEMPLATE = """\
+template:
+  locks: dev
+  purpose: preview of a pull request
+  longest: 72h
+  parameters:
+    machine: ml.c7i.large
+    most: 2
+    isolated: true
+    share: 0.5
+name: ${name}
+account: "111111111111"
+region: eu-west-1
+triton_release: "25.04"
+removal: destroy
+tags: {team: search, what: "${name} on ${machine}"}
+endpoints:
+  search:
+    kind: ensemble
+    model: minilm
+    instance_type: ${machine}
+    scaling: {min_instances: 1, max_instances: "${most}"}
+    network_isolation: ${isolated}
+"""
+
+
+@pytest.fixture
+def templated(project: Project) -> Project:
+    project.template_file("preview").write_text(TEMPLATE)
+    return project
+
+
+def instance(project: Project, **parameters: bool | int | float | str) -> Workspace:
+    asked = Instance("preview", "pr-1", "somebody", "2030-01-02T03:04:05Z", parameters)
+    return load_instance(project, asked)
+
+
+def test_a_template_is_no_environment(templated: Project) -> None:
+    assert environment_names(templated) == ["dev"]
+    assert template_names(templated) == ["preview"]
+    with pytest.raises(UsageError, match="is a template") as caught:
+        load_workspace(templated, "preview")
+    assert "--name" in str(caught.value.remedy)
+    with pytest.raises(UsageError, match="not a template"):
+        find_template(templated, "dev")
+    with pytest.raises(UsageError, match="there is no template 'previw'") as caught:
+        find_template(templated, "previw")
+    assert caught.value.remedy == "did you mean 'preview'?"
+
+
+def test_an_instance_is_a_whole_environment_of_its_own(templated: Project) -> None:
+    workspace = instance(templated, most=5, isolated=False)
+    spec = workspace.spec
+    assert (spec.name, spec.base, spec.removal) == ("pr-1", "tritonstack-pr-1", "destroy")
+    endpoint = spec.endpoints["search"]
+    assert (endpoint.scaling.max_instances, endpoint.network_isolation) == (5, False)
+    assert dict(spec.tags) == {
+        "team": "search",
+        "what": "pr-1 on ml.c7i.large",
+        "owner": "somebody",
+        "purpose": "preview of a pull request",
+        "expires": "2030-01-02T03:04:05Z",
+    }
+    assert not spec.is_protected
+
+
+def test_it_runs_the_lock_of_the_environment_that_its_template_names(templated: Project) -> None:
+    workspace = instance(templated)
+    assert workspace.lock.file == templated.lock_file("dev")
+    assert workspace.lock_owner == "dev"
+    assert workspace.words == "preview --name pr-1"
+    assert load_workspace(templated, "dev").words == "dev"
+
+
+def test_what_a_synth_is_told_makes_the_same_instance(templated: Project) -> None:
+    workspace = instance(templated, most=5, isolated=False, share=0.25)
+    context = dict(workspace.context)
+    assert context["env"] == "preview"
+    template = find_template(templated, "preview")
+    told = {key: context[key] for key in template.head.parameters if key in context}
+    again = Instance(
+        "preview", context["name"], context["owner"], context["expires"], template.parameters(told)
+    )
+    assert again == workspace.instance
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "remedy"),
+    [
+        ({"mots": "3"}, "has no parameter 'mots'", "did you mean 'most'?"),
+        ({"x": "3"}, "has no parameter 'x'", "it has: machine, most, isolated, share"),
+        ({"most": "many"}, "'most' of template 'preview' is a whole number, not 'many'", "its default is 2"),
+        ({"isolated": "no"}, "is true or false, not 'no'", "its default is true"),
+        ({"share": "half"}, "is a number, not 'half'", "its default is 0.5"),
+    ],
+)
+def test_parameters_are_of_their_defaults_sort(
+    templated: Project, given: dict[str, str], message: str, remedy: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        find_template(templated, "preview").parameters(given)
+    assert message in caught.value.message
+    assert caught.value.remedy == remedy
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "field", "message"),
+    [
+        ("locks: dev", "locks: devel", 2, "template.locks", "there is no environment 'devel'"),
+        ("longest: 72h", "longest: 3 days", 4, "template.longest", "is not a length of time"),
+        ("purpose: preview of", "purpose: preview [of]", 3, "template.purpose", "cannot be a tag"),
+        ("    share", "    owner", 9, "template.parameters.owner", "every instance has this"),
+        ("    share", "    Share", 9, "template.parameters.Share", "not the name of a parameter"),
+        ("  locks: dev\n", "", 1, "template.locks", "required key is missing"),
+        ("longest:", "longst:", 4, "template.longst", "unknown key"),
+        ("name: ${name}", "name: preview", 10, "name", "instances have their own names"),
+        ("eu-west-1", "${machine}", 12, "region", "the same for all instances"),
+        ("removal: destroy", "removal: retain", 14, "removal", "what expires is destroyed"),
+        (
+            "removal: destroy",
+            "removal: destroy\nprotected: true",
+            15,
+            "protected",
+            "what expires is destroyed",
+        ),
+        ("{team: search,", "{owner: search,", 15, "tags.owner", "every instance has its own"),
+        (
+            "instance_type: ${machine}",
+            "instance_type: ${machin}",
+            20,
+            "endpoints.search.instance_type",
+            "no par",
+        ),
+        ("    machine: ml.c7i.large", "    machine: ml.c7i", 20, "endpoints.search.instance_type", "ml.c7i"),
+        ("model: minilm", "model: minilmm", 19, "endpoints.search.model", "there is no model 'minilmm'"),
+        ("tags: {team: search, what: ", "tags: [", 15, "tags", "keys with their values"),
+    ],
+)
+def test_a_templates_faults_are_told_with_file_and_line(
+    templated: Project, old: str, new: str, line: int, field: str, message: str
+) -> None:
+    file = templated.template_file("preview")
+    edit(file, old, new)
+    if new == "tags: [":
+        edit(file, '"${name} on ${machine}"}', "search]")
+    problems = validate_project(templated)
+    assert [(problem.file, problem.line, problem.field) for problem in problems] == [(file, line, field)]
+    assert message in problems[0].message
+    assert problems[0].remedy is not None or "missing" in message
+
+
+def test_a_template_without_a_head_says_what_one_is(templated: Project) -> None:
+    templated.template_file("preview").write_text("name: x\n")
+    with pytest.raises(InvalidFilesError, match="a template needs the key 'template'"):
+        find_template(templated, "preview")
+
+
+def test_a_sound_template_has_no_faults(templated: Project) -> None:
+    assert validate_project(templated) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("dev", "environments/ has a file for 'dev'"),
+        ("preview", "environments/ has a file for 'preview'"),
+        ("PR-1", "is not a name"),
+        ("a--b", "is not a name"),
+    ],
+)
+def test_an_instance_takes_no_name_that_means_something_else(
+    templated: Project, name: str, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        load_instance(templated, sample_instance("preview", name))
+
+
+def test_names_that_do_not_fit_are_told_before_anything_is_deployed(templated: Project) -> None:
+    with pytest.raises(InvalidFilesError, match="63 are allowed"):
+        load_instance(templated, sample_instance("preview", "a" * 40))
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("30m", timedelta(minutes=30)),
+        ("4h", timedelta(hours=4)),
+        ("1d12h", timedelta(hours=36)),
+        ("1d1h1m", timedelta(minutes=1501)),
+    ],
+)
+def test_lengths_of_time(text: str, length: timedelta) -> None:
+    assert parse_lifetime(text) == length
+
+
+@pytest.mark.parametrize("text", ["", "4", "h", "0h", "4 h", "-4h", "4h1d", "1w", "1.5h"])
+def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a length of time"):
+        parse_lifetime(text)
+
+
+def test_moments_are_read_as_they_are_written() -> None:
+    moment = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert parse_moment(moment_text(moment)) == moment
+    with pytest.raises(UsageError, match="is not a time in UTC"):
+        parse_moment("2030-01-02 03:04")
+
+
+NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("tags", "expired"),
+    [
+        ({}, False),
+        ({"expires": "2030-01-02T03:04:05Z"}, True),
+        ({"expires": "2030-01-02T03:04:06Z"}, False),
+        ({"expires": "soon"}, False),
+        ({"Expires": "2000-01-01T00:00:00Z"}, False),
+    ],
+)
+def test_only_a_readable_expiry_in_the_past_has_expired(tags: dict[str, str], expired: bool) -> None:
+    assert has_expired(tags, NOW) is expired
+
+
+def test_any_name_becomes_a_tag() -> None:
+    assert tag_text("dependabot[bot] & Søn <a@b.c>") == "dependabot-bot- - Søn -a@b.c-"

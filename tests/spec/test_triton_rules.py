@@ -1,0 +1,223 @@
+"""What `batching` and `triton` cannot say together, each at its own line with what to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.model_build.repositories import a_model
+from tritonstack.base.documents import Record
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.triton_options import Batching
+
+ENGINE = "{kind: onnx, format: tensorrt}"
+TEXT = "{kind: text-embedding}"
+VLLM = "{kind: vllm}"
+PIPELINE = "{kind: ensemble, steps: [{model: a}, {model: b}]}"
+
+REFUSED: list[tuple[str, dict[str, str], str]] = [
+    (
+        "{kind: onnx}",
+        {"batching": "{max_batch: 4, preferred_sizes: [2, 8]}"},
+        "batching.preferred_sizes.1: no batch",
+    ),
+    ("{kind: onnx}", {"batching": "{preferred_sizes: [2, 2]}"}, "preferred_sizes.1: 2 stands twice"),
+    (
+        "{kind: onnx}",
+        {"batching": "{max_batch: 0, queue_delay_us: 5}"},
+        "queue_delay_us: .*without a batch dim",
+    ),
+    (
+        "{kind: onnx}",
+        {"batching": "{dynamic: false, queue_delay_us: 5}"},
+        "queue_delay_us: .*`dynamic: false`",
+    ),
+    ("{kind: onnx}", {"batching": "{dynamic: false, keep_order: true}"}, "keep_order: it is the dynamic"),
+    (
+        "{kind: onnx}",
+        {"batching": "{dynamic: false, priorities: {levels: 2, default: 1}}"},
+        "batching.priorities: ",
+    ),
+    (
+        "{kind: onnx}",
+        {"batching": "{priorities: {levels: 2, default: 3}}"},
+        "priorities.default: there are 2",
+    ),
+    (
+        "{kind: onnx}",
+        {"batching": "{keep_order: true, priorities: {levels: 2, default: 1}}"},
+        "keep_order: priorities let requests overtake",
+    ),
+    (
+        "{kind: onnx}",
+        {"batching": "{queue: {on_timeout: delay}}"},
+        "queue.on_timeout: no request waits too long",
+    ),
+    (
+        "{kind: onnx}",
+        {"batching": "{keep_order: true, queue: {on_timeout: delay, timeout_us: 5}}"},
+        "queue.on_timeout: a delayed request is overtaken",
+    ),
+    ("{kind: onnx}", {"batching": "{ragged: [ids]}"}, "batching.ragged: only models in Python"),
+    ("{kind: python}", {"batching": "{ragged: [ids, ids]}"}, "ragged.1: 'ids' stands twice"),
+    ("{kind: onnx}", {"triton": "{instances: [{device: cpu, gpus: [0]}]}"}, "instances.0.gpus: .*processor"),
+    ("{kind: onnx}", {"triton": "{instances: [{gpus: [1, 1]}]}"}, "instances.0.gpus: a GPU stands twice"),
+    (
+        "{kind: onnx}",
+        {"precision": "int8", "triton": "{instances: [{device: gpu}]}"},
+        "instances.0.device: .*processors only",
+    ),
+    (ENGINE, {"triton": "{instances: [{device: cpu}]}"}, "instances.0.device: TensorRT runs on GPUs"),
+    ("{kind: onnx}", {"triton": '{instances: [{profiles: ["0"]}]}'}, "profiles: only engines of TensorRT"),
+    (ENGINE, {"triton": '{instances: [{profiles: ["1"]}]}'}, "profiles.0: '1' is none of its 1 profiles"),
+    (ENGINE, {"triton": "{instances: [{profiles: [fast]}]}"}, "profiles.0: 'fast' is none"),
+    (TEXT, {"triton": "{sequences: {}}"}, "triton.sequences: .*keeps no state"),
+    (
+        "{kind: python}",
+        {"batching": "{dynamic: true}", "triton": "{sequences: {}}"},
+        "batching.dynamic: .*one way",
+    ),
+    (
+        "{kind: python}",
+        {"batching": "{preferred_sizes: [2]}", "triton": "{sequences: {}}"},
+        "preferred_sizes: requests of sequences with `strategy: direct`",
+    ),
+    (
+        "{kind: python}",
+        {"batching": "{queue: {max_waiting: 2}}", "triton": "{sequences: {strategy: oldest}}"},
+        "batching.queue: requests of sequences",
+    ),
+    (
+        "{kind: python}",
+        {"triton": "{sequences: {max_candidates: 4}}"},
+        "max_candidates: with `strategy: direct`",
+    ),
+    (
+        "{kind: python}",
+        {"triton": "{sequences: {start: a, end: a}}"},
+        "sequences.end: the input 'a' tells something else",
+    ),
+    ("{kind: python}", {"triton": "{sequences: {}, warm_up: true}"}, "triton.warm_up: a warm-up request"),
+    (
+        "{kind: python}",
+        {"triton": "{sequences: {}, response_cache: true}"},
+        "response_cache: .*within a sequence",
+    ),
+    (VLLM, {"triton": "{response_cache: true}"}, "response_cache: .*several parts"),
+    ("{kind: onnx}", {"triton": "{versions: {}}"}, "triton.versions: it chooses none"),
+    ("{kind: onnx}", {"triton": "{versions: {latest: 1, all: true}}"}, "versions: latest and all exclude"),
+    ("{kind: onnx}", {"triton": "{versions: {specific: [1, 3]}}"}, "specific.1: there is no version 3"),
+    ("{kind: python}", {"triton": "{optimization: {graph_level: 1}}"}, "graph_level: only ONNX Runtime"),
+    ("{kind: onnx}", {"triton": "{optimization: {cuda_graphs: true}}"}, "cuda_graphs: only TensorRT"),
+    (
+        "{kind: python}",
+        {"triton": "{parameters: {EXECUTION_ENV_PATH: x}}"},
+        "EXECUTION_ENV_PATH: the build says",
+    ),
+    (
+        PIPELINE,
+        {"batching": "{max_batch: 2, queue_delay_us: 1}"},
+        "batching.queue_delay_us: an ensemble only passes",
+    ),
+    (
+        PIPELINE,
+        {"triton": "{warm_up: true, response_cache: true}"},
+        "triton.warm_up: an ensemble only passes",
+    ),
+]
+
+
+@pytest.mark.parametrize(("recipe", "blocks", "complaint"), REFUSED)
+def test_what_does_not_go_together(
+    tmp_path: Path, recipe: str, blocks: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(InvalidFilesError) as caught:
+        a_model(tmp_path, recipe=recipe, **blocks)
+    (problem,) = caught.value.problems
+    assert re.search(complaint, f"{problem.field}: {problem.message}"), str(problem)
+    assert problem.remedy
+    assert problem.line is not None
+    assert problem.line >= 4
+
+
+def test_everything_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFilesError) as caught:
+        a_model(
+            tmp_path,
+            batching="{dynamic: false, queue_delay_us: 5, preferred_sizes: [99]}",
+            triton="{versions: {}, optimization: {cuda_graphs: true}}",
+        )
+    assert len(caught.value.problems) == 5
+
+
+@given(
+    batching=st.fixed_dictionaries(
+        {},
+        optional={
+            "max_batch": st.integers(0, 16),
+            "dynamic": st.booleans(),
+            "queue_delay_us": st.integers(0, 3),
+            "preferred_sizes": st.lists(st.integers(1, 20), max_size=2),
+            "keep_order": st.booleans(),
+            "priorities": st.builds(
+                lambda levels, default: {"levels": levels, "default": default},
+                st.integers(1, 3),
+                st.integers(1, 4),
+            ),
+            "queue": st.builds(
+                lambda timeout, action: {"timeout_us": timeout, "on_timeout": action},
+                st.integers(0, 2),
+                st.sampled_from(["reject", "delay"]),
+            ),
+        },
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_what_is_allowed_passes_tritons_own_rules(batching: dict[str, Any]) -> None:
+    """Triton's rules for dynamic batching, held against whatever the catalog lets through."""
+    from model_build.repository.config import model_config_schema
+    from model_build.repository.scheduling import schedule
+
+    spec = _spec(batching)
+    if spec is None:
+        return
+    config = model_config_schema().ModelConfig(max_batch_size=spec.batching.max_batch)
+    schedule(config, spec.batching, None, {})
+    dynamic = config.dynamic_batching
+    assert all(0 < size <= config.max_batch_size for size in dynamic.preferred_batch_size)
+    if dynamic.priority_levels:
+        assert 1 <= dynamic.default_priority_level <= dynamic.priority_levels
+    if dynamic.preserve_ordering:
+        assert dynamic.priority_levels <= 1
+        policy = dynamic.default_queue_policy
+        assert not (policy.default_timeout_microseconds and policy.timeout_action == policy.DELAY)
+
+
+def _spec(batching: dict[str, Any]) -> ModelSpec | None:
+    text = "name: a\ndescription: A.\nsource: file://w\nrecipe: {kind: onnx}\ntest_inputs: [{random: {}}]\n"
+    try:
+        return ModelSpec.model_validate_json(_json({**yaml.safe_load(text), "batching": batching}))
+    except ValueError:
+        return None
+
+
+def _json(data: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(data)
+
+
+def test_the_fields_of_the_queue_are_all_known() -> None:
+    """A new field of batching needs a rule, or a word here that it needs none."""
+    assert issubclass(Batching, Record)
+    assert set(Batching.model_fields) == {
+        *("max_batch", "dynamic", "queue_delay_us", "preferred_sizes"),
+        *("keep_order", "ragged", "priorities", "queue"),
+    }

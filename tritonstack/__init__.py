@@ -1,0 +1,1 @@
+"""Deploy machine-learning models to NVIDIA Triton on Amazon SageMaker with AWS CDK."""

@@ -1,0 +1,100 @@
+"""Where a project's files lie: models, environments, locks, and the folder for what running makes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
+from tritonstack.base.errors import UsageError
+
+MARKER = "cdk.json"
+TEMPLATE_SUFFIX = ".template.yaml"
+LOCK_SUFFIX = ".lock.yaml"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A checkout of this repository, or of one laid out like it."""
+
+    root: Path
+
+    @property
+    def models_dir(self) -> Path:
+        """One folder a model, each with its model.yaml."""
+        return self.root / "models"
+
+    @property
+    def environments_dir(self) -> Path:
+        """`<env>.yaml` and, beside it, `<env>.lock.yaml`."""
+        return self.root / "environments"
+
+    @property
+    def delivery_file(self) -> Path:
+        """How changes reach the environments."""
+        return self.root / "delivery.yaml"
+
+    @property
+    def containers_dir(self) -> Path:
+        """What images are made from, one folder each."""
+        return self.root / "containers"
+
+    @property
+    def state_dir(self) -> Path:
+        """What running makes and git ignores: built artifacts, the embedded server, the embedded cloud."""
+        override = os.environ.get("TRITONSTACK_HOME")
+        return Path(override).expanduser().resolve() if override else self.root / ".tritonstack"
+
+    @property
+    def artifacts_dir(self) -> Path:
+        """Artifacts built on this machine, laid out like the artifact bucket."""
+        return self.state_dir / "artifacts"
+
+    @property
+    def cache_dir(self) -> Path:
+        """What builds download: models and wheels; it may be deleted at any time."""
+        return self.state_dir / "cache"
+
+    @property
+    def server_dir(self) -> Path:
+        """The embedded Triton server that `make server` installs."""
+        return self.state_dir / "server"
+
+    @property
+    def clouds_dir(self) -> Path:
+        """State of every embedded cloud of this project, one folder each."""
+        return self.state_dir / "clouds"
+
+    def cloud_dir(self, account: str = EMBEDDED_ACCOUNT) -> Path:
+        """State of the embedded cloud that plays an account; TRITONSTACK_CLOUD names others beside these."""
+        name = os.environ.get("TRITONSTACK_CLOUD", "default")
+        return self.clouds_dir / (name if account == EMBEDDED_ACCOUNT else f"{name}-{account}")
+
+    def model_file(self, name: str) -> Path:
+        """The file that describes a model."""
+        return self.models_dir / name / "model.yaml"
+
+    def environment_file(self, name: str) -> Path:
+        """The file that describes an environment."""
+        return self.environments_dir / f"{name}.yaml"
+
+    def template_file(self, name: str) -> Path:
+        """The file that describes environments for a while."""
+        return self.environments_dir / f"{name}{TEMPLATE_SUFFIX}"
+
+    def lock_file(self, environment: str) -> Path:
+        """The file that says which artifacts an environment runs."""
+        return self.environments_dir / f"{environment}{LOCK_SUFFIX}"
+
+
+def find_project(start: Path | None = None) -> Project:
+    """The project that `start` (by default the working directory) lies in."""
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if (folder / MARKER).is_file() and (folder / "environments").is_dir():
+            return Project(folder)
+    raise UsageError(
+        f"no tritonstack project at or above {here}",
+        remedy=f"go to the folder that holds {MARKER}, models/ and environments/, or name it with --project",
+    )

@@ -1,0 +1,63 @@
+"""Which keys a place in a file may hold, read from the types of the records."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from tritonstack.base.yaml_reading import FieldPath, value_at
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A record that may stand at a place, and the key whose value says that it does, if there are several."""
+
+    record: type[BaseModel]
+    tag: str | None = None
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """What the tag says where this record stands."""
+        return get_args(self.record.model_fields[self.tag].annotation) if self.tag else ()
+
+    def is_chosen_by(self, data: Any) -> bool:
+        """Whether data says that it is this record, or says nothing."""
+        return not (self.tag and isinstance(data, dict) and self.tag in data) or data[self.tag] in self.values
+
+
+def known_keys(record_type: Any, path: FieldPath, data: Any = None) -> set[str]:
+    """The keys that the field at `path` allows, in the branch that `data` chose where there are several."""
+    branches = branches_at(record_type, path, data)
+    return set().union(*(branch.record.model_fields for branch in branches))
+
+
+def branches_at(
+    annotation: Any, path: FieldPath, data: Any = None, tag: str | None = None
+) -> Iterator[Branch]:
+    """The records that may stand at `path`, of which `data` may choose."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        tags = [note.discriminator for note in arguments[1:] if isinstance(note, FieldInfo)]
+        yield from branches_at(arguments[0], path, data, next((str(found) for found in tags if found), tag))
+    elif origin in (Union, types.UnionType):
+        for argument in arguments:
+            yield from branches_at(argument, path, data, tag)
+    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        branch = Branch(annotation, tag)
+        if branch.is_chosen_by(data):
+            yield from _within(branch, path, data)
+    elif path and (origin in (list, tuple) or (isinstance(origin, type) and issubclass(origin, Mapping))):
+        inner = arguments[-1] if arguments[-1] is not Ellipsis else arguments[0]
+        yield from branches_at(inner, path[1:], value_at(data, path[:1]))
+
+
+def _within(branch: Branch, path: FieldPath, data: Any) -> Iterator[Branch]:
+    if not path:
+        yield branch
+    elif field := branch.record.model_fields.get(str(path[0])):
+        yield from branches_at(field.annotation, path[1:], value_at(data, path[:1]))

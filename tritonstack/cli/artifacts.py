@@ -1,0 +1,103 @@
+"""Artifacts on their way from this machine to where endpoints find them, told as steps."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from model_build.store.artifacts import verify_artifact
+from model_build.store.publishing import Published, publish
+from tritonstack.base.errors import TritonstackError
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.cli.context import Context
+from tritonstack.operations.artifacts import is_published
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.model_prefix import ShelfCopy, Shelved, fill_shelves
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.locks import LockedArtifact
+from tritonstack.records.manifests import MANIFEST_NAME, Manifest
+
+
+def missing_artifacts(
+    state: Context,
+    workspace: Workspace,
+    cloud: Cloud,
+    *,
+    endpoints: Collection[str],
+    lent: Collection[str] = (),
+) -> list[Path]:
+    """The artifacts that endpoints run and the environment's bucket lacks, found whole on this machine.
+
+    This comes before anything is deployed: a damaged artifact must not leave half an environment. `lent` are
+    the digests of those that come from another environment.
+    """
+    needed = {
+        (served.model, artifact.digest): artifact
+        for name in endpoints
+        for served in workspace.serves(name)
+        if (artifact := workspace.artifact_for(served.model, served.instance))
+    }
+    bucket = workspace.spec.artifact_bucket
+    return [
+        _local_artifact(state, workspace, model, needed[model, digest])
+        for model, digest in sorted(needed)
+        if digest not in lent
+        and not is_published(cloud, bucket=bucket, model=model, artifact=needed[model, digest])
+    ]
+
+
+def local_manifest(state: Context, model: str, digest: str) -> tuple[Path, Manifest] | None:
+    """An artifact that lies whole on this machine, with its examples; None if a build has to replace it."""
+    artifact = state.project.artifacts_dir / artifact_prefix(model, digest)
+    try:
+        manifest = verify_artifact(artifact)
+    except TritonstackError:
+        return None  # damaged, or of another version
+    return (artifact, manifest) if manifest.examples_sha256 is not None else None
+
+
+def publish_artifact(state: Context, workspace: Workspace, cloud: Cloud, artifact: Path) -> Published:
+    """Upload what the bucket lacks of one artifact of this machine."""
+    bucket = workspace.spec.artifact_bucket
+    with state.output.step(f"publishing {artifact.parent.name} {artifact.name[:12]} to {bucket}"):
+        return publish(artifact_dir=artifact, bucket=bucket, s3_client=cloud.client("s3"))
+
+
+def put_on_shelves(
+    state: Context, workspace: Workspace, cloud: Cloud, copies: Sequence[ShelfCopy]
+) -> Mapping[str, list[str]]:
+    """Give multi-model endpoints their models; by endpoint, those that were not there or were wrong."""
+    if not copies:
+        return {}
+    put: dict[str, list[str]] = defaultdict(list)
+    with state.output.step("putting models on the shelves of multi-model endpoints") as step:
+        count = 0
+
+        def tell(shelved: Shelved) -> None:
+            nonlocal count
+            count += 1
+            step.update(f"{count} of {len(copies)}")
+            if shelved.outcome == "replaced":
+                step.log(f"{shelved.copy.key} was not the artifact that it is named after; it was replaced")
+            if shelved.outcome != "there":
+                put[shelved.copy.endpoint].append(shelved.copy.model)
+
+        fill_shelves(cloud, bucket=workspace.spec.artifact_bucket, copies=copies, on_done=tell)
+        step.detail = f"{sum(map(len, put.values()))} of {len(copies)} were not there"
+    return put
+
+
+def _local_artifact(state: Context, workspace: Workspace, model: str, locked: LockedArtifact) -> Path:
+    bucket = workspace.spec.artifact_bucket
+    artifact = state.project.artifacts_dir / artifact_prefix(model, locked.digest)
+    if not (artifact / MANIFEST_NAME).is_file():
+        owner, promoted = workspace.lock_owner, locked.promoted
+        raise TritonstackError(
+            f"artifact {locked.digest[:12]} of {model!r} is neither in s3://{bucket} nor on this machine",
+            remedy=f"run `tritonstack promote {promoted.source} {owner} {model}`"
+            if promoted
+            else f"run `tritonstack build {owner}`",
+        )
+    verify_artifact(artifact)
+    return artifact

@@ -1,0 +1,44 @@
+"""Whether the CDK has prepared the account that an environment lives in."""
+
+from __future__ import annotations
+
+import shlex
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack.cli.context import Context
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.deploying.cdk import CdkCli
+from tritonstack.operations.stacks import is_bootstrapped
+from tritonstack.reference.bootstrap import CDK_QUALIFIER, Bootstrap
+
+
+def require_bootstrap(
+    state: Context, cloud: Cloud, cdk: CdkCli, bootstrap: Bootstrap, *, allowed: bool | None
+) -> None:
+    """Prepare the account if that is allowed, and say what to do if it is not.
+
+    `allowed` is None where the command has no option for it.
+    """
+    if lacks_bootstrap(cloud, bootstrap, allowed=allowed):
+        make_bootstrap(state, cdk, bootstrap)
+
+
+def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None) -> bool:
+    """Whether the account is yet to be prepared; raises where that would not be allowed."""
+    if is_bootstrapped(cloud, bootstrap):
+        return False
+    if not allowed:
+        own = bootstrap.qualifier == CDK_QUALIFIER
+        under = "" if own else f" under the qualifier {bootstrap.qualifier!r}"
+        raise TritonstackError(
+            f"the CDK has not prepared account {bootstrap.account} in {bootstrap.region}{under}",
+            remedy=f"run `npx cdk bootstrap {shlex.join(bootstrap.arguments)}` once"
+            + (", or add --bootstrap" if allowed is not None else ""),
+        )
+    return True
+
+
+def make_bootstrap(state: Context, cdk: CdkCli, bootstrap: Bootstrap) -> None:
+    """Prepare the account."""
+    with state.output.step(f"bootstrapping {' '.join(bootstrap.arguments)}") as step:
+        cdk.run("bootstrap", *bootstrap.arguments, on_line=step.log)

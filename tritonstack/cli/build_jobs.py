@@ -1,0 +1,177 @@
+"""One job of a build in the account, and how many of them may begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.cli.build_outcomes import LINES_SHOWN, Outcome, error_from, show_event
+from tritonstack.cli.context import Context
+from tritonstack.cli.output import Output, Step
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.builds.codebuild import CodeBuildJobs
+from tritonstack.operations.builds.infrastructure import BuildGround, own_role
+from tritonstack.operations.builds.jobs import (
+    BuildJobError,
+    JobNews,
+    JobOrder,
+    JobService,
+    JobState,
+    NoRoomError,
+    find_result,
+    parse_event,
+    start_or_attach,
+)
+from tritonstack.operations.builds.processing import ProcessingJobs
+from tritonstack.project.build_machines import ByHand, CodeBuildMachine
+from tritonstack.project.build_plans import NeededArtifact
+
+Done = Callable[[Outcome], None]
+
+
+@dataclass
+class Job:
+    """One model's job."""
+
+    needed: NeededArtifact
+    order: JobOrder
+    name: str
+    service: JobService
+    state: JobState | None = None
+    error: TritonstackError | None = None
+    said: list[str] = field(default_factory=list)
+    """Lines of its log that are no events, the last ones."""
+    failure: dict[str, Any] | None = None
+    refusal: str = ""
+    """Why the service does not start it yet."""
+    taken: bool = False
+    """Whether its artifact was there already."""
+
+    @classmethod
+    def of(cls, cloud: Cloud, ground: BuildGround, needed: NeededArtifact) -> Job:
+        """The job that builds an artifact."""
+        if isinstance(needed.venue, ByHand):
+            raise UsageError(
+                f"no job in the account builds {needed.model} for {needed.target}", remedy="add --local"
+            )
+        order = JobOrder(
+            needed.model,
+            needed.targets,
+            needed.spec_hash,
+            needed.venue,
+            role=own_role(cloud, ground.base, needed.model) if needed.reach.own_code else None,
+            needs_token=needed.reach.hub,
+            choices=needed.choices,
+        )
+        service: JobService = (
+            CodeBuildJobs(cloud, ground, needed.venue.project)
+            if isinstance(needed.venue, CodeBuildMachine)
+            else ProcessingJobs(cloud, ground)
+        )
+        return cls(needed, order, order.name(ground), service)
+
+    @property
+    def project(self) -> str | None:
+        """CodeBuild's project that it is a build of; SageMaker's jobs have none."""
+        venue = self.order.venue
+        return venue.project if isinstance(venue, CodeBuildMachine) else None
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing has come of it yet, not even a beginning."""
+        return self.state is None and self.error is None and not self.taken
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is on its way, as far as is known."""
+        return self.state is not None and self.state.status == "running" and self.error is None
+
+    def take_result(self, cloud: Cloud, ground: BuildGround, on_done: Done) -> bool:
+        """Whether it has made its artifact already."""
+        manifest = find_result(cloud, ground, self.order, self.name)
+        if manifest is not None:
+            self.taken = True
+            on_done(Outcome(self.needed, manifest, reused=True))
+        return self.taken
+
+    def start(self, output: Output) -> bool:
+        """Begin, or attach; tells whether there was room for it."""
+        try:
+            self.state, attached = start_or_attach(self.service, self.order, self.name)
+        except NoRoomError as full:
+            if self.refusal != full.message:
+                output.note(f"{self.needed.model} for {self.needed.target} is waiting: {full.message}")
+            self.refusal = full.message
+            return False
+        except BuildJobError as error:
+            self.error = error
+        except (BotoCoreError, ClientError) as error:
+            # Room may take longer to come than credentials last, and what runs is followed all the same.
+            self.error = BuildJobError(
+                f"the build of {self.needed.model} could not be started: {error}",
+                remedy="log in again if your credentials have expired, and run the same command again",
+            )
+        else:
+            what = "attached to" if attached else "started"
+            output.note(f"{self.needed.model} for {self.needed.target}: {what} {self.state.id}")
+        return True
+
+    def hear(self, step: Step, news: JobNews) -> None:
+        """Show what is new of it."""
+        if not news.lines:
+            step.update(news.state.phase)
+        for line in news.lines:
+            event = parse_event(line)
+            if event is None:
+                self.said = [*self.said, line][-LINES_SHOWN:]
+                continue
+            show_event(step, event)
+            if event["event"] == "failed":
+                self.failure = event
+
+    def why(self, ended: JobState) -> TritonstackError:
+        """Why it made nothing."""
+        if ended.status == "stopped":
+            return BuildJobError(f"the build of {self.needed.model} was stopped", remedy="build it again")
+        if self.failure:
+            return error_from(self.failure, log=f"{ended.log_stream} in {ended.log_group}")
+        words = "\n".join(self.said)
+        reason = ended.reason or "it left no record"
+        return BuildJobError(
+            f"the build of {self.needed.model} failed: {reason}\n{words}".rstrip(),
+            remedy=f"its log is {ended.log_stream} in {ended.log_group}",
+        )
+
+    def lose_sight(self, error: BotoCoreError | ClientError) -> None:
+        """A build may outlast the credentials of whoever watches it."""
+        self.error = BuildJobError(
+            f"AWS no longer tells of the build of {self.needed.model}, which goes on in the account: {error}",
+            remedy="log in again if your credentials have expired, and run the same command again: it "
+            "attaches to what runs, and takes what is done",
+        )
+
+
+def begin(state: Context, cloud: Cloud, ground: BuildGround, jobs: Sequence[Job], on_done: Done) -> list[Job]:
+    """Begin the jobs that wait, as far as their projects have room, in their order; tells which have begun.
+
+    Somebody else may have made an artifact meanwhile: the builder's image takes its time, and so does room.
+    """
+    began: list[Job] = []
+    full: set[str | None] = set()
+    for job in (job for job in jobs if job.waits):
+        if job.project in full or job.take_result(cloud, ground, on_done):
+            continue
+        if not _has_room(job, jobs, ground.concurrent) or not job.start(state.output):
+            full.add(job.project)
+        elif job.state is not None:
+            began.append(job)
+    return began
+
+
+def _has_room(job: Job, jobs: Sequence[Job], most: int | None) -> bool:
+    running = sum(other.runs and other.project == job.project for other in jobs)
+    return job.project is None or most is None or running < most

@@ -1,0 +1,141 @@
+"""Builds the images of the project's own that endpoints run, and locks them by their digests.
+
+In an account that builds, CodeBuild does it; elsewhere this machine's Docker does, and pushes to the account.
+The embedded cloud has no registry: there the image stays in this machine's engine, and its digest is its id.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+
+import docker
+from docker.errors import BuildError, DockerException, ImageNotFound
+
+from tritonstack.base.embedded_accounts import is_embedded
+from tritonstack.base.errors import TritonstackError, shown_path
+from tritonstack.cli.build_outcomes import LINES_SHOWN
+from tritonstack.cli.context import Context
+from tritonstack.cli.remote_build import build_images_there, prepare_ground
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.builds.images import image_digest
+from tritonstack.project.custom_images import OwnImage, endpoint_images
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.lock_writing import add_image_to_lock
+from tritonstack.records.locks import Built, LockedImage
+from tritonstack_local.docker_engine import docker_engine, held_image
+
+
+class ImageNotBuiltError(TritonstackError):
+    """An image could not be made."""
+
+
+def lock_images(
+    state: Context, workspace: Workspace, cloud: Cloud | None, built: Built, *, here: bool
+) -> bool:
+    """Build what is missing, and write the lock; tells whether it changed."""
+    changed = False
+    begun = workspace.lock.record
+    for image in endpoint_images(workspace.project, workspace.spec):
+        before = begun.images.get(image.folder, {}).get(image.kind)
+        if before is not None and before.is_held(image.tag):
+            state.output.note(f"image {before.tag} stays: somebody went back to it")
+            continue
+        digest = _digest(state, workspace, cloud, image, here=here)
+        entry = LockedImage(digest=digest, tag=image.tag)
+        changed |= add_image_to_lock(
+            workspace.lock.file, image.folder, image.kind, entry, built=built, begun=begun
+        )
+        state.output.note(f"image {image.tag} {digest[:19]} is in {shown_path(workspace.lock.file)}")
+    return changed
+
+
+def held_digest(uri: str) -> str | None:
+    """The id of an image in this machine's engine, None where it does not hold it."""
+    engine = docker_engine()
+    return str(engine.images.get(uri).id) if held_image(engine, uri) else None
+
+
+def tag_image(digest: str, uri: str) -> None:
+    """Give an image of this machine's engine another name beside those that it has."""
+    engine, (repository, _, tag) = docker_engine(), uri.rpartition(":")
+    try:
+        engine.images.get(digest).tag(repository, tag=tag)
+    except ImageNotFound:
+        raise ImageNotBuiltError(
+            f"this machine's Docker engine does not hold {digest[:19]}, which is to be {tag}",
+            remedy="promote on the machine that built it, or build it here for both environments",
+        ) from None
+
+
+def _digest(state: Context, workspace: Workspace, cloud: Cloud | None, image: OwnImage, *, here: bool) -> str:
+    if cloud is None or is_embedded(workspace.spec.account):
+        return _built_here(state, workspace, image)
+    digest = image_digest(cloud, image.uri)
+    if digest is None:
+        if here or not workspace.spec.builds_in_account:
+            _publish_from_here(state, workspace, cloud, image)
+        else:
+            ground = prepare_ground(state, workspace, cloud)
+            build_images_there(state, cloud, ground, threading.Event())
+        digest = image_digest(cloud, image.uri)
+    if digest is None:
+        raise ImageNotBuiltError(
+            f"{image.uri} is not in its repository although it was built",
+            remedy="look for what deletes it, such as a lifecycle policy, and build again",
+        )
+    return digest
+
+
+def _built_here(state: Context, workspace: Workspace, image: OwnImage) -> str:
+    """The id of the image in this machine's engine, which is what it is found by without a registry."""
+    engine = docker_engine()
+    if held_image(engine, image.uri) is None:
+        with state.output.step(f"building image {image.tag}"):
+            _build(engine, workspace, image)
+    return str(engine.images.get(image.uri).id)
+
+
+def _build(engine: docker.DockerClient, workspace: Workspace, image: OwnImage) -> None:
+    if held_image(engine, image.base) is None:
+        raise ImageNotBuiltError(
+            f"this machine's Docker engine does not hold {image.base}, which {image.tag} is built on",
+            remedy=f"log in to its registry, and `docker pull {image.base}`",
+        )
+    folder = workspace.project.containers_dir / image.folder
+    try:
+        engine.images.build(
+            path=str(folder),
+            tag=image.uri,
+            buildargs={"BASE_IMAGE": image.base},
+            network_mode="host",
+            rm=True,
+        )
+    except BuildError as fault:
+        said = "".join(part.get("stream", "") for part in fault.build_log).splitlines()[-LINES_SHOWN:]
+        raise ImageNotBuiltError(
+            f"{image.tag} could not be built: {fault}\n" + "\n".join(said),
+            remedy=f"mend {shown_path(folder / 'Dockerfile')}",
+        ) from fault
+    except DockerException as fault:
+        raise ImageNotBuiltError(f"{image.tag} could not be built: {fault}") from fault
+
+
+def _publish_from_here(state: Context, workspace: Workspace, cloud: Cloud, image: OwnImage) -> None:
+    script = workspace.project.containers_dir / "publish.sh"
+    with state.output.step(f"building and pushing image {image.tag}"):
+        ended = subprocess.run(
+            ["sh", str(script), *image.arguments],
+            env=cloud.process_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+    if ended.returncode:
+        said = "\n".join(ended.stdout.splitlines()[-LINES_SHOWN:])
+        raise ImageNotBuiltError(
+            f"{image.tag} could not be built and pushed:\n{said}",
+            remedy="it needs the aws and docker command lines, and a Docker engine",
+        )

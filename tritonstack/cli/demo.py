@@ -1,0 +1,213 @@
+"""`make demo`: the whole road of a model, on this machine, with the commands a person would type.
+
+Builds MiniLM from its weights, starts the embedded cloud, bootstraps and deploys with the CDK command
+line, asks the endpoint through boto3, destroys everything and looks at what is left. The exit code is 0
+only if each step held.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack.base.paths import Project, find_project
+from tritonstack.client import EndpointClient
+from tritonstack.operations.aws import Cloud, cloud_of
+from tritonstack.operations.destruction.destroy import remove_bootstrap
+from tritonstack.project.loading import load_workspace
+from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack_local.access.own_routes import read_inventory
+from tritonstack_local.process import CloudAddress, read_address
+
+ENVIRONMENT, ENDPOINT = "local", "minilm"
+
+PARAPHRASES = (
+    ("A man is eating food.", "Someone is having a meal."),
+    ("The new phone has a great camera.", "This smartphone takes excellent pictures."),
+    ("Interest rates went up again this month.", "Borrowing money has become more expensive."),
+)
+
+console = Console(soft_wrap=True, highlight=False, emoji=False)
+
+
+class DemoFailedError(TritonstackError):
+    """A step of the demonstration did not hold."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the steps share."""
+
+    project: Project
+    spec: EnvironmentSpec
+
+    def address(self) -> CloudAddress:
+        """Where the embedded cloud listens."""
+        address = read_address(self.project.cloud_dir())
+        if address is None:
+            raise DemoFailedError("the embedded cloud is not running")
+        return address
+
+    def cloud(self) -> Cloud:
+        """The embedded cloud, as boto3 reaches it."""
+        return cloud_of(self.spec, variables=self.address().environment())
+
+
+def main() -> int:
+    """Run every step; take the cloud down whatever happens."""
+    os.environ["TRITONSTACK_CLOUD"] = "demo"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the cloud is to end with this, too
+    project = find_project(Path(__file__).parent)
+    demo = Demo(project, load_workspace(project, ENVIRONMENT).spec)
+    started = time.monotonic()
+    try:
+        for title, step in STEPS:
+            console.rule(f"[bold]{title}", align="left")
+            step(demo)
+    except TritonstackError as error:
+        console.print(f"[bold red]the demonstration failed:[/] {escape(str(error))}")
+        return 1
+    except KeyboardInterrupt:
+        console.print("[bold red]stopped by you")
+        return 1
+    finally:
+        forget()
+    console.rule(f"[bold green]all of it held, in {time.monotonic() - started:.0f} s", align="left")
+    return 0
+
+
+def forget() -> None:
+    """End the demonstration's cloud; the next one begins with nothing."""
+    run("tritonstack", "down", "--forget", quiet=True)
+
+
+def build(_: Demo) -> None:
+    """Step 1."""
+    run("tritonstack", "build", ENVIRONMENT, "--no-publish")
+
+
+def bring_up(demo: Demo) -> None:
+    """Step 2."""
+    forget()  # a demonstration that was killed may have left its cloud
+    run("tritonstack", "up", "--detach", "--region", demo.spec.region)
+
+
+def bootstrap(demo: Demo) -> None:
+    """Step 3."""
+    run(
+        "cdk",
+        "bootstrap",
+        f"aws://{demo.spec.account}/{demo.spec.region}",
+        "-c",
+        f"env={ENVIRONMENT}",
+        variables=demo.cloud().process_environment(),
+        quiet=True,
+    )
+
+
+def deploy(_: Demo) -> None:
+    """Step 4."""
+    run("tritonstack", "deploy", ENVIRONMENT)
+
+
+def ask(demo: Demo) -> None:
+    """Step 5: paraphrases must be nearer to each other than to anything else."""
+    texts = list(itertools.chain.from_iterable(PARAPHRASES))
+    client = EndpointClient(
+        endpoint_name=demo.spec.endpoint_name(ENDPOINT), runtime=demo.cloud().client("sagemaker-runtime")
+    )
+    answer = client.infer({"TEXT": np.array([[text] for text in texts], dtype=object)})
+    similarity = answer["embedding"] @ answer["embedding"].T
+    console.print(_similarity_table(texts, similarity))
+    paired = [similarity[2 * index, 2 * index + 1] for index in range(len(PARAPHRASES))]
+    unrelated = [
+        similarity[one, other]
+        for one, other in itertools.combinations(range(len(texts)), 2)
+        if one // 2 != other // 2
+    ]
+    console.print(
+        f"lowest paraphrase {min(paired):.2f}, highest unrelated pair {max(unrelated):.2f}", style="bold"
+    )
+    if min(paired) <= max(unrelated):
+        raise DemoFailedError("an unrelated pair scores above a paraphrase")
+
+
+def destroy(demo: Demo) -> None:
+    """Step 6."""
+    run("tritonstack", "destroy", ENVIRONMENT, "--yes")
+    remove_bootstrap(demo.cloud(), demo.spec.bootstrap)
+    console.print("the CDK's own bootstrap stack is gone, too")
+
+
+def look_at_what_is_left(demo: Demo) -> None:
+    """Step 7: ask every service of the cloud for what it still holds."""
+    found = read_inventory(demo.address().environment())
+    left = [item for item in found if not item.get("pending_deletion")]
+    for item in found:
+        if item not in left:
+            console.print(f"  {item['service']} {item['type']} {item['id']} waits out its deletion period")
+    for item in left:
+        console.print(f"  {item['service']} {item['type']} {item['id']}")
+    console.print(f"left in the account: {len(left) or 'nothing'}")
+    if left:
+        raise DemoFailedError(f"{len(left)} resources are left")
+
+
+STEPS: tuple[tuple[str, Callable[[Demo], None]], ...] = (
+    ("1 build the model from its weights and prove it right", build),
+    ("2 start the embedded cloud", bring_up),
+    ("3 cdk bootstrap", bootstrap),
+    ("4 deploy with the CDK", deploy),
+    ("5 ask the endpoint, through boto3", ask),
+    ("6 destroy everything", destroy),
+    ("7 what is left", look_at_what_is_left),
+)
+
+
+def run(*command: str, variables: dict[str, str] | None = None, quiet: bool = False) -> None:
+    """Run a command as a person would; quiet ones are shown only when they fail."""
+    console.print(f"[bold cyan]$ {escape(' '.join(command))}")
+    result = subprocess.run(
+        command,
+        env=variables,
+        stdout=subprocess.PIPE if quiet else None,
+        stderr=subprocess.STDOUT if quiet else None,
+        text=True,
+        check=False,
+    )
+    if result.returncode:
+        raise DemoFailedError(
+            f"`{' '.join(command)}` ended with exit code {result.returncode}\n{result.stdout or ''}"
+        )
+
+
+def _similarity_table(texts: list[str], similarity: np.ndarray[Any, Any]) -> Table:
+    table = Table(title="cosine similarity", show_lines=False)
+    table.add_column("")
+    for index in range(len(texts)):
+        table.add_column(str(index + 1), justify="right")
+    for row, text in enumerate(texts):
+        cells = [
+            f"[bold green]{value:.2f}[/]" if row // 2 == column // 2 and row != column else f"{value:.2f}"
+            for column, value in enumerate(similarity[row])
+        ]
+        table.add_row(f"{row + 1} {text}", *cells)
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

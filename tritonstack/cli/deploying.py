@@ -1,0 +1,215 @@
+"""Deploying an environment: foundation, artifacts, network, endpoints, dashboards, with the CDK."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from tritonstack.base import naming
+from tritonstack.cli.artifacts import missing_artifacts, publish_artifact, put_on_shelves
+from tritonstack.cli.bootstrap import lacks_bootstrap, make_bootstrap
+from tritonstack.cli.context import Context
+from tritonstack.cli.instance_artifacts import find_loan
+from tritonstack.cli.output import Step
+from tritonstack.cli.synthesis import cdk_of, synthesised
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.deploying.assembly import Assembly
+from tritonstack.operations.deploying.cdk import CdkCli, CdkFailedError, InterruptedDeployError
+from tritonstack.operations.deploying.changes import (
+    DEPLOY_OPTIONS,
+    Changes,
+    left_without_scaling,
+    leftover_words,
+    look_ahead,
+    refused_fates,
+    take_scaling_off,
+)
+from tritonstack.operations.deploying.deployments import record_deployment
+from tritonstack.operations.locks.retention import mark_superseded
+from tritonstack.operations.model_prefix import shelf_copies
+from tritonstack.operations.revisions import revision_of
+from tritonstack.operations.running import require_running
+from tritonstack.operations.stacks import environment_stacks, wait_until_settled
+from tritonstack.project.checks.regions import region_warnings
+from tritonstack.project.workspace import Workspace
+
+
+def deploy_workspace(
+    state: Context, workspace: Workspace, cloud: Cloud, *, bootstrap: bool, only: Collection[str] = ()
+) -> None:
+    """Deploy an environment, see that what runs is what was deployed, and write that down.
+
+    `only`: these endpoints and what they stand on; all of the environment if none is named.
+    """
+    cdk = cdk_of(workspace, cloud)
+    try:
+        _deploy(state, workspace, cloud, cdk, bootstrap=bootstrap, only=only)
+    except KeyboardInterrupt:
+        raise InterruptedDeployError(
+            _interrupted(cloud, workspace), remedy=_resume(workspace.words)
+        ) from None
+
+
+def _deploy(
+    state: Context,
+    workspace: Workspace,
+    cloud: Cloud,
+    cdk: CdkCli,
+    *,
+    bootstrap: bool,
+    only: Collection[str],
+) -> None:
+    spec, revision = workspace.spec, revision_of(workspace)
+    if revision.files:
+        state.output.note(f"deploying {revision.words}; {revision.note}")
+    for warning in region_warnings(workspace.environment):
+        state.output.note(f"warning: {warning}")
+    endpoints = [name for name in spec.endpoints if not only or name in only]
+    stacks = [naming.endpoint_stack_name(spec.base, name) for name in endpoints]
+    with state.output.step("waiting for what CloudFormation is still doing") as step:
+        busy = [stack.name for stack in environment_stacks(cloud, spec.base) if stack.in_progress]
+        wait_until_settled(cloud, busy, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}"))
+    loan = find_loan(state, workspace, cloud) if workspace.instance else None
+    lent = loan.digests if loan else ()
+    missing = missing_artifacts(state, workspace, cloud, endpoints=endpoints, lent=lent)
+    unprepared = lacks_bootstrap(cloud, spec.bootstrap, allowed=bootstrap)
+    with synthesised(state, cdk) as assembly:
+        changes = look_ahead(cloud, spec.base, assembly)
+        if only:
+            changes = changes.of(stacks)
+        changes.require_possible(refused_fates(cdk, changes))
+        if unprepared:  # not before it is sure that the deploy can go on
+            make_bootstrap(state, cdk, spec.bootstrap)
+        if missing or loan:
+            foundation = naming.foundation_stack_name(spec.base)
+            _cdk_deploy(state, cdk, changes.assembly, [foundation], title=f"deploying {foundation}")
+        for artifact in missing:
+            publish_artifact(state, workspace, cloud, artifact)
+        if loan:
+            loan.bring(state)
+        copies = [copy for copy in shelf_copies(workspace) if copy.endpoint in endpoints]
+        put = put_on_shelves(state, workspace, cloud, copies)
+        if workspace.instance is None:  # the bucket of an instance goes with it
+            _mark_superseded(state, workspace, cloud)
+        _deploy_all(state, workspace, cloud, cdk, changes, stacks=stacks if only else ["--all"])
+    _tell_of_shelves(state, workspace, changes, put)
+    for stack in changes.leftovers:
+        state.output.note(f"{stack}: {leftover_words(stack)}")
+    require_running(cloud, stacks)
+    record_deployment(cloud, workspace, endpoints, revision)
+
+
+def _mark_superseded(state: Context, workspace: Workspace, cloud: Cloud) -> None:
+    """Before anything is loaded from the bucket: what is to run may have been on its way out of it."""
+    with state.output.step("looking which artifacts the last locks name") as step:
+        marked = mark_superseded(cloud, workspace)
+        step.detail = f"nothing is marked: {marked.gap}" if marked.gap else ""
+        for model, digest in marked.marked:
+            step.log(
+                f"{model} {digest[:12]} is superseded: none of the last {workspace.spec.keep_locks} names it"
+            )
+
+
+def _deploy_all(
+    state: Context,
+    workspace: Workspace,
+    cloud: Cloud,
+    cdk: CdkCli,
+    changes: Changes,
+    *,
+    stacks: Sequence[str],
+) -> None:
+    """Deploy stacks and those that they depend on, in two phases where that is needed."""
+    if not changes.two_phase:
+        _cdk_deploy(state, cdk, changes.assembly, stacks, title="deploying what has changed")
+        return
+    for plan in changes.two_phase:
+        for hazard in plan.hazards:
+            state.output.note(
+                f"{plan.endpoint}: {hazard.what}; SageMaker refuses that, so its scaling is taken off first; "
+                "what scaling there is to be comes with the change"
+            )
+    try:
+        with state.output.step("phase 1 of 2: taking the scaling off") as step:
+            take_scaling_off(cdk, changes, on_line=lambda line: _show(step, line))
+        _second_phase(state, workspace, cloud, cdk, changes, stacks=stacks)
+    except KeyboardInterrupt:
+        name, unscaled = workspace.words, [plan.endpoint or plan.stack for plan in changes.two_phase]
+        raise InterruptedDeployError(
+            f"{_interrupted(cloud, workspace)}. Until a deploy goes on from here, these may serve without "
+            f"scaling: {', '.join(unscaled)}",
+            remedy=_resume(name),
+        ) from None
+
+
+def _second_phase(
+    state: Context,
+    workspace: Workspace,
+    cloud: Cloud,
+    cdk: CdkCli,
+    changes: Changes,
+    *,
+    stacks: Sequence[str],
+) -> None:
+    try:
+        title = "phase 2 of 2: deploying what has changed"
+        _cdk_deploy(state, cdk, changes.assembly, stacks, title=title)
+    except CdkFailedError as error:
+        left = left_without_scaling(cloud, workspace.spec.base, changes)
+        if not left:
+            raise
+        raise CdkFailedError(
+            f"{error.message}\n{', '.join(left)}: serving as before, but without scaling",
+            remedy=f"mend what failed and run `tritonstack deploy {workspace.words}`: it goes on from "
+            "here and puts the scaling back",
+        ) from None
+
+
+def _cdk_deploy(
+    state: Context, cdk: CdkCli, assembly: Assembly, stacks: Sequence[str], *, title: str
+) -> None:
+    with state.output.step(title) as step:
+        cdk.run(
+            "deploy",
+            *stacks,
+            *DEPLOY_OPTIONS,
+            assembly=assembly.folder,
+            on_line=lambda line: _show(step, line),
+        )
+
+
+def _show(step: Step, line: str) -> None:
+    """Of all that the CDK says, the events of the resources."""
+    columns = [column.strip() for column in line.split(" | ")]
+    if len(columns) != 6:
+        return
+    _, progress, _, status, kind, resource = columns
+    text = f"{progress:>5} {status} {kind} {resource.partition(' (')[0]}"
+    if step.watched and "FAILED" not in status:
+        step.update(text)
+    else:
+        step.log(text)
+
+
+def _tell_of_shelves(
+    state: Context, workspace: Workspace, changes: Changes, put: Mapping[str, list[str]]
+) -> None:
+    """A model that comes to an endpoint which stands already changes no stack; it is there all the same."""
+    for name, models in put.items():
+        if naming.endpoint_stack_name(workspace.spec.base, name) in changes.deployed:
+            state.output.note(
+                f"{name}: {', '.join(models)} can be called from now on; a model on the shelf needs no "
+                "change of the endpoint's stack"
+            )
+
+
+def _interrupted(cloud: Cloud, workspace: Workspace) -> str:
+    stacks = environment_stacks(cloud, workspace.spec.base)
+    states = "; ".join(f"{stack.name} is {stack.status}" for stack in stacks) or "no stack was begun"
+    return f"interrupted; CloudFormation finishes what it has begun: {states}"
+
+
+def _resume(environment: str) -> str:
+    return (
+        f"`tritonstack deploy {environment}` waits for that and goes on; "
+        f"`tritonstack destroy {environment}` takes everything down"
+    )

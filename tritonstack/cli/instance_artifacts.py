@@ -1,0 +1,94 @@
+"""What an instance of a template runs, from the bucket of the environment whose lock it runs into its own.
+
+Within one account S3 copies it; from another it is fetched, checked and sent on, as a promotion does. What
+only this machine has, a deploy publishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tritonstack.cli.artifacts import local_manifest
+from tritonstack.cli.context import Context
+from tritonstack.cli.promoting import Side, copy_all, has_bucket, lacking
+from tritonstack.operations.artifacts import is_published
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.promotion.bucket_copying import copy_in_account
+from tritonstack.operations.promotion.plans import Artifact, Entry, Image, words_of
+from tritonstack.project.custom_images import endpoint_images
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.lock_writing import Replacement
+from tritonstack.records.locks import LockedArtifact
+
+
+@dataclass(frozen=True)
+class Loan:
+    """What another environment has of that which this one runs and lacks."""
+
+    source: Side
+    target: Side
+    artifacts: tuple[Artifact, ...] = ()
+    images: tuple[Image, ...] = ()
+
+    @property
+    def digests(self) -> set[str]:
+        """Those of the artifacts."""
+        return {item.entry.digest for item in self.artifacts}
+
+    def bring(self, state: Context) -> None:
+        """Copy all of it; the bucket that it goes to has to be there."""
+        if self.source.workspace.spec.account != self.target.workspace.spec.account:
+            copy_all(state, self.source, self.target, [*self.artifacts, *self.images])
+            return
+        for item in self.artifacts:
+            with state.output.step(f"copying {words_of(item)} from {self.source.bucket}"):
+                copy_in_account(
+                    self.source.artifact(item), cloud=self.target.cloud, bucket=self.target.bucket
+                )
+        copy_all(state, self.source, self.target, self.images)
+
+
+def find_loan(state: Context, workspace: Workspace, cloud: Cloud) -> Loan | None:
+    """What an instance can be lent; None where it lacks nothing, or the other environment has none of it."""
+    target = Side(workspace, cloud)
+    missing = lacking(target, list(_run_by(workspace)))
+    if not missing:
+        return None
+    lender = state.workspace(workspace.lock_owner)
+    if lender.spec.account != workspace.spec.account:
+        # Two accounts take two credentials: what can do without the other's does.
+        missing = [item for item in missing if not _is_on_this_machine(state, item)]
+    if not missing:
+        return None
+    source = Side(lender, state.cloud_to_read(lender.spec, beside=workspace.spec, cloud=cloud))
+    artifacts, images = [], []
+    for item in missing:
+        if not isinstance(item.entry, LockedArtifact):
+            images.append(Replacement(item.name, item.key, item.entry, None))
+        elif has_bucket(source) and is_published(
+            source.cloud, bucket=source.bucket, model=item.name, artifact=item.entry
+        ):
+            artifacts.append(Replacement(item.name, item.key, item.entry, None))
+    return Loan(source, target, tuple(artifacts), tuple(images)) if artifacts or images else None
+
+
+def _run_by(workspace: Workspace) -> Iterator[Entry]:
+    """All that the endpoints run by the lock, each once."""
+    seen = set[tuple[str, str]]()
+    for name in workspace.spec.endpoints:
+        for served in workspace.serves(name):
+            target = workspace.target_for(served.model, served.instance)
+            artifact = workspace.artifact_for(served.model, served.instance)
+            if target and artifact and (served.model, target) not in seen:
+                seen.add((served.model, target))
+                yield Replacement(served.model, target, artifact, None)
+    for image in endpoint_images(workspace.project, workspace.spec):
+        if locked := workspace.lock.record.images.get(image.folder, {}).get(image.kind):
+            yield Replacement(image.folder, image.kind, locked, None)
+
+
+def _is_on_this_machine(state: Context, item: Entry) -> bool:
+    if not isinstance(item.entry, LockedArtifact):
+        return False
+    return local_manifest(state, item.name, item.entry.digest) is not None

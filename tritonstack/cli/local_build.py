@@ -1,0 +1,208 @@
+"""Builds on this machine: each model in a process of its own, several at once as far as there is room."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import model_build
+from model_build.resources import available_memory
+from model_build.store.artifacts import read_manifest
+from tritonstack.base.errors import TritonstackError, shown_path
+from tritonstack.cli.build_outcomes import LINES_SHOWN, Outcome, error_from, show_event
+from tritonstack.cli.context import Context
+from tritonstack.cli.extras import require
+from tritonstack.cli.output import Step, Steps
+from tritonstack.operations.builds.jobs import parse_event
+from tritonstack.project.build_plans import NeededArtifact
+
+_CORES_EACH, _GIB_EACH = 2, 6
+"""What one build can use: the framework, the graph's runtime and a server do not all work at once."""
+_GRACE_S = 30
+
+
+class BuildInterruptedError(TritonstackError):
+    """A person stopped builds."""
+
+
+def most_at_once() -> int:
+    """How many builds this machine has room for."""
+    memory = available_memory() // 2**30
+    return max(1, min(len(os.sched_getaffinity(0)) // _CORES_EACH, memory // _GIB_EACH))
+
+
+def build_here(
+    state: Context, needed: Sequence[NeededArtifact], *, at_once: int, on_done: Callable[[Outcome], None]
+) -> None:
+    """Build each of these; one that fails does not keep the others from it."""
+    require("isal", what="what builds models")
+    children = _Children()
+    pool = ThreadPoolExecutor(at_once)
+    running: set[Future[Outcome]] = set()
+    try:
+        with state.output.steps() as steps:
+            running |= {pool.submit(_build_one, state, steps, children, item) for item in needed}
+            while running:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    on_done(future.result())
+                    running.remove(future)
+    except KeyboardInterrupt:
+        pool.shutdown(wait=False, cancel_futures=True)
+        over = {future for future in running if future.done()}
+        children.end()
+        # The interrupt may have come after a build had ended, or had its artifact, and before it was told of.
+        for future in wait(running, timeout=_GRACE_S).done:
+            told = not future.cancelled() and future.exception() is None
+            if told and (future in over or future.result().manifest):
+                on_done(future.result())
+        raise BuildInterruptedError(
+            "stopped by you; what was not finished is not kept", remedy="run it again: it goes on from here"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@dataclass
+class _Children:
+    """The processes that build."""
+
+    processes: set[subprocess.Popen[str]] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    ended: bool = False
+
+    def start(self, command: Sequence[str]) -> subprocess.Popen[str]:
+        """Start one, in a session of its own: Ctrl-C reaches it through us, once."""
+        with self.lock:
+            if self.ended:
+                raise BuildInterruptedError("stopped by you")
+            process = subprocess.Popen(
+                command,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+            self.processes.add(process)
+            return process
+
+    def end(self) -> None:
+        """Let all end as after Ctrl-C, and insist where one does not."""
+        with self.lock:
+            self.ended = True
+            alive = [process for process in self.processes if process.poll() is None]
+        for process in alive:
+            process.send_signal(signal.SIGTERM)
+        end = time.monotonic() + _GRACE_S
+        try:
+            for process in alive:
+                process.wait(timeout=max(0.0, end - time.monotonic()))
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            # Whoever asks twice does not want to wait.
+            for process in alive:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+def _build_one(state: Context, steps: Steps, children: _Children, needed: NeededArtifact) -> Outcome:
+    with steps.step(f"building {needed.model} for {needed.target}", label=needed.model) as step:
+        outcome = _run(children, step, needed, _command(state, needed), _log_file(state, needed))
+        step.failed = outcome.error is not None
+        if outcome.manifest:
+            step.detail = "already built" if outcome.reused else f"digest {outcome.manifest.digest[:12]}"
+        return outcome
+
+
+def _command(state: Context, needed: NeededArtifact) -> list[str]:
+    return [
+        *(sys.executable, "-m", "model_build"),
+        *("--project", str(state.project.root)),
+        *("--model", needed.model),
+        *("--targets", " ".join(needed.targets)),
+        *("--choices", json.dumps(needed.choices)),
+        "--json-progress",
+    ]
+
+
+def _environment() -> dict[str, str]:
+    """The child imports what this process runs."""
+    packages = str(Path(model_build.__file__).resolve().parents[1])
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH")])),
+    }
+
+
+def _log_file(state: Context, needed: NeededArtifact) -> Path:
+    folder = state.project.state_dir / "logs" / "builds"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{needed.model}-{needed.target}.log"
+
+
+def _run(
+    children: _Children, step: Step, needed: NeededArtifact, command: Sequence[str], log: Path
+) -> Outcome:
+    process = children.start(command)
+    complaints: list[str] = []
+    log.write_text(f"{shlex.join(command)}\n", encoding="utf-8")
+    listener = threading.Thread(target=_collect, args=(process, complaints, log), daemon=True)
+    listener.start()
+    last: dict[str, Any] = {}
+    assert process.stdout is not None  # noqa: S101 - PIPE was asked for
+    for line in process.stdout:
+        event = parse_event(line)
+        if event:
+            last = event
+            show_event(step, event)
+    status = process.wait()
+    listener.join()
+    if last.get("event") == "built":
+        folder = Path(last["directory"])
+        return Outcome(needed, read_manifest(folder), last["reused"], folder)
+    if last.get("event") == "failed":
+        return Outcome(needed, error=error_from(last, log=shown_path(log)))
+    at_step = f" in step {last['step']!r}" if last.get("event") == "step" else ""
+    subject = f"the build of {needed.model}{at_step}"
+    return Outcome(needed, error=_died(subject, status, complaints, command, log))
+
+
+def _died(
+    subject: str, status: int, complaints: Sequence[str], command: Sequence[str], log: Path
+) -> TritonstackError:
+    """A build that ended without a word."""
+    by_hand = f"to run it by hand: {shlex.join(command)}"
+    place = f"\n  log: {shown_path(log)}"
+    if status == -signal.SIGKILL:
+        return TritonstackError(
+            f"{subject} was killed{place}",
+            remedy="the system does that where memory runs out: build fewer at once (--jobs 1), or on a "
+            f"machine with more; {by_hand}",
+        )
+    how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
+    lines = [line for line in complaints if line.strip()]
+    last = [line for line in lines if line.startswith("Fatal Python error")] or lines[-1:]
+    words = ": ".join([f"{subject} ended with {how}", *last])
+    return TritonstackError(f"{words}{place}", remedy=by_hand)
+
+
+def _collect(process: subprocess.Popen[str], last: list[str], log: Path) -> None:
+    """Write what a build says to its log, and keep the last lines."""
+    assert process.stderr is not None  # noqa: S101 - PIPE was asked for
+    with log.open("a", encoding="utf-8", buffering=1) as file:
+        for line in process.stderr:
+            file.write(line)
+            last[:] = [*last, line.rstrip()][-LINES_SHOWN:]

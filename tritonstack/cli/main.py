@@ -1,0 +1,147 @@
+"""The entry point: options that stand before every command, and the one place where errors become words."""
+
+from __future__ import annotations
+
+import errno
+import io
+import itertools
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.paths import find_project
+from tritonstack.cli.commands.audit import audit
+from tritonstack.cli.commands.build import build
+from tritonstack.cli.commands.delivery import delivery
+from tritonstack.cli.commands.deploy import deploy
+from tritonstack.cli.commands.destroy import destroy
+from tritonstack.cli.commands.diff import diff
+from tritonstack.cli.commands.down import down
+from tritonstack.cli.commands.history import history
+from tritonstack.cli.commands.invoke import invoke
+from tritonstack.cli.commands.promote import promote
+from tritonstack.cli.commands.quotas import quotas
+from tritonstack.cli.commands.reap import reap
+from tritonstack.cli.commands.rollback import rollback
+from tritonstack.cli.commands.status import status
+from tritonstack.cli.commands.up import up
+from tritonstack.cli.commands.validate import validate
+from tritonstack.cli.commands.verify import verify
+from tritonstack.cli.context import Context
+from tritonstack.cli.extras import REMEDY
+from tritonstack.cli.output import Output
+
+_INTERRUPTED = 130  # what Typer makes of Ctrl-C
+_NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
+
+app = typer.Typer(
+    name="tritonstack",
+    help="From a trained model to a guarded NVIDIA Triton endpoint on Amazon SageMaker, as code.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    project: Annotated[
+        Path | None, typer.Option(help="The project's folder; by default the one around here.")
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
+) -> None:
+    """Take what stands before the command; `run` has looked for --debug itself."""
+    context.obj = Context(find_project(project), Output(as_json=json_output))
+
+
+COMMANDS = (
+    validate,
+    quotas,
+    up,
+    down,
+    build,
+    diff,
+    deploy,
+    verify,
+    status,
+    invoke,
+    delivery,
+    promote,
+    rollback,
+    history,
+    destroy,
+    audit,
+    reap,
+)
+for command in COMMANDS:
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command line: exit 0 done, 1 failed, 2 wrong usage or an invalid file."""
+    # Whoever ends a job in a pipeline sends SIGTERM; what was started is to end with it, as with Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # it is None where it was closed
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; what it raises becomes words on standard error and an exit code."""
+    try:
+        # Outside standalone mode click gives back what typer.Exit carries, and raises the rest.
+        status = app(args=arguments or ["--help"], prog_name="tritonstack", standalone_mode=False)
+        if status == _INTERRUPTED:
+            raise KeyboardInterrupt
+    except (Exception, KeyboardInterrupt) as error:
+        options = _before_command(arguments)
+        if "--debug" in options:
+            traceback.print_exc()
+        known = _in_words(error)
+        Output(as_json="--json" in options).error(known)
+        return known.exit_code
+    return status if isinstance(status, int) else 0
+
+
+def _before_command(arguments: list[str]) -> list[str]:
+    """The options of the command line itself; they count even where it cannot be understood."""
+    names = {command.__name__ for command in COMMANDS}
+    return list(itertools.takewhile(lambda word: word not in names, arguments))
+
+
+def _in_words(error: BaseException) -> TritonstackError:
+    """The same error, as something a person can act on."""
+    if isinstance(error, TritonstackError):
+        return error
+    if isinstance(error, typer.TyperException):
+        asked = getattr(error, "ctx", None)  # what is wrong before any command was known has none
+        command = asked.command_path if asked is not None else "tritonstack"
+        return UsageError(error.format_message(), remedy=f"`{command} --help` shows what it takes")
+    if isinstance(error, typer.Abort | KeyboardInterrupt):
+        return TritonstackError("stopped by you")
+    if isinstance(error, BotoCoreError | ClientError):
+        return TritonstackError(f"AWS answered: {error}", remedy="run again with --debug to see the call")
+    return _of_this_machine(error) or TritonstackError(
+        f"this should not have happened: {type(error).__name__}: {error}",
+        remedy="run again with --debug and report what it prints",
+    )
+
+
+def _of_this_machine(error: BaseException) -> TritonstackError | None:
+    """What the machine lacks: room, rights, a package."""
+    if isinstance(error, OSError) and error.errno in _NOT_WRITABLE:
+        where = f"{error.filename}: " if error.filename else ""
+        return TritonstackError(
+            f"{where}{error.strerror}", remedy="check the rights in that folder and the room on its disk"
+        )
+    if isinstance(error, ModuleNotFoundError):
+        return UsageError(f"{error.name} is not installed here", remedy=REMEDY)
+    return None

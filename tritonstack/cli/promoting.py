@@ -1,0 +1,285 @@
+"""Bringing artifacts and images from one environment to another: copied, proven, locked, written down.
+
+In this order, so that a kill at any moment leaves something that the next run goes on from: what the lock
+names lies in the bucket, and what the events tell stands in the lock.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from botocore.exceptions import ClientError
+
+from model_build.store.publishing import publish
+from tritonstack.base import naming
+from tritonstack.base.embedded_accounts import is_embedded
+from tritonstack.base.errors import TritonstackError
+from tritonstack.cli.bootstrap import require_bootstrap
+from tritonstack.cli.context import Context
+from tritonstack.cli.output import Step, Steps
+from tritonstack.cli.synthesis import cdk_of
+from tritonstack.operations.artifacts import is_published
+from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.deploying.assembly import Assembly
+from tritonstack.operations.deploying.changes import DEPLOY_OPTIONS
+from tritonstack.operations.events import read_events, record_event
+from tritonstack.operations.locks.retention import keep_again
+from tritonstack.operations.promotion.claims import CHANGES, Claim, claim
+from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact, read_source_manifest
+from tritonstack.operations.promotion.image_copying import Registry, copy_image, image_bytes, tagged_digest
+from tritonstack.operations.promotion.plans import Artifact, Entry, Image, as_promoted, lock_after, words_of
+from tritonstack.operations.promotion.records import promoted_by, promoted_event
+from tritonstack.operations.promotion.uploading import Landing, land_archive
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.events import Event
+from tritonstack.records.lock_writing import LockChangedError, Replacement, replace_entries
+from tritonstack.records.locks import LockedArtifact, LockedImage, Promoted, load_lock
+from tritonstack.records.manifests import ARCHIVE_NAME
+
+_COPIES_AT_ONCE = 4
+
+
+class CopyInterruptedError(TritonstackError):
+    """A person stopped a promotion while it was copying."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two environments, and the cloud that it lives in."""
+
+    workspace: Workspace
+    cloud: Cloud
+
+    @property
+    def bucket(self) -> str:
+        """Where its artifacts lie."""
+        return self.workspace.spec.artifact_bucket
+
+    @property
+    def images(self) -> Registry:
+        """Where the images of its endpoints lie."""
+        return Registry(self.cloud, naming.image_repository_name(self.workspace.spec.base, "serving"))
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it has no registry: its images lie in this machine's Docker engine."""
+        return is_embedded(self.workspace.spec.account)
+
+    def artifact(self, item: Artifact) -> SourceArtifact:
+        """Where an artifact lies that is promoted from here."""
+        return SourceArtifact(self.cloud, self.bucket, item.name, item.key, item.entry)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What has been brought over, and what proves that it is whole."""
+
+    item: Entry
+    proof: str
+
+
+def has_bucket(side: Side) -> bool:
+    """Whether the environment's foundation stands."""
+    try:
+        # Listing is what a role can be allowed below a prefix alone; a look at the bucket itself is not.
+        side.cloud.client("s3").list_objects_v2(Bucket=side.bucket, Prefix=naming.MODELS, MaxKeys=1)
+    except ClientError as error:
+        if error_code(error) == "NoSuchBucket":
+            return False
+        raise
+    return True
+
+
+def lacking(side: Side, items: Sequence[Entry]) -> list[Entry]:
+    """Those that do not lie where the environment's endpoints would fetch them."""
+    return [item for item in items if not _is_there(side, item)]
+
+
+def bytes_to_copy(source: Side, target: Side, item: Entry) -> int:
+    """What bringing one over has to carry, if nothing of it is there."""
+    if isinstance(item.entry, LockedArtifact):
+        return item.entry.archive_bytes
+    if source.embedded or not has_bucket(target):
+        return 0
+    return image_bytes(source.images, target.images, item.entry.digest)
+
+
+def lay_ground(state: Context, target: Side, *, bootstrap: bool) -> None:
+    """Deploy what every environment stands on, if it is not there: without a bucket nothing can be copied."""
+    if has_bucket(target):
+        return
+    spec = target.workspace.spec
+    stack = naming.foundation_stack_name(spec.base)
+    cdk = cdk_of(target.workspace, target.cloud)
+    require_bootstrap(state, target.cloud, cdk, spec.bootstrap, allowed=bootstrap)
+    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
+        with state.output.step(f"synthesising {stack}") as step:
+            cdk.run("synth", stack, "--quiet", "--output", folder, on_line=step.update)
+        with state.output.step(f"deploying {stack}, which makes the bucket of {spec.name}") as step:
+            assembly = Assembly(Path(folder)).folder
+            cdk.run("deploy", stack, *DEPLOY_OPTIONS, assembly=assembly, on_line=step.update)
+
+
+def copy_all(state: Context, source: Side, target: Side, items: Sequence[Entry]) -> list[Copied]:
+    """Bring each over, several at once; all that can be brought is, before one that cannot is told of."""
+    stopped = threading.Event()
+    pool = ThreadPoolExecutor(_COPIES_AT_ONCE)
+    try:
+        with state.output.steps() as steps:
+            copies = [pool.submit(_copy, state, steps, source, target, item, stopped) for item in items]
+            return [copy.result() for copy in copies]
+    except KeyboardInterrupt:
+        stopped.set()
+        raise CopyInterruptedError(
+            "stopped by you; no lock was changed, and what has been copied stays",
+            remedy="run the same command again: it goes on from there",
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=stopped.is_set())
+
+
+def lock_all(
+    target: Side, source: str, items: Sequence[Entry], promoted: Promoted, now: datetime
+) -> list[Claim]:
+    """Put entries into the target's lock, and write down that they were promoted; whose promotions they are.
+
+    Of several who do the same at once, one does it and the others take it over.
+    """
+    artifacts = [item for item in items if isinstance(item.entry, LockedArtifact)]
+    keep_again(target.cloud, target.bucket, [(item.name, item.entry.digest) for item in artifacts])
+    history = read_events(target.cloud, target.bucket, kinds=CHANGES)
+    claims = [
+        claim(
+            target.cloud,
+            target.bucket,
+            promoted_event(target.workspace, item, promoted),
+            history=history,
+            now=now,
+        )
+        for item in items
+    ]
+    whose = [promoted_by(one.event, source) for one in claims]
+    _write_lock(target.workspace, list(zip(items, whose, strict=True)))
+    record_missing(target, [one.event for one in claims], history)
+    return claims
+
+
+def record_missing(target: Side, events: Sequence[Event], history: Sequence[Event]) -> None:
+    """Write down the events that are not there yet."""
+    known = {event.key for event in history}
+    for event in events:
+        if event.key not in known:
+            record_event(target.cloud, target.bucket, event)
+
+
+def _is_there(side: Side, item: Entry) -> bool:
+    if isinstance(item.entry, LockedArtifact):
+        return is_published(side.cloud, bucket=side.bucket, model=item.name, artifact=item.entry)
+    if not side.embedded:
+        return has_bucket(side) and tagged_digest(side.images, item.entry.tag) == item.entry.digest
+    # Imported here: only environments with images of their own need Docker's library.
+    from tritonstack.cli.custom_images import held_digest  # noqa: PLC0415
+
+    return held_digest(f"{side.images.words}:{item.entry.tag}") == item.entry.digest
+
+
+def _copy(
+    state: Context, steps: Steps, source: Side, target: Side, item: Entry, stopped: threading.Event
+) -> Copied:
+    with steps.step(f"copying {words_of(item)}", label=item.name) as step:
+        try:
+            proof = _copied(state, step, source, target, item, stopped)
+        except BaseException:
+            step.failed = True
+            raise
+        step.detail = proof
+        return Copied(item, proof)
+
+
+def _copied(
+    state: Context, step: Step, source: Side, target: Side, item: Entry, stopped: threading.Event
+) -> str:
+    if isinstance(item.entry, LockedArtifact):
+        origin = source.artifact(Replacement(item.name, item.key, item.entry, None))
+        return _copy_artifact(state.project.artifacts_dir, step, origin, target, stopped)
+    return _copy_image(step, source, target, item.entry, stopped)
+
+
+def _copy_artifact(
+    store: Path, step: Step, origin: SourceArtifact, target: Side, stopped: threading.Event
+) -> str:
+    size = origin.entry.archive_bytes
+    manifest = read_source_manifest(origin)
+    folder = fetch_artifact(origin, manifest, store=store, on_bytes=_counter(step, "fetched", size, stopped))
+    landing = Landing(target.cloud, target.bucket, origin.model, origin.entry)
+    proof = land_archive(landing, folder / ARCHIVE_NAME, on_bytes=_counter(step, "sent", size, stopped))
+    publish(artifact_dir=folder, bucket=target.bucket, s3_client=target.cloud.client("s3"))
+    return f"{size / 1e6:.1f} MB, proven by {proof}"
+
+
+def _copy_image(step: Step, source: Side, target: Side, image: LockedImage, stopped: threading.Event) -> str:
+    name = target.workspace.spec.name
+    if source.embedded != target.embedded:
+        raise TritonstackError(
+            "images of the embedded cloud lie in this machine's Docker engine, and no registry knows them",
+            remedy=f"build it for {name}: `tritonstack build {name}`",
+        )
+    if source.embedded:
+        # Imported here: only environments with images of their own need Docker's library.
+        from tritonstack.cli.custom_images import tag_image  # noqa: PLC0415
+
+        tag_image(image.digest, f"{target.images.words}:{image.tag}")
+        return "the same image of this machine's engine"
+    total = image_bytes(source.images, target.images, image.digest)
+    on_bytes = _counter(step, "sent", total, stopped)
+    copy_image(
+        source.images,
+        target.images,
+        digest=image.digest,
+        tag=image.tag,
+        on_bytes=on_bytes,
+        sleep=stopped.wait,
+    )
+    return f"{total / 1e6:.1f} MB, proven by its digest"
+
+
+def _counter(step: Step, what: str, total: int, stopped: threading.Event) -> Callable[[int], None]:
+    """Shows how far a copy has come, and ends it where a person has stopped all."""
+    lock, done = threading.Lock(), 0
+
+    def count(size: int) -> None:
+        nonlocal done
+        if stopped.is_set():
+            raise CopyInterruptedError("stopped by you")
+        with lock:
+            done += size
+        step.update(f"{what} {done / 1e6:.1f} of {total / 1e6:.1f} MB")
+
+    return count
+
+
+def _write_lock(target: Workspace, items: Sequence[tuple[Entry, Promoted]]) -> None:
+    """Write the entries, unless another process has just written the very same."""
+    artifacts: list[Artifact] = []
+    images: list[Image] = []
+    for item, promoted in items:
+        entry = as_promoted(item, promoted)
+        if isinstance(entry, LockedImage):
+            seen = item.seen if isinstance(item.seen, LockedImage) else None
+            images.append(Replacement(item.name, item.key, entry, seen))
+        else:
+            before = item.seen if isinstance(item.seen, LockedArtifact) else None
+            rivals = target.lock.record.rivals(item.name, item.key)
+            artifacts.append(Replacement(item.name, item.key, entry, before, rivals))
+    try:
+        replace_entries(target.lock.file, artifacts=artifacts, images=images)
+    except LockChangedError:
+        found = load_lock(target.lock.file)
+        if lock_after(replace(target, lock=found), items) != found.record:
+            raise

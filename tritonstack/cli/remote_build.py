@@ -1,0 +1,275 @@
+"""Builds in an environment's account: jobs that are started or attached to, and followed until they end."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack.base import naming
+from tritonstack.cli.bootstrap import require_bootstrap
+from tritonstack.cli.build_jobs import Done, Job, begin
+from tritonstack.cli.build_outcomes import LINES_SHOWN, Outcome
+from tritonstack.cli.context import Context
+from tritonstack.cli.local_build import BuildInterruptedError
+from tritonstack.cli.output import Step, Steps
+from tritonstack.operations.artifacts import bucket_exists
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.builds.codebuild import CodeBuildJobs
+from tritonstack.operations.builds.images import image_job, missing_images
+from tritonstack.operations.builds.infrastructure import BuildGround, BuildStackError, stack_outputs
+from tritonstack.operations.builds.jobs import (
+    BuildJobError,
+    JobNews,
+    JobState,
+    LogTail,
+    NoRoomError,
+    find_result,
+    follow,
+)
+from tritonstack.operations.deploying.assembly import Assembly
+from tritonstack.operations.deploying.cdk import CdkCli, find_cdk
+from tritonstack.operations.deploying.changes import DEPLOY_OPTIONS
+from tritonstack.operations.stacks import StackState, deployed_templates, describe_stack, wait_until_settled
+from tritonstack.project.build_plans import NeededArtifact
+from tritonstack.project.custom_images import endpoint_images
+from tritonstack.project.workspace import Workspace
+from tritonstack.reference.bootstrap import Bootstrap
+
+_POLL_S = 5.0
+_ROOM_S = 30.0
+"""How often to ask again for a build that a project had no room for: others' builds end, too."""
+
+
+def prepare_ground(state: Context, workspace: Workspace, cloud: Cloud) -> BuildGround:
+    """What builds in the account, as these files ask for it: deployed if it is not, or is of other files."""
+    spec = workspace.spec
+    name = naming.build_stack_name(spec.base)
+    cdk = find_cdk(state.project.root, environment_name=spec.name, variables=cloud.process_environment())
+    try:
+        _deploy_if_other(state, cloud, cdk, name, workspace.spec.bootstrap)
+    except KeyboardInterrupt:
+        raise BuildInterruptedError(
+            f"stopped by you; CloudFormation finishes what it has begun of {name}, and nothing is built yet",
+            remedy="run the same command again: it waits for that, and goes on",
+        ) from None
+    outputs = stack_outputs(cloud, name)
+    if outputs is None or "SourceArchive" not in outputs:
+        raise BuildStackError(
+            f"stack {name} does not stand" if outputs is None else f"stack {name} is not complete",
+            remedy=f"run `npx cdk deploy {name} -c env={spec.name}`, which says why",
+        )
+    return ground_of(workspace, outputs)
+
+
+def prepare_bucket(state: Context, workspace: Workspace, cloud: Cloud) -> None:
+    """Deploy the environment's foundation if its artifact bucket is missing: before a build, not after it."""
+    spec = workspace.spec
+    if bucket_exists(cloud, spec.artifact_bucket):
+        return
+    cdk = find_cdk(state.project.root, environment_name=spec.name, variables=cloud.process_environment())
+    _deploy_if_other(state, cloud, cdk, naming.foundation_stack_name(spec.base), spec.bootstrap)
+    if not bucket_exists(cloud, spec.artifact_bucket):
+        raise BuildStackError(
+            f"there is no bucket {spec.artifact_bucket!r}, although its stack is deployed",
+            remedy="restore the bucket, or build with --no-publish",
+        )
+
+
+def _deploy_if_other(state: Context, cloud: Cloud, cdk: CdkCli, name: str, bootstrap: Bootstrap) -> None:
+    """Deploy the stack, with the foundation that it stands on, if it is not what the files ask for."""
+    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
+        with state.output.step("synthesising the build stack") as step:
+            cdk.run("synth", name, "--quiet", "--output", folder, on_line=step.update)
+        assembly = Assembly(Path(folder))
+        require_bootstrap(state, cloud, cdk, bootstrap, allowed=None)
+        standing = _settled(state, cloud, name)
+        deployed = deployed_templates(cloud, [standing] if standing else [], wanted=assembly)
+        if deployed.get(name) != assembly.template(name):
+            with state.output.step(f"deploying {name} and what it stands on") as step:
+                cdk.run("deploy", name, *DEPLOY_OPTIONS, assembly=assembly.folder, on_line=step.update)
+
+
+def _settled(state: Context, cloud: Cloud, name: str) -> StackState | None:
+    """The stack, once nobody is changing it: while that goes on, its template is what is to come."""
+    standing = describe_stack(cloud, name)
+    if standing is None or not standing.in_progress:
+        return standing
+    with state.output.step(f"waiting for what CloudFormation is still doing with {name}") as step:
+        wait_until_settled(cloud, [name], on_change=lambda stack: step.update(stack.status))
+    return describe_stack(cloud, name)
+
+
+def ground_of(workspace: Workspace, outputs: Mapping[str, str]) -> BuildGround:
+    """The same from what the stack tells."""
+    spec = workspace.spec
+    images = {kind: outputs.get(f"{kind.capitalize()}Image") for kind in ("cpu", "gpu")}
+    return BuildGround(
+        base=spec.base,
+        bucket=spec.artifact_bucket,
+        source=outputs["SourceArchive"],
+        images={kind: uri for kind, uri in images.items() if uri},
+        endpoint_images=[image.uri for image in endpoint_images(workspace.project, spec)],
+        processing_role=outputs.get("ProcessingRole"),
+        token_secret=spec.builds.hugging_face_token_secret,
+        timeout_minutes=spec.builds.timeout_minutes,
+        concurrent=spec.builds.concurrent,
+        tags={"project": spec.name_prefix, "environment": spec.name, **spec.tags},
+    )
+
+
+def build_there(
+    state: Context,
+    cloud: Cloud,
+    ground: BuildGround,
+    needed: Sequence[NeededArtifact],
+    *,
+    wait_for_it: bool,
+    on_done: Done,
+) -> None:
+    """Build each of these as a job; what has been built meanwhile is taken as it is."""
+    jobs = [Job.of(cloud, ground, item) for item in needed]
+    waiting = [job for job in jobs if not job.take_result(cloud, ground, on_done)]
+    if not waiting:
+        return
+    enough = threading.Event()
+    try:
+        build_images_there(state, cloud, ground, enough)
+        began = begin(state, cloud, ground, waiting, on_done)
+        if wait_for_it:
+            _follow_all(state, cloud, ground, waiting, began, enough, on_done)
+        for job in waiting:
+            error = job.error or (_not_begun(job, ground) if job.waits else None)
+            if error:
+                on_done(Outcome(job.needed, error=error))
+    except KeyboardInterrupt:
+        enough.set()
+        going_on = [job.needed.model for job in waiting if job.state and job.state.status == "running"]
+        raise BuildInterruptedError(
+            f"you have stopped watching; in the account this goes on: {', '.join(going_on) or 'nothing'}",
+            remedy="run the same command again: it attaches to what runs, and takes what is done",
+        ) from None
+
+
+def build_images_there(state: Context, cloud: Cloud, ground: BuildGround, enough: threading.Event) -> None:
+    """Build the images that the account lacks."""
+    missing = missing_images(cloud, ground)
+    if not missing:
+        return
+    tags = ", ".join(uri.rpartition(":")[2] for uri in missing)
+    with state.output.step(f"building {_whose(ground, missing)} image {tags}") as step:
+        service, started = _begun_images(cloud, ground, step)
+        said: list[str] = []
+
+        def hear(news: JobNews) -> None:
+            said.extend(news.lines)
+            step.update(said[-1] if said else news.state.phase)
+
+        ended = follow(
+            service,
+            started,
+            LogTail(cloud.client("logs")),
+            on_news=hear,
+            enough=enough,
+            poll_s=_POLL_S,
+        )
+        if ended.status != "succeeded":
+            words = "\n".join(said[-LINES_SHOWN:])
+            why = ended.reason or ended.status
+            raise BuildJobError(
+                f"{_whose(ground, missing)} image could not be built: {why}\n{words}",
+                remedy=f"its log is {ended.log_stream} in {ended.log_group}",
+            )
+
+
+def _begun_images(cloud: Cloud, ground: BuildGround, step: Step) -> tuple[CodeBuildJobs, JobState]:
+    while True:
+        try:
+            service, started, _ = image_job(cloud, ground)
+        except NoRoomError as full:
+            step.update(full.message)
+            time.sleep(_ROOM_S)
+        else:
+            return service, started
+
+
+def _whose(ground: BuildGround, missing: Sequence[str]) -> str:
+    return "the builder's" if set(missing) <= set(ground.images.values()) else "the project's own"
+
+
+def _not_begun(job: Job, ground: BuildGround) -> BuildJobError:
+    return BuildJobError(
+        f"the build of {job.needed.model} is not started: "
+        + (job.refusal or f"{job.project} runs at most {ground.concurrent} builds at once"),
+        remedy="run the same command again when one of its builds has ended, or without --no-wait",
+    )
+
+
+def _follow_all(
+    state: Context,
+    cloud: Cloud,
+    ground: BuildGround,
+    jobs: Sequence[Job],
+    began: Sequence[Job],
+    enough: threading.Event,
+    on_done: Done,
+) -> None:
+    """Follow what has begun, and begin what waits for room: whenever a job has ended, and now and then."""
+    tails = {job.name: LogTail(cloud.client("logs")) for job in jobs}
+    pool = ThreadPoolExecutor(len(jobs))
+    try:
+        with state.output.steps() as steps:
+            running: set[Future[Job]] = set()
+            while True:
+                running |= {pool.submit(_follow_one, steps, job, tails[job.name], enough) for job in began}
+                waits = any(job.waits for job in jobs)
+                if not running and not waits:
+                    return
+                if not running:
+                    enough.wait(_ROOM_S)
+                done, running = wait(running, timeout=_ROOM_S if waits else None, return_when=FIRST_COMPLETED)
+                for future in done:
+                    _finish(future.result(), cloud, ground, on_done)
+                began = begin(state, cloud, ground, jobs, on_done)
+    finally:
+        enough.set()
+        pool.shutdown(cancel_futures=True)
+
+
+def _follow_one(steps: Steps, job: Job, tail: LogTail, enough: threading.Event) -> Job:
+    assert job.state is not None  # noqa: S101 - only jobs that were started are followed
+    title = f"building {job.needed.model} for {job.needed.target} {job.needed.venue.words}"
+    with steps.step(title, label=job.needed.model) as step:
+        try:
+            job.state = follow(
+                job.service,
+                job.state,
+                tail,
+                on_news=lambda news: job.hear(step, news),
+                enough=enough,
+                poll_s=_POLL_S,
+            )
+        except (BotoCoreError, ClientError) as error:
+            job.lose_sight(error)
+            step.failed = True
+            return job
+        step.failed = job.state.status in ("failed", "stopped")
+        if job.state.status == "running":
+            step.detail = "goes on in the account"
+    return job
+
+
+def _finish(job: Job, cloud: Cloud, ground: BuildGround, on_done: Done) -> None:
+    """Take what a job that has ended made."""
+    if job.state is None or job.error or job.state.status == "running":
+        return
+    manifest = find_result(cloud, ground, job.order, job.name) if job.state.status == "succeeded" else None
+    if manifest is None:
+        job.error = job.why(job.state)
+    else:
+        on_done(Outcome(job.needed, manifest))

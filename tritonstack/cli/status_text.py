@@ -1,0 +1,105 @@
+"""The state of environments for people: a table each, as wide as a terminal, and below it what is amiss."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+
+from tritonstack.base.revisions import is_committed, short_commit
+from tritonstack.operations.verification.status import EndpointStatus, EnvironmentStatus
+from tritonstack.records.events import Event
+
+WIDTH = 100
+_MODELS_SHOWN = 3
+_LONGEST_NOTE = 300
+
+
+def status_lines(environment: EnvironmentStatus) -> Iterator[str]:
+    """One environment."""
+    where = f"{environment.account} {environment.region}".strip()
+    yield "  ".join(filter(None, (environment.name, where, _deployed_words(environment))))
+    if environment.error is not None:
+        yield from (f"  {line}" for line in environment.error.splitlines())
+        return
+    if environment.revision.files:
+        yield f"  checked out: {environment.revision.words}; {environment.revision.note}"
+    if environment.endpoints:
+        yield from (f"  {line}" for line in _table(environment))
+    for endpoint in environment.endpoints:
+        yield from (f"  {endpoint.name}: {words}" for words in _amiss(endpoint))
+
+
+def _deployed_words(environment: EnvironmentStatus) -> str:
+    if environment.error is not None:
+        return "nothing is known of it"
+    last = environment.deployed
+    if last is None:
+        return "never deployed, as far as is written down"
+    commit = f"from {short_commit(last.commit)} " if last.commit else ""
+    return f"deployed {commit}by {last.by}, {_moment(last)}"
+
+
+def _table(environment: EnvironmentStatus) -> list[str]:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    for title in ("endpoint", "status", "serves", "machines"):
+        table.add_column(title, overflow="fold")
+    table.add_column("calls", justify="right")
+    table.add_column("p99", justify="right")
+    table.add_column("errors", justify="right")
+    table.add_column("verdict", overflow="fold")
+    for endpoint in environment.endpoints:
+        traffic = endpoint.traffic
+        p99 = "–" if traffic.p99_ms is None else f"{traffic.p99_ms:.0f} ms"
+        table.add_row(
+            endpoint.name,
+            endpoint.status,
+            "\n".join(_served(endpoint)),
+            "\n".join(f"{one.variant} {one.now} ({one.least}–{one.most})" for one in endpoint.machines),
+            f"{traffic.requests:,}",
+            p99,
+            f"{traffic.server_errors + traffic.client_errors:,}",
+            _verdict(endpoint.verdict) if endpoint.verdict else "none yet",
+        )
+    text = io.StringIO()
+    Console(file=text, width=WIDTH - 2, color_system=None).print(table)
+    return [line.rstrip() for line in text.getvalue().splitlines() if line.strip()]
+
+
+def _served(endpoint: EndpointStatus) -> Iterator[str]:
+    for served in endpoint.models[:_MODELS_SHOWN]:
+        mark = "" if served.live == served.locked else " ≠ lock"
+        mark += " (unverified)" if served.unverified else ""
+        yield f"{served.model} {served.live[:8] if served.live else 'not there'}{mark}"
+    if len(endpoint.models) > _MODELS_SHOWN:
+        there = sum(served.live is not None for served in endpoint.models)
+        yield f"… {there} of {len(endpoint.models)} are there"
+
+
+def _amiss(endpoint: EndpointStatus) -> Iterator[str]:
+    yield from (f"{name} rings" for name in endpoint.ringing)
+    if endpoint.traffic.server_errors:
+        yield f"{endpoint.traffic.server_errors:,} requests failed in the last 15 minutes (5XX)"
+    yield from (
+        f"{served.model} is unverified: {served.unverified}"
+        for served in endpoint.models
+        if served.unverified
+    )
+    yield from (f"not as deployed: {fault}" for fault in endpoint.drift)
+    yield from (f"to deploy: {words}" for words in endpoint.to_deploy)
+    if endpoint.verdict is not None and endpoint.verdict.kind == "refuted":
+        note = endpoint.verdict.note
+        yield f"refuted: {note if len(note) <= _LONGEST_NOTE else f'{note[:_LONGEST_NOTE]}…'}"
+
+
+def _verdict(event: Event) -> str:
+    lines = [event.kind, _moment(event)]
+    if event.commit and not is_committed(event.commit):
+        lines.append(short_commit(event.commit))
+    return "\n".join(lines)
+
+
+def _moment(event: Event) -> str:
+    return f"{event.at[:10]} {event.at[11:16]}"

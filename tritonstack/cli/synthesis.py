@@ -1,0 +1,33 @@
+"""What the checked-out files ask for, as templates, for commands that compare it with what there is."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tritonstack.cli.context import Context
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.deploying.assembly import Assembly
+from tritonstack.operations.deploying.cdk import CdkCli, find_cdk
+from tritonstack.project.workspace import Workspace
+
+
+def cdk_of(workspace: Workspace, cloud: Cloud) -> CdkCli:
+    """The CDK command line for an environment."""
+    return find_cdk(
+        workspace.project.root,
+        environment_name=workspace.spec.name,
+        context=workspace.context,
+        variables=cloud.process_environment(),
+    )
+
+
+@contextmanager
+def synthesised(state: Context, cdk: CdkCli) -> Iterator[Assembly]:
+    """The stacks of an environment, in a folder that goes again."""
+    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
+        with state.output.step("synthesising the stacks") as step:
+            cdk.run("synth", "--quiet", "--output", folder, on_line=step.update)
+        yield Assembly(Path(folder))

@@ -1,0 +1,101 @@
+"""Calls one Triton endpoint through SageMaker's InvokeEndpoint, synchronously or from asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack.client.codec import JSON_CONTENT_TYPE, Array, Parameter, Tensor, decode_reply, encode_request
+from tritonstack.client.errors import MalformedReplyError, RequestFacts
+from tritonstack.client.failures import invocation_error
+
+
+class SageMakerRuntime(Protocol):
+    """The one operation that is needed of boto3's `sagemaker-runtime` client."""
+
+    def invoke_endpoint(self, **kwargs: Any) -> Mapping[str, Any]:
+        """Send one request to an endpoint."""
+
+
+class EndpointClient:
+    """Infers on one endpoint. Threads may share it, as they may share boto3's client."""
+
+    def __init__(
+        self,
+        *,
+        endpoint_name: str,
+        runtime: SageMakerRuntime,
+        target_model: str | None = None,
+        target_variant: str | None = None,
+        inference_component: str | None = None,
+    ) -> None:
+        self.request_facts = RequestFacts(
+            endpoint=endpoint_name,
+            target_model=target_model,
+            target_variant=target_variant,
+            inference_component=inference_component,
+        )
+        self._runtime = runtime
+
+    def __repr__(self) -> str:
+        return f"EndpointClient({self.request_facts})"
+
+    def infer(
+        self,
+        inputs: Mapping[str, Tensor],
+        *,
+        outputs: Sequence[str] | None = None,
+        request_id: str = "",
+        parameters: Mapping[str, Parameter] | None = None,
+    ) -> dict[str, Array]:
+        """Send `inputs` and return the outputs by name: all, or those named in `outputs`."""
+        request = encode_request(inputs, outputs=outputs, request_id=request_id, parameters=parameters)
+        body, content_type = self._send(request.body, request.content_type)
+        return dict(decode_reply(body, content_type=content_type).outputs)
+
+    def generate(self, text: str, *, parameters: Mapping[str, Parameter] | None = None) -> str:
+        """Let a language model go on with `text`, and return what it adds; `parameters` are its engine's."""
+        question = {"text_input": text, "exclude_input_in_output": True, "parameters": dict(parameters or {})}
+        body, _ = self._send(json.dumps(question).encode(), JSON_CONTENT_TYPE)
+        try:
+            answer: Any = json.loads(body)
+        except ValueError as fault:
+            raise MalformedReplyError(f"its JSON cannot be read ({fault})") from fault
+        answered = answer.get("text_output") if isinstance(answer, dict) else None
+        if not isinstance(answered, str):
+            raise MalformedReplyError("it has no text_output")
+        return answered
+
+    async def ainfer(
+        self,
+        inputs: Mapping[str, Tensor],
+        *,
+        outputs: Sequence[str] | None = None,
+        request_id: str = "",
+        parameters: Mapping[str, Parameter] | None = None,
+    ) -> dict[str, Array]:
+        """Do what `infer` does without holding up the event loop; a thread waits for the answer."""
+        return await asyncio.to_thread(
+            self.infer, inputs, outputs=outputs, request_id=request_id, parameters=parameters
+        )
+
+    def _send(self, body: bytes, content_type: str) -> tuple[bytes, str]:
+        try:
+            reply = self._runtime.invoke_endpoint(Body=body, ContentType=content_type, **self._addressing())
+            return reply["Body"].read(), reply.get("ContentType", "")
+        except (ClientError, BotoCoreError) as raised:
+            raise invocation_error(raised, request=self.request_facts) from raised
+
+    def _addressing(self) -> dict[str, str]:
+        facts = self.request_facts
+        fields = {
+            "EndpointName": facts.endpoint,
+            "TargetModel": facts.target_model,
+            "TargetVariant": facts.target_variant,
+            "InferenceComponentName": facts.inference_component,
+        }
+        return {field: value for field, value in fields.items() if value is not None}

@@ -1,0 +1,210 @@
+"""Every way a call of a Triton endpoint can fail, as a tree to catch from.
+
+    EndpointClientError
+    ├── RequestEncodingError            an input cannot be written as a Triton tensor; nothing was sent
+    ├── MalformedReplyError             the endpoint answered 200 with something that is no Triton reply
+    └── InvocationError                 InvokeEndpoint did not answer with success; carries RequestFacts
+        ├── RequestRefusedError         the service refused the request before any container saw it
+        │   └── EndpointNotFoundError   no such endpoint in this account and region, or not in service
+        ├── AccessRefusedError          no, wrong or expired credentials, or no permission
+        ├── ModelError                  the container answered, and not with 2xx
+        │   ├── ModelRequestError       4xx: the container found fault with the request
+        │   ├── ModelFailedError        5xx: the model or the server failed
+        │   │   └── ModelOutOfMemoryError   507: memory ran out at load or inference (multi-model only)
+        │   ├── ModelTimeoutError       the container gave no answer within the service's time
+        │   └── MultiModelError         400 with a target model: Triton says 400 for every kind of fault there
+        ├── ModelNotReadyError          a multi-model or serverless model is still being loaded
+        ├── ThrottledError              too many requests for the account or the endpoint
+        ├── ServiceUnavailableError     the service or the instance cannot take requests now
+        ├── ServiceFailedError          the service failed inside, or one it depends on did
+        ├── InvocationTimeoutError      this side gave up waiting
+        └── ConnectionFailedError       no connection to the service, or it broke
+
+Errors carry the facts of the request and the service's words, never bodies or credentials.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tritonstack.base.errors import TritonstackError
+
+
+class EndpointClientError(TritonstackError):
+    """Anything that goes wrong between arrays in and arrays out."""
+
+
+class RequestEncodingError(EndpointClientError):
+    """An input cannot be written as a Triton tensor; nothing was sent."""
+
+
+class MalformedReplyError(EndpointClientError):
+    """The reply is not what Triton's wire format allows."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            f"malformed reply: {message}",
+            remedy="check that the endpoint runs a Triton container and that nothing alters its replies",
+        )
+
+
+@dataclass(frozen=True)
+class RequestFacts:
+    """What was called; enough to find the request again, nothing of its content."""
+
+    endpoint: str
+    target_model: str | None = None
+    target_variant: str | None = None
+    inference_component: str | None = None
+
+    def __str__(self) -> str:
+        parts = [f"endpoint {self.endpoint}"]
+        for label, value in (
+            ("target model", self.target_model),
+            ("variant", self.target_variant),
+            ("inference component", self.inference_component),
+        ):
+            if value is not None:
+                parts.append(f"{label} {value}")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class ServiceWords:
+    """What the service said: its error code, message and status, and the container's where one answered."""
+
+    code: str
+    message: str
+    status: int | None = None
+    original_status: int | None = None
+    original_message: str | None = None
+    log_stream_arn: str | None = None
+
+
+class InvocationError(EndpointClientError):
+    """InvokeEndpoint did not answer with success. `request` says what was called, `words` what came back."""
+
+    summary: ClassVar[str] = "the invocation failed"
+    help_text: ClassVar[str | None] = None
+    retryable: ClassVar[bool] = False  # whether the same request may succeed a moment later
+
+    def __init__(self, *, request: RequestFacts, words: ServiceWords) -> None:
+        self.request = request
+        self.words = words
+        said = words.original_message or words.message
+        status = words.original_status if words.original_status is not None else words.status
+        code = f" [{words.code}{f' {status}' if status is not None else ''}]"
+        super().__init__(f"{request}: {self.summary}{code}: {said}", remedy=self.help_text)
+
+
+class RequestRefusedError(InvocationError):
+    """The service refused the request before any container saw it."""
+
+    summary = "the request was refused"
+    help_text = "compare the request with InvokeEndpoint's limits: names, headers, size of the body"
+
+
+class EndpointNotFoundError(RequestRefusedError):
+    """No such endpoint in this account and region, or it is not in service."""
+
+    summary = "the endpoint was not found"
+    help_text = "check the endpoint's name, the region and the account of the credentials in use"
+
+
+class AccessRefusedError(InvocationError):
+    """No, wrong or expired credentials, or no permission to invoke."""
+
+    summary = "access was refused"
+    help_text = "check the credentials in use and that they allow sagemaker:InvokeEndpoint here"
+
+
+class ModelError(InvocationError):
+    """The container answered, and not with 2xx."""
+
+    summary = "the container answered with an error"
+    help_text = "read the endpoint's log group; it holds the container's own words"
+
+
+class ModelRequestError(ModelError):
+    """The container found fault with the request (4xx)."""
+
+    summary = "the container found fault with the request"
+    help_text = "compare names, shapes and types of the inputs with the model's config.pbtxt"
+
+
+class ModelFailedError(ModelError):
+    """The model or its server failed (5xx). A single-model Triton answers 500 to malformed input too."""
+
+    summary = "the model failed"
+    help_text = "compare the inputs with the model's config.pbtxt, then read the endpoint's log group"
+
+
+class ModelOutOfMemoryError(ModelFailedError):
+    """Memory ran out while a model was loaded or ran (507)."""
+
+    summary = "the container ran out of memory"
+    help_text = "send smaller batches, host fewer models on the endpoint or choose a larger instance"
+    retryable = True
+
+
+class ModelTimeoutError(ModelError):
+    """The container gave no answer within the time the service allows."""
+
+    summary = "the container did not answer in time"
+    help_text = "send smaller batches or use an asynchronous endpoint"
+
+
+class MultiModelError(ModelError):
+    """A multi-model Triton answered 400, which it does for faulty requests and failing models alike."""
+
+    summary = "the multi-model container answered 400, its status for every fault but a few"
+    help_text = "read the message: the status does not tell a faulty request from a failing model"
+
+
+class ModelNotReadyError(InvocationError):
+    """The target model is still being downloaded or loaded."""
+
+    summary = "the model is not ready yet"
+    help_text = "wait a moment and send the request again"
+    retryable = True
+
+
+class ThrottledError(InvocationError):
+    """Too many requests for the account or the endpoint."""
+
+    summary = "the request was throttled"
+    help_text = "send fewer requests at once, add instances or raise the quota"
+    retryable = True
+
+
+class ServiceUnavailableError(InvocationError):
+    """The service or the instance cannot take requests now."""
+
+    summary = "the service is unavailable"
+    help_text = "try again; if it lasts, look at the endpoint's status and instance count"
+    retryable = True
+
+
+class ServiceFailedError(InvocationError):
+    """The service failed inside, or one it depends on did."""
+
+    summary = "the service failed inside"
+    help_text = "try again; if it lasts, ask AWS Support with the request id"
+    retryable = True
+
+
+class InvocationTimeoutError(InvocationError):
+    """This side gave up waiting for the service."""
+
+    summary = "no answer within this client's time limit"
+    help_text = "raise read_timeout in the boto3 client's Config (the service itself waits 60 s)"
+    retryable = True
+
+
+class ConnectionFailedError(InvocationError):
+    """No connection to the service could be made, or it broke."""
+
+    summary = "the connection failed"
+    help_text = "check the region, the network and AWS_ENDPOINT_URL"
+    retryable = True

@@ -1,0 +1,139 @@
+"""Turns what botocore raises for InvokeEndpoint into the errors of this room; one table, one place."""
+
+from __future__ import annotations
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    HTTPClientError,
+    NoAuthTokenError,
+    NoCredentialsError,
+    ParamValidationError,
+    PartialCredentialsError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+)
+from botocore.exceptions import (
+    ConnectionError as BotocoreConnectionError,
+)
+
+from tritonstack.client.errors import (
+    AccessRefusedError,
+    ConnectionFailedError,
+    EndpointNotFoundError,
+    InvocationError,
+    InvocationTimeoutError,
+    ModelError,
+    ModelFailedError,
+    ModelNotReadyError,
+    ModelOutOfMemoryError,
+    ModelRequestError,
+    ModelTimeoutError,
+    MultiModelError,
+    RequestFacts,
+    RequestRefusedError,
+    ServiceFailedError,
+    ServiceUnavailableError,
+    ServiceWords,
+    ThrottledError,
+)
+
+# Codes of the service model of InvokeEndpoint, then those that any AWS service may answer.
+ERRORS_BY_CODE: dict[str, type[InvocationError]] = {
+    "ValidationError": RequestRefusedError,
+    "ValidationException": RequestRefusedError,
+    "ModelError": ModelError,
+    "ModelNotReadyException": ModelNotReadyError,
+    "ServiceUnavailable": ServiceUnavailableError,
+    "ServiceUnavailableException": ServiceUnavailableError,
+    "InternalFailure": ServiceFailedError,
+    "InternalServerException": ServiceFailedError,
+    "InternalDependencyException": ServiceFailedError,
+    "ThrottlingException": ThrottledError,
+    "Throttling": ThrottledError,
+    "TooManyRequestsException": ThrottledError,
+    "RequestLimitExceeded": ThrottledError,
+    "AccessDeniedException": AccessRefusedError,
+    "AccessDenied": AccessRefusedError,
+    "ExpiredTokenException": AccessRefusedError,
+    "ExpiredToken": AccessRefusedError,
+    "UnrecognizedClientException": AccessRefusedError,
+    "InvalidClientTokenId": AccessRefusedError,
+    "InvalidSignatureException": AccessRefusedError,
+    "MissingAuthenticationTokenException": AccessRefusedError,
+    "IncompleteSignature": AccessRefusedError,
+}
+
+# What botocore raises when no answer of the service stands behind it; the first match wins.
+ERRORS_BY_EXCEPTION: tuple[tuple[type[BotoCoreError], type[InvocationError]], ...] = (
+    (ReadTimeoutError, InvocationTimeoutError),
+    (ConnectTimeoutError, InvocationTimeoutError),
+    (ParamValidationError, RequestRefusedError),
+    (NoCredentialsError, AccessRefusedError),
+    (PartialCredentialsError, AccessRefusedError),
+    (NoAuthTokenError, AccessRefusedError),
+    (ResponseStreamingError, ConnectionFailedError),
+    (BotocoreConnectionError, ConnectionFailedError),
+    (HTTPClientError, ConnectionFailedError),
+)
+
+
+def invocation_error(raised: ClientError | BotoCoreError, *, request: RequestFacts) -> InvocationError:
+    """Name the failure behind what botocore raised."""
+    if isinstance(raised, ClientError):
+        words = _service_words(raised)
+        return _answered(words, request)(request=request, words=words)
+    words = ServiceWords(code=type(raised).__name__, message=str(raised))
+    for botocore_error, error in ERRORS_BY_EXCEPTION:
+        if isinstance(raised, botocore_error):
+            return error(request=request, words=words)
+    return InvocationError(request=request, words=words)
+
+
+def _service_words(raised: ClientError) -> ServiceWords:
+    response = raised.response
+    error = response.get("Error", {})
+    return ServiceWords(
+        code=str(error.get("Code", "Unknown")),
+        message=str(error.get("Message", "")),
+        status=response.get("ResponseMetadata", {}).get("HTTPStatusCode"),
+        original_status=response.get("OriginalStatusCode"),
+        original_message=response.get("OriginalMessage"),
+        log_stream_arn=response.get("LogStreamArn"),
+    )
+
+
+def _answered(words: ServiceWords, request: RequestFacts) -> type[InvocationError]:
+    error = ERRORS_BY_CODE.get(words.code) or _by_status(words.status)
+    if error is ModelError:
+        return _model_error(words, request)
+    if error is RequestRefusedError and "not found" in words.message and "Endpoint" in words.message:
+        return EndpointNotFoundError
+    return error
+
+
+def _by_status(status: int | None) -> type[InvocationError]:
+    """An unknown code still has a status: proxies and gateways answer without AWS's codes."""
+    if status == 403:
+        return AccessRefusedError
+    if status == 429:
+        return ThrottledError
+    if status == 503:
+        return ServiceUnavailableError
+    if status is not None and status >= 500:
+        return ServiceFailedError
+    return RequestRefusedError if status is not None and status >= 400 else InvocationError
+
+
+def _model_error(words: ServiceWords, request: RequestFacts) -> type[ModelError]:
+    status = words.original_status
+    if status is None:
+        return ModelError
+    if status == 0:  # the service's way to say that the container never answered
+        return ModelTimeoutError
+    if status == 507:
+        return ModelOutOfMemoryError
+    if status == 400 and request.target_model is not None:
+        return MultiModelError
+    return ModelRequestError if 400 <= status < 500 else ModelFailedError

@@ -1,0 +1,56 @@
+"""CDK constructs of Triton endpoints, by concern; the stacks are composed of them.
+
+Constructs take validated records. Stacks find each other through names that follow from the
+environment's file (tritonstack.base.naming), never through CloudFormation exports.
+
+Library users import from here: `from tritonstack.constructs import TritonModel, TritonEndpoint`.
+docs/constructs.md shows a complete app. Each name is imported on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tritonstack.constructs.endpoint.answer_topics import AnswerTopics as AnswerTopics
+    from tritonstack.constructs.endpoint.autoscaling import Autoscaling as Autoscaling
+    from tritonstack.constructs.endpoint.triton_endpoint import TritonEndpoint as TritonEndpoint
+    from tritonstack.constructs.endpoint.triton_model import TritonModel as TritonModel
+    from tritonstack.constructs.endpoint.triton_variant import TritonVariant as TritonVariant
+    from tritonstack.constructs.model_data import ModelArchive as ModelArchive
+    from tritonstack.constructs.model_data import ModelNetwork as ModelNetwork
+    from tritonstack.constructs.model_data import ModelShelf as ModelShelf
+    from tritonstack.constructs.model_data import TritonImage as TritonImage
+    from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms as EndpointAlarms
+    from tritonstack.constructs.monitoring.endpoint_dashboard import EndpointDashboard as EndpointDashboard
+    from tritonstack.constructs.monitoring.endpoint_log import EndpointLog as EndpointLog
+    from tritonstack.constructs.monitoring.monitored import Watched as Watched
+    from tritonstack.constructs.monitoring.monitored import WatchedVariant as WatchedVariant
+    from tritonstack.spec.endpoints.endpoint import ServingOptions as ServingOptions
+    from tritonstack.spec.endpoints.scaling import Scaling as Scaling
+
+_HOMES = {
+    "AnswerTopics": "tritonstack.constructs.endpoint.answer_topics",
+    "Autoscaling": "tritonstack.constructs.endpoint.autoscaling",
+    "EndpointAlarms": "tritonstack.constructs.monitoring.endpoint_alarms",
+    "EndpointDashboard": "tritonstack.constructs.monitoring.endpoint_dashboard",
+    "EndpointLog": "tritonstack.constructs.monitoring.endpoint_log",
+    "ModelArchive": "tritonstack.constructs.model_data",
+    "ModelNetwork": "tritonstack.constructs.model_data",
+    "ModelShelf": "tritonstack.constructs.model_data",
+    "Scaling": "tritonstack.spec.endpoints.scaling",
+    "ServingOptions": "tritonstack.spec.endpoints.endpoint",
+    "TritonEndpoint": "tritonstack.constructs.endpoint.triton_endpoint",
+    "TritonImage": "tritonstack.constructs.model_data",
+    "TritonModel": "tritonstack.constructs.endpoint.triton_model",
+    "TritonVariant": "tritonstack.constructs.endpoint.triton_variant",
+    "Watched": "tritonstack.constructs.monitoring.monitored",
+    "WatchedVariant": "tritonstack.constructs.monitoring.monitored",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,1 @@
+"""CodeBuild projects, roles, and images that build models."""

@@ -1,0 +1,120 @@
+"""The roles that jobs build models with: one for all models, and one for each that brings code of its own.
+
+What such code can do is what its role may do: read and write what belongs to its model, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from constructs import Construct
+
+from tritonstack.base import naming
+from tritonstack.base.errors import UsageError
+from tritonstack.constructs.builds.build_grants import (
+    keep_artifacts,
+    read_secret,
+    read_sources,
+    write_build_log,
+)
+from tritonstack.constructs.data.shared_value import SharedValue
+from tritonstack.constructs.iam.grants import Conditions, Grant, Home, write_log
+from tritonstack.constructs.iam.service_role import ServiceRole
+from tritonstack.project.build_machines import CodeBuildMachine, ProcessingMachine, Venue
+from tritonstack.spec.models.build_permissions import BuildReach
+
+MOST_OWN_ROLES = 150
+"""CloudFormation takes 500 resources in a stack, and a role comes with a policy and a parameter."""
+
+
+@dataclass(frozen=True)
+class BuildPlace:
+    """Where jobs run, and what all of them need there."""
+
+    base: str
+    bucket: str
+    key_arn: str
+    log_group: str
+    token_secret: str | None
+    venues: Sequence[Venue]
+    grants: Sequence[Grant]
+    """To fetch the source and the image."""
+
+
+class BuildRoles(Construct):
+    """`shared` is the role of the models without code of their own."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, place: BuildPlace, models: Mapping[str, BuildReach]
+    ) -> None:
+        super().__init__(scope, construct_id)
+        own = {name: reach for name, reach in models.items() if reach.own_code}
+        others = [reach for reach in models.values() if not reach.own_code]
+        _require_room(own)
+        self.shared = self._role("Shared", place, naming.MODELS if others else None, others)
+        for name, reach in sorted(own.items()):
+            role = self._role(f"Own-{name}", place, naming.model_prefix(name), [reach])
+            SharedValue(
+                self,
+                f"Role-{name}",
+                name=naming.parameter_name(place.base, naming.build_role_parameter(name)),
+                value=role.arn,
+                description=f"What builds of {name}, which brings code of its own, run with",
+            )
+
+    def _role(
+        self, construct_id: str, place: BuildPlace, prefix: str | None, reaches: Sequence[BuildReach]
+    ) -> ServiceRole:
+        home = Home.of(self)
+        role = ServiceRole(
+            self,
+            construct_id,
+            taken_on_by=_taken_on_by(home, place),
+            description="Jobs build models with it",
+            policy_name="build-models",
+        )
+        role.allow(place.grants)
+        role.allow(_logs(home, place))
+        if prefix:
+            role.allow(keep_artifacts(home, place.bucket, prefix, place.key_arn))
+        role.allow(read_sources(home, sorted({url for reach in reaches for url in reach.buckets})))
+        if place.token_secret and any(reach.hub for reach in reaches):
+            role.allow(read_secret(home, place.token_secret, place.key_arn))
+        return role
+
+
+def _require_room(own: Mapping[str, BuildReach]) -> None:
+    if len(own) > MOST_OWN_ROLES:
+        raise UsageError(
+            f"{len(own)} models bring code of their own, and one stack has room for {MOST_OWN_ROLES} roles",
+            remedy="serve some of them from another environment, or write `builds: {enabled: false}` and "
+            "build on a machine of yours",
+        )
+
+
+def _taken_on_by(home: Home, place: BuildPlace) -> dict[str, Conditions | None]:
+    projects = [
+        home.arn("codebuild", f"project/{venue.project}")
+        for venue in place.venues
+        if isinstance(venue, CodeBuildMachine)
+    ]
+    jobs = home.arn("sagemaker", f"processing-job/{place.base}-build-*")
+    services: dict[str, Conditions | None] = {}
+    if projects:
+        services["codebuild.amazonaws.com"] = {"StringEquals": {"aws:SourceArn": projects}}
+    if _processing(place):
+        services["sagemaker.amazonaws.com"] = {"ArnLike": {"aws:SourceArn": jobs}}
+    return services
+
+
+def _logs(home: Home, place: BuildPlace) -> list[Grant]:
+    built = any(isinstance(venue, CodeBuildMachine) for venue in place.venues)
+    return [
+        *([write_build_log(home, place.log_group)] if built else []),
+        *([write_log(home, naming.PROCESSING_LOG_GROUP)] if _processing(place) else []),
+    ]
+
+
+def _processing(place: BuildPlace) -> bool:
+    return any(isinstance(venue, ProcessingMachine) for venue in place.venues)

@@ -1,0 +1,47 @@
+"""The files of this repository that builds read, as one archive that is named by its content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aws_cdk as cdk
+from aws_cdk import aws_s3_assets as s3_assets
+from constructs import Construct
+
+READ_BY_BUILDS = (
+    "containers",
+    "model_build",
+    "models",
+    *(
+        f"tritonstack/{name}"
+        for name in ("base", "reference", "spec", "records", "project", "client", "runtime")
+    ),
+    "tritonstack/__init__.py",
+)
+"""Nothing else changes the archive's name, and so starts a build anew."""
+_NOT_READ = ("**/__pycache__", "**/.*", "tritonstack/project/schemas")
+
+
+class BuildSource(Construct):
+    """Uploaded by the CDK with the stack: a build belongs to the commit that the stack was deployed from."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, root: Path, encrypted_with: str | None = None
+    ) -> None:
+        """`encrypted_with` is the customer's key of the bootstrap bucket, if it has one."""
+        super().__init__(scope, construct_id)
+        self.encrypted_with = encrypted_with
+        asset = s3_assets.Asset(
+            self,
+            "Archive",
+            path=str(root),
+            ignore_mode=cdk.IgnoreMode.DOCKER,
+            exclude=["*", *(f"!{folder}" for folder in READ_BY_BUILDS), *_NOT_READ],
+        )
+        self.bucket = asset.s3_bucket_name
+        self.key = asset.s3_object_key
+
+    @property
+    def location(self) -> str:
+        """As CodeBuild writes it: bucket/key."""
+        return f"{self.bucket}/{self.key}"

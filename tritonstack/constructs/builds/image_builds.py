@@ -1,0 +1,88 @@
+"""The project that builds images of the project's own: what models are built in, what endpoints run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from constructs import Construct
+
+from tritonstack.constructs.builds.build_grants import push_image, read_source, write_build_log
+from tritonstack.constructs.builds.build_project import BuildMachine, BuildProject, BuildSettings, BuildTask
+from tritonstack.constructs.builds.build_source import BuildSource
+from tritonstack.constructs.iam.grants import Home, pull_image
+from tritonstack.constructs.iam.service_role import ServiceRole
+from tritonstack.project.build_machines import IMAGE_BUILD_SIZE
+from tritonstack.project.custom_images import OwnImage
+
+_STANDARD_IMAGE = "aws/codebuild/standard:7.0"
+
+
+class ImageBuilds(Construct):
+    """The one project with a Docker daemon, and so the one that is privileged."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        images: Sequence[OwnImage],
+        source: BuildSource,
+        settings: BuildSettings,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        home = Home.of(self)
+        role = ServiceRole(
+            self,
+            "Role",
+            taken_on_by={
+                "codebuild.amazonaws.com": {
+                    "StringEquals": {"aws:SourceArn": home.arn("codebuild", f"project/{name}")}
+                }
+            },
+            description="CodeBuild builds images with it",
+            policy_name="build-images",
+        )
+        role.allow(
+            [
+                *read_source(home, source.bucket, source.key, encrypted_with=source.encrypted_with),
+                write_build_log(home, settings.log_group),
+                *(
+                    grant
+                    for base in sorted({image.base for image in images})
+                    for grant in pull_image(home, base)
+                ),
+                *(push_image(home, uri) for uri in _one_of_each_repository(images)),
+            ]
+        )
+        BuildProject(
+            self,
+            "Images",
+            task=BuildTask(
+                name=name,
+                description="Builds what models are built in, and what endpoints run beside SageMaker's own",
+                role=role,
+                buildspec=image_buildspec(images),
+            ),
+            machine=BuildMachine(
+                "LINUX_CONTAINER", IMAGE_BUILD_SIZE, _STANDARD_IMAGE, "CODEBUILD", privileged=True
+            ),
+            settings=settings,
+        )
+
+
+def _one_of_each_repository(images: Sequence[OwnImage]) -> list[str]:
+    return list({image.uri.rpartition(":")[0]: image.uri for image in images}.values())
+
+
+def image_buildspec(images: Sequence[OwnImage]) -> dict[str, object]:
+    """Build and push what is not there yet, one image after the other."""
+    return {
+        "version": "0.2",
+        "phases": {
+            "build": {
+                "on-failure": "ABORT",
+                "commands": [" ".join(["sh containers/publish.sh", *image.arguments]) for image in images],
+            }
+        },
+    }

@@ -1,0 +1,76 @@
+"""The projects that build models, one for each kind of machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from tritonstack.constructs.builds.build_project import BuildMachine, BuildProject, BuildSettings, BuildTask
+from tritonstack.constructs.iam.service_role import ServiceRole
+from tritonstack.project.build_machines import CodeBuildMachine
+from tritonstack.project.custom_images import OwnImage
+
+MODEL_BUILDSPEC: Mapping[str, object] = {
+    "version": "0.2",
+    # Not as root: models bring code of their own along.
+    "run-as": "builder",
+    "phases": {
+        "build": {
+            "commands": [
+                # Whatever home CodeBuild gives it: libraries keep their caches there.
+                "HOME=/home/builder /opt/builder/bin/python -m model_build --project . "
+                '--model "$MODEL" --targets "$TARGETS" --choices "$CHOICES" '
+                '--publish "$BUCKET" --cache "s3://$BUCKET/models/$MODEL/caches" --job "$JOB" --json-progress'
+            ]
+        }
+    },
+}
+"""Who starts a build gives MODEL, TARGETS, CHOICES and JOB, and HF_TOKEN where the model needs it."""
+
+
+class ModelBuilds(Construct):
+    """Each build is told its model and what to build it for when it is started.
+
+    `role` is that of models which bring no code of their own; others are started with one of theirs.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        machines: Sequence[CodeBuildMachine],
+        images: Mapping[bool, OwnImage],
+        bucket: str,
+        role: ServiceRole,
+        settings: BuildSettings,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        cdk.Validations.of(self).acknowledge(
+            cdk.Acknowledgment(
+                id="AwsSolutions::AwsSolutions-CB5",
+                reason="models are built and checked in the very image that serves them",
+            )
+        )
+        for machine in machines:
+            BuildProject(
+                self,
+                machine.hardware,
+                task=BuildTask(
+                    name=machine.project,
+                    description=f"Builds models for {machine.hardware}",
+                    role=role,
+                    buildspec=MODEL_BUILDSPEC,
+                    variables={"BUCKET": bucket},
+                ),
+                machine=BuildMachine(
+                    "LINUX_GPU_CONTAINER" if machine.gpu else "LINUX_CONTAINER",
+                    machine.compute_type,
+                    images[machine.gpu].uri,
+                    "SERVICE_ROLE",
+                    fleet=machine.fleet,
+                ),
+                settings=settings,
+            )

@@ -1,0 +1,1 @@
+"""Buckets, keys, and shared values."""

@@ -1,0 +1,66 @@
+"""The bucket that artifacts lie in.
+
+It has not CDK's `auto_delete_objects`: that is a Lambda function, and `tritonstack destroy` empties the
+buckets of an environment that may be destroyed without one.
+"""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from tritonstack.base.naming import MODELS, SUPERSEDED_TAG
+from tritonstack.constructs.data.private_buckets import (
+    abort_incomplete_uploads,
+    encrypted_with,
+    private_settings,
+    refuse_other_accounts,
+    refuse_other_keys,
+)
+
+
+class ArtifactStore(Construct):
+    """Artifacts are content-addressed: an object is written once and never changed."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        key: kms.IKey,
+        access_log: s3.IBucket,
+        removal: cdk.RemovalPolicy,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.bucket = s3.Bucket(
+            self,
+            "Bucket",
+            bucket_name=name,
+            versioned=True,
+            server_access_logs_bucket=access_log,
+            server_access_logs_prefix="artifacts/",
+            removal_policy=removal,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    # A deleted artifact can be brought back for a month.
+                    id="expire-noncurrent-versions",
+                    noncurrent_version_expiration=cdk.Duration.days(30),
+                    expired_object_delete_marker=True,
+                ),
+                s3.LifecycleRule(
+                    # Expires only objects tagged by tritonstack/operations/locks/retention.py.
+                    id="expire-superseded-artifacts",
+                    prefix=MODELS,
+                    tag_filters=dict([SUPERSEDED_TAG]),
+                    expiration=cdk.Duration.days(30),
+                ),
+                abort_incomplete_uploads(),
+            ],
+            **encrypted_with(key),
+            **private_settings(),
+        )
+        refuse_other_accounts(self.bucket)
+        refuse_other_keys(self.bucket, key)

@@ -1,0 +1,78 @@
+"""The bucket that requests and answers lie in: captured ones, and those of asynchronous endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from tritonstack.constructs.data.private_buckets import (
+    encrypted_with,
+    private_settings,
+    refuse_other_accounts,
+    refuse_other_keys,
+)
+from tritonstack.constructs.iam.skipped_checks import skip_check
+
+DEFAULT_EXPIRY_DAYS = 90
+
+
+class DataStore(Construct):
+    """Everything in it expires: what lies under a prefix of `expiry_days` when that says, the rest later.
+
+    Without versions: what people asked for is gone when it is deleted.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        key: kms.IKey,
+        access_log: s3.IBucket,
+        expiry_days: Mapping[str, int],
+        removal: cdk.RemovalPolicy,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.bucket = s3.Bucket(
+            self,
+            "Bucket",
+            bucket_name=name,
+            server_access_logs_bucket=access_log,
+            server_access_logs_prefix="data/",
+            removal_policy=removal,
+            **encrypted_with(key),
+            **private_settings(),
+        )
+        refuse_other_accounts(self.bucket)
+        refuse_other_keys(self.bucket, key)
+        resource = cast("s3.CfnBucket", self.bucket.node.default_child)
+        # At once and in CloudFormation's words: there are up to four rules an endpoint.
+        resource.add_property_override("LifecycleConfiguration.Rules", _rules(expiry_days))
+        skip_check(
+            self.bucket,
+            "CKV_AWS_21",
+            because="versions would keep the data of people beyond the day it has to be deleted",
+        )
+
+
+def _rules(expiry_days: Mapping[str, int]) -> list[dict[str, Any]]:
+    rules: list[dict[str, Any]] = [
+        {"Id": f"expire-{prefix.strip('/').replace('/', '-')}", "Prefix": prefix, "ExpirationInDays": days}
+        for prefix, days in sorted(expiry_days.items())
+    ]
+    # Of two rules S3 follows the one that deletes sooner, so that of everything must not be the sooner one.
+    longest = max([DEFAULT_EXPIRY_DAYS, *expiry_days.values()])
+    rules.append(
+        {
+            "Id": "expire-what-belongs-to-no-endpoint",
+            "ExpirationInDays": longest,
+            "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 7},
+        }
+    )
+    return [{"Status": "Enabled", **rule} for rule in rules]

@@ -1,0 +1,1 @@
+"""Roles and pipelines that deliver changes."""

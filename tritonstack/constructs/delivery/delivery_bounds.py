@@ -1,0 +1,118 @@
+"""What none of those who carry changes may ever do, whatever else somebody grants them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from tritonstack.constructs.delivery.delivery_grants import global_arn
+from tritonstack.constructs.delivery.execution_grants import EC2_ACTIONS, PRIVATE_NAMES, SERVICE_ACTIONS
+from tritonstack.constructs.iam.grants import Home
+from tritonstack.constructs.iam.managed_policy import managed_policy
+from tritonstack.constructs.iam.skipped_checks import skip_check
+
+_CHANGES_OF_RIGHTS = [
+    f"iam:{verb}*"
+    for verb in ("Add", "Attach", "Create", "Delete", "Detach", "Put", "Remove", "Set", "Update", "Upload")
+]
+_SERVICES = [
+    *SERVICE_ACTIONS,
+    "application-autoscaling:*",
+    "cloudformation:*",
+    "codepipeline:ListPipelines",
+    "iam:*",
+    "kms:*",
+    PRIVATE_NAMES,
+    "sts:*",
+    "tag:GetResources",
+]
+
+_GRANTS_NOTHING = "a boundary grants nothing: it is the edge of what the roles' own policies may grant"
+_CHECKS_OF_GRANTS = [f"CKV_AWS_{number}" for number in range(107, 112)]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Where the edge lies."""
+
+    regions: Sequence[str]
+    may_take_on: Sequence[str]
+    """The only roles that may be taken on."""
+    may_make: Sequence[str]
+    """The only roles that may be made or changed: by CloudFormation, those of previews and what they need."""
+
+
+class DeliveryBounds(Construct):
+    """A policy that bounds every role of the stack.
+
+    Where the environment brings a boundary of its own, a role has room for that one alone, and the same
+    refusals are attached to each role instead.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        bounds: Bounds,
+        own_boundary: str | None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        home = Home.of(self)
+        refusals = _refusals(bounds)
+        if own_boundary is None:
+            allowed = {"Effect": "Allow", "Action": [*_SERVICES, *_network_reads()], "Resource": "*"}
+            self.policy = self._policy(name, "Bounds the roles that carry changes", [allowed, *refusals])
+            self.boundary_arn = self.policy.ref
+            _explain_actions(self, [*_SERVICES, *_network_reads()])
+            for check in _CHECKS_OF_GRANTS:
+                skip_check(self.policy, check, because=_GRANTS_NOTHING)
+        else:
+            self.policy = self._policy(name, "What the roles that carry changes never may", refusals)
+            self.boundary_arn = global_arn(home, f"policy/{own_boundary}")
+        self._attached = own_boundary is not None
+
+    def enclose(self, roles: Sequence[str]) -> None:
+        """Bound these roles, given by their names, and whatever role else is made in the stack."""
+        stack = cdk.Stack.of(self)
+        boundary = iam.ManagedPolicy.from_managed_policy_arn(self, "Boundary", self.boundary_arn)
+        iam.PermissionsBoundary.of(stack).apply(boundary)
+        if self._attached:
+            self.policy.roles = list(roles)
+
+    def _policy(
+        self, name: str, description: str, statements: Sequence[Mapping[str, object]]
+    ) -> iam.CfnManagedPolicy:
+        return managed_policy(self, "Policy", name=name, description=description, statements=statements)
+
+
+def _refusals(bounds: Bounds) -> list[Mapping[str, object]]:
+    rights: dict[str, object] = {"Effect": "Deny", "Action": _CHANGES_OF_RIGHTS}
+    return [
+        rights | ({"NotResource": list(bounds.may_make)} if bounds.may_make else {"Resource": "*"}),
+        {"Effect": "Deny", "Action": "sts:AssumeRole", "NotResource": list(bounds.may_take_on)},
+        {
+            "Effect": "Deny",
+            # These have no region but one.
+            "NotAction": ["iam:*", "sts:*", PRIVATE_NAMES, "s3:ListAllMyBuckets", "cloudwatch:*Dashboard*"],
+            "Resource": "*",
+            "Condition": {"StringNotEquals": {"aws:RequestedRegion": list(bounds.regions)}},
+        },
+    ]
+
+
+def _network_reads() -> list[str]:
+    return sorted({*EC2_ACTIONS, "ec2:DescribeImages", "ec2:DescribeSnapshots"})
+
+
+def _explain_actions(construct: Construct, actions: Sequence[str]) -> None:
+    wide = [*(f"Action::{action}" for action in actions if "*" in action), "Resource::*"]
+    for what in wide:
+        cdk.Validations.of(construct).acknowledge(
+            cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[{what}]", reason=_GRANTS_NOTHING)
+        )

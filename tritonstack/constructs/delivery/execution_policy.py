@@ -1,0 +1,93 @@
+"""The policies for `cdk bootstrap --cloudformation-execution-policies`: no administrator's rights.
+
+There are two, because IAM allows 6,144 characters per managed policy. One holds services and network, the
+other keys and roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from tritonstack.base import naming
+from tritonstack.constructs.delivery.delivery_grants import Named, global_arn
+from tritonstack.constructs.delivery.execution_grants import (
+    EC2_ACTIONS,
+    SERVICE_ACTIONS,
+    boundary_grants,
+    security_grants,
+    service_grants,
+)
+from tritonstack.constructs.iam.granted_role import explain_pattern
+from tritonstack.constructs.iam.grants import Grant, Home
+from tritonstack.constructs.iam.managed_policy import managed_policy
+from tritonstack.constructs.iam.skipped_checks import skip_check
+from tritonstack.spec.environments.environment import EnvironmentSpec
+
+_UNBOUND_WRITES = "CKV_AWS_111"
+_NAMED = "CloudFormation makes, changes and deletes what is named like this, and nothing else"
+
+
+def execution_policies(scope: Construct, *, environment: EnvironmentSpec) -> list[iam.CfnManagedPolicy]:
+    """What CloudFormation may do for one environment."""
+    home, named = Home.of(scope), Named.like(environment)
+    services, security = naming.execution_policy_names(environment.delivery_base)
+    network = bool(environment.network and environment.network.create)
+    boundary_arn = global_arn(home, f"policy/{environment.roles_boundary}")
+    of_services = _policy(
+        scope,
+        "Execution",
+        services,
+        f"What CloudFormation needs to make {environment.name}, beside keys and roles",
+        list(service_grants(home, named, network=network)),
+    )
+    skip_check(of_services, _UNBOUND_WRITES, because=_NAMED)
+    return [
+        of_services,
+        _policy(
+            scope,
+            "ExecutionSecurity",
+            security,
+            f"The keys and roles that CloudFormation makes for {environment.name}",
+            [
+                *security_grants(home, named, boundary_arn=boundary_arn),
+                *([] if environment.permissions_boundary else boundary_grants(boundary_arn)),
+            ],
+        ),
+    ]
+
+
+def _policy(
+    scope: Construct, construct_id: str, name: str, description: str, granted: Sequence[Grant]
+) -> iam.CfnManagedPolicy:
+    policy = managed_policy(
+        scope,
+        construct_id,
+        name=name,
+        description=description,
+        statements=[grant.statement() for grant in granted],
+    )
+    for grant in granted:
+        for pattern in (resource for resource in grant.resources if "*" in resource):
+            explain_pattern(policy, pattern, because=str(grant.because))
+    _explain_actions(policy)
+    return policy
+
+
+def explain_services(construct: Construct, policy: Construct) -> None:
+    """Say to whoever checks templates why whole services are allowed."""
+    skip_check(policy, _UNBOUND_WRITES, because=_NAMED)
+    _explain_actions(construct)
+
+
+def _explain_actions(construct: Construct) -> None:
+    wide = dict.fromkeys((*SERVICE_ACTIONS, "application-autoscaling:*"), _NAMED)
+    network = "nothing of a network has a name, and a policy has room for no more than 6,144 characters"
+    wide |= dict.fromkeys((action for action in EC2_ACTIONS if "*" in action), network)
+    for action, because in wide.items():
+        cdk.Validations.of(construct).acknowledge(
+            cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[Action::{action}]", reason=because)
+        )

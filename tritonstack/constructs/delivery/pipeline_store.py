@@ -1,0 +1,82 @@
+"""What the steps of a pipeline hand on to each other, what they say, and the key of both."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from tritonstack.base import naming
+from tritonstack.constructs.data.encryption_key import EncryptionKey
+from tritonstack.constructs.data.private_buckets import (
+    abort_incomplete_uploads,
+    encrypted_with,
+    private_settings,
+    refuse_other_accounts,
+)
+from tritonstack.constructs.iam.skipped_checks import skip_check
+
+_KEPT_DAYS = 30
+
+
+class PipelineStore(Construct):
+    """Everything is kept for as long as somebody may ask for it: files a month, words a year."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
+        super().__init__(scope, construct_id)
+        self.log_name = f"/{name}/steps"
+        self.key = EncryptionKey(
+            self,
+            "Encryption",
+            alias=naming.key_alias(name),
+            description=f"Encrypts what {name} hands from step to step, and what it logs",
+            removal=cdk.RemovalPolicy.RETAIN,
+            log_groups=[self.log_name],
+        ).key
+        self.log = logs.LogGroup(
+            self,
+            "Log",
+            log_group_name=self.log_name,
+            retention=logs.RetentionDays.ONE_YEAR,
+            encryption_key=self.key,
+            removal_policy=cdk.RemovalPolicy.RETAIN,
+        )
+        self._bucket = self._handed()
+        self.bucket = s3.Bucket.from_bucket_attributes(
+            self,
+            "Given",
+            bucket_name=self._bucket.bucket_name,
+            encryption_key=kms.Key.from_key_arn(self, "GivenKey", self.key.key_arn),
+        )
+        """As one whose policy the CDK's own constructs can add nothing to: roles say what they may do."""
+
+    def leave_to_roles(self) -> None:
+        """Take back what the CDK has let the whole account do with the log."""
+        self.log.node.try_remove_child("Policy")
+
+    def _handed(self) -> s3.Bucket:
+        bucket = s3.Bucket(
+            self,
+            "Handed",
+            removal_policy=cdk.RemovalPolicy.RETAIN,
+            versioned=True,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    id="expire",
+                    expiration=cdk.Duration.days(_KEPT_DAYS),
+                    noncurrent_version_expiration=cdk.Duration.days(1),
+                ),
+                abort_incomplete_uploads(),
+            ],
+            **encrypted_with(self.key),
+            **private_settings(),
+        )
+        refuse_other_accounts(bucket)
+        because = "what steps hand on goes after a month, and CodePipeline's history tells who had it"
+        cdk.Validations.of(bucket).acknowledge(
+            cdk.Acknowledgment(id="AwsSolutions::AwsSolutions-S1", reason=because)
+        )
+        skip_check(bucket, "CKV_AWS_18", because=because)
+        return bucket

@@ -1,0 +1,176 @@
+"""What those may do who make environments that come and go, look for them, and take them down."""
+
+from __future__ import annotations
+
+from tritonstack.base import naming
+from tritonstack.constructs.delivery.delivery_grants import Named, explained, some_key
+from tritonstack.constructs.iam.grants import Grant, Home, use_key_through_s3
+
+
+def change_stacks(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
+    """Make, change and delete stacks of these names, whose resources one role makes.
+
+    They take in nothing that stands already: what lies in a stack may be deleted with it.
+    """
+    stacks = named.arns(home, "cloudformation", "stack/")
+    return [
+        Grant(
+            ["cloudformation:CreateChangeSet"],
+            stacks,
+            {"Null": {"cloudformation:ImportResourceTypes": "true"}},
+            because=named.because,
+        ),
+        Grant(
+            [
+                "cloudformation:ContinueUpdateRollback",
+                "cloudformation:CreateStack",
+                "cloudformation:DeleteChangeSet",
+                "cloudformation:DescribeChangeSet",
+                "cloudformation:ExecuteChangeSet",
+                "cloudformation:RollbackStack",
+                "cloudformation:TagResource",
+                "cloudformation:UpdateStack",
+                "cloudformation:UpdateTerminationProtection",
+            ],
+            stacks,
+            because=named.because,
+        ),
+        Grant(
+            ["iam:PassRole"],
+            [execution_role],
+            {"StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}},
+        ),
+    ]
+
+
+def fill_buckets(home: Home, named: Named) -> list[Grant]:
+    """Read and write what lies in the buckets of environments that come and go."""
+    bucket = home.bucket(named.buckets)
+    actions = ["s3:GetObject", "s3:PutObject"]
+    contexts = [bucket, f"{bucket}/*"]
+    return [
+        Grant(actions, [f"{bucket}/*"], because=named.because),
+        *explained(
+            use_key_through_s3(home, ["kms:Decrypt", "kms:GenerateDataKey"], some_key(home), contexts),
+            named.because,
+        ),
+    ]
+
+
+def delete_all(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
+    """Take environments down to nothing: builds, stacks, what buckets hold, and what AWS made beside them."""
+    bucket = home.bucket(named.buckets)
+    return [
+        Grant(
+            ["cloudformation:DeleteStack"],
+            named.arns(home, "cloudformation", "stack/"),
+            because=named.because,
+        ),
+        Grant(
+            ["iam:PassRole"],
+            [execution_role],
+            {"StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}},
+        ),
+        Grant(
+            [
+                "s3:DeleteBucket",
+                "s3:GetBucketLocation",
+                "s3:ListBucket",
+                "s3:ListBucketMultipartUploads",
+                "s3:ListBucketVersions",
+                "s3:PutBucketLogging",
+            ],
+            [bucket],
+            because=named.because,
+        ),
+        Grant(
+            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:DeleteObjectVersion"],
+            [f"{bucket}/*"],
+            because=named.because,
+        ),
+        Grant(
+            ["logs:DeleteLogGroup"],
+            [
+                home.arn("logs", f"log-group:{group}*")
+                for group in (
+                    naming.endpoint_log_group(named.base),
+                    naming.component_log_group(named.base),
+                    naming.codebuild_log_group(named.base),
+                    f"/{named.base}",
+                )
+            ],
+            because=named.because,
+        ),
+        Grant(
+            ["ecr:BatchDeleteImage"],
+            named.arns(home, "ecr", "repository/", after="/*"),
+            because=named.because,
+        ),
+        Grant(
+            ["codebuild:BatchGetBuilds", "codebuild:ListBuildsForProject", "codebuild:StopBuild"],
+            named.arns(home, "codebuild", "project/", after="-build-*"),
+            because=named.because,
+        ),
+        Grant(
+            ["sagemaker:DeleteProcessingJob", "sagemaker:StopProcessingJob"],
+            named.arns(home, "sagemaker", "processing-job/", after="-build-*"),
+            because=named.because,
+        ),
+    ]
+
+
+def find_everything() -> list[Grant]:
+    """Look, in every service that an environment uses, for what is left."""
+    return [
+        Grant(
+            [
+                "application-autoscaling:DescribeScalableTargets",
+                "application-autoscaling:DescribeScalingPolicies",
+                "application-autoscaling:DescribeScheduledActions",
+                "cloudformation:DescribeStacks",
+                "cloudformation:ListStacks",
+                "cloudwatch:DescribeAlarms",
+                "cloudwatch:ListDashboards",
+                "codebuild:ListProjects",
+                "codepipeline:ListPipelines",
+                "ec2:DescribeFlowLogs",
+                "ec2:DescribeImages",
+                "ec2:DescribeNetworkAcls",
+                "ec2:DescribeNetworkInterfaces",
+                "ec2:DescribeRouteTables",
+                "ec2:DescribeSecurityGroups",
+                "ec2:DescribeSnapshots",
+                "ec2:DescribeSubnets",
+                "ec2:DescribeVpcEndpoints",
+                "ec2:DescribeVpcs",
+                "ecr:DescribeRepositories",
+                "ecr:ListImages",
+                "events:ListRules",
+                "iam:ListOpenIDConnectProviderTags",
+                "iam:ListOpenIDConnectProviders",
+                "iam:ListPolicies",
+                "iam:ListPolicyTags",
+                "iam:ListRoleTags",
+                "iam:ListRoles",
+                "kms:DescribeKey",
+                "kms:ListAliases",
+                "kms:ListKeys",
+                "kms:ListResourceTags",
+                "logs:DescribeLogGroups",
+                "logs:ListTagsForResource",
+                "s3:ListAllMyBuckets",
+                "sagemaker:ListEndpointConfigs",
+                "sagemaker:ListEndpoints",
+                "sagemaker:ListInferenceComponents",
+                "sagemaker:ListModels",
+                "sagemaker:ListProcessingJobs",
+                "sagemaker:ListTags",
+                "sns:ListSubscriptions",
+                "sns:ListTopics",
+                "ssm:DescribeParameters",
+                "tag:GetResources",
+            ],
+            ["*"],
+            because="an audit looks for what nobody knows of, so no name can be given",
+        )
+    ]

@@ -1,0 +1,151 @@
+"""The permissions boundary of an environment's own roles: no deploy makes a role that can do more.
+
+A commit writes the policies of these roles, and says which service assumes them. Whatever it grants, they can
+use what is named like the environment, read models from buckets, and change no rights. With the execution
+policies of `cdk bootstrap` (`execution_policy.py`), CloudFormation can neither make a role without this
+boundary nor change the boundary itself: only an administrator can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from constructs import Construct
+
+from tritonstack.base import naming
+from tritonstack.constructs.delivery.delivery_grants import Named, some_key
+from tritonstack.constructs.iam.granted_role import explain_pattern
+from tritonstack.constructs.iam.grants import Grant, Home, use_key_through_s3
+from tritonstack.constructs.iam.managed_policy import managed_policy
+from tritonstack.constructs.iam.skipped_checks import skip_check
+
+_EDGE = "a boundary grants nothing: it limits what the roles' own policies may grant"
+_CHECKS_OF_GRANTS = ("CKV_AWS_109", "CKV_AWS_111")
+
+
+class RoleBounds(Construct):
+    """A managed policy that bounds every role of one environment, or of every preview.
+
+    `reads_models` are ARNs of objects and buckets that builds read models from; `token_secret` is the secret
+    that they may read.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        named: Named,
+        description: str,
+        reads_models: str | None = None,
+        token_secret: str | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        home = Home.of(self)
+        granted = [*_own_things(home, named), *_shared_things(home, named)]
+        if reads_models:
+            granted.append(Grant(["s3:GetObject", "s3:ListBucket"], [reads_models]))
+        if token_secret:
+            granted += _secret(home, token_secret)
+        self.policy = managed_policy(
+            self,
+            "Policy",
+            name=name,
+            description=description,
+            statements=[grant.statement() for grant in granted],
+        )
+        for pattern in sorted({one for grant in granted for one in grant.resources if "*" in one}):
+            explain_pattern(self.policy, pattern, because=_EDGE)
+        for check in _CHECKS_OF_GRANTS:
+            skip_check(self.policy, check, because=_EDGE)
+
+
+def _own_things(home: Home, named: Named) -> Iterator[Grant]:
+    bucket = home.bucket(named.buckets)
+    many = named.base.endswith("*")
+    like, below = (named.base, named.base) if many else (f"{named.base}-*", f"{named.base}/*")
+    yield Grant(
+        ["s3:AbortMultipartUpload", "s3:GetObject", "s3:ListBucket", "s3:PutObject"], [bucket, f"{bucket}/*"]
+    )
+    yield Grant(
+        ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
+        [
+            home.arn("logs", f"log-group:{group}")
+            for group in (
+                naming.endpoint_log_group(like),
+                naming.component_log_group(like),
+                f"/{below}",
+                f"{naming.PROCESSING_LOG_GROUP}*",
+            )
+        ],
+    )
+    yield Grant(
+        ["ecr:CompleteLayerUpload", "ecr:InitiateLayerUpload", "ecr:PutImage", "ecr:UploadLayerPart"],
+        named.arns(home, "ecr", "repository/", after="/*"),
+    )
+    yield Grant(["cloudwatch:DescribeAlarms"], named.arns(home, "cloudwatch", "alarm:"))
+    yield Grant(["sns:Publish"], named.arns(home, "sns", ""))
+    yield from use_key_through_s3(
+        home, ["kms:Decrypt", "kms:GenerateDataKey"], some_key(home), [bucket, f"{bucket}/*"]
+    )
+
+
+def _shared_things(home: Home, named: Named) -> Iterator[Grant]:
+    """What has no name of the environment's; none of it opens what is somebody else's."""
+    staged = home.bucket(named.bootstrap.bucket)
+    yield Grant(
+        [
+            "s3:GetBucketAcl",
+            "s3:GetBucketLocation",
+            "s3:GetObject",
+            "s3:GetObjectVersion",
+            "s3:ListBucket",
+        ],
+        [staged, f"{staged}/*"],
+    )
+    yield from use_key_through_s3(home, ["kms:Decrypt"], named.bootstrap.key, [staged, f"{staged}/*"])
+    yield Grant(
+        ["kms:Decrypt", "kms:GenerateDataKey"],
+        [some_key(home)],
+        {
+            "StringEquals": {"kms:ViaService": f"sns.{home.region}.amazonaws.com"},
+            "StringLike": {"kms:EncryptionContext:aws:sns:topicArn": named.arns(home, "sns", "")},
+        },
+    )
+    # Volumes of machines: the grant is SageMaker's to use, and opens nothing to whoever asked for it.
+    yield Grant(["kms:CreateGrant"], [some_key(home)], {"Bool": {"kms:GrantIsForAWSResource": "true"}})
+    yield Grant(
+        [
+            "cloudwatch:PutMetricData",
+            "ec2:CreateNetworkInterface",
+            "ec2:CreateNetworkInterfacePermission",
+            "ec2:DeleteNetworkInterface",
+            "ec2:DeleteNetworkInterfacePermission",
+            "ec2:DescribeDhcpOptions",
+            "ec2:DescribeNetworkInterfaces",
+            "ec2:DescribeSecurityGroups",
+            "ec2:DescribeSubnets",
+            "ec2:DescribeVpcs",
+            "ecr:BatchCheckLayerAvailability",
+            "ecr:BatchGetImage",
+            "ecr:DescribeImages",
+            "ecr:GetAuthorizationToken",
+            "ecr:GetDownloadUrlForLayer",
+            "kms:DescribeKey",
+            "logs:DescribeLogGroups",
+        ],
+        ["*"],
+    )
+
+
+def _secret(home: Home, name: str) -> list[Grant]:
+    return [
+        # Secrets Manager adds six characters of its own to the name.
+        Grant(["secretsmanager:GetSecretValue"], [home.arn("secretsmanager", f"secret:{name}-??????")]),
+        Grant(
+            ["kms:Decrypt"],
+            [some_key(home)],
+            {"StringEquals": {"kms:ViaService": f"secretsmanager.{home.region}.amazonaws.com"}},
+        ),
+    ]

@@ -1,0 +1,1 @@
+"""SageMaker endpoints of Triton models."""

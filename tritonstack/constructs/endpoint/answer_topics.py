@@ -1,0 +1,47 @@
+"""The two topics of an asynchronous endpoint: one hears of every answer, one of every failure.
+
+They carry the place of an answer, not the answer itself: who may subscribe may not therefore read it.
+"""
+
+from __future__ import annotations
+
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from tritonstack.base import naming
+
+_SNS_KEY = "alias/aws/sns"
+
+
+class AnswerTopics(Construct):
+    """Encrypted topics that are spoken to over TLS only."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, endpoint_name: str, key_arn: str | None = None
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.success_arn = self._topic("Success", naming.success_topic_name(endpoint_name), key_arn)
+        self.error_arn = self._topic("Error", naming.error_topic_name(endpoint_name), key_arn)
+
+    def _topic(self, construct_id: str, name: str, key_arn: str | None) -> str:
+        topic = sns.CfnTopic(self, construct_id, topic_name=name, kms_master_key_id=key_arn or _SNS_KEY)
+        sns.CfnTopicPolicy(
+            self,
+            f"{construct_id}Policy",
+            topics=[topic.ref],
+            # The publisher's own role allows it; a policy of the topic is needed for what nobody may do.
+            policy_document={
+                "Version": "2012-10-17",
+                "Statement": [
+                    {
+                        "Sid": "TlsOnly",
+                        "Effect": "Deny",
+                        "Principal": "*",
+                        "Action": "sns:Publish",
+                        "Resource": topic.ref,
+                        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+                    }
+                ],
+            },
+        )
+        return topic.ref

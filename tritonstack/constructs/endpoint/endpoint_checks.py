@@ -1,0 +1,129 @@
+"""What of an endpoint SageMaker would refuse at the deploy, or pass over in silence: told at synthesis.
+
+An environment's file has gone through the catalog's rules when it was read; an app of somebody else's has
+not, so its endpoints go through them here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import aws_cdk as cdk
+
+from tritonstack.base import naming
+from tritonstack.base.documents import Fault
+from tritonstack.base.errors import UsageError
+from tritonstack.constructs.endpoint.triton_variant import TritonVariant
+from tritonstack.constructs.model_data import ModelArchive
+from tritonstack.spec.endpoints.endpoint import ServingOptions
+from tritonstack.spec.endpoints.endpoint_rules import (
+    RuledEndpoint,
+    component_faults,
+    mode_faults,
+    multi_model_faults,
+)
+from tritonstack.spec.endpoints.rollout_rules import rollout_faults
+from tritonstack.spec.endpoints.rollouts import AlarmId
+from tritonstack.spec.endpoints.scaling_rules import scaling_faults
+from tritonstack.spec.endpoints.variants import Variant
+
+_RULES: Sequence[Callable[[RuledEndpoint], Iterator[Fault]]] = (
+    mode_faults,
+    multi_model_faults,
+    component_faults,
+    scaling_faults,
+    rollout_faults,
+)
+
+
+def check_endpoint(
+    name: str, variants: Sequence[TritonVariant], options: ServingOptions, *, data_bucket: str | None
+) -> None:
+    """Refuse an endpoint that cannot be."""
+    _check_variants(variants)
+    _check_name(name, options)
+    if (options.asynchronous or options.data_capture) and not data_bucket:
+        raise UsageError(
+            "asynchronous answers and captured requests need a place to go",
+            remedy="give data_bucket the name of a bucket",
+        )
+    _check_containers(variants, options)
+    ruled = RuledEndpoint(
+        options,
+        tuple(_as_ruled(variant, options) for variant in variants),
+        multi_model=variants[0].model.multi_model,
+    )
+    for rule in _RULES:
+        for fault in rule(ruled):
+            field = ".".join(map(str, fault.path))
+            raise UsageError(f"{name}: {field}: {fault.message}", remedy=fault.remedy)
+
+
+def check_rollback_ids(name: str, asked: Iterable[AlarmId] | None, existing: Iterable[AlarmId]) -> None:
+    """Refuse alarms that are to take an update back, and that the endpoint has not: none would."""
+    known = set(existing)
+    for alarm in asked or ():
+        if alarm not in known:
+            raise UsageError(
+                f"{name}: rollout.roll_back_on: this endpoint has no alarm {alarm!r}",
+                remedy=f"remove it, or choose one of {', '.join(sorted(known)) or 'none'}",
+            )
+
+
+def _check_variants(variants: Sequence[TritonVariant]) -> None:
+    if not variants or variants[0].shadow:
+        raise UsageError(
+            "an endpoint needs a variant that answers", remedy="put one that is no shadow first in variants"
+        )
+    names = [variant.name for variant in variants]
+    if len(set(names)) < len(names):
+        raise UsageError(
+            f"two variants have one name, in {', '.join(names)}", remedy="give each a name of its own"
+        )
+    if any(variant.shadow for variant in variants) and len(variants) > 2:
+        raise UsageError(
+            "SageMaker takes one shadow, beside one variant that answers",
+            remedy="leave the other variants out, or serve them by a second endpoint",
+        )
+    if len(variants) > 1 and any(variant.model.multi_model for variant in variants):
+        raise UsageError(
+            "the models of a multi-model endpoint are served by one variant",
+            remedy="leave the other variants out, or serve them by a second endpoint",
+        )
+
+
+def _check_containers(variants: Sequence[TritonVariant], options: ServingOptions) -> None:
+    for variant in variants:
+        for name in ("environment", "network_isolation"):
+            if getattr(variant.model.options, name) != getattr(options, name):
+                raise UsageError(
+                    f"{name} is the containers' own: the options of the endpoint say one thing, those of the "
+                    f"model of {variant.name!r} another",
+                    remedy="give the same options to TritonModel and to TritonEndpoint",
+                )
+
+
+def _check_name(name: str, options: ServingOptions) -> None:
+    if cdk.Token.is_unresolved(name):
+        return
+    longest = naming.component_name(name) if options.components else name
+    excess = len(longest) - naming.ENDPOINT_NAME_LIMIT
+    if excess > 0:
+        raise UsageError(
+            f"{longest!r} would have {len(longest)} characters, and SageMaker takes "
+            f"{naming.ENDPOINT_NAME_LIMIT} in the name of an endpoint or an inference component",
+            remedy=f"shorten the endpoint's name by {excess}",
+        )
+
+
+def _as_ruled(variant: TritonVariant, options: ServingOptions) -> Variant:
+    """A variant as the catalog's rules see it."""
+    data = variant.model.data
+    return Variant(
+        name=variant.name,
+        model=data.entry_model if isinstance(data, ModelArchive) else None,
+        instance=variant.instance,
+        scaling=variant.scaled(options),
+        weight=variant.weight,
+        shadow=variant.shadow,
+    )

@@ -1,0 +1,89 @@
+"""Where an endpoint's data lies in a bucket: requests, answers and failures, and what is captured of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import aws_sagemaker as sagemaker
+
+from tritonstack.base import naming
+from tritonstack.constructs.endpoint.answer_topics import AnswerTopics
+from tritonstack.constructs.iam import grants
+from tritonstack.spec.endpoints.endpoint import Asynchronous, DataCapture
+
+_Config = sagemaker.CfnEndpointConfig
+
+
+@dataclass(frozen=True)
+class EndpointData:
+    """The part of a bucket that is one endpoint's, encrypted with a key."""
+
+    bucket: str
+    endpoint_name: str
+    key_arn: str | None
+
+    def capture_config(self, asked: DataCapture) -> _Config.DataCaptureConfigProperty:
+        """Keep a sample of requests and answers."""
+        return _Config.DataCaptureConfigProperty(
+            enable_capture=True,
+            initial_sampling_percentage=asked.sampling_percent,
+            destination_s3_uri=self._place(naming.capture_prefix(self.endpoint_name)),
+            kms_key_id=self.key_arn,
+            capture_options=[
+                _Config.CaptureOptionProperty(capture_mode=content.capitalize()) for content in asked.content
+            ],
+            # Everything else, Triton's binary body above all, is kept as base64.
+            capture_content_type_header=_Config.CaptureContentTypeHeaderProperty(
+                json_content_types=["application/json"]
+            ),
+        )
+
+    def async_config(self, asked: Asynchronous, topics: AnswerTopics) -> _Config.AsyncInferenceConfigProperty:
+        """Put answers and failures away and say so."""
+        return _Config.AsyncInferenceConfigProperty(
+            client_config=_Config.AsyncInferenceClientConfigProperty(
+                max_concurrent_invocations_per_instance=asked.max_concurrent_per_instance
+            ),
+            output_config=_Config.AsyncInferenceOutputConfigProperty(
+                s3_output_path=self._place(naming.answer_prefix(self.endpoint_name)),
+                s3_failure_path=self._place(naming.failure_prefix(self.endpoint_name)),
+                kms_key_id=self.key_arn,
+                notification_config=_Config.AsyncInferenceNotificationConfigProperty(
+                    success_topic=topics.success_arn, error_topic=topics.error_arn
+                ),
+            ),
+        )
+
+    def capture_grants(self, home: grants.Home) -> list[grants.Grant]:
+        """What capture takes."""
+        return grants.write_objects(
+            home,
+            self.bucket,
+            [naming.capture_prefix(self.endpoint_name)],
+            key_arn=self.key_arn,
+            because="the captured requests of this one endpoint, which SageMaker names by the hour",
+        )
+
+    def async_grants(self, home: grants.Home, topics: AnswerTopics) -> list[grants.Grant]:
+        """What fetching requests, and putting answers away, takes."""
+        return [
+            *grants.read_objects(
+                home,
+                self.bucket,
+                naming.request_prefix(self.endpoint_name),
+                key_arn=self.key_arn,
+                because="the requests of this one endpoint, which its callers name",
+            ),
+            *grants.write_objects(
+                home,
+                self.bucket,
+                [naming.answer_prefix(self.endpoint_name), naming.failure_prefix(self.endpoint_name)],
+                key_arn=self.key_arn,
+                because="the answers and failures of this one endpoint, which SageMaker names",
+            ),
+            *grants.publish_messages(home, [topics.success_arn, topics.error_arn], self.key_arn),
+        ]
+
+    def _place(self, prefix: str) -> str:
+        # SageMaker puts a slash behind it.
+        return f"s3://{self.bucket}/{prefix.removesuffix('/')}"

@@ -1,0 +1,64 @@
+"""A model as an inference component: copies of it come and go on the machines of an endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from tritonstack.constructs.endpoint.rollouts import Component, component_deployment
+from tritonstack.constructs.endpoint.triton_variant import TritonVariant
+from tritonstack.spec.endpoints.endpoint import Components, ServingOptions
+
+
+class InferenceComponent(Construct):
+    """The one component of an endpoint; scaling changes the number of its copies, down to none."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint: sagemaker.CfnEndpoint,
+        name: str,
+        variant: TritonVariant,
+        options: ServingOptions,
+        components: Components,
+        alarm_names: Sequence[str],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        startup_s, download_s = variant.started_within_s(options), variant.fetched_within_s(options)
+        self.component = sagemaker.CfnInferenceComponent(
+            self,
+            "Component",
+            inference_component_name=name,
+            endpoint_name=endpoint.attr_endpoint_name,
+            variant_name=variant.name,
+            specification=Component.InferenceComponentSpecificationProperty(
+                model_name=variant.model.name,
+                startup_parameters=Component.InferenceComponentStartupParametersProperty(
+                    container_startup_health_check_timeout_in_seconds=startup_s,
+                    model_data_download_timeout_in_seconds=download_s,
+                ),
+                compute_resource_requirements=_needs(variant, components),
+            ),
+            # One at least, even where none is the minimum: a deploy is to prove that the model starts.
+            runtime_config=Component.InferenceComponentRuntimeConfigProperty(
+                copy_count=max(components.min_copies, 1)
+            ),
+            deployment_config=component_deployment(
+                options.planned_rollout, starting_s=startup_s + (download_s or 0), alarm_names=alarm_names
+            ),
+        )
+
+
+def _needs(
+    variant: TritonVariant, components: Components
+) -> Component.InferenceComponentComputeResourceRequirementsProperty:
+    gpu = variant.instance.family.accelerator == "gpu"
+    return Component.InferenceComponentComputeResourceRequirementsProperty(
+        min_memory_required_in_mb=components.memory_mb,
+        number_of_cpu_cores_required=components.cpus,
+        number_of_accelerator_devices_required=components.accelerators or (1 if gpu else None),
+    )

@@ -1,0 +1,218 @@
+"""A SageMaker endpoint of Triton models: variants, rollout, scaling, alarms and log.
+
+    TritonEndpoint(
+        stack, "Endpoint",
+        endpoint_name="search",
+        variants=[TritonVariant(model, instance_type="ml.g5.xlarge")],
+        key_arn=key.key_arn,
+    )
+
+What its options ask for decides the rest: answered at once or from a queue, on machines of its own or as
+an inference component, one variant or several. It grants its models' roles what they need for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from tritonstack.base import naming
+from tritonstack.constructs.endpoint.answer_topics import AnswerTopics
+from tritonstack.constructs.endpoint.autoscaling import Autoscaling
+from tritonstack.constructs.endpoint.endpoint_checks import check_endpoint, check_rollback_ids
+from tritonstack.constructs.endpoint.endpoint_data import EndpointData
+from tritonstack.constructs.endpoint.inference_component import InferenceComponent
+from tritonstack.constructs.endpoint.rollouts import check_rollback_names, endpoint_deployment, rollback_ids
+from tritonstack.constructs.endpoint.triton_variant import TritonVariant
+from tritonstack.constructs.iam import grants
+from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from tritonstack.constructs.monitoring.endpoint_dashboard import EndpointDashboard
+from tritonstack.constructs.monitoring.endpoint_log import EndpointLog
+from tritonstack.constructs.monitoring.monitored import Watched
+from tritonstack.spec.endpoints.endpoint import ServingOptions
+
+_Config = sagemaker.CfnEndpointConfig
+
+
+class TritonEndpoint(Construct):
+    """An endpoint that keeps its number of machines through updates, and goes back when alarms ring."""
+
+    def __init__(  # noqa: PLR0913  seven parameters are the limit of a construct, beside scope and id
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint_name: str,
+        variants: Sequence[TritonVariant],
+        options: ServingOptions | None = None,
+        key_arn: str | None = None,
+        alarm_topic_arn: str | None = None,
+        data_bucket: str | None = None,
+        removal: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+    ) -> None:
+        """`variants`: the main one first. `key_arn` encrypts volumes, log, topics and what is written to
+        `data_bucket`, where captured requests and asynchronous answers go. `removal` is the log's fate."""
+        super().__init__(scope, construct_id)
+        options = options or ServingOptions()
+        check_endpoint(endpoint_name, variants, options, data_bucket=data_bucket)
+        self.endpoint_name = endpoint_name
+        self._variants = tuple(variants)
+        self._options = options
+        self._data = EndpointData(data_bucket or "", endpoint_name, key_arn)
+        self._volume_key = self._key_of_volumes(key_arn)
+        self.watched = self._as_watched()
+        log = EndpointLog(
+            self,
+            "Log",
+            watched=self.watched,
+            retention_days=options.log_retention_days,
+            removal=removal,
+            key_arn=key_arn,
+        )
+        self.alarms = EndpointAlarms(
+            self, "Alarms", watched=self.watched, alarms=options.alarms, topic_arn=alarm_topic_arn
+        )
+        EndpointDashboard(self, "Dashboard", watched=self.watched, alarms=self.alarms, options=options)
+        self.topics = (
+            AnswerTopics(self, "Topics", endpoint_name=endpoint_name, key_arn=key_arn)
+            if options.asynchronous
+            else None
+        )
+        check_rollback_ids(endpoint_name, options.planned_rollout.roll_back_on, self.alarms.ids)
+        ids = rollback_ids(options.planned_rollout, multi_model=self.watched.multi_model)
+        self._rollback_names = self.alarms.names(ids)
+        check_rollback_names(self._rollback_names)
+        self._bind()
+        self.endpoint = self._make_endpoint(self._make_config())
+        # An update names the alarms, so they must exist by then. SageMaker would make the log group itself,
+        # without retention, and the stack could not make it then.
+        self.endpoint.node.add_dependency(self.alarms, log)
+        Autoscaling(
+            self, "Autoscaling", watched=self.watched, options=options, endpoint=self._make_component()
+        )
+
+    def _as_watched(self) -> Watched:
+        component = naming.component_name(self.endpoint_name) if self._options.components else None
+        return Watched(
+            endpoint_name=self.endpoint_name,
+            variants=tuple(variant.watched(self._options) for variant in self._variants),
+            multi_model=self._variants[0].model.multi_model,
+            asynchronous=self._options.asynchronous is not None,
+            component=component,
+            log_group_name=naming.component_log_group(component)
+            if component
+            else naming.endpoint_log_group(self.endpoint_name),
+        )
+
+    def _bind(self) -> None:
+        """Grant the models' roles what serving here takes."""
+        home = grants.Home.of(self)
+        shared = [
+            grants.write_log(home, self.watched.log_group_name),
+            grants.publish_metrics(component=self.watched.component is not None),
+            *grants.watch_alarms(home, self._rollback_names),
+            *(self._data.capture_grants(home) if self._options.data_capture else []),
+            *(self._data.async_grants(home, self.topics) if self.topics else []),
+            *grants.encrypt_volumes(self._volume_key),
+        ]
+        for variant in self._variants:
+            variant.model.role.allow(shared)
+
+    def _key_of_volumes(self, key_arn: str | None) -> str | None:
+        """SageMaker refuses a key as soon as one variant's machines have disks of their own."""
+        own_disks = [variant.has_own_disks for variant in self._variants]
+        if key_arn and any(own_disks) and not all(own_disks):
+            cdk.Annotations.of(self).add_warning_v2(
+                "tritonstack:volume-key",
+                f"{self.endpoint_name}: one variant's machines have disks of their own, so SageMaker takes "
+                "no key for the volumes of the others and encrypts them with one of its own",
+            )
+        return None if any(own_disks) else key_arn
+
+    def _make_config(self) -> _Config:
+        options, components = self._options, self._options.components is not None
+        model = self._variants[0].model
+        rendered = [(variant.shadow, variant.to_property(options)) for variant in self._variants]
+        config = _Config(
+            self,
+            # No name: a configuration cannot be changed, so every change makes a new one.
+            "Config",
+            production_variants=[variant for shadow, variant in rendered if not shadow],
+            shadow_production_variants=[variant for shadow, variant in rendered if shadow] or None,
+            kms_key_id=self._volume_key,
+            async_inference_config=self._data.async_config(options.asynchronous, self.topics)
+            if options.asynchronous and self.topics
+            else None,
+            data_capture_config=self._data.capture_config(options.data_capture)
+            if options.data_capture
+            else None,
+            # Detailed observability is on, and billed, where a configuration does not turn it off.
+            metrics_config=_Config.MetricsConfigProperty(
+                enable_detailed_observability=options.metrics.detailed,
+                enable_enhanced_metrics=options.metrics.enhanced,
+                metric_publish_frequency_in_seconds=options.metrics.publish_every_s,
+            ),
+            # With components the machines come before any model, so what a model says is said here too.
+            execution_role_arn=model.role.arn if components else None,
+            enable_network_isolation=model.options.network_isolation if components else None,
+            vpc_config=_Config.VpcConfigProperty(
+                subnets=model.network.subnet_ids, security_group_ids=model.network.security_group_ids
+            )
+            if components and model.network
+            else None,
+        )
+        # The models wait for their roles' policies, and with components no model stands in here.
+        config.node.add_dependency(*[variant.model.role.policy for variant in self._variants])
+        return config
+
+    def _make_endpoint(self, config: _Config) -> sagemaker.CfnEndpoint:
+        options = self._options
+        # What scaling has arrived at outlives an update; a number fixed in the file is meant as written.
+        retain = options.components is not None or any(
+            variant.scaled(options).varies for variant in self._variants
+        )
+        return sagemaker.CfnEndpoint(
+            self,
+            "Endpoint",
+            endpoint_name=self.endpoint_name,
+            endpoint_config_name=config.attr_endpoint_config_name,
+            retain_all_variant_properties=retain,
+            # Of what could be kept, the number of machines alone: weights and capture are meant as written.
+            exclude_retained_variant_properties=[
+                sagemaker.CfnEndpoint.VariantPropertyProperty(variant_property_type=kind)
+                for kind in ("DesiredWeight", "DataCaptureConfig")
+            ]
+            if retain
+            else None,
+            # Where there are components, they are what is rolled out.
+            deployment_config=None
+            if options.components
+            else endpoint_deployment(
+                options.planned_rollout, starting_s=self._starting_s(), alarm_names=self._rollback_names
+            ),
+        )
+
+    def _make_component(self) -> sagemaker.CfnInferenceComponent | sagemaker.CfnEndpoint:
+        """The inference component if there is to be one; in any case what scaling waits for."""
+        components, name = self._options.components, self.watched.component
+        if components is None or name is None:
+            return self.endpoint
+        return InferenceComponent(
+            self,
+            "Component",
+            endpoint=self.endpoint,
+            name=name,
+            variant=self._variants[0],
+            options=self._options,
+            components=components,
+            alarm_names=self._rollback_names,
+        ).component
+
+    def _starting_s(self) -> int:
+        return max(
+            variant.started_within_s(self._options) + (variant.fetched_within_s(self._options) or 0)
+            for variant in self._variants
+        )

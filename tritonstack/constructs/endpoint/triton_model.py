@@ -1,0 +1,135 @@
+"""A Triton model on SageMaker: an image, the data that it serves, what `serve` is told, and a role.
+
+model = TritonModel(
+    stack, "Model",
+    data=ModelArchive("s3://models/encoder/7/model.tar.gz", entry_model="encoder"),
+    image=TritonImage("26.05", instance_type="ml.g5.xlarge"),
+    key_arn=key.key_arn,
+)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import aws_cdk as cdk
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from tritonstack.base.errors import UsageError
+from tritonstack.constructs.iam import grants
+from tritonstack.constructs.iam.service_role import ServiceRole
+from tritonstack.constructs.iam.skipped_checks import skip_check
+from tritonstack.constructs.model_data import ModelArchive, ModelNetwork, ModelShelf, TritonImage
+from tritonstack.reference.container_variables import RESERVED, Served, container_variables
+from tritonstack.spec.endpoints.endpoint import ServingOptions
+
+
+class TritonModel(Construct):
+    """A Triton container with its data, cut off from every network unless `options` say otherwise."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        data: ModelArchive | ModelShelf,
+        image: TritonImage | str,
+        key_arn: str | None = None,
+        network: ModelNetwork | None = None,
+        options: ServingOptions | None = None,
+    ) -> None:
+        """`key_arn`: what the data is encrypted with. Of `options` the network isolation and the
+        environment count here."""
+        super().__init__(scope, construct_id)
+        options = options or ServingOptions()
+        self.data = data
+        self.image = image
+        self.network = network
+        self.options = options
+        uri = image.uri(_region_of(self)) if isinstance(image, TritonImage) else image
+        # SageMaker fetches image and data with it, and writes the log. The container itself never has it
+        # where it is cut off from the network.
+        self.role = ServiceRole(
+            self,
+            "Execution",
+            taken_on_by={
+                "sagemaker.amazonaws.com": {
+                    "ArnLike": {"aws:SourceArn": grants.Home.of(self).arn("sagemaker", "*")}
+                }
+            },
+            description="SageMaker runs a Triton model with it",
+            policy_name="execution",
+        )
+        home = grants.Home.of(self)
+        self.role.allow(
+            [
+                *grants.read_model(home, data, key_arn),
+                *grants.pull_image(home, uri),
+                *(grants.enter_network(home, network) if network else []),
+            ]
+        )
+        model = sagemaker.CfnModel(
+            self,
+            "Model",
+            execution_role_arn=self.role.arn,
+            enable_network_isolation=options.network_isolation,
+            vpc_config=sagemaker.CfnModel.VpcConfigProperty(
+                subnets=network.subnet_ids, security_group_ids=network.security_group_ids
+            )
+            if network
+            else None,
+            primary_container=_container(data, uri, container_environment(data, options.environment)),
+        )
+        if not options.network_isolation:
+            skip_check(model, "CKV_AWS_370", because="its options say network_isolation: false")
+        # Otherwise CloudFormation makes the model as soon as there is a role, and before the role's policy.
+        model.node.add_dependency(self.role.policy)
+        self.name = model.attr_model_name
+
+    @property
+    def multi_model(self) -> bool:
+        """Whether callers say which model they mean."""
+        return isinstance(self.data, ModelShelf)
+
+
+def container_environment(data: ModelArchive | ModelShelf, given: Mapping[str, str]) -> dict[str, str]:
+    """What `serve` reads; everything else that it knows keeps its default."""
+    taken = [f"{name}: {reason}" for name, reason in RESERVED.items() if name in given]
+    if taken:
+        raise UsageError(
+            f"environment: {'; '.join(taken)}",
+            remedy="leave it out: entry_model names the model, and a ModelShelf makes multi-model mode",
+        )
+    if isinstance(data, ModelShelf):
+        return container_variables(given, Served(keeps_answers=data.keeps_answers))
+    return container_variables(given, Served(data.entry_model, data.keeps_answers, data.generates))
+
+
+def _container(
+    data: ModelArchive | ModelShelf, uri: str, environment: Mapping[str, str]
+) -> sagemaker.CfnModel.ContainerDefinitionProperty:
+    if isinstance(data, ModelArchive):
+        return sagemaker.CfnModel.ContainerDefinitionProperty(
+            image=uri, model_data_url=data.url, environment=environment
+        )
+    return sagemaker.CfnModel.ContainerDefinitionProperty(
+        image=uri,
+        model_data_url=data.url,
+        environment=environment,
+        mode="MultiModel",
+        multi_model_config=sagemaker.CfnModel.MultiModelConfigProperty(
+            model_cache_setting="Enabled" if data.cache else "Disabled"
+        ),
+    )
+
+
+def _region_of(construct: Construct) -> str:
+    region = cdk.Stack.of(construct).region
+    if cdk.Token.is_unresolved(region):
+        raise UsageError(
+            "SageMaker's image lies in another account in each region, and the stack does not say which "
+            "region it goes to",
+            remedy="give the stack env=Environment(region=...), or the image's URI instead of a TritonImage",
+        )
+    return region

@@ -1,0 +1,1 @@
+"""Roles, policies, and statements."""

@@ -1,0 +1,88 @@
+"""A role that may do what it is granted, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from constructs import Construct, IConstruct
+
+from tritonstack.constructs.iam.grants import Grant
+from tritonstack.constructs.iam.policy_sizes import INLINE_POLICIES, TRUST_POLICY, check_policy_size
+
+
+class GrantedRole(Construct):
+    """`trust` are the statements that say who takes it on; with a `role_name` it is found by that."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        trust: Sequence[Mapping[str, object]],
+        description: str,
+        policy_name: str,
+        role_name: str | None = None,
+        session_hours: int | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        trusted = policy_document(trust)
+        check_policy_size(f"the trust policy of {self.node.path}", trusted, limit=TRUST_POLICY)
+        role = iam.CfnRole(
+            self,
+            "Role",
+            role_name=role_name,
+            description=description,
+            assume_role_policy_document=trusted,
+            max_session_duration=session_hours * 3600 if session_hours else None,
+        )
+        self.arn, self.name = role.attr_arn, role.ref
+        self.policy = iam.CfnPolicy(
+            self, "Policy", policy_name=policy_name, policy_document=policy_document([]), roles=[role.ref]
+        )
+        self._statements: list[Mapping[str, object]] = []
+        self._reasons: dict[str, list[str]] = {}
+
+    def allow(self, grants: Iterable[Grant]) -> None:
+        """Add to what the role may do."""
+        patterns: dict[str, None] = {}
+        for grant in grants:
+            self._statements.append(grant.statement())
+            if grant.because is not None:
+                for pattern in (resource for resource in grant.resources if "*" in resource):
+                    self._reasons.setdefault(pattern, []).append(grant.because)
+                    patterns[pattern] = None
+        document = policy_document(self._statements)
+        check_policy_size(f"the policy of {self.node.path}", document, limit=INLINE_POLICIES)
+        self.policy.policy_document = document
+        for pattern in patterns:
+            explain_pattern(self, pattern, because="; and ".join(dict.fromkeys(self._reasons[pattern])))
+
+
+def explain_pattern(construct: IConstruct, pattern: str, *, because: str) -> None:
+    """Tell whoever audits a role why it has a pattern; all reasons at once, for the last one counts."""
+    shown = (
+        _flattened(cdk.Stack.of(construct).resolve(pattern)) if cdk.Token.is_unresolved(pattern) else pattern
+    )
+    cdk.Validations.of(construct).acknowledge(
+        cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[Resource::{shown}]", reason=because)
+    )
+
+
+def policy_document(statements: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """Statements as IAM reads them."""
+    return {"Version": "2012-10-17", "Statement": list(statements)}
+
+
+def _flattened(value: Any) -> str:
+    """Text that only the deploy completes, as cdk-nag writes it: arn:<AWS::Partition>:s3:::<Bucket>/*."""
+    match value:
+        case {"Fn::Join": [delimiter, parts]}:
+            return str(delimiter).join(map(_flattened, parts))
+        case {"Fn::GetAtt": [resource, attribute]}:
+            return f"<{resource}.{attribute}>"
+        case {"Ref": name}:
+            return f"<{name}>"
+    return str(value)

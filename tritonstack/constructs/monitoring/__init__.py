@@ -1,0 +1,1 @@
+"""Alarms, dashboards, metrics, and logs."""

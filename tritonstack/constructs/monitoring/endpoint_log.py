@@ -1,0 +1,53 @@
+"""The log group of an endpoint's containers, and the counts of what Triton complains of in it."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from tritonstack.constructs.monitoring.monitored import Watched
+from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, log_count
+
+
+class EndpointLog(Construct):
+    """Made before the endpoint, so that what it says is not kept forever."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        watched: Watched,
+        retention_days: int,
+        removal: cdk.RemovalPolicy,
+        key_arn: str | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        group = logs.CfnLogGroup(
+            self,
+            "Group",
+            log_group_name=watched.log_group_name,
+            retention_in_days=retention_days,
+            kms_key_id=key_arn,
+        )
+        group.apply_removal_policy(removal)
+        for count, pattern in FILTER_PATTERNS.items():
+            metric = log_count(watched, count).metric
+            logs.CfnMetricFilter(
+                self,
+                count.value,
+                log_group_name=group.ref,
+                filter_name=count.value,
+                filter_pattern=pattern,
+                metric_transformations=[
+                    logs.CfnMetricFilter.MetricTransformationProperty(
+                        metric_namespace=metric.namespace,
+                        metric_name=metric.name,
+                        metric_value="1",
+                        # Told to be well where nothing is said, rather than not to be known.
+                        default_value=0,
+                        unit="Count",
+                    )
+                ],
+            )

@@ -1,0 +1,1 @@
+"""VPC, security groups, and VPC endpoints."""

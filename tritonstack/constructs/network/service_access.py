@@ -1,0 +1,93 @@
+"""The ways from a private network to the AWS services that SageMaker's containers need.
+
+S3 for artifacts and data, ECR for images, CloudWatch Logs for what containers say. Others would cost by the
+hour and serve nobody: containers are given their credentials by SageMaker (no STS), SageMaker itself
+publishes the metrics (no CloudWatch), S3 itself asks KMS for keys (no KMS), and who calls the endpoints
+does so from networks of their own (no SageMaker runtime).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from tritonstack.constructs.network.private_network import PrivateNetwork
+
+_PULL = [
+    "ecr:BatchCheckLayerAvailability",
+    "ecr:BatchGetImage",
+    "ecr:GetAuthorizationToken",
+    "ecr:GetDownloadUrlForLayer",
+]
+_WRITE_LOGS = [
+    "logs:CreateLogGroup",
+    "logs:CreateLogStream",
+    "logs:DescribeLogStreams",
+    "logs:PutLogEvents",
+]
+_SERVICES: Mapping[str, Sequence[str]] = {"ecr.api": _PULL, "ecr.dkr": _PULL, "logs": _WRITE_LOGS}
+
+
+class ServiceAccess(Construct):
+    """A gateway to S3, open to some buckets only, and interfaces of the other services."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        network: PrivateNetwork,
+        buckets: Sequence[str],
+        security_group_id: str,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        stack = cdk.Stack.of(self)
+        # Which resources a caller may use is for its own policy to say; here its account counts.
+        of_this_account = {"StringEquals": {"aws:PrincipalAccount": stack.account}}
+        ec2.CfnVPCEndpoint(
+            self,
+            "S3",
+            vpc_id=network.vpc_id,
+            service_name=f"com.amazonaws.{stack.region}.s3",
+            vpc_endpoint_type="Gateway",
+            route_table_ids=[network.route_table_id],
+            policy_document=_policy(
+                {
+                    "Sid": "BucketsOfThisEnvironment",
+                    "Action": ["s3:AbortMultipartUpload", "s3:GetObject", "s3:ListBucket", "s3:PutObject"],
+                    "Resource": [arn for name in buckets for arn in _bucket_arns(name)],
+                    "Condition": of_this_account,
+                },
+                {
+                    # ECR keeps the layers of images in a bucket of its own, by links that it signs itself.
+                    "Sid": "LayersOfImages",
+                    "Action": ["s3:GetObject"],
+                    "Resource": [f"arn:aws:s3:::prod-{stack.region}-starport-layer-bucket/*"],
+                },
+            ),
+        )
+        for service, actions in _SERVICES.items():
+            ec2.CfnVPCEndpoint(
+                self,
+                service,
+                vpc_id=network.vpc_id,
+                service_name=f"com.amazonaws.{stack.region}.{service}",
+                vpc_endpoint_type="Interface",
+                private_dns_enabled=True,
+                subnet_ids=network.subnet_ids,
+                security_group_ids=[security_group_id],
+                policy_document=_policy({"Action": actions, "Resource": ["*"], "Condition": of_this_account}),
+            )
+
+
+def _bucket_arns(name: str) -> tuple[str, str]:
+    return f"arn:aws:s3:::{name}", f"arn:aws:s3:::{name}/*"
+
+
+def _policy(*statements: Mapping[str, Any]) -> dict[str, Any]:
+    allowed = [{"Effect": "Allow", "Principal": "*", **statement} for statement in statements]
+    return {"Version": "2012-10-17", "Statement": allowed}

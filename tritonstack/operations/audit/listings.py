@@ -1,0 +1,61 @@
+"""The table of all listings, and what of CloudFormation's types is part of something that they list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tritonstack.operations.audit import network, services
+from tritonstack.operations.audit.found import Listing
+
+LISTINGS: tuple[Listing, ...] = (
+    Listing("cloudformation", ("AWS::CloudFormation::Stack",), services.stacks),
+    Listing("s3", ("AWS::S3::Bucket",), services.buckets),
+    Listing("kms", ("AWS::KMS::Alias",), services.aliases),
+    Listing("kms", ("AWS::KMS::Key",), services.keys),
+    Listing("ecr", ("AWS::ECR::Repository", "AWS::ECR::Image"), services.repositories),
+    Listing("logs", ("AWS::Logs::LogGroup",), services.log_groups),
+    *(
+        Listing("sagemaker", (f"AWS::SageMaker::{kind}",), services.of_sagemaker(kind))
+        for kind in ("Endpoint", "EndpointConfig", "Model", "InferenceComponent")
+    ),
+    Listing("sagemaker", ("AWS::SageMaker::ProcessingJob",), services.processing_jobs),
+    Listing(
+        "application-autoscaling",
+        (
+            "AWS::ApplicationAutoScaling::ScalableTarget",
+            "AWS::ApplicationAutoScaling::ScalingPolicy",
+            "AWS::ApplicationAutoScaling::ScheduledAction",
+        ),
+        services.scaling,
+    ),
+    Listing("cloudwatch", ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"), services.alarms),
+    Listing("cloudwatch", ("AWS::CloudWatch::Dashboard",), services.dashboards),
+    Listing("sns", ("AWS::SNS::Topic", "AWS::SNS::Subscription"), services.topics),
+    Listing("events", ("AWS::Events::Rule",), services.rules),
+    Listing("iam", ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy"), services.roles),
+    Listing("ssm", ("AWS::SSM::Parameter",), services.parameters),
+    Listing("codebuild", ("AWS::CodeBuild::Project",), services.build_projects),
+    Listing("codepipeline", ("AWS::CodePipeline::Pipeline",), services.pipelines),
+    Listing("iam", ("AWS::IAM::OIDCProvider",), services.identity_providers),
+    Listing("ec2", network.PART_TYPES, network.networks),
+    Listing("ec2", network.IMAGE_TYPES, network.machine_images),
+)
+
+PARTS: Mapping[str, str] = {
+    "AWS::S3::BucketPolicy": "AWS::S3::Bucket",
+    "AWS::SNS::TopicPolicy": "AWS::SNS::Topic",
+    "AWS::IAM::Policy": "AWS::IAM::Role",
+    "AWS::Logs::MetricFilter": "AWS::Logs::LogGroup",
+    "AWS::EC2::SecurityGroupIngress": "AWS::EC2::SecurityGroup",
+    "AWS::EC2::SecurityGroupEgress": "AWS::EC2::SecurityGroup",
+    "AWS::EC2::SubnetRouteTableAssociation": "AWS::EC2::Subnet",
+}
+"""Types that cannot be without another: where that is gone, they are. By the other's type."""
+
+NOTHING = frozenset({"AWS::CDK::Metadata"})
+"""Types that nothing is made for."""
+
+
+def listed_types() -> set[str]:
+    """Every type that a listing finds."""
+    return {kind for listing in LISTINGS for kind in listing.types}

@@ -1,0 +1,98 @@
+"""Listings of EC2: networks and what lies in them, and what outlives machines: snapshots and images.
+
+EC2 gives ids, not names: its own tags, the names of groups and the network that something lies in say whose
+it is. What every network has by itself (main routes, default group) is no resource of anybody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tritonstack.operations.audit.found import Found, Key, Scope, pages, tags_of
+from tritonstack.operations.aws import Cloud
+
+VPC = "AWS::EC2::VPC"
+
+
+def networks(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Networks with all that lies in them."""
+    ec2 = cloud.client("ec2")
+    ours = {vpc["VpcId"] for vpc in pages(ec2, "describe_vpcs", "Vpcs") if _is_ours(vpc, scope)}
+    for vpc in ours:
+        yield Found(VPC, vpc)
+    for operation, key, kind, name, given in _PARTS:
+        for item in pages(ec2, operation, key):
+            vpc = item.get("VpcId")
+            if given(item) or not (vpc in ours or _is_ours(item, scope)):
+                continue
+            yield Found(kind, item[name], _tags(item), within=_network(vpc, ours))
+    for log in pages(ec2, "describe_flow_logs", "FlowLogs"):
+        vpc = log.get("ResourceId")
+        if vpc in ours or _is_ours(log, scope):
+            yield Found("AWS::EC2::FlowLog", log["FlowLogId"], _tags(log), within=_network(vpc, ours))
+
+
+def machine_images(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Images and snapshots of this account; no stack of ours makes any, so whoever did left them behind."""
+    ec2 = cloud.client("ec2")
+    for image in pages(ec2, "describe_images", "Images", Owners=["self"]):
+        if _is_ours(image, scope):
+            yield Found("AWS::EC2::Image", image["ImageId"], _tags(image))
+    for snapshot in pages(ec2, "describe_snapshots", "Snapshots", OwnerIds=["self"]):
+        if _is_ours(snapshot, scope):
+            yield Found("AWS::EC2::Snapshot", snapshot["SnapshotId"], _tags(snapshot))
+
+
+def _network(vpc: str | None, ours: set[str]) -> Key | None:
+    return (VPC, vpc) if vpc in ours and vpc else None
+
+
+def _tags(item: Mapping[str, Any]) -> dict[str, str]:
+    return tags_of(item.get("Tags") or item.get("TagSet") or ())
+
+
+def _is_ours(item: Mapping[str, Any], scope: Scope) -> bool:
+    named = (item.get(key, "") for key in ("GroupName", "Name", "Description"))
+    return scope.tagged(_tags(item)) or any(scope.names(str(text)) for text in named)
+
+
+def _is_main_table(item: Mapping[str, Any]) -> bool:
+    return any(association.get("Main") for association in item.get("Associations", ()))
+
+
+def _is_default_group(item: Mapping[str, Any]) -> bool:
+    return bool(item["GroupName"] == "default")
+
+
+def _is_default(item: Mapping[str, Any]) -> bool:
+    return bool(item.get("IsDefault"))
+
+
+def _never(_: Mapping[str, Any]) -> bool:
+    return False
+
+
+def _is_gone(item: Mapping[str, Any]) -> bool:
+    return str(item.get("State")).lower() == "deleted"
+
+
+_PARTS: tuple[tuple[str, str, str, str, Callable[[Mapping[str, Any]], bool]], ...] = (
+    ("describe_subnets", "Subnets", "AWS::EC2::Subnet", "SubnetId", _never),
+    ("describe_route_tables", "RouteTables", "AWS::EC2::RouteTable", "RouteTableId", _is_main_table),
+    ("describe_security_groups", "SecurityGroups", "AWS::EC2::SecurityGroup", "GroupId", _is_default_group),
+    ("describe_vpc_endpoints", "VpcEndpoints", "AWS::EC2::VPCEndpoint", "VpcEndpointId", _is_gone),
+    (
+        "describe_network_interfaces",
+        "NetworkInterfaces",
+        "AWS::EC2::NetworkInterface",
+        "NetworkInterfaceId",
+        _never,
+    ),
+    ("describe_network_acls", "NetworkAcls", "AWS::EC2::NetworkAcl", "NetworkAclId", _is_default),
+)
+"""The operation, where its answer holds the items, their type, their id, and which do not count: what every
+network has by itself, and what EC2 goes on telling of for a while when it has gone."""
+
+PART_TYPES = (VPC, *(kind for _, _, kind, _, _ in _PARTS), "AWS::EC2::FlowLog")
+IMAGE_TYPES = ("AWS::EC2::Image", "AWS::EC2::Snapshot")

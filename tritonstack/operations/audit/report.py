@@ -1,0 +1,230 @@
+"""Everything that is left or stands of an environment, with the stack that each resource belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack.base import naming
+from tritonstack.operations.audit.found import STACK_TAG, Found, Key, Listing, Scope, Unseen, pages
+from tritonstack.operations.audit.listings import LISTINGS
+from tritonstack.operations.audit.tagged import TAGGED, Lists, still_there, tagged
+from tritonstack.operations.aws import Cloud
+
+_AT_ONCE = 8
+_BY_TAG = Listing(TAGGED, (), tagged)
+
+
+@dataclass(frozen=True, order=True)
+class Item:
+    """One resource that belongs to what was audited."""
+
+    type: str
+    id: str
+    stack: str | None
+    """The stack that it stands and falls with; None if no stack that stands knows of it."""
+    pending: bool = False
+
+
+@dataclass(frozen=True, order=True)
+class Refusal:
+    """A listing that could not be had."""
+
+    service: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found."""
+
+    items: tuple[Item, ...]
+    refusals: tuple[Refusal, ...]
+    """While there are any, nobody knows whether that is all."""
+    unseen: tuple[Unseen, ...] = ()
+    """What could not be looked at, because whoever owns it keeps everybody else out."""
+
+    @property
+    def there(self) -> list[Item]:
+        """All but what waits for its deletion."""
+        return [item for item in self.items if not item.pending]
+
+    @property
+    def orphans(self) -> list[Item]:
+        """What belongs to no stack."""
+        return [item for item in self.there if item.stack is None]
+
+    @property
+    def pending(self) -> list[Item]:
+        """What waits for its deletion."""
+        return [item for item in self.items if item.pending]
+
+    def facts(self) -> dict[str, Any]:
+        """The report for machines."""
+        return {
+            "resources": [asdict(item) for item in self.there],
+            "orphans": [asdict(item) for item in self.orphans],
+            "pending_deletion": [asdict(item) for item in self.pending],
+            "refused": [asdict(item) for item in self.refusals],
+            "not_looked_at": [asdict(item) for item in self.unseen],
+        }
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """Which stack each resource belongs to."""
+
+    stacks: frozenset[str]
+    """All that stand whose names begin like what is audited."""
+    owners: Mapping[Key, str]
+    busy: frozenset[str] = frozenset()
+    """Those that CloudFormation is at work on: what it has begun, or is to delete, need not be listed."""
+
+    def owner_of(self, found: Found) -> str | None:
+        """The stack of a resource, by CloudFormation's own list, by its tag, or by what it is a part of.
+
+        The tag stays on what a stack has let go of: it is believed of sorts alone that CloudFormation calls
+        otherwise, and while it is at work.
+        """
+        if found.type == "AWS::CloudFormation::Stack":
+            return found.id
+        if owner := self.owners.get(found.key):
+            return owner
+        believed = self.busy if found.type.startswith("AWS::") else self.stacks
+        if (tag := found.tags.get(STACK_TAG)) in believed:
+            return tag
+        return self.owners.get(found.within) if found.within else None
+
+
+def audit(cloud: Cloud, scope: Scope, *, others: Iterable[str] = ()) -> Report:
+    """Ask every listing, side by side.
+
+    `others` are what the names of other environments begin with that there are files of.
+    """
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        ownership = pool.submit(read_ownership, cloud, scope)
+        by_tag = pool.submit(_ask, cloud, scope, _BY_TAG)
+        answers = list(pool.map(lambda listing: _ask(cloud, scope, listing), LISTINGS))
+        owned = ownership.result()
+    named = [item for answer in answers for item in answer.found]
+    answers.append(_confirmed(cloud, {item.key for item in named}, by_tag.result()))
+    found = merge(item for answer in answers for item in answer.found)
+    refusals = sorted({refusal for answer in answers for refusal in answer.refusals})
+    unseen = tuple(item for answer in answers for item in answer.unseen)
+    return Report(tuple(decide(found, owned, scope, others=others)), tuple(refusals), unseen)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a listing found, as far as it got."""
+
+    found: Sequence[Found]
+    unseen: Sequence[Unseen] = ()
+    refusals: Sequence[Refusal] = ()
+
+
+def _confirmed(cloud: Cloud, known: Collection[Key], by_tag: _Answer) -> _Answer:
+    """What is there by its tags, without what they alone tell of though it has gone."""
+    found, refusals, lists = [], list(by_tag.refusals), Lists()
+    for item in by_tag.found:
+        try:
+            there = item if item.key in known else still_there(cloud, item, lists)
+        except (ClientError, BotoCoreError) as error:
+            there = item
+            refusals.append(Refusal(item.type, str(error)))
+        if there:
+            found.append(there)
+    return _Answer(found, by_tag.unseen, refusals)
+
+
+def decide(
+    found: Iterable[Found], owned: Ownership, scope: Scope, *, others: Iterable[str] = ()
+) -> list[Item]:
+    """Whose each resource is; those of environments whose names only begin like this one's are left out."""
+    standing = {naming.base_of_stack(stack) for stack in owned.stacks}
+    foreign = [f"{base}-" for base in {*standing, *others} if base is not None and base != scope.base]
+    items = []
+    for one in found:
+        owner = owned.owner_of(one)
+        if not scope.whole and _is_anothers(one, owner, scope, foreign):
+            continue
+        items.append(Item(one.type, one.id, owner, one.pending))
+    return sorted(items, key=lambda item: (item.type, item.id))
+
+
+def merge(found: Iterable[Found]) -> list[Found]:
+    """Each resource once, with what any listing has told of it."""
+    merged: dict[Key, Found] = {}
+    for one in found:
+        known = merged.get(one.key)
+        merged[one.key] = (
+            one
+            if known is None
+            else replace(
+                known,
+                tags={**known.tags, **one.tags},
+                within=known.within or one.within,
+                pending=known.pending or one.pending,
+            )
+        )
+    return list(merged.values())
+
+
+def read_ownership(cloud: Cloud, scope: Scope) -> Ownership:
+    """What CloudFormation says its stacks hold, as far as their names begin with the base."""
+    client = cloud.client("cloudformation")
+    states = {
+        stack["StackName"]: stack["StackStatus"]
+        for stack in pages(client, "describe_stacks", "Stacks")
+        if scope.names(stack["StackName"])
+    }
+    owners: dict[Key, str] = {}
+    for name in states:
+        try:
+            resources = list(pages(client, "list_stack_resources", "StackResourceSummaries", StackName=name))
+        except ClientError as error:
+            if "does not exist" in str(error):
+                continue  # it went while others were read
+            raise
+        owners |= {("AWS::CloudFormation::Stack", name): name, **_owned(name, resources)}
+    busy = frozenset(name for name, status in states.items() if status.endswith("_IN_PROGRESS"))
+    return Ownership(frozenset(states), owners, busy)
+
+
+def _owned(stack: str, resources: Sequence[Mapping[str, Any]]) -> dict[Key, str]:
+    owned: dict[Key, str] = {}
+    for item in resources:
+        physical = item.get("PhysicalResourceId")
+        if physical and item["ResourceStatus"] != "DELETE_COMPLETE":
+            owned[item["ResourceType"], physical] = stack
+            # What services make bears the name of what they make it for.
+            owned.setdefault((item["ResourceType"], physical.rpartition("/")[2]), stack)
+    return owned
+
+
+def _ask(cloud: Cloud, scope: Scope, listing: Listing) -> _Answer:
+    found: list[Found] = []
+    unseen: list[Unseen] = []
+    try:
+        for item in listing.find(cloud, scope):
+            if isinstance(item, Unseen):
+                unseen.append(item)
+            else:
+                found.append(item)
+    except (ClientError, BotoCoreError) as error:
+        return _Answer(found, unseen, [Refusal(listing.service, str(error))])
+    return _Answer(found, unseen)
+
+
+def _is_anothers(found: Found, owner: str | None, scope: Scope, others: Sequence[str]) -> bool:
+    """Whether a resource is of an environment whose name only begins like this one's."""
+    if owner is not None:
+        return naming.base_of_stack(owner) not in (scope.base, None)
+    if scope.tags and found.tags.keys() >= scope.tags.keys():
+        return not scope.tagged(found.tags)
+    words = found.id.replace("alias/", "").split("/")
+    return any(word.startswith(other) for other in others for word in words)

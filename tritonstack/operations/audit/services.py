@@ -1,0 +1,283 @@
+"""List resources by name, one small function per service; EC2 is in `network.py`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tritonstack.base import naming
+from tritonstack.operations.audit.found import (
+    Find,
+    Found,
+    Scope,
+    Unseen,
+    made_elsewhere,
+    pages,
+    snake_case,
+    tags_of,
+)
+from tritonstack.operations.audit.tagged import is_kept_out
+from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.reference.images import ACCOUNTS
+
+_KEYS_AT_ONCE = 8
+_NO_ARNS = ("PendingConfirmation", "Deleted")
+"""What SNS says in the place of a subscription's ARN."""
+_SAGEMAKER_TARGETS = ("endpoint/", "inference-component/")
+
+
+def stacks(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """CloudFormation's own."""
+    for stack in pages(cloud.client("cloudformation"), "describe_stacks", "Stacks"):
+        if scope.names(stack["StackName"]):
+            yield Found("AWS::CloudFormation::Stack", stack["StackName"], tags_of(stack.get("Tags", ())))
+
+
+def buckets(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """S3 lists those of all regions; the name of each of ours says which it is in."""
+    for bucket in cloud.client("s3").list_buckets()["Buckets"]:
+        if scope.names(bucket["Name"]) and not _lies_elsewhere(bucket["Name"], cloud.region):
+            yield Found("AWS::S3::Bucket", bucket["Name"])
+
+
+def aliases(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Names of keys."""
+    for alias in pages(cloud.client("kms"), "list_aliases", "Aliases"):
+        if scope.names(alias["AliasName"], "alias/"):
+            yield Found("AWS::KMS::Alias", alias["AliasName"])
+
+
+def keys(cloud: Cloud, scope: Scope) -> Iterator[Found | Unseen]:
+    """Keys have no names of their own: what they are for says whose they are.
+
+    A key whose own policy keeps this caller out is none that a stack here has made: those leave it to the
+    account's policies who may look.
+    """
+    kms = cloud.client("kms")
+    described = re.compile(rf" of {re.escape(scope.base)}(?:-[a-z0-9-]*)?$")
+
+    def look(key_id: str) -> Found | Unseen | None:
+        try:
+            key = kms.describe_key(KeyId=key_id)["KeyMetadata"]
+        except ClientError as error:
+            if is_kept_out(error):
+                return Unseen("AWS::KMS::Key", key_id)
+            if error_code(error) == "NotFoundException":
+                return None  # it went while others were read
+            raise
+        if key["KeyManager"] != "CUSTOMER" or not described.search(key.get("Description", "")):
+            return None
+        return Found("AWS::KMS::Key", key_id, pending=key["KeyState"] == "PendingDeletion")
+
+    ids = [key["KeyId"] for key in pages(kms, "list_keys", "Keys")]
+    with ThreadPoolExecutor(_KEYS_AT_ONCE) as pool:
+        yield from (found for found in pool.map(look, ids) if found)
+
+
+def repositories(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Repositories, and the images in them."""
+    ecr = cloud.client("ecr")
+    for repository in pages(ecr, "describe_repositories", "repositories"):
+        name = repository["repositoryName"]
+        if not scope.names(name):
+            continue
+        home = Found("AWS::ECR::Repository", name)
+        yield home
+        for image in pages(ecr, "list_images", "imageIds", repositoryName=name):
+            label = image.get("imageDigest") or image["imageTag"]
+            yield Found("AWS::ECR::Image", f"{name}@{label}", within=home.key)
+
+
+def log_groups(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Stacks' own, and those that services make for what is named like the environment."""
+    logs = cloud.client("logs")
+    services = (
+        (naming.endpoint_log_group(""), "AWS::SageMaker::Endpoint"),
+        (naming.component_log_group(""), "AWS::SageMaker::InferenceComponent"),
+        (naming.codebuild_log_group(""), "AWS::CodeBuild::Project"),
+        ("/", None),
+    )
+    for before, maker in services:
+        for group in pages(
+            logs, "describe_log_groups", "logGroups", logGroupNamePrefix=f"{before}{scope.base}"
+        ):
+            name = group["logGroupName"]
+            if scope.names(name, before):
+                within = (maker, name.removeprefix(before)) if maker else None
+                yield Found("AWS::Logs::LogGroup", name, within=within)
+
+
+def of_sagemaker(kind: str) -> Find:
+    """Endpoints and what they are made of. CloudFormation names configurations and models by itself, and not
+    always after the stack: the listing by tag finds those."""
+    operation = f"list_{snake_case(kind)}s"
+
+    def find(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+        for item in pages(cloud.client("sagemaker"), operation, f"{kind}s", NameContains=scope.base):
+            if scope.names(item[f"{kind}Name"]):
+                yield Found(f"AWS::SageMaker::{kind}", item[f"{kind}Arn"])
+
+    return find
+
+
+def processing_jobs(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Builds on GPUs. SageMaker keeps those that have ended, and no stack holds them: they belong to the
+    build stack while that stands, and are left over without it."""
+    client = cloud.client("sagemaker")
+    for job in pages(client, "list_processing_jobs", "ProcessingJobSummaries", NameContains=scope.base):
+        name = job["ProcessingJobName"]
+        if scope.names(name):
+            stack = naming.build_stack_of_job(name)
+            within = ("AWS::CloudFormation::Stack", stack) if stack else None
+            yield Found("AWS::SageMaker::ProcessingJob", job["ProcessingJobArn"], within=within)
+
+
+def scaling(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """What Application Auto Scaling knows of endpoints; it outlives them where nobody takes it off."""
+    client = cloud.client("application-autoscaling")
+
+    def ours(item: Any) -> bool:
+        return any(scope.names(item["ResourceId"], before) for before in _SAGEMAKER_TARGETS)
+
+    for target in pages(client, "describe_scalable_targets", "ScalableTargets", ServiceNamespace="sagemaker"):
+        if ours(target):
+            name = "|".join((target["ResourceId"], target["ScalableDimension"], target["ServiceNamespace"]))
+            yield Found("AWS::ApplicationAutoScaling::ScalableTarget", name)
+    for policy in pages(client, "describe_scaling_policies", "ScalingPolicies", ServiceNamespace="sagemaker"):
+        if ours(policy):
+            yield Found("AWS::ApplicationAutoScaling::ScalingPolicy", policy["PolicyARN"])
+    for action in pages(
+        client, "describe_scheduled_actions", "ScheduledActions", ServiceNamespace="sagemaker"
+    ):
+        if ours(action):
+            target = "|".join((action["ResourceId"], action["ScalableDimension"], action["ServiceNamespace"]))
+            within = ("AWS::ApplicationAutoScaling::ScalableTarget", target)
+            yield Found(
+                "AWS::ApplicationAutoScaling::ScheduledAction", action["ScheduledActionARN"], within=within
+            )
+
+
+def alarms(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Alarms of stacks, and those that target tracking makes."""
+    client = cloud.client("cloudwatch")
+    begins = ["", *(f"TargetTracking-{before}" for before in _SAGEMAKER_TARGETS)]
+    kinds = (("MetricAlarms", "Alarm"), ("CompositeAlarms", "CompositeAlarm"))
+    for before in begins:
+        for page in client.get_paginator("describe_alarms").paginate(
+            AlarmNamePrefix=f"{before}{scope.base}", AlarmTypes=["MetricAlarm", "CompositeAlarm"]
+        ):
+            for key, kind in kinds:
+                for alarm in page.get(key, ()):
+                    if scope.names(alarm["AlarmName"], before):
+                        yield Found(f"AWS::CloudWatch::{kind}", alarm["AlarmName"])
+
+
+def dashboards(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """They belong to the account; the name of each of ours says which region it shows."""
+    for item in pages(
+        cloud.client("cloudwatch"), "list_dashboards", "DashboardEntries", DashboardNamePrefix=scope.base
+    ):
+        name = item["DashboardName"]
+        if scope.names(name) and not _lies_elsewhere(name, cloud.region):
+            yield Found("AWS::CloudWatch::Dashboard", name)
+
+
+def topics(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Topics, and who subscribes to them.
+
+    A subscription that nobody has confirmed has no ARN, and nobody can delete it: when its topic has gone, it
+    waits until SNS drops it. So does one that was deleted, until SNS forgets it.
+    """
+    client = cloud.client("sns")
+    standing = [topic["TopicArn"] for topic in pages(client, "list_topics", "Topics")]
+    yield from (Found("AWS::SNS::Topic", arn) for arn in standing if scope.names(arn.rpartition(":")[2]))
+    for item in pages(client, "list_subscriptions", "Subscriptions"):
+        topic, arn = item["TopicArn"], item["SubscriptionArn"]
+        if scope.names(topic.rpartition(":")[2]):
+            without_arn = arn in _NO_ARNS
+            yield Found(
+                "AWS::SNS::Subscription",
+                f"{topic} {arn} {item['Endpoint']}" if without_arn else arn,
+                within=("AWS::SNS::Topic", topic),
+                pending=without_arn and topic not in standing,
+            )
+
+
+def rules(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """EventBridge's."""
+    for rule in pages(cloud.client("events"), "list_rules", "Rules", NamePrefix=scope.base):
+        if scope.names(rule["Name"]):
+            yield Found("AWS::Events::Rule", rule["Name"])
+
+
+def roles(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """CloudFormation names them after their stack. Their inline policies are part of them.
+
+    They belong to the account: an environment of the same name in another region has made some of them.
+    """
+    client = cloud.client("iam")
+    named = [
+        (Found("AWS::IAM::Role", role["RoleName"]), "list_role_tags", {"RoleName": role["RoleName"]})
+        for role in pages(client, "list_roles", "Roles")
+        if scope.names(role["RoleName"])
+    ]
+    named += [
+        (Found("AWS::IAM::ManagedPolicy", policy["Arn"]), "list_policy_tags", {"PolicyArn": policy["Arn"]})
+        for policy in pages(client, "list_policies", "Policies", Scope="Local")
+        if scope.names(policy["PolicyName"])
+    ]
+    for found, operation, which in named:
+        try:
+            tags = tags_of(pages(client, operation, "Tags", **which))
+        except client.exceptions.NoSuchEntityException:
+            continue  # it went while others were read
+        if not made_elsewhere(tags, cloud.region):
+            yield replace(found, tags=tags)
+
+
+def parameters(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Those of Systems Manager."""
+    for item in pages(
+        cloud.client("ssm"),
+        "describe_parameters",
+        "Parameters",
+        ParameterFilters=[{"Key": "Name", "Option": "BeginsWith", "Values": [f"/{scope.base}"]}],
+    ):
+        if scope.names(item["Name"], "/"):
+            yield Found("AWS::SSM::Parameter", item["Name"])
+
+
+def build_projects(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """CodeBuild's."""
+    for name in pages(cloud.client("codebuild"), "list_projects", "projects"):
+        if scope.names(name):
+            yield Found("AWS::CodeBuild::Project", name)
+
+
+def pipelines(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """CodePipeline's."""
+    for pipeline in pages(cloud.client("codepipeline"), "list_pipelines", "pipelines"):
+        if scope.names(pipeline["name"]):
+            yield Found("AWS::CodePipeline::Pipeline", pipeline["name"])
+
+
+def identity_providers(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    """Of the whole account; their names are other people's, so their tags say who made them."""
+    client = cloud.client("iam")
+    for provider in client.list_open_id_connect_providers()["OpenIDConnectProviderList"]:
+        arn = provider["Arn"]
+        listed = client.list_open_id_connect_provider_tags(OpenIDConnectProviderArn=arn)
+        tags = tags_of(listed["Tags"])
+        if scope.tagged(tags) and not made_elsewhere(tags, cloud.region):
+            yield Found("AWS::IAM::OIDCProvider", arn, tags)
+
+
+def _lies_elsewhere(name: str, region: str) -> bool:
+    """Whether a name says that what it names belongs to another region's environment."""
+    words = re.sub(r"_\d+$", "", name)  # the number of a dashboard's page
+    return any(words.endswith((f"-{other}", f"_{other}")) for other in ACCOUNTS if other != region)

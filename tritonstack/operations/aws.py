@@ -1,0 +1,117 @@
+"""Which cloud an environment lives in, and clients for it.
+
+An environment with the embedded cloud's account is reached where that cloud listens; every other one
+through the usual chain of AWS credentials, after checking that they belong to the environment's account.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack.spec.environments.environment import EnvironmentSpec
+
+_CONFIG = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=70)
+
+_MAKING = threading.Lock()
+"""A session makes one client at a time; the clients themselves serve any number of threads."""
+
+
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
+CONFLICTING_VARIABLES = (
+    "AWS_SESSION_TOKEN",
+    "AWS_SECURITY_TOKEN",
+    "AWS_PROFILE",
+    "AWS_DEFAULT_PROFILE",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+)
+"""Variables of an AWS login that AWS tools would combine with the embedded cloud's keys and endpoint."""
+
+
+class CloudAccessError(TritonstackError):
+    """The cloud refused a call or could not be reached."""
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """An account and region, and the environment variables that lead the AWS tools there."""
+
+    account: str
+    region: str
+    variables: Mapping[str, str]
+
+    @cached_property
+    def _session(self) -> boto3.Session:
+        return boto3.Session(
+            profile_name=self.variables.get("AWS_PROFILE"),
+            region_name=self.region,
+            aws_access_key_id=self.variables.get("AWS_ACCESS_KEY_ID"),
+            aws_secret_access_key=self.variables.get("AWS_SECRET_ACCESS_KEY"),
+            aws_session_token=self.variables.get("AWS_SESSION_TOKEN"),
+        )
+
+    @cached_property
+    def _clients(self) -> dict[str, Any]:
+        return {}
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of this cloud: one a service, because making one takes longer than many a call."""
+        with _MAKING:
+            if service not in self._clients:
+                self._clients[service] = self._session.client(
+                    service, config=_CONFIG, endpoint_url=self.variables.get("AWS_ENDPOINT_URL")
+                )
+            return self._clients[service]
+
+    def process_environment(self) -> dict[str, str]:
+        """The environment for a child process that is to work on this cloud."""
+        inherited = dict(os.environ)
+        if "AWS_PROFILE" in self.variables:
+            # A key in the environment would go before the profile that was asked for.
+            for name in _KEYS:
+                inherited.pop(name, None)
+        if "AWS_ENDPOINT_URL" in self.variables:
+            for name in CONFLICTING_VARIABLES:
+                inherited.pop(name, None)
+        return {**inherited, **self.variables}
+
+
+def cloud_of(spec: EnvironmentSpec, *, variables: Mapping[str, str]) -> Cloud:
+    """The cloud of an environment; `variables` lead to an embedded one and are empty for AWS."""
+    return Cloud(spec.account, spec.region, variables)
+
+
+def require_account(cloud: Cloud) -> None:
+    """Refuse to go on with credentials of another account than the environment's."""
+    try:
+        actual = cloud.client("sts").get_caller_identity()["Account"]
+    except (BotoCoreError, ClientError) as error:
+        raise CloudAccessError(
+            f"no access to AWS account {cloud.account}: {error}",
+            remedy="log in (for example `aws sso login`), or choose a profile with AWS_PROFILE",
+        ) from None
+    if actual != cloud.account:
+        raise CloudAccessError(
+            f"{_credentials(cloud)} belong to account {actual}, and the environment lives in {cloud.account}",
+            remedy="choose the right profile with AWS_PROFILE, or correct `account` in the environment file",
+        )
+
+
+def _credentials(cloud: Cloud) -> str:
+    profile = cloud.variables.get("AWS_PROFILE")
+    return f"the credentials of profile {profile!r}" if profile else "these credentials"
+
+
+def error_code(error: ClientError) -> str:
+    """The code AWS gives an error, for example NoSuchBucket."""
+    return str(error.response.get("Error", {}).get("Code", ""))

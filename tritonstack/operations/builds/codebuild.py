@@ -1,0 +1,166 @@
+"""Jobs in CodeBuild. An attempt is a build; the job's name is one of its variables."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.builds.infrastructure import BuildGround
+from tritonstack.operations.builds.jobs import BuildJobError, JobOrder, JobState, JobStatus, NoRoomError
+from tritonstack.operations.builds.new_roles import once_role_is_known
+from tritonstack.operations.clock import Clock
+
+_LIMIT = "AccountLimitExceededException"
+"""The code for builds beyond the limit of a project or the quota of an account. CodeBuild queues neither."""
+_QUOTA_OF_NONE = re.compile(r"more than 0 ")
+_STATUS: dict[str, JobStatus] = {
+    "IN_PROGRESS": "running",
+    "SUCCEEDED": "succeeded",
+    "STOPPED": "stopped",
+    "FAILED": "failed",
+    "FAULT": "failed",
+    "TIMED_OUT": "failed",
+}
+_PHASES = {
+    "SUBMITTED": "submitted",
+    "QUEUED": "waiting for a machine",
+    "PROVISIONING": "starting the machine",
+    "DOWNLOAD_SOURCE": "fetching the source",
+    "FINALIZING": "ending",
+    "COMPLETED": "ended",
+}
+
+
+class CodeBuildJobs:
+    """The builds of one project."""
+
+    def __init__(
+        self, cloud: Cloud, ground: BuildGround, project: str, *, clock: Clock | None = None
+    ) -> None:
+        self._client = cloud.client("codebuild")
+        self._clock = clock or Clock()
+        self._ground = ground
+        self._project = project
+
+    def attempts(self, job: str) -> list[JobState]:
+        """Among the project's latest hundred builds."""
+        return [_state(build) for build in self._latest() if _job_of(build) == job]
+
+    def next_number(self, attempts: Sequence[JobState]) -> int:
+        """By their count: a number is part of a token, which CodeBuild forgets within minutes."""
+        return len(attempts) + 1
+
+    def start(self, order: JobOrder, job: str, attempt: int) -> JobState:
+        """Two that start the same attempt at once get one build: its token is the same."""
+        told = _plain(
+            {
+                "MODEL": order.model,
+                "TARGETS": " ".join(order.targets),
+                "CHOICES": json.dumps(dict(order.choices)),
+                "JOB": job,
+            }
+        )
+        if order.needs_token and self._ground.token_secret:
+            # CodeBuild fetches it when the build starts; what needs no token never sees one.
+            told.append({"name": "HF_TOKEN", "value": self._ground.token_secret, "type": "SECRETS_MANAGER"})
+        return self._start(job, attempt, told, role=order.role)
+
+    def start_with(self, job: str, attempt: int, variables: Mapping[str, str]) -> JobState:
+        """Start a build that is told these variables."""
+        return self._start(job, attempt, _plain(variables))
+
+    def _start(
+        self, job: str, attempt: int, variables: list[dict[str, str]], *, role: str | None = None
+    ) -> JobState:
+        asked = {
+            "projectName": self._project,
+            # The project may have been deployed from another commit meanwhile: this is the one asked for.
+            "sourceTypeOverride": "S3",
+            "sourceLocationOverride": self._ground.source,
+            "environmentVariablesOverride": variables,
+            "idempotencyToken": f"{job}-{attempt}",
+            **({"serviceRoleOverride": role} if role else {}),
+        }
+        return _state(self._begun(asked))
+
+    def _begun(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Start the build; raise NoRoomError at a limit, whoever's builds have reached it.
+
+        The quota is the account's, so builds of other projects count as well: this project may run none.
+        """
+        try:
+            started = once_role_is_known(lambda: self._client.start_build(**asked), self._clock)
+        except ClientError as error:
+            code, message = error_code(error), error.response.get("Error", {}).get("Message", "")
+            if code != _LIMIT:
+                raise BuildJobError(
+                    f"CodeBuild starts no build of {self._project}: {code}: {message}"
+                ) from error
+            if _QUOTA_OF_NONE.search(message):
+                raise BuildJobError(
+                    f"CodeBuild starts no build of {self._project}: {message}",
+                    remedy="`tritonstack quotas` names the quota; AWS raises it on request",
+                ) from error
+            raise NoRoomError(
+                f"CodeBuild starts no more builds of {self._project} now: {message}",
+                remedy="run the same command again when a build has ended; `tritonstack quotas` names the "
+                "account's quota",
+            ) from error
+        build: Mapping[str, Any] = started["build"]
+        return build
+
+    def _latest(self) -> list[Mapping[str, Any]]:
+        """The project's latest hundred builds, the latest first."""
+        ids = self._client.list_builds_for_project(projectName=self._project, sortOrder="DESCENDING")["ids"]
+        if not ids:
+            return []
+        builds = {build["id"]: build for build in self._client.batch_get_builds(ids=ids[:100])["builds"]}
+        return [builds[one] for one in ids if one in builds]
+
+    def look(self, attempt_id: str) -> JobState:
+        """What has become of a build."""
+        (build,) = self._client.batch_get_builds(ids=[attempt_id])["builds"]
+        return _state(build)
+
+    def stop(self, attempt_id: str) -> None:
+        """End a build."""
+        self._client.stop_build(id=attempt_id)
+
+
+def _plain(variables: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value, "type": "PLAINTEXT"} for name, value in variables.items()]
+
+
+def _job_of(build: Mapping[str, Any]) -> str | None:
+    variables = build.get("environment", {}).get("environmentVariables", [])
+    return next((item["value"] for item in variables if item["name"] == "JOB"), None)
+
+
+def _state(build: Mapping[str, Any]) -> JobState:
+    status, logs = build["buildStatus"], build.get("logs", {})
+    phase = str(build.get("currentPhase", "SUBMITTED"))
+    return JobState(
+        id=build["id"],
+        status=_STATUS[status],
+        phase=_PHASES.get(phase, "building"),
+        reason=_reason(build) if _STATUS[status] == "failed" else "",
+        log_group=logs.get("groupName", ""),
+        log_stream=logs.get("streamName", ""),
+    )
+
+
+def _reason(build: Mapping[str, Any]) -> str:
+    words = {"TIMED_OUT": "it took too long", "FAULT": "CodeBuild itself failed"}
+    messages = [
+        f"{phase['phaseType']}: {context['message']}"
+        for phase in build.get("phases", [])
+        if phase.get("phaseStatus") not in (None, "SUCCEEDED")
+        for context in phase.get("contexts", [])
+        if context.get("message")
+    ]
+    return "; ".join([*filter(None, [words.get(build["buildStatus"])]), *messages]) or "it failed"

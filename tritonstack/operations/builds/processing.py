@@ -1,0 +1,152 @@
+"""Jobs in SageMaker Processing, for GPUs that CodeBuild has not. An attempt is a job of that service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tritonstack.base.naming import (
+    PROCESSING_LOG_GROUP,
+    build_cache_prefix,
+    build_stack_name,
+    processing_job_name,
+)
+from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.builds.infrastructure import BuildGround, BuildStackError
+from tritonstack.operations.builds.jobs import BuildJobError, JobOrder, JobState, JobStatus
+from tritonstack.operations.builds.new_roles import once_role_is_known
+from tritonstack.operations.clock import Clock
+from tritonstack.project.build_machines import ProcessingMachine
+
+SOURCE_PATH = "/opt/ml/processing/input/source"
+SCRIPT = (
+    f"set -e; cd /home/builder; B=/opt/builder/bin/python; $B -m zipfile -e {SOURCE_PATH}/*.zip source; "
+    'cd source; export HOME=/home/builder; exec runuser -u builder -- $B -m model_build --project . "$@"'
+)
+"""Unpacks the source as root, and builds as nobody in particular."""
+_VOLUME_GB = 200
+_STATUS: dict[str, JobStatus] = {
+    "InProgress": "running",
+    "Stopping": "running",
+    "Completed": "succeeded",
+    "Stopped": "stopped",
+    "Failed": "failed",
+}
+
+
+class ProcessingJobs:
+    """The jobs of one environment."""
+
+    def __init__(self, cloud: Cloud, ground: BuildGround, *, clock: Clock | None = None) -> None:
+        self._client = cloud.client("sagemaker")
+        self._clock = clock or Clock()
+        self._ground = ground
+        self._region = cloud.region
+
+    def attempts(self, job: str) -> list[JobState]:
+        """By their names."""
+        listed = self._client.get_paginator("list_processing_jobs").paginate(
+            NameContains=f"-build-{job}-", SortBy="CreationTime", SortOrder="Descending"
+        )
+        return [
+            self.look(item["ProcessingJobName"])
+            for page in listed
+            for item in page["ProcessingJobSummaries"]
+            if item["ProcessingJobName"].startswith(f"{build_stack_name(self._ground.base)}-{job}-")
+        ]
+
+    def next_number(self, attempts: Sequence[JobState]) -> int:
+        """By the highest: whoever deletes a job takes one out of the row, and a name that is in use starts
+        nothing."""
+        return max((int(attempt.id.rpartition("-")[2]) for attempt in attempts), default=0) + 1
+
+    def start(self, order: JobOrder, job: str, attempt: int) -> JobState:
+        """A name is used once: who is second attaches to the job of who was first."""
+        name = processing_job_name(self._ground.base, job, attempt)
+        request = self._request(order, job)
+        try:
+            once_role_is_known(
+                lambda: self._client.create_processing_job(ProcessingJobName=name, **request), self._clock
+            )
+        except ClientError as error:
+            if error_code(error) not in ("ResourceInUse", "ResourceInUseException"):
+                raise _explained(error, order) from error
+        return self.look(name)
+
+    def look(self, attempt_id: str) -> JobState:
+        """What has become of a job."""
+        found = self._client.describe_processing_job(ProcessingJobName=attempt_id)
+        status = _STATUS[found["ProcessingJobStatus"]]
+        return JobState(
+            id=attempt_id,
+            status=status,
+            phase="building" if "ProcessingStartTime" in found else "starting the machine",
+            reason=found.get("FailureReason", "it failed") if status == "failed" else "",
+            log_group=PROCESSING_LOG_GROUP,
+            log_stream=f"{attempt_id}/",
+            began_ms=int(found["CreationTime"].timestamp() * 1000),
+        )
+
+    def stop(self, attempt_id: str) -> None:
+        """End a job."""
+        self._client.stop_processing_job(ProcessingJobName=attempt_id)
+
+    def _request(self, order: JobOrder, job: str) -> dict[str, Any]:
+        ground = self._ground
+        role = order.role or ground.processing_role
+        if role is None or not isinstance(order.venue, ProcessingMachine):
+            raise BuildStackError(
+                f"the build stack of {ground.base} has no role for Processing jobs",
+                remedy="deploy it again: the environment's file asks for more than it was deployed from",
+            )
+        arguments = ["--model", order.model, "--targets", " ".join(order.targets)]
+        arguments += ["--publish", ground.bucket]
+        arguments += ["--cache", f"s3://{ground.bucket}/{build_cache_prefix(order.model)}"]
+        arguments += ["--choices", json.dumps(dict(order.choices)), "--job", job, "--json-progress"]
+        if order.needs_token and ground.token_secret:
+            arguments += ["--token-secret", ground.token_secret]
+        return {
+            "RoleArn": role,
+            "AppSpecification": {
+                "ImageUri": ground.image(order.venue.hardware),
+                "ContainerEntrypoint": ["/bin/sh", "-c", SCRIPT, "build"],
+                "ContainerArguments": arguments,
+            },
+            "ProcessingInputs": [
+                {
+                    "InputName": "source",
+                    "S3Input": {
+                        "S3Uri": f"s3://{ground.source}",
+                        "LocalPath": SOURCE_PATH,
+                        "S3DataType": "S3Prefix",
+                        "S3InputMode": "File",
+                    },
+                }
+            ],
+            "ProcessingResources": {
+                "ClusterConfig": {
+                    "InstanceCount": 1,
+                    "InstanceType": order.venue.instance_type,
+                    "VolumeSizeInGB": _VOLUME_GB,
+                }
+            },
+            "StoppingCondition": {"MaxRuntimeInSeconds": 60 * ground.timeout_minutes},
+            "Environment": {"AWS_DEFAULT_REGION": self._region},
+            "Tags": _tags(ground.tags or {}),
+        }
+
+
+def _tags(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+def _explained(error: ClientError, order: JobOrder) -> BuildJobError:
+    code, message = error_code(error), error.response.get("Error", {}).get("Message", "")
+    remedy = "`tritonstack quotas` names the quota; AWS raises it on request"
+    return BuildJobError(
+        f"SageMaker starts no Processing job for {order.model!r}: {code}: {message}",
+        remedy=remedy if code == "ResourceLimitExceeded" else None,
+    )

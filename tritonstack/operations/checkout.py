@@ -1,0 +1,180 @@
+"""The git checkout that a project's files lie in: where it stands, who works in it, and what its files were.
+
+A project need not be in git: then there is no commit, and no earlier version of any file.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import subprocess
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tritonstack.base.errors import TritonstackError
+
+_ACTORS = ("GITHUB_ACTOR", "CODEBUILD_INITIATOR")
+"""Who a CI acts for, where it says so."""
+
+
+class CheckoutError(TritonstackError):
+    """Git does not know what was asked for."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit that changed a file."""
+
+    id: str
+    at: str
+    """When it was made, in UTC: 2026-11-22T08:30:00Z."""
+    by: str
+    subject: str
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """The files of a project, as git knows them."""
+
+    root: Path
+
+    @property
+    def exists(self) -> bool:
+        """Whether the project is in git, and has a commit."""
+        return self._ask("rev-parse", "--verify", "HEAD") is not None
+
+    def head(self) -> str | None:
+        """Return the commit that is checked out; None without git or without a commit."""
+        head = self._ask("rev-parse", "--verify", "HEAD")
+        return head.strip() if head else None
+
+    def uncommitted(self, files: Collection[Path], folders: Collection[Path]) -> list[str]:
+        """Return which of these differ from the checked-out commit, relative to the project, sorted.
+
+        Files count whatever git thinks of their names: ignored, outside the repository, or marked
+        assume-unchanged. Below folders, git decides: ignored files do not count. A submodule with changes
+        counts as one file.
+        """
+        top = self._ask("rev-parse", "--show-toplevel")
+        if top is None:
+            return []
+        changed, tracked = self._changed(Path(top.rstrip("\n"))), self._tracked(Path(top.rstrip("\n")))
+        read = {file: {file.parent.resolve() / file.name, file.resolve()} for file in files if file.exists()}
+        found = {file for file, places in read.items() if not places <= tracked}
+        wanted = {place for file in files for place in (file.parent.resolve() / file.name, file.resolve())}
+        below = {folder.resolve() for folder in folders}
+        around = {parent for path in wanted | below for parent in path.parents}
+        found |= {
+            path
+            for path in changed
+            if path in wanted or path in around or not below.isdisjoint((path, *path.parents))
+        }
+        root = self.root.resolve()
+        named = (path.parent.resolve() / path.name for path in found)
+        return sorted({Path(os.path.relpath(path, root)).as_posix() for path in named})
+
+    def _changed(self, top: Path) -> set[Path]:
+        """Return what differs from the commit: changed, staged, deleted, unmerged, and new files."""
+        options = (
+            "--porcelain=v1",
+            "-z",
+            "--untracked-files=all",
+            "--ignore-submodules=none",
+            "--no-renames",
+        )
+        said = self._ask("--no-optional-locks", "-C", str(top), "status", *options) or ""
+        return {top / entry[3:].rstrip("/") for entry in said.split("\0") if entry}
+
+    def _tracked(self, top: Path) -> set[Path]:
+        """Return the files that git has and compares with the commit, those of submodules too."""
+        said = self._ask("-C", str(top), "ls-files", "-v", "-z", "--recurse-submodules") or ""
+        return {top / entry[2:] for entry in said.split("\0") if entry.startswith("H ")}
+
+    def actor(self) -> str:
+        """Who works here: as the CI says, as git has it, or as the machine knows them."""
+        for name in _ACTORS:
+            if named := os.environ.get(name):
+                return named
+        known = self._ask("config", "user.name")
+        return known.strip() if known and known.strip() else getpass.getuser()
+
+    def resolve(self, commit: str) -> str:
+        """The whole id of a commit that a person named in short."""
+        found = self._ask("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
+        if found is None:
+            raise CheckoutError(f"git knows no commit {commit!r}", remedy="`git log` lists them")
+        return found.strip()
+
+    def file_at(self, commit: str, file: Path) -> str | None:
+        """The text of a file in a commit, None if it was not there."""
+        return self._ask("show", f"{commit}:./{file.relative_to(self.root).as_posix()}")
+
+    def files_at(self, commits: Sequence[str], file: Path) -> Iterator[str | None]:
+        """The texts of a file in each of several commits, by one call of git; None where it was not there."""
+        name = f"./{file.relative_to(self.root).as_posix()}"
+        asked = "".join(f"{commit}:{name}\n" for commit in commits)
+        # Sizes are those of the bytes, ends of lines and all.
+        rest = self._raw("cat-file", "--batch", given=asked.encode()) or b""
+        for _ in commits:
+            header, _, rest = rest.partition(b"\n")
+            kind, size = header.rpartition(b" ")[::2]
+            if not kind.endswith(b" blob"):
+                yield None  # `<name> missing`
+                continue
+            body, rest = rest[: int(size)], rest[int(size) + 1 :]
+            yield _text(body)
+
+    def gap(self) -> str | None:
+        """Why git may not know all that a file ever was; None if it does."""
+        if not self.exists:
+            return "the project is not in git"
+        shallow = self._ask("rev-parse", "--is-shallow-repository")
+        if shallow is None or shallow.strip() != "false":
+            return "this is a shallow clone (`git fetch --unshallow` fetches the rest)"
+        return None
+
+    def changed_since(self, commit: str, paths: Iterable[str]) -> list[str] | None:
+        """The files below these paths that differ from a commit, sorted; None if git does not know it.
+
+        A file that git does not follow counts for nothing: what is deployed of it, something refers to.
+        """
+        said = self._ask("diff", "--name-only", "--relative", commit, "--", *paths)
+        return None if said is None else sorted(said.splitlines())
+
+    def changes_of(self, file: Path, *, every_branch: bool = False) -> Iterator[Commit]:
+        """The commits that changed a file, the latest first: merges by their first parent, or all of them."""
+        said = self._ask(
+            "log",
+            "--full-history" if every_branch else "--first-parent",
+            "--format=%H%x00%cd%x00%an%x00%s",
+            "--date=format-local:%Y-%m-%dT%H:%M:%SZ",
+            "--",
+            str(file.relative_to(self.root)),
+        )
+        # Not splitlines(): names and subjects may hold what only Python takes for an end of line.
+        for line in filter(None, (said or "").split("\n")):
+            commit, at, by, subject = line.split("\0")
+            yield Commit(commit, at, by, subject)
+
+    def _ask(self, *arguments: str) -> str | None:
+        """What git says, None where it refuses."""
+        said = self._raw(*arguments)
+        return None if said is None else _text(said)
+
+    def _raw(self, *arguments: str, given: bytes = b"") -> bytes | None:
+        try:
+            ended = subprocess.run(
+                ["git", "-C", str(self.root), *arguments],
+                env={**os.environ, "TZ": "UTC", "LC_ALL": "C"},
+                input=given,
+                capture_output=True,
+                check=False,
+            )
+        except FileNotFoundError:
+            return None  # a machine without git
+        return ended.stdout if ended.returncode == 0 else None
+
+
+def _text(said: bytes) -> str:
+    return said.decode(errors="replace").replace("\r\n", "\n")

@@ -1,0 +1,129 @@
+"""What the CDK's own diff says of resources, as records: the CDK knows which properties cannot be changed."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from tritonstack.operations.deploying.assembly import Template
+from tritonstack.operations.deploying.endpoint_template import CONFIG, MODEL
+
+Fate = Literal["replaced", "perhaps replaced", "deleted", "left behind"]
+
+_STACK = re.compile(r"^Stack (?P<stack>[A-Za-z0-9-]+)(?: |$)")
+_RESOURCE = re.compile(
+    r"^\[[~-]\] (?P<type>[A-Za-z0-9]+::\S+) (?:\S+ )?(?P<id>[A-Za-z0-9]+) "
+    r"(?P<fate>replace|may be replaced|destroy|orphan)$"
+)
+_FATES: dict[str, Fate] = {
+    "replace": "replaced",
+    "may be replaced": "perhaps replaced",
+    "destroy": "deleted",
+    "orphan": "left behind",
+}
+_NAMES = {
+    "AWS::CloudWatch::Alarm": "AlarmName",
+    "AWS::CloudWatch::Dashboard": "DashboardName",
+    "AWS::CodeBuild::Project": "Name",
+    "AWS::ECR::Repository": "RepositoryName",
+    "AWS::Events::Rule": "Name",
+    "AWS::KMS::Alias": "AliasName",
+    "AWS::Logs::LogGroup": "LogGroupName",
+    "AWS::S3::Bucket": "BucketName",
+    "AWS::SNS::Topic": "TopicName",
+    "AWS::SSM::Parameter": "Name",
+    "AWS::SageMaker::Endpoint": "EndpointName",
+    "AWS::SageMaker::InferenceComponent": "InferenceComponentName",
+}
+"""The property that names a resource, for the types that are named here."""
+_CHANGED_IN_PLACE = frozenset(
+    {"AWS::CloudWatch::Alarm", "AWS::CloudWatch::Dashboard", "AWS::SageMaker::Endpoint"}
+)
+"""What nothing but another name replaces."""
+_MADE_ANEW_BY_ROLLOUTS = frozenset({MODEL, CONFIG})
+"""What nothing can change: every rollout makes it anew, and nobody misses the old one."""
+
+
+@dataclass(frozen=True)
+class ResourceFate:
+    """A resource that does not stay what it is."""
+
+    stack: str
+    logical_id: str
+    type: str
+    fate: Fate
+    name: str | None = None
+    """Its name, if it keeps that while it is replaced: CloudFormation cannot make a second one of it."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether CloudFormation refuses it."""
+        return self.name is not None and self.fate == "replaced"
+
+    @property
+    def expected(self) -> bool:
+        """Whether it is a part of every rollout."""
+        return self.type in _MADE_ANEW_BY_ROLLOUTS
+
+    @property
+    def words(self) -> str:
+        """What becomes of it."""
+        subject = f"{self.type} {self.logical_id}"
+        if self.refused:
+            return (
+                f"refused: {subject} would have to be replaced, and CloudFormation cannot make a second one "
+                f"named {self.name}"
+            )
+        return {
+            "replaced": f"replaces {subject}: a new one is made, then the old one goes",
+            "perhaps replaced": f"may replace {subject}",
+            "deleted": f"deletes {subject}",
+            "left behind": f"leaves {subject} behind, which no stack holds any more",
+        }[self.fate]
+
+    @property
+    def remedy(self) -> str | None:
+        """What to do where it is refused."""
+        return "give it another name, or undo what replaces it" if self.refused else None
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+        return asdict(self) | {"refused": self.refused}
+
+
+def resource_fates(
+    lines: Iterable[str], deployed: Mapping[str, Template], wanted: Mapping[str, Template]
+) -> dict[str, list[ResourceFate]]:
+    """By stack, the resources that do not stay what they are; `lines` are what `cdk diff` printed."""
+    found: dict[str, list[ResourceFate]] = defaultdict(list)
+    stack = ""
+    for line in lines:
+        if head := _STACK.match(line):
+            stack = head["stack"]
+        elif match := _RESOURCE.match(line):
+            name = _kept_name(match["type"], match["id"], deployed.get(stack, {}), wanted.get(stack, {}))
+            found[stack].append(ResourceFate(stack, match["id"], match["type"], _FATES[match["fate"]], name))
+    return found
+
+
+def may_be_refused(deployed: Template | None, wanted: Template) -> bool:
+    """Whether anything changes that bears a name and could have to be replaced: the CDK knows what has to."""
+    before = (deployed or {}).get("Resources", {})
+    return any(
+        resource["Type"] in _NAMES.keys() - _CHANGED_IN_PLACE
+        and logical_id in before
+        and before[logical_id].get("Properties") != resource.get("Properties")
+        for logical_id, resource in wanted.get("Resources", {}).items()
+    )
+
+
+def _kept_name(kind: str, logical_id: str, deployed: Template, wanted: Template) -> str | None:
+    """The name that a resource has in both templates, where it is written there."""
+    sides = [
+        template.get("Resources", {}).get(logical_id, {}).get("Properties", {}).get(_NAMES.get(kind, ""))
+        for template in (deployed, wanted)
+    ]
+    return sides[0] if isinstance(sides[0], str) and sides[0] == sides[1] else None

@@ -1,0 +1,184 @@
+"""What a deploy changes about models and images: which digest comes after which, and how they compare."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.revisions import commit_id, short_commit
+from tritonstack.operations.checkout import Checkout
+from tritonstack.operations.deploying.assembly import Template
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.events import Event
+from tritonstack.records.locks import Figures, Lock, LockedArtifact, parse_lock
+
+_ARTIFACT = re.compile(r"/models/(?P<model>[^/]+)/(?P<digest>[0-9a-f]{64})/")
+
+
+@dataclass(frozen=True)
+class ArtifactChange:
+    """A model whose artifact a deploy replaces, or brings."""
+
+    model: str
+    target: str
+    before: str | None
+    """The digest that is deployed; None if there is none."""
+    figures_before: Figures | None
+    after: LockedArtifact
+
+    @property
+    def words(self) -> str:
+        """The change in one line."""
+        digests = f"{self.before[:12]} → {self.after.digest[:12]}" if self.before else self.after.digest[:12]
+        come = "" if self.before else ", new here"
+        parts = [f"{self.model} ({self.target}): {digests}{come}", *self._provenance(), *self._figures()]
+        return "; ".join(parts)
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+        built, promoted = self.after.built, self.after.promoted
+        return {
+            "model": self.model,
+            "target": self.target,
+            "before": self.before,
+            "after": self.after.digest,
+            "figures_before": self.figures_before and self.figures_before.model_dump(),
+            "figures_after": self.after.figures and self.after.figures.model_dump(),
+            "built": built and built.model_dump(),
+            "promoted": promoted and promoted.model_dump(),
+            "words": self.words,
+        }
+
+    def _provenance(self) -> Iterator[str]:
+        if built := self.after.built:
+            yield f"built by {built.by} at {_moment(built.at)}{_from(built.commit)}"
+        if promoted := self.after.promoted:
+            yield f"promoted from {promoted.source} by {promoted.by} at {_moment(promoted.at)}"
+
+    def _figures(self) -> Iterator[str]:
+        before, after = self.figures_before or Figures(), self.after.figures or Figures()
+        for words, old, new, form in (
+            ("cosine", before.min_cosine, after.min_cosine, "{:.6f}"),
+            ("absolute error", before.max_absolute_error, after.max_absolute_error, "{:.2e}"),
+            ("p99", before.p99_ms, after.p99_ms, "{:.1f} ms"),
+        ):
+            if new is not None:
+                was = f"{form.format(old)} → " if old is not None and old != new else ""
+                yield f"{words} {was}{form.format(new)}"
+
+
+@dataclass(frozen=True)
+class ImageChange:
+    """An image of the project's own that a deploy replaces, or brings."""
+
+    folder: str
+    kind: str
+    before: str | None
+    after: str
+
+    @property
+    def words(self) -> str:
+        """The change in one line."""
+        was = f"{_short(self.before)} → " if self.before else ""
+        return f"image {self.folder} ({self.kind}): {was}{_short(self.after)}"
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+        return asdict(self) | {"words": self.words}
+
+
+def artifact_changes(
+    workspace: Workspace, before: Lock | None, digests: Mapping[tuple[str, str], str]
+) -> list[ArtifactChange]:
+    """The models of an environment's endpoints whose locked artifact is not the deployed one. Pure.
+
+    `digests`: what is deployed, by model and target; `before`: the lock that it was deployed from, if known.
+    """
+    found = {}
+    for name in workspace.spec.endpoints:
+        for served in workspace.serves(name):
+            target = workspace.target_for(served.model, served.instance)
+            artifact = workspace.artifact_for(served.model, served.instance)
+            if target is None or artifact is None:
+                continue
+            deployed = digests.get((served.model, target))
+            if deployed != artifact.digest:
+                old = before.find(served.model, [target]) if before else None
+                figures = old.figures if old is not None and old.digest == deployed else None
+                found[served.model, target] = ArtifactChange(
+                    served.model, target, deployed, figures, artifact
+                )
+    return [found[key] for key in sorted(found)]
+
+
+def image_changes(workspace: Workspace, before: Lock | None) -> list[ImageChange]:
+    """The images of the project's own that endpoints run, where an earlier lock names others. Pure."""
+    found = set()
+    for name, endpoint in workspace.spec.endpoints.items():
+        for variant in endpoint.variants:
+            locked = workspace.image_for(name, variant.instance)
+            if locked is None:
+                continue
+            kind = "gpu" if variant.instance.gpus else "cpu"
+            kinds = before.images.get(str(endpoint.image), {}) if before else {}
+            old = next((image.digest for key, image in kinds.items() if key == kind), None)
+            if before is not None and old != locked.digest:
+                found.add(ImageChange(str(endpoint.image), kind, old, locked.digest))
+    return sorted(found, key=lambda change: (change.folder, change.kind))
+
+
+def deployed_digests(
+    workspace: Workspace, latest: Mapping[str, Event], templates: Mapping[str, Template]
+) -> dict[tuple[str, str], str]:
+    """What is deployed, by model and target. Pure.
+
+    The templates that stand tell it, by endpoint; of shelves, which no template names models of, the last
+    deployments do.
+    """
+    found = {
+        (item.model, item.target): item.digest
+        for event in sorted(latest.values(), key=lambda event: event.at)
+        for item in event.artifacts
+    }
+    for name, template in templates.items():
+        named: dict[str, set[str]] = defaultdict(set)
+        for match in _ARTIFACT.finditer(json.dumps(template)):
+            named[match["model"]].add(match["digest"])
+        for served in workspace.serves(name):
+            target = workspace.target_for(served.model, served.instance)
+            # Of a model on machines of two kinds, a template does not say which digest is whose.
+            if target and len(named[served.model]) == 1:
+                (found[served.model, target],) = named[served.model]
+    return found
+
+
+def deployed_lock(workspace: Workspace, latest: Mapping[str, Event]) -> Lock | None:
+    """The lock of the commit that was deployed last, as git has it; None if nobody can tell."""
+    last = max(latest.values(), key=lambda event: event.at, default=None)
+    if last is None or last.commit is None:
+        return None
+    file = workspace.lock.file
+    text = Checkout(workspace.project.root).file_at(commit_id(last.commit), file)
+    if text is None:
+        return None
+    try:
+        return parse_lock(text, file).record
+    except InvalidFilesError:
+        return None  # of another version: what it said cannot be compared
+
+
+def _from(commit: str | None) -> str:
+    return f" from commit {short_commit(commit)}" if commit else ""
+
+
+def _moment(at: str) -> str:
+    return f"{at[:10]} {at[11:16]}"
+
+
+def _short(digest: str | None) -> str:
+    return str(digest).removeprefix("sha256:")[:12]

@@ -1,0 +1,248 @@
+"""Deleting stacks until they are gone: what is in progress is waited for, what fails for a passing reason is
+tried again.
+
+Nothing is remembered between runs: each begins with what CloudFormation says, so it makes no difference
+where an earlier one was stopped, nor that another one is at work on the same stacks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from botocore.exceptions import ClientError, HTTPClientError
+
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.buckets import BucketNotEmptyError, empty_bucket, stop_access_log
+from tritonstack.operations.clock import Clock
+from tritonstack.operations.stacks import StackFailedError, StackState, describe_stack, failures, poll_pauses
+
+PASSING_S = 45 * 60.0
+"""SageMaker and VPC endpoints give a network interface back up to half an hour after they have gone."""
+_FIRST_PAUSE_S = 5.0
+_LONGEST_PAUSE_S = 60.0
+_OTHER_TRIES = 3
+_BUCKET, _REPOSITORY, _KEY = "AWS::S3::Bucket", "AWS::ECR::Repository", "AWS::KMS::Key"
+_PASSING = re.compile(
+    "|".join(
+        (
+            "depend",  # has dependencies, DependencyViolation, has a dependent object
+            "network interface",
+            "in use",
+            "not empty",
+            "in progress",
+            "currently being",
+            "being (?:created|updated|deleted)",
+            "Updating|Creating|SystemUpdating",
+            "throttl",
+            "rate exceeded",
+            "RequestLimitExceeded",
+            "SlowDown",
+            "try again|retry",
+            "timed out|timeout",
+            "Conflict|OperationAborted",
+            "internal|ServiceUnavailable|temporarily",
+        )
+    ),
+    re.IGNORECASE,
+)
+
+_NOT_NOW = re.compile(r"_IN_PROGRESS\b")
+"""What CloudFormation says to a deletion of a stack that it has just begun to work on."""
+
+
+@dataclass(frozen=True)
+class Retained:
+    """What a stack leaves behind when it is deleted, because its template asks for that."""
+
+    type: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What of a stack matters for its deletion."""
+
+    buckets: tuple[str, ...] = ()
+    """Those that go with it, and have to be empty for that."""
+    retained: tuple[Retained, ...] = ()
+    repositories: tuple[str, ...] = ()
+    """Those that go with it, and all images in them."""
+    keys: tuple[str, ...] = ()
+    """Those that are to be deleted with it; KMS waits some days before it does so."""
+
+
+def contents_of(cloud: Cloud, stack: str) -> Contents:
+    """What a stack holds by its own template, whatever any file says of it."""
+    client = cloud.client("cloudformation")
+    try:
+        template = client.get_template(StackName=stack, TemplateStage="Processed")["TemplateBody"]
+        pages = list(client.get_paginator("list_stack_resources").paginate(StackName=stack))
+    except ClientError as error:
+        if "does not exist" in str(error):
+            return Contents()
+        raise
+    declared: Mapping[str, Mapping[str, str]] = template.get("Resources", {})
+    retained: list[Retained] = []
+    going: dict[str, list[str]] = {kind: [] for kind in (_BUCKET, _REPOSITORY, _KEY)}
+    for resource in (item for page in pages for item in page["StackResourceSummaries"]):
+        physical = resource.get("PhysicalResourceId")
+        if not physical or resource["ResourceStatus"] == "DELETE_COMPLETE":
+            continue
+        policy = declared.get(resource["LogicalResourceId"], {}).get("DeletionPolicy", "Delete")
+        if policy != "Delete":
+            retained.append(Retained(resource["ResourceType"], physical))
+        elif resource["ResourceType"] in going:
+            going[resource["ResourceType"]].append(physical)
+    return Contents(
+        buckets=tuple(sorted(going[_BUCKET])),
+        retained=tuple(sorted(retained, key=lambda item: (item.type, item.id))),
+        repositories=tuple(sorted(going[_REPOSITORY])),
+        keys=tuple(sorted(going[_KEY])),
+    )
+
+
+def next_try(reason: str, *, tries: int, failing_s: float) -> float | None:
+    """How long to wait before a failed deletion is tried again; None to give up.
+
+    `tries` is how often it has failed in this run, `failing_s` for how long by now.
+    """
+    passing = _PASSING.search(reason) is not None
+    if failing_s >= PASSING_S or (not passing and tries >= _OTHER_TRIES):
+        return None
+    return min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** (tries - 1))
+
+
+@dataclass
+class _Deletion:
+    """One stack on its way out."""
+
+    cloud: Cloud
+    name: str
+    clock: Clock
+    tell: Callable[[str], None]
+    read: Callable[[Cloud, str], Contents]
+    contents: Contents
+    """As of the last time that anything was done about it."""
+    done: bool = False
+    failure: str = ""
+    """Why it was given up."""
+    _seen: str = ""
+    _asked: bool = False
+    _tries: int = 0
+    _failing_since: float = 0.0
+    _not_before: float = 0.0
+
+    def look(self) -> None:
+        """See how far it is, and do what is next."""
+        state = describe_stack(self.cloud, self.name)
+        if state is None:
+            self.tell(f"{self.name}: DELETE_COMPLETE")
+            self.done = True
+            return
+        self._tell(state)
+        if state.in_progress:
+            return
+        if state.protected:
+            self.failure = f"stack {self.name} was protected meanwhile: nothing of it was deleted"
+            self.done = True
+        elif self._is_time(state):
+            self.tell(f"{self.name}: deleting it ({state.status})")
+            self._ask(state)
+
+    def _tell(self, state: StackState) -> None:
+        # What is at rest before anything was asked of it is no step on its way out.
+        if state.status != self._seen and (self._asked or state.in_progress):
+            self._seen = state.status
+            self.tell(f"{self.name}: {state.status}")
+
+    def _is_time(self, state: StackState) -> bool:
+        """Whether it is time to try; a failure seen for the first time is judged."""
+        if self._not_before:
+            return self.clock.now() >= self._not_before
+        if not self._asked:
+            return True
+        reason = failures(self.cloud, self.name) if state.status == "DELETE_FAILED" else state.reason
+        self._failed(state, reason)
+        return False
+
+    def _failed(self, state: StackState, why: str, *, reason: str | None = None) -> None:
+        """Say when to try again, or give it up.
+
+        `reason` is what tells whether it may pass, where `why` names things that could be called anything.
+        """
+        now = self.clock.now()
+        self._tries += 1
+        self._failing_since = self._failing_since or now
+        pause = next_try(reason or why, tries=self._tries, failing_s=now - self._failing_since)
+        if pause is None:
+            self.failure = f"stack {self.name} is {state.status}: {why}"
+            self.done = True
+            return
+        self._not_before = now + pause
+        self.tell(f"{self.name}: {why}; trying again in {pause:.0f} s")
+
+    def _ask(self, state: StackState) -> None:
+        """Begin the deletion; buckets that have filled again meanwhile are emptied again.
+
+        What is to be retained is read now: an update that was waited for may have changed it.
+        """
+        self.contents = self.read(self.cloud, self.name)
+        self._seen, self._not_before = "", 0.0
+        try:
+            self._empty()
+        except BucketNotEmptyError as error:
+            self._failed(state, error.message, reason=error.reason)
+            return
+        except (ClientError, HTTPClientError) as error:
+            self._failed(state, f"its buckets cannot be emptied: {error}")
+            return
+        try:
+            self.cloud.client("cloudformation").delete_stack(StackName=self.name)
+            self._asked = True
+        except ClientError as error:
+            # Another command may have begun an update of it since the look.
+            if not _NOT_NOW.search(str(error)):
+                raise
+
+    def _empty(self) -> None:
+        for bucket in self.contents.buckets:
+            stop_access_log(self.cloud, bucket)
+        for bucket in self.contents.buckets:
+            if emptied := empty_bucket(self.cloud, bucket, sleep=self.clock.sleep):
+                self.tell(f"{bucket}: {emptied} objects deleted")
+
+
+def delete_stacks(
+    cloud: Cloud,
+    names: Iterable[str],
+    *,
+    tell: Callable[[str], None],
+    clock: Clock | None = None,
+    empty: bool = True,
+) -> list[Retained]:
+    """Delete stacks side by side, wait until all are gone, and give what they left as they were to.
+
+    `empty`: also what their buckets hold, of those that go with them.
+    """
+    clock = clock or Clock()
+    read = contents_of if empty else lambda *_: Contents()
+    deletions = [_Deletion(cloud, name, clock, tell, read, read(cloud, name)) for name in names]
+    for pause in poll_pauses():
+        for deletion in deletions:
+            if not deletion.done:
+                deletion.look()
+        if all(deletion.done for deletion in deletions):
+            break
+        clock.sleep(pause)
+    _require_gone([deletion.failure for deletion in deletions if deletion.failure])
+    return [item for deletion in deletions for item in deletion.contents.retained]
+
+
+def _require_gone(reasons: Sequence[str]) -> None:
+    if reasons:
+        raise StackFailedError(
+            "; ".join(reasons),
+            remedy="remove what it names, or mend what keeps it, then run the same command again: it goes on",
+        )

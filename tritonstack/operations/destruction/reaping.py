@@ -1,0 +1,94 @@
+"""Environments that have had their time, by the tags of what is deployed; and their end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from tritonstack.base import naming
+from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.destruction.destroy import Tell, destroy_environment
+from tritonstack.operations.stacks import StackState, list_stacks
+from tritonstack.spec.environments.expiry import EXPIRES, OWNER, has_expired, parse_moment
+
+Verdict = Literal["expired", "lives", "protected", "unreadable"]
+OUR_DESCRIPTION = "tritonstack:"
+"""How the description of every stack of this project begins."""
+
+
+class GivenTimeError(TritonstackError):
+    """An environment has not expired any more, and parts of it have gone already."""
+
+
+@dataclass(frozen=True, order=True)
+class Leased:
+    """A deployed environment that carries an expiry."""
+
+    base: str
+    owner: str
+    expires: str
+    verdict: Verdict
+    stacks: tuple[str, ...]
+
+
+def leased(cloud: Cloud, *, prefix: str, now: datetime) -> list[Leased]:
+    """All environments in an account and region that carry an expiry."""
+    return judge(list_stacks(cloud, prefix=f"{prefix}-"), now)
+
+
+def judge(stacks: Iterable[StackState], now: datetime) -> list[Leased]:
+    """Those that carry an expiry, with what is to become of each.
+
+    The latest expiry of its stacks counts: a deploy that gave an environment more time may not have reached
+    all of them. What says nothing of an expiry is none of a clean-up's business.
+    """
+    ours = [stack for stack in stacks if stack.description.startswith(OUR_DESCRIPTION)]
+    bases = {base for stack in ours if (base := naming.base_of_stack(stack.name))}
+    members = {base: [stack for stack in ours if naming.base_of_stack(stack.name) == base] for base in bases}
+    return sorted(lease for base, held in members.items() if (lease := _lease(base, held, now)))
+
+
+def _lease(base: str, stacks: Sequence[StackState], now: datetime) -> Leased | None:
+    dated = [stack for stack in stacks if EXPIRES in stack.tags]
+    if not dated:
+        return None
+    latest = max(dated, key=lambda stack: stack.tags[EXPIRES])
+    expires, owner = latest.tags[EXPIRES], latest.tags.get(OWNER, "unknown")
+    return Leased(base, owner, expires, _verdict(stacks, expires, now), tuple(s.name for s in stacks))
+
+
+def reap(cloud: Cloud, base: str, *, now: datetime, tell: Tell) -> bool:
+    """Destroy an environment if it has still expired; somebody may just have given it more time.
+
+    A deploy may do so even while it goes, and begins with what everything stands on: that is kept then.
+    """
+    if not _has_expired(cloud, base, now):
+        return False
+
+    def look_again() -> None:
+        if not _has_expired(cloud, base, now):
+            raise GivenTimeError(
+                f"{base} was given more time while it was being taken down: what was left of it stays",
+                remedy="let that deploy end, then run it again: it makes anew what had gone",
+            )
+
+    destroy_environment(cloud, base, tell=tell, before_layer=look_again)
+    return True
+
+
+def _has_expired(cloud: Cloud, base: str, now: datetime) -> bool:
+    found = judge(list_stacks(cloud, prefix=f"{base}-"), now)
+    return any(item.base == base and item.verdict == "expired" for item in found)
+
+
+def _verdict(stacks: Iterable[StackState], expires: str, now: datetime) -> Verdict:
+    if any(stack.protected for stack in stacks):
+        return "protected"
+    try:
+        parse_moment(expires)
+    except UsageError:
+        return "unreadable"
+    return "expired" if has_expired({EXPIRES: expires}, now) else "lives"

@@ -1,0 +1,174 @@
+"""Builds that are under way in an environment that goes: they are ended first, for they would go on costing,
+and publish into what is being emptied.
+
+Nothing is remembered between runs: whoever is next finds what still runs, and what is stopping already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from botocore.exceptions import ClientError
+
+from tritonstack.base import naming
+from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.clock import Clock
+from tritonstack.operations.destruction.processing_jobs import jobs_that_are
+from tritonstack.operations.stacks import poll_pauses
+
+LONGEST_END_S = 15 * 60.0
+"""A build that was told to end has ended within minutes; SageMaker gives a job's process two to do so."""
+_AT_A_TIME = 100
+_UNDER_WAY = ("InProgress", "Stopping")
+
+
+class BuildRunsOnError(TritonstackError):
+    """A build was told to end, and did not."""
+
+
+@dataclass(frozen=True, order=True)
+class RunningBuild:
+    """A build that is under way."""
+
+    venue: str
+    """CodeBuild, or SageMaker Processing."""
+    id: str
+    builds: str = ""
+    """The model that it builds, as far as the service tells."""
+
+    @property
+    def words(self) -> str:
+        """Which one, for a person."""
+        return f"{self.id} ({self.venue}{f', builds {self.builds}' if self.builds else ''})"
+
+
+class _Venue(Protocol):
+    def running(self) -> Iterator[RunningBuild]:
+        """All that are under way."""
+
+    def stop(self, build_id: str) -> None:
+        """Tell one to end."""
+
+    def still(self, ids: Collection[str]) -> set[str]:
+        """Those among them that have not ended."""
+
+
+def running_builds(cloud: Cloud, base: str, *, stacks: Collection[str]) -> list[RunningBuild]:
+    """The builds of one environment that are under way, by the names of its stacks that stand."""
+    return sorted(build for venue in _venues(cloud, base, stacks) for build in venue.running())
+
+
+def stop_builds(
+    cloud: Cloud, base: str, *, stacks: Collection[str], tell: Callable[[str], None], clock: Clock
+) -> list[RunningBuild]:
+    """End every build of an environment, and wait until they have ended; gives those that ran."""
+    stopped: list[RunningBuild] = []
+    for venue in _venues(cloud, base, stacks):
+        # Somebody may start another one while the first ones end.
+        while found := sorted(venue.running()):
+            for build in found:
+                tell(f"{build.words}: under way; stopping it")
+                venue.stop(build.id)
+            _wait(venue, found, clock)
+            for build in found:
+                tell(f"{build.id}: ended")
+            stopped += found
+    return stopped
+
+
+def _wait(venue: _Venue, builds: Sequence[RunningBuild], clock: Clock) -> None:
+    left, until = {build.id for build in builds}, clock.now() + LONGEST_END_S
+    for pause in poll_pauses():
+        left = venue.still(left)
+        if not left:
+            return
+        if clock.now() >= until:
+            raise BuildRunsOnError(
+                f"told to stop {LONGEST_END_S / 60:.0f} minutes ago, and still under way: "
+                + ", ".join(sorted(left)),
+                remedy="nothing was deleted. Look at it in the console; then run the same command again",
+            )
+        clock.sleep(pause)
+
+
+def _venues(cloud: Cloud, base: str, stacks: Collection[str]) -> list[_Venue]:
+    return [_CodeBuild(cloud, _projects(cloud, base, stacks)), _Processing(cloud, base)]
+
+
+def _projects(cloud: Cloud, base: str, stacks: Collection[str]) -> list[str]:
+    """By CloudFormation's list: names of another environment's may begin with the same letters."""
+    stack = naming.build_stack_name(base)
+    if stack not in stacks:
+        return []
+    pages = cloud.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack)
+    return sorted(
+        resource["PhysicalResourceId"]
+        for page in pages
+        for resource in page["StackResourceSummaries"]
+        if resource["ResourceType"] == "AWS::CodeBuild::Project"
+        and resource.get("PhysicalResourceId")
+        and resource["ResourceStatus"] != "DELETE_COMPLETE"
+    )
+
+
+class _CodeBuild:
+    def __init__(self, cloud: Cloud, projects: Sequence[str]) -> None:
+        self._client = cloud.client("codebuild")
+        self._projects = projects
+
+    def running(self) -> Iterator[RunningBuild]:
+        for project in self._projects:
+            for build in self._look(self._ids(project)):
+                if not build["buildComplete"]:
+                    yield RunningBuild("CodeBuild", build["id"], _model(build))
+
+    def stop(self, build_id: str) -> None:
+        self._client.stop_build(id=build_id)
+
+    def still(self, ids: Collection[str]) -> set[str]:
+        return {build["id"] for build in self._look(sorted(ids)) if not build["buildComplete"]}
+
+    def _ids(self, project: str) -> list[str]:
+        pages = self._client.get_paginator("list_builds_for_project").paginate(projectName=project)
+        try:
+            return [one for page in pages for one in page["ids"]]
+        except ClientError as error:
+            if error_code(error) == "ResourceNotFoundException":
+                return []  # another run was faster
+            raise
+
+    def _look(self, ids: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        for first in range(0, len(ids), _AT_A_TIME):
+            yield from self._client.batch_get_builds(ids=list(ids[first : first + _AT_A_TIME]))["builds"]
+
+
+class _Processing:
+    def __init__(self, cloud: Cloud, base: str) -> None:
+        self._cloud = cloud
+        self._base = base
+
+    def running(self) -> Iterator[RunningBuild]:
+        for name in sorted(self._under_way()):
+            yield RunningBuild("SageMaker Processing", name)
+
+    def stop(self, build_id: str) -> None:
+        try:
+            self._cloud.client("sagemaker").stop_processing_job(ProcessingJobName=build_id)
+        except ClientError:
+            # One that is stopping, or has just ended, is refused; any other refusal is what it says.
+            if build_id in jobs_that_are(self._cloud, self._base, "InProgress"):
+                raise
+
+    def still(self, ids: Collection[str]) -> set[str]:
+        return set(ids) & self._under_way()
+
+    def _under_way(self) -> set[str]:
+        return jobs_that_are(self._cloud, self._base, *_UNDER_WAY)
+
+
+def _model(build: Mapping[str, Any]) -> str:
+    variables = build.get("environment", {}).get("environmentVariables", [])
+    return next((str(item["value"]) for item in variables if item["name"] == "MODEL"), "")

@@ -1,0 +1,25 @@
+"""What an instance of a template was asked for with, as its deployed foundation keeps it."""
+
+from __future__ import annotations
+
+import json
+
+from botocore.exceptions import ClientError
+
+from tritonstack.base import naming
+from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.spec.environments.templates import Instance
+
+
+def read_instance(cloud: Cloud, spec: EnvironmentSpec) -> Instance | None:
+    """The instance that stands under an environment's name; None if there is none."""
+    try:
+        held = cloud.client("ssm").get_parameter(
+            Name=naming.parameter_name(spec.base, naming.INSTANCE_PARAMETER)
+        )
+    except ClientError as error:
+        if error_code(error) == "ParameterNotFound":
+            return None
+        raise
+    return Instance(**json.loads(held["Parameter"]["Value"]))

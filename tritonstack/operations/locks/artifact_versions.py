@@ -1,0 +1,68 @@
+"""Artifacts that were deleted from their bucket, and can be brought back for a month.
+
+What was deleted is brought back by copying the version that lies under the mark of deletion over itself, on
+S3's side. To take the mark away would need the right to delete versions, and that can destroy for good:
+nobody who deploys has it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from botocore.exceptions import ClientError
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack.base.naming import SUPERSEDED_TAG, artifact_prefix
+from tritonstack.operations.artifacts import copy_object
+from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.records.manifests import MANIFEST_NAME
+
+
+class BucketGoneError(TritonstackError):
+    """There is no bucket to look in."""
+
+
+def bring_back(cloud: Cloud, *, bucket: str, model: str, digest: str) -> bool:
+    """Undo the deletion of an artifact, its manifest last; tells whether there was anything to bring back.
+
+    Killed on the way, the same call goes on with what is still deleted.
+    """
+    s3 = cloud.client("s3")
+    deleted = _deleted(s3, bucket, f"{artifact_prefix(model, digest)}/")
+    for key in sorted(deleted, key=lambda key: key.endswith(f"/{MANIFEST_NAME}")):
+        _copy_over_itself(s3, bucket, key, deleted[key])
+    return bool(deleted)
+
+
+def _copy_over_itself(s3: Any, bucket: str, key: str, version: str) -> None:
+    """As it was published, but without the mark for which it was deleted: that would take it again."""
+    origin = {"Bucket": bucket, "Key": key, "VersionId": version}
+    head, tags = s3.head_object(**origin), s3.get_object_tagging(**origin)["TagSet"]
+    kept = {tag["Key"]: tag["Value"] for tag in tags if tag["Key"] != SUPERSEDED_TAG[0]}
+    settings = {
+        "ContentType": head["ContentType"],
+        "Metadata": head["Metadata"],
+        "TaggingDirective": "REPLACE",
+        "Tagging": urlencode(kept),
+    }
+    copy_object(s3, origin, bucket=bucket, settings=settings)
+
+
+def _deleted(s3: Any, bucket: str, prefix: str) -> dict[str, str]:
+    """The latest version that still lies there of each key that a mark of deletion hides."""
+    try:
+        pages = list(s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix))
+    except ClientError as error:
+        if error_code(error) != "NoSuchBucket":
+            raise
+        raise BucketGoneError(
+            f"there is no bucket {bucket}",
+            remedy="the environment is not deployed: there is nothing to go back in",
+        ) from None
+    latest: dict[str, str] = {}
+    for item in (item for page in pages for item in page.get("Versions", ())):
+        latest.setdefault(item["Key"], item["VersionId"])  # S3 lists the latest of a key first
+    markers = (item for page in pages for item in page.get("DeleteMarkers", ()))
+    hidden = {item["Key"] for item in markers if item["IsLatest"]}
+    return {key: latest[key] for key in sorted(hidden & set(latest))}

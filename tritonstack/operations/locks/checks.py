@@ -1,0 +1,99 @@
+"""Every lock of a project against all that is known on this machine: catalog, manifests, locks, and git."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cache
+
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import FileProblem, InvalidFilesError, shown_path
+from tritonstack.base.paths import LOCK_SUFFIX, Project
+from tritonstack.operations.locks.versions import lock_history
+from tritonstack.project.checks.locks import (
+    Findings,
+    Held,
+    check_catalog,
+    check_locks,
+    check_manifests,
+    check_promotions,
+)
+from tritonstack.project.loading import environment_names, load_workspace, model_names
+from tritonstack.records.lock_seals import check_seals
+from tritonstack.records.locks import Lock, load_lock, locked_environment
+
+
+def check_offline(project: Project, names: Collection[str]) -> Findings:
+    """What is wrong with the locks of some environments. Files that cannot be read are reported elsewhere,
+    but for locks that no environment is left of.
+    """
+    environments = environment_names(project)
+    locks = readable_locks(project)
+
+    @cache
+    def held(environment: str) -> Held:
+        return lock_history(project, environment).held()
+
+    found = Findings()
+    for name in names:
+        if name not in environments:
+            _check_left(project, name, found)
+    for name, lock in locks.items():
+        if name not in names:
+            continue
+        found.faults += [*check_seals(lock), *check_manifests(project, lock)]
+        for part in (_check_catalog(project, name), check_promotions(lock, environments, held)):
+            found.faults += part.faults
+            found.notes += part.notes
+    checked = {lock.file for name, lock in locks.items() if name in names}
+    found.faults += [problem for problem in _disagreements(locks) if problem.file in checked]
+    return found
+
+
+def lock_names(project: Project) -> list[str]:
+    """The environments whose locks lie in a project, sorted, and those that may yet have one."""
+    files = project.environments_dir.glob(f"*{LOCK_SUFFIX}")
+    return sorted({*environment_names(project), *map(locked_environment, files)})
+
+
+def readable_locks(project: Project) -> dict[str, Document[Lock]]:
+    """The locks of a project that can be read, by environment."""
+    locks = {}
+    for name in lock_names(project):
+        try:
+            locks[name] = load_lock(project.lock_file(name))
+        except InvalidFilesError:
+            continue  # whoever checks them names their faults
+    return locks
+
+
+def _check_left(project: Project, name: str, found: Findings) -> None:
+    """Say of a lock that it is left over; its entries are checked as any other's."""
+    file = project.lock_file(name)
+    try:
+        lock = load_lock(file)
+    except InvalidFilesError as error:
+        found.faults += error.problems
+        return
+    found.notes.append(
+        lock.problem(
+            (),
+            f"there is no environment {name!r} that runs it",
+            remedy=f"`git rm {shown_path(file)}` if the environment is gone for good",
+        )
+    )
+
+
+def _disagreements(locks: dict[str, Document[Lock]]) -> list[FileProblem]:
+    """Seen from both sides: which of two locks is wrong is not known."""
+    backwards = dict(reversed(locks.items()))
+    return [*check_locks(locks), *check_locks(backwards)]
+
+
+def _check_catalog(project: Project, name: str) -> Findings:
+    if name not in environment_names(project):
+        return Findings()
+    try:
+        workspace = load_workspace(project, name)
+    except InvalidFilesError:
+        return Findings()  # as above
+    return check_catalog(workspace, model_names(project))

@@ -1,0 +1,151 @@
+"""What happened to the artifacts of a model, put together from locks in git and events in buckets.
+
+The same is told twice where both know of it; it is shown once. Locks know who built and promoted without
+anybody being asked; that something was deployed and verified only events know.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from tritonstack.operations.locks.versions import LockVersion
+from tritonstack.records.events import Event, EventKind
+from tritonstack.records.locks import Figures, Lock, LockedArtifact
+
+HappeningKind = Literal[EventKind, "locked", "given up"]
+"""locked: named by a lock that does not say who built it. given up: something earlier was gone back to."""
+
+
+@dataclass(frozen=True)
+class Happening:
+    """One thing that happened to one artifact."""
+
+    digest: str
+    kind: HappeningKind
+    environment: str
+    at: str
+    by: str
+    target: str = ""
+    commit: str | None = None
+    note: str = ""
+    figures: Figures | None = None
+    hearsay: bool = False
+    """Whether another environment tells of it, which knows the last stop before itself and no earlier one."""
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "kind": self.kind,
+            "environment": self.environment,
+            "at": self.at,
+            "by": self.by,
+            "commit": self.commit,
+            "note": self.note,
+        }
+
+
+@dataclass
+class ArtifactHistory:
+    """One artifact, and what happened to it in the order in which it did."""
+
+    digest: str
+    target: str = ""
+    figures: Figures | None = None
+    happenings: list[Happening] = field(default_factory=list)
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "digest": self.digest,
+            "target": self.target,
+            "figures": self.figures.model_dump(exclude_none=True) if self.figures else None,
+            "happenings": [happening.facts() for happening in self.happenings],
+        }
+
+
+def told_by_locks(environment: str, model: str, versions: Sequence[LockVersion]) -> Iterator[Happening]:
+    """What the versions of an environment's lock say, which come the latest first."""
+    for version in reversed(versions):
+        for target, entry in (version.lock or Lock()).models.get(model, {}).items():
+            yield from _provenance(environment, target, entry)
+            if entry.built is None and entry.promoted is None and version.commit is not None:
+                commit = version.commit
+                yield Happening(
+                    entry.digest,
+                    "locked",
+                    environment,
+                    commit.at,
+                    commit.by,
+                    target,
+                    commit.id,
+                    commit.subject,
+                )
+
+
+def told_by_events(model: str, events: Iterable[Event]) -> Iterator[Happening]:
+    """What events of an environment say of a model."""
+    for event in events:
+        for artifact in event.artifacts:
+            if artifact.model == model:
+                yield Happening(
+                    artifact.digest,
+                    event.kind,
+                    event.environment,
+                    event.at,
+                    event.by,
+                    artifact.target,
+                    event.commit,
+                    event.note,
+                )
+
+
+def history_of(told: Iterable[Happening]) -> list[ArtifactHistory]:
+    """Each artifact once, the first first, and of each what happened once."""
+    found: dict[str, dict[tuple[str, ...], Happening]] = defaultdict(dict)
+    for happening in told:
+        alike = found[happening.digest]
+        where = "" if happening.kind == "built" else happening.environment
+        moment = "" if happening.kind == "locked" else happening.at
+        mark = (happening.kind, where, moment)
+        known = alike.setdefault(mark, happening)
+        if known.hearsay and not happening.hearsay:
+            alike[mark] = replace(happening, figures=happening.figures or known.figures)
+    histories = [_artifact(digest, list(alike.values())) for digest, alike in found.items()]
+    return sorted(histories, key=lambda history: (history.happenings[0].at, history.digest))
+
+
+def _artifact(digest: str, happenings: list[Happening]) -> ArtifactHistory:
+    target = next((happening.target for happening in happenings if happening.target), "")
+    figures = next((happening.figures for happening in happenings if happening.figures), None)
+    ordered = sorted(happenings, key=lambda happening: happening.at)
+    return ArtifactHistory(digest, target, figures, ordered)
+
+
+def _provenance(environment: str, target: str, entry: LockedArtifact) -> Iterator[Happening]:
+    built, promoted, back = entry.built, entry.promoted, entry.rolled_back
+    if built is not None:
+        where = promoted.source if promoted else environment
+        yield Happening(
+            entry.digest,
+            "built",
+            where,
+            built.at,
+            built.by,
+            target,
+            built.commit,
+            figures=entry.figures,
+            hearsay=promoted is not None,
+        )
+    if promoted is not None:
+        note = "; ".join(filter(None, (f"from {promoted.source}", promoted.note)))
+        yield Happening(
+            entry.digest, "promoted", environment, promoted.at, promoted.by, target, promoted.commit, note
+        )
+    if back is not None:
+        note = f"instead of {back.instead_of[:12]}"
+        yield Happening(entry.digest, "rolled-back", environment, back.at, back.by, target, back.commit, note)
+        note = f"for {entry.digest[:12]}"
+        yield Happening(back.instead_of, "given up", environment, back.at, back.by, target, back.commit, note)

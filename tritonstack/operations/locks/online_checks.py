@@ -1,0 +1,161 @@
+"""An environment's lock against what its bucket and its registry hold. Nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack.base.embedded_accounts import is_embedded
+from tritonstack.base.errors import FileProblem, TritonstackError
+from tritonstack.base.naming import MODELS, artifact_prefix
+from tritonstack.operations.artifacts import find_object, is_archive_of
+from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.project.checks.locks import Findings, compare_manifest
+from tritonstack.project.custom_images import locked_uri
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.lock_seals import PlacedEntry, entries_of
+from tritonstack.records.locks import LockedArtifact, LockedImage
+from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manifest
+
+_AT_ONCE = 8
+_NO_IMAGE = ("ImageNotFoundException", "RepositoryNotFoundException")
+
+
+class UntrueLockError(TritonstackError):
+    """Buckets or registries hold something else than locks say."""
+
+    def __init__(self, problems: list[FileProblem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+class NotCheckedError(TritonstackError):
+    """What was to be checked could not be reached."""
+
+
+@dataclass(frozen=True)
+class Unchecked:
+    """An environment that could not be asked, and why."""
+
+    environment: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.environment} was not checked online: {self.reason}"
+
+
+def check_online(workspace: Workspace, reach: Callable[[], Cloud]) -> Findings | Unchecked:
+    """What of an environment's lock is not so in its account; `reach` gives its cloud, or raises why not."""
+    name, bucket = workspace.spec.name, workspace.spec.artifact_bucket
+    try:
+        cloud = reach()
+        if not _exists(cloud, bucket):
+            return Unchecked(name, f"there is no bucket {bucket}; its foundation has not been deployed")
+        return _check(cloud, workspace)
+    except (BotoCoreError, ClientError) as error:
+        return Unchecked(name, f"AWS answered: {error}")
+    except TritonstackError as error:
+        return Unchecked(name, error.message)
+
+
+def _check(cloud: Cloud, workspace: Workspace) -> Findings:
+    s3, ecr, found = cloud.client("s3"), cloud.client("ecr"), Findings()
+
+    def look(placed: PlacedEntry) -> Findings:
+        if isinstance(placed.entry, LockedArtifact):
+            return _check_artifact(s3, workspace.spec.artifact_bucket, placed, placed.entry)
+        if isinstance(placed.entry, LockedImage):
+            return _check_image(ecr, workspace, placed, placed.entry)
+        return Findings()
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for part in pool.map(look, entries_of(workspace.lock)):
+            found.faults += part.faults
+            found.notes += part.notes
+    return found
+
+
+def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArtifact) -> Findings:
+    _, model, target = (str(part) for part in placed.path)
+    found, prefix = Findings(), artifact_prefix(model, entry.digest)
+    origin = f"s3://{bucket}/{prefix}/{MANIFEST_NAME}"
+    try:
+        manifest = _manifest(s3, bucket, f"{prefix}/{MANIFEST_NAME}", origin)
+    except TritonstackError as error:
+        found.faults.append(placed.problem(error.message, at="digest", remedy=error.remedy))
+        return found
+    if manifest is None:
+        found.faults.append(
+            placed.problem(
+                f"s3://{bucket} does not hold this artifact",
+                at="digest",
+                remedy=f"`tritonstack build {placed.environment}` publishes it, "
+                "`tritonstack promote` brings what was promoted",
+            )
+        )
+        return found
+    archive = find_object(s3, bucket, f"{prefix}/{ARCHIVE_NAME}")
+    if archive is None or not is_archive_of(entry, archive):
+        what = "is missing" if archive is None else "has another size, or is noted as another digest"
+        found.faults.append(placed.problem(f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {what}", at="digest"))
+    compare_manifest(found, placed, manifest, target, origin=origin)
+    return found
+
+
+def _manifest(s3: Any, bucket: str, key: str, origin: str) -> Manifest | None:
+    try:
+        body = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+    except ClientError as error:
+        if error_code(error) == "NoSuchKey":
+            return None
+        raise
+    return parse_manifest(body, origin=origin)
+
+
+def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: LockedImage) -> Findings:
+    found = Findings()
+    if is_embedded(workspace.spec.account):
+        note = "it lies in a Docker engine, and the embedded cloud has no registry to ask"
+        found.notes.append(placed.problem(note))
+        return found
+    uri = locked_uri(workspace.spec, image)
+    repository = uri.partition("/")[2].partition("@")[0]
+    tags = _tags(ecr, repository, image.digest)
+    if tags is None:
+        remedy = f"`tritonstack build {placed.environment}` builds it again"
+        found.faults.append(placed.problem(f"there is no image {uri}", at="digest", remedy=remedy))
+    elif image.tag not in tags:
+        found.faults.append(
+            placed.problem(
+                f"the tag {image.tag} is not that of {uri}, which has {', '.join(tags) or 'none'}",
+                at="tag",
+                remedy="somebody has moved the tag: build the image again",
+            )
+        )
+    return found
+
+
+def _tags(ecr: Any, repository: str, digest: str) -> list[str] | None:
+    """The tags of an image, None if it is not there."""
+    try:
+        said = ecr.describe_images(repositoryName=repository, imageIds=[{"imageDigest": digest}])
+    except ClientError as error:
+        if error_code(error) in _NO_IMAGE:
+            return None
+        raise
+    return list(said["imageDetails"][0].get("imageTags", ()))
+
+
+def _exists(cloud: Cloud, bucket: str) -> bool:
+    try:
+        # Listing is what a role can be allowed below a prefix alone; a look at the bucket itself is not.
+        cloud.client("s3").list_objects_v2(Bucket=bucket, Prefix=MODELS, MaxKeys=1)
+    except ClientError as error:
+        if error_code(error) == "NoSuchBucket":
+            return False
+        raise
+    return True

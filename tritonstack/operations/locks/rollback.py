@@ -1,0 +1,167 @@
+"""What going back means for an endpoint: which earlier lock, which of its entries, and who else is concerned.
+
+Nothing here calls anybody or writes anything. An entry that was gone back to says so, and what was given up
+for it: so one command can tell a rollback that may not be finished from what is to be undone, and never
+goes back to what was given up before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tritonstack.operations.locks.rollback_targets import (
+    Found,
+    RollbackError,
+    Slot,
+    Step,
+    named_way,
+    shown,
+    state_by,
+    way_before,
+    written_way,
+)
+from tritonstack.operations.locks.versions import LockHistory
+from tritonstack.project.custom_images import endpoint_image
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.lock_writing import Replacement
+from tritonstack.records.locks import ImageKind, LockedArtifact, LockedImage, RolledBack, locked_environment
+
+
+@dataclass(frozen=True)
+class RollbackPlan:
+    """What a rollback does."""
+
+    endpoint: str
+    origin: str
+    """Where in git the entries come from."""
+    steps: tuple[Step, ...]
+    concerned: tuple[str, ...]
+    """All endpoints that serve something else by it, this one among them."""
+    written: RolledBack | None = None
+    """What the lock says of it, if it has been written already: it may not be finished."""
+    edited: tuple[Step, ...] = ()
+    """Those whose entry, as the lock has it now, somebody wrote by hand: it goes with the rollback."""
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The endpoints that go back with it."""
+        return tuple(name for name in self.concerned if name != self.endpoint)
+
+
+def plan_rollback(
+    workspace: Workspace, endpoint: str, history: LockHistory, *, to: str | None = None
+) -> RollbackPlan:
+    """What going back means: to what `to` names, a commit or a digest, or to what the endpoint served before.
+
+    Where the latest that happened to it was a rollback already, the plan is that one.
+    """
+    now = state_by(workspace.lock.record, workspace, endpoint)
+    if to is not None:
+        origin, steps = named_way(endpoint, history, now, to)
+        if steps:
+            return _plan(workspace, endpoint, origin, steps)
+    written = written_way(history, now)
+    if written is not None:
+        steps, back = written
+        return _plan(workspace, endpoint, "the lock as it is written already", steps, written=back)
+    if to is not None:
+        raise RollbackError(f"what the endpoint {endpoint!r} serves by its lock is that of {to} already")
+    version, steps = way_before(endpoint, history, now)
+    return _plan(workspace, endpoint, version.words, steps)
+
+
+def further_back(workspace: Workspace, endpoint: str, history: LockHistory) -> str | None:
+    """The commit of what the endpoint served before all that was given up, if there is one."""
+    now = state_by(workspace.lock.record, workspace, endpoint)
+    try:
+        version, _ = way_before(endpoint, history, now)
+    except RollbackError:
+        return None
+    return version.commit.id[:12] if version.commit else None
+
+
+def entries_to_write(
+    workspace: Workspace, plan: RollbackPlan, who: RolledBack
+) -> tuple[list[Replacement[LockedArtifact]], list[Replacement[LockedImage]]]:
+    """The entries that a plan writes, each with what stands there now; `who` says who goes back, and when."""
+    artifacts, images = [], []
+    for step in plan.steps:
+        back = who.model_copy(
+            update={"instead_of": step.now.entry.digest, "as_of": _as_of(workspace, step.slot, step.then.key)}
+        )
+        entry = step.then.entry.model_copy(update={"rolled_back": back})
+        seen = Slot(step.slot.name, (step.then.key,), step.slot.image).find(workspace.lock.record)
+        if isinstance(entry, LockedArtifact):
+            before = seen.entry if seen and isinstance(seen.entry, LockedArtifact) else None
+            rivals = workspace.lock.record.rivals(step.slot.name, step.then.key)
+            artifacts.append(Replacement(step.slot.name, step.then.key, entry, before, rivals))
+        elif isinstance(entry, LockedImage):
+            held = seen.entry if seen and isinstance(seen.entry, LockedImage) else None
+            images.append(Replacement(step.slot.name, step.then.key, entry, held))
+    return artifacts, images
+
+
+def as_planned(workspace: Workspace, plan: RollbackPlan, who: RolledBack) -> Workspace:
+    """The workspace as it will be, for checks before anything is written."""
+    lock = workspace.lock.record
+    artifacts, images = entries_to_write(workspace, plan, who)
+    environment = locked_environment(workspace.lock.file)
+    for artifact in artifacts:
+        entry = artifact.entry.sealed((environment, artifact.name, artifact.key))
+        lock = lock.with_entry(artifact.name, artifact.key, entry)
+    for image in images:
+        held = image.entry.sealed((environment, image.name, image.key))
+        lock = lock.with_image(image.name, _kind(image.key), held)
+    return replace(workspace, lock=replace(workspace.lock, record=lock))
+
+
+def _plan(
+    workspace: Workspace,
+    endpoint: str,
+    origin: str,
+    steps: Iterable[Step],
+    *,
+    written: RolledBack | None = None,
+) -> RollbackPlan:
+    plan = RollbackPlan(endpoint, origin, tuple(steps), (endpoint,), written)
+    _require_untouched(workspace, plan)
+    places = {(step.slot.name, step.slot.image, step.then.key) for step in plan.steps}
+    nobody = RolledBack(instead_of="", as_of="", by="", at="2000-01-01T00:00:00Z")
+    after = workspace if written else as_planned(workspace, plan, nobody)
+    concerned = [
+        name
+        for name in workspace.spec.endpoints
+        for slot, found in state_by(after.lock.record, after, name).items()
+        if found and (slot.name, slot.image, found.key) in places
+    ]
+    edited = () if written else tuple(step for step in plan.steps if _edited(workspace, step.slot, step.now))
+    return replace(plan, concerned=tuple(dict.fromkeys(concerned)), edited=edited)
+
+
+def _require_untouched(workspace: Workspace, plan: RollbackPlan) -> None:
+    """What somebody wrote by hand must not get a seal by being gone back to."""
+    for step in plan.steps:
+        if _edited(workspace, step.slot, step.then):
+            raise RollbackError(
+                f"the entry of {step.slot.name} for {step.then.key} ({shown(step.then.entry.digest)}) in "
+                f"{plan.origin} was edited by hand",
+                remedy="name another commit or digest with --to",
+            )
+
+
+def _edited(workspace: Workspace, slot: Slot, found: Found) -> bool:
+    """Whether an entry is not as it was sealed; the first locks had no seals."""
+    place = (locked_environment(workspace.lock.file), slot.name, found.key)
+    return found.entry.seal is not None and not found.entry.is_sealed(place)
+
+
+def _as_of(workspace: Workspace, slot: Slot, key: str) -> str:
+    """What files would be built to now."""
+    if not slot.image:
+        return workspace.hashes[slot.name]
+    return endpoint_image(workspace.project, workspace.spec, slot.name, gpu=key == "gpu").tag
+
+
+def _kind(key: str) -> ImageKind:
+    return "gpu" if key == "gpu" else "cpu"

@@ -1,0 +1,195 @@
+"""What an endpoint served by earlier locks, and which of them is the way back; from git alone.
+
+Nothing here calls anybody else or writes anything. What going back means for other endpoints and for the lock
+is decided in tritonstack.operations.locks.rollback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tritonstack.base.errors import InvalidFilesError, TritonstackError
+from tritonstack.operations.checkout import CheckoutError
+from tritonstack.operations.locks.versions import LockHistory, LockVersion
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.locks import Lock, LockedEntry, RolledBack, parse_lock
+
+
+class RollbackError(TritonstackError):
+    """There is nothing to go back to, or no way there."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What an endpoint looks for in a lock."""
+
+    name: str
+    """A model, or a folder of containers/."""
+    keys: tuple[str, ...]
+    """The targets that will do, the first best; of images their kind of machine alone."""
+    image: bool = False
+
+    def find(self, lock: Lock) -> Found | None:
+        """What a lock has for it."""
+        kinds = lock.images.get(self.name, {}) if self.image else {}
+        entries: dict[str, LockedEntry] = dict(kinds.items())
+        entries |= {} if self.image else lock.models.get(self.name, {})
+        return next((Found(key, entries[key]) for key in self.keys if key in entries), None)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a lock has for a slot."""
+
+    key: str
+    entry: LockedEntry
+
+
+@dataclass(frozen=True)
+class Step:
+    """An entry that goes back."""
+
+    slot: Slot
+    now: Found
+    then: Found
+
+    @property
+    def words(self) -> str:
+        """What goes back to what."""
+        made = self.then.entry.built
+        origin = f", built by {made.by} at {made.at}" if made else ""
+        return (
+            f"{self.slot.name} for {self.then.key}: {shown(self.now.entry.digest)} -> "
+            f"{shown(self.then.entry.digest)}{origin}"
+        )
+
+
+State = Mapping[Slot, Found | None]
+"""What an endpoint serves by a lock."""
+
+
+def shown(digest: str) -> str:
+    """A digest as people compare it."""
+    return digest.removeprefix("sha256:")[:12]
+
+
+def state_by(lock: Lock, workspace: Workspace, endpoint: str) -> State:
+    """What an endpoint serves by a lock, as the environment's file is now."""
+    return {slot: slot.find(lock) for slot in _slots(workspace, endpoint)}
+
+
+def _slots(workspace: Workspace, endpoint: str) -> Iterator[Slot]:
+    """By the environment's file as it is now."""
+    spec = workspace.spec.endpoints[endpoint]
+    for served in workspace.serves(endpoint):
+        yield Slot(served.model, tuple(workspace.spec.acceptable_targets(served.instance)))
+    if spec.image is not None:
+        for variant in spec.variants:
+            yield Slot(spec.image, ("gpu" if variant.instance.gpus else "cpu",), image=True)
+
+
+def _changes(now: State, then: State) -> list[Step]:
+    """What differs; a model that was not there yet stays as it is."""
+    return [
+        Step(slot, found, before)
+        for slot, found in now.items()
+        if found and (before := then.get(slot)) and before.entry.digest != found.entry.digest
+    ]
+
+
+def way_before(endpoint: str, history: LockHistory, now: State) -> tuple[LockVersion, list[Step]]:
+    """The latest version in which the endpoint served something else that nobody has given up since."""
+    gone = _given_up(now)
+    for version, then in _states(history, now):
+        steps = _changes(now, then)
+        if steps and not gone & {step.then.entry.digest for step in steps}:
+            return version, steps
+        gone |= _given_up(then)
+    gap = history.gap
+    raise RollbackError(
+        f"git knows nothing else that the endpoint {endpoint!r} served" + (f": {gap}" if gap else ""),
+        remedy="where the environment's file has changed instead of its lock, `git revert` that and deploy",
+    )
+
+
+def written_way(history: LockHistory, now: State) -> tuple[list[Step], RolledBack] | None:
+    """The rollback that the lock tells of, if nothing has changed for the endpoint since."""
+    for _, then in _states(history, now):
+        steps = [Step(step.slot, step.then, step.now) for step in _changes(now, then)]
+        if not steps:
+            continue
+        backs = [step.then.entry.rolled_back for step in steps]
+        told = [
+            back
+            for step, back in zip(steps, backs, strict=True)
+            if back and back.instead_of == step.now.entry.digest
+        ]
+        return (steps, max(told, key=lambda back: back.at)) if len(told) == len(steps) else None
+    return None
+
+
+def _states(history: LockHistory, now: State) -> Iterator[tuple[LockVersion, State]]:
+    for version in history.versions:
+        if version.lock is None:
+            raise RollbackError(
+                f"{history.file.name} of {version.words} cannot be read by this version",
+                remedy="name what to go back to with --to",
+            )
+        yield version, {slot: slot.find(version.lock) for slot in now}
+
+
+def _given_up(state: State) -> set[str]:
+    return {
+        found.entry.rolled_back.instead_of for found in state.values() if found and found.entry.rolled_back
+    }
+
+
+def named_way(endpoint: str, history: LockHistory, now: State, to: str) -> tuple[str, list[Step]]:
+    """What a commit or a digest means for the endpoint."""
+    digests = _matching(history, now, to)
+    try:
+        commit = history.checkout.resolve(to)
+    except CheckoutError:
+        commit = None
+    if len(digests) + (commit is not None) > 1:
+        meant = [
+            *(f"digest {shown(digest)}" for digest in digests),
+            *([f"commit {commit[:12]}"] if commit else []),
+        ]
+        raise RollbackError(f"{to!r} may mean {', or '.join(meant)}", remedy="write more of it")
+    if commit is not None:
+        return f"commit {commit[:12]}", _changes(now, _state_at(history, now, commit))
+    for digest, (version, slot, found) in digests.items():
+        held = now[slot]
+        steps = [Step(slot, held, found)] if held and held.entry.digest != digest else []
+        return version.words, steps
+    raise RollbackError(
+        f"{to!r} is neither a commit nor the digest of anything that the endpoint {endpoint!r} ever served",
+        remedy=f"`git log -- environments/{history.file.name}` lists the commits",
+    )
+
+
+def _matching(history: LockHistory, now: State, to: str) -> dict[str, tuple[LockVersion, Slot, Found]]:
+    """What the endpoint served whose digest begins so, with the latest version that names it."""
+    matching: dict[str, tuple[LockVersion, Slot, Found]] = {}
+    beginning = to.removeprefix("sha256:")
+    for version in history.versions:
+        for slot in now if version.lock else ():
+            found = slot.find(version.lock or Lock())
+            if found and found.entry.digest.removeprefix("sha256:").startswith(beginning):
+                matching.setdefault(found.entry.digest, (version, slot, found))
+    return matching
+
+
+def _state_at(history: LockHistory, now: State, commit: str) -> State:
+    text = history.checkout.file_at(commit, history.file)
+    if text is None:
+        raise RollbackError(f"commit {commit[:12]} has no {history.file.name}")
+    try:
+        lock = parse_lock(text, history.file).record
+    except InvalidFilesError:
+        raise RollbackError(
+            f"{history.file.name} of commit {commit[:12]} cannot be read by this version"
+        ) from None
+    return {slot: slot.find(lock) for slot in now}

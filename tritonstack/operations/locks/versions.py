@@ -1,0 +1,93 @@
+"""What an environment's lock was: its versions in git, the latest first, and the digests that it named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.paths import Project
+from tritonstack.operations.checkout import Checkout, Commit
+from tritonstack.project.checks.locks import Held
+from tritonstack.records.locks import Lock, load_lock, parse_lock
+
+
+@dataclass(frozen=True)
+class LockVersion:
+    """A lock as it stood from one commit to the next that changed it."""
+
+    commit: Commit | None
+    """None for what is not committed yet."""
+    lock: Lock | None
+    """None for what this version of the program cannot read."""
+
+    @property
+    def words(self) -> str:
+        """Which one is meant."""
+        return f"commit {self.commit.id[:12]} of {self.commit.at}" if self.commit else "what is not committed"
+
+
+@dataclass(frozen=True)
+class LockHistory:
+    """The history of one environment's lock."""
+
+    checkout: Checkout
+    file: Path
+
+    @cached_property
+    def versions(self) -> Sequence[LockVersion]:
+        """What the lock was along the branch that is checked out, the latest first."""
+        return tuple(self._versions(every_branch=False))
+
+    @property
+    def gap(self) -> str | None:
+        """Why there may have been more than these, or why one cannot be read; None if they are all."""
+        for version in self.versions:
+            if version.lock is None:
+                return f"{self.file.name} of {version.words} cannot be read by this version"
+        return self.checkout.gap()
+
+    def held(self) -> Held:
+        """The digests that it has named, on branches that were merged, too."""
+        versions = list(self._versions(every_branch=True))
+        digests = {digest for version in versions if version.lock for digest in digests_of(version.lock)}
+        unread = [version for version in versions if version.lock is None]
+        gap = f"{unread[0].words} cannot be read by this version" if unread else self.checkout.gap()
+        return Held(frozenset(digests), gap)
+
+    def _versions(self, *, every_branch: bool) -> Iterator[LockVersion]:
+        """What lies in the folder, if it differs from the last commit, and then what the commits hold."""
+        commits = list(self.checkout.changes_of(self.file, every_branch=every_branch))
+        texts = self.checkout.files_at([commit.id for commit in commits], self.file)
+        here = self.file.read_text(encoding="utf-8") if self.file.exists() else None
+        latest = True
+        for commit, text in zip(commits, texts, strict=True):
+            if latest and text != here and here is not None:
+                yield LockVersion(None, load_lock(self.file).record)
+            latest = False
+            yield LockVersion(commit, self._parsed(text))
+        if latest and here is not None:
+            yield LockVersion(None, load_lock(self.file).record)
+
+    def _parsed(self, text: str | None) -> Lock | None:
+        if text is None:
+            return Lock()  # the commit took the file away
+        try:
+            return parse_lock(text, self.file).record
+        except InvalidFilesError:
+            return None
+
+
+def lock_history(project: Project, environment: str) -> LockHistory:
+    """The history of an environment's lock."""
+    return LockHistory(Checkout(project.root), project.lock_file(environment))
+
+
+def digests_of(lock: Lock) -> Iterator[str]:
+    """All that a lock names."""
+    for artifacts in lock.models.values():
+        yield from (artifact.digest for artifact in artifacts.values())
+    for images in lock.images.values():
+        yield from (image.digest for image in images.values())

@@ -1,0 +1,99 @@
+"""Reading one environment while working on another: whose credentials open the account of the first.
+
+Two accounts need two credentials. Those of a profile that was named for it come first; else those at hand,
+if they belong to that account; else a role there that is made for readers of other accounts and trusts this
+one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import boto3
+import botocore.session
+from botocore.credentials import DeferredRefreshableCredentials
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack.base import naming
+from tritonstack.operations.aws import Cloud, CloudAccessError, cloud_of, require_account
+from tritonstack.spec.environments.environment import EnvironmentSpec
+
+_SESSION_NAME = "tritonstack-promote"
+
+
+@dataclass(frozen=True)
+class BorrowedCloud(Cloud):
+    """Another account's cloud, by a role there; its keys are renewed for as long as copying takes."""
+
+    role_arn: str
+    lender: Cloud
+    """Whose credentials take the role on."""
+
+    @cached_property
+    def _session(self) -> boto3.Session:
+        core = botocore.session.get_session()
+        # botocore has no public way to hand a session credentials that renew themselves.
+        core._credentials = DeferredRefreshableCredentials(self._fresh_keys, "assume-role")
+        return boto3.Session(botocore_session=core, region_name=self.region)
+
+    def _fresh_keys(self) -> dict[str, Any]:
+        taken = self.lender.client("sts").assume_role(RoleArn=self.role_arn, RoleSessionName=_SESSION_NAME)
+        answer = taken["Credentials"]
+        return {
+            "access_key": answer["AccessKeyId"],
+            "secret_key": answer["SecretAccessKey"],
+            "token": answer["SessionToken"],
+            "expiry_time": answer["Expiration"].isoformat(),
+        }
+
+
+def own_cloud(spec: EnvironmentSpec, *, profile: str | None) -> Cloud:
+    """The cloud of an environment on AWS, by credentials of its own account."""
+    cloud = cloud_of(spec, variables={"AWS_PROFILE": profile} if profile else {})
+    require_account(cloud)
+    return cloud
+
+
+def readable_cloud(spec: EnvironmentSpec, *, profile: str | None, at_hand: Cloud | None) -> Cloud:
+    """The cloud of an environment on AWS for reading what is promoted from it.
+
+    `at_hand` is the cloud that is worked on besides; None means the usual chain of credentials.
+    """
+    if profile:
+        return own_cloud(spec, profile=profile)
+    chain = Cloud(spec.account, spec.region, at_hand.variables if at_hand else {})
+    identity = _identity(chain, spec)
+    if identity["Account"] == spec.account:
+        return chain
+    role = naming.promotion_role_name(spec.delivery_base)
+    arn = f"{_partition(identity['Arn'])}:iam::{spec.account}:role/{role}"
+    borrowed = BorrowedCloud(spec.account, spec.region, {}, role_arn=arn, lender=chain)
+    try:
+        borrowed.client("sts").get_caller_identity()
+    except (BotoCoreError, ClientError) as error:
+        raise CloudAccessError(
+            f"environment {spec.name!r} lives in account {spec.account}. The credentials at hand are "
+            f"{identity['Arn']} of account {identity['Account']}, and with them its role {arn} cannot be "
+            f"taken on: {error}",
+            remedy=f"let {spec.name} trust account {identity['Account']} and deploy its delivery stack, "
+            "allow yourself sts:AssumeRole on it, or name a profile of that account with --from-profile",
+        ) from None
+    return borrowed
+
+
+def _identity(chain: Cloud, spec: EnvironmentSpec) -> dict[str, str]:
+    try:
+        identity: dict[str, str] = chain.client("sts").get_caller_identity()
+    except (BotoCoreError, ClientError) as error:
+        raise CloudAccessError(
+            f"no access to AWS account {spec.account}, where environment {spec.name!r} lives: {error}",
+            remedy="log in (for example `aws sso login`), or name a profile with --from-profile",
+        ) from None
+    return identity
+
+
+def _partition(arn: str) -> str:
+    """`arn:aws` of the caller's own ARN: both accounts lie in one partition."""
+    return ":".join(arn.split(":")[:2])

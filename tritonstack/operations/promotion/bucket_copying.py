@@ -1,0 +1,48 @@
+"""Artifacts from one bucket of an account into another, by S3 itself: no byte of them passes this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritonstack.operations.artifacts import (
+    DamagedArtifactError,
+    copy_object,
+    find_object,
+    is_archive_of,
+    is_published,
+)
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.promotion.fetching import SourceArtifact, read_source_manifest
+from tritonstack.records.examples import EXAMPLES_NAME
+from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME
+
+
+def copy_in_account(source: SourceArtifact, *, cloud: Cloud, bucket: str) -> None:
+    """Copy an artifact with what lies beside it, its manifest last; what is there already stays.
+
+    `cloud` is that of the bucket it goes to, in the source's account. Safe to stop and to run again.
+    """
+    if is_published(cloud, bucket=bucket, model=source.model, artifact=source.entry):
+        return
+    manifest = read_source_manifest(source)
+    s3, key = cloud.client("s3"), f"{source.prefix}/{ARCHIVE_NAME}"
+    head = find_object(source.cloud.client("s3"), source.bucket, key)
+    if head is None or not is_archive_of(source.entry, head):
+        what = "is missing" if head is None else "is not the artifact that the lock names"
+        raise DamagedArtifactError(
+            f"{source.url(ARCHIVE_NAME)} {what}",
+            remedy="delete what lies there, if anything does, and publish it with `tritonstack build`",
+        )
+    # S3 would bring along what the source has marked as superseded, and want the rights to tag for it.
+    unmarked = {"TaggingDirective": "REPLACE"}
+    settings = {"Metadata": {DIGEST_NOTE: source.entry.digest}, "ContentType": "application/gzip"}
+    _copy(s3, source, bucket, ARCHIVE_NAME, unmarked | settings | {"CopySourceIfMatch": head["ETag"]})
+    beside = [EXAMPLES_NAME] if manifest.examples_sha256 is not None else []
+    for name in (*beside, MANIFEST_NAME):
+        _copy(s3, source, bucket, name, unmarked | {"ContentType": "application/json"})
+
+
+def _copy(s3: Any, source: SourceArtifact, bucket: str, name: str, settings: dict[str, Any]) -> None:
+    key = f"{source.prefix}/{name}"
+    origin = {"Bucket": source.bucket, "Key": key}
+    copy_object(s3, origin, bucket=bucket, settings=settings, source=source.cloud.client("s3"))

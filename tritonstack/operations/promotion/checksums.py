@@ -1,0 +1,54 @@
+"""What S3's own checksums prove of an object, held against a file of this machine.
+
+S3 computes SHA-256 over what it was sent and refuses what does not agree with the sender. Of an object in one
+piece the checksum is that of its bytes; of one in parts it is that of the parts' checksums, which takes the
+size of the parts to compute. Both prove every byte as it was stored, without reading any of it back.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tritonstack.base.files import sha256_of
+
+_READ = 1 << 20
+
+
+def agrees(s3: Any, *, bucket: str, key: str, file: Path) -> bool | None:
+    """Whether an object holds the bytes of a file, by S3's own checksum; None where it has none."""
+    head = s3.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+    if head["ContentLength"] != file.stat().st_size:
+        return False
+    said = head.get("ChecksumSHA256")
+    if said is None:
+        return None
+    checksum = base64.b64decode(said.partition("-")[0])
+    if "-" not in head["ETag"]:
+        return bool(checksum == bytes.fromhex(sha256_of(file)))
+    first = s3.head_object(Bucket=bucket, Key=key, PartNumber=1)
+    return bool(checksum == _of_parts(file, first["ContentLength"]))
+
+
+def part_checksum(body: bytes) -> str:
+    """SHA-256 as S3 writes it."""
+    return base64.b64encode(hashlib.sha256(body).digest()).decode()
+
+
+def _of_parts(file: Path, part_bytes: int) -> bytes:
+    return hashlib.sha256(b"".join(_part_digests(file, part_bytes))).digest()
+
+
+def _part_digests(file: Path, part_bytes: int) -> Iterator[bytes]:
+    with file.open("rb") as stream:
+        while True:
+            digest, left = hashlib.sha256(), part_bytes
+            while left and (block := stream.read(min(_READ, left))):
+                digest.update(block)
+                left -= len(block)
+            if left == part_bytes:
+                return
+            yield digest.digest()

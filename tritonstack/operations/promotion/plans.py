@@ -1,0 +1,302 @@
+"""What a promotion would bring from one environment's lock into another's; decided from files alone.
+
+An entry of the source fits if the machines of the target can run it and its next deploy would take it. An
+artifact may be older than the model's files in this working tree: what the source runs and has proved is what
+is promoted, and `deploy` takes what was promoted, whatever is worked on meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tritonstack.base.documents import FieldPath, closest
+from tritonstack.base.errors import TritonstackError, UsageError, shown_path
+from tritonstack.project.checks.compatibility import (
+    described_gpu,
+    described_target,
+    environment_problems,
+    unbuilt,
+)
+from tritonstack.project.custom_images import OwnImage, endpoint_image, endpoint_images
+from tritonstack.project.workspace import ServedModel, Workspace
+from tritonstack.records.lock_writing import Replacement
+from tritonstack.records.locks import Lock, LockedArtifact, LockedImage, Promoted, locked_environment
+from tritonstack.spec.environments.promotion import PromotionSpec
+
+Artifact = Replacement[LockedArtifact]
+Image = Replacement[LockedImage]
+Entry = Artifact | Image
+
+
+class PromotionRefusedError(TritonstackError):
+    """What was asked for cannot be promoted; nothing was changed."""
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why one model or image cannot be promoted, and what leads there instead."""
+
+    subject: str
+    words: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.words}\n  help: {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is to change in the target's lock, what need not, and what cannot."""
+
+    artifacts: Sequence[Artifact] = ()
+    images: Sequence[Image] = ()
+    same: Sequence[Entry] = ()
+    """What the target's lock names already."""
+    own: Sequence[str] = ()
+    """What the target has built for itself, where the source has nothing for its machines."""
+    given_up: Sequence[Entry] = ()
+    """What somebody has taken the target back from; who means it all the same names its model."""
+    obstacles: Sequence[Obstacle] = ()
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All that is to change."""
+        return (*self.artifacts, *self.images)
+
+    def require_possible(self) -> None:
+        """Raise PromotionRefusedError with all obstacles at once."""
+        if self.obstacles:
+            *others, last = self.obstacles
+            words = [*map(str, others), f"{last.subject}: {last.words}"]
+            raise PromotionRefusedError("\n".join(words), remedy=f"{last.remedy}; nothing was changed")
+
+
+def words_of(entry: Entry) -> str:
+    """An entry by its name, its place and its digest."""
+    image = isinstance(entry.entry, LockedImage)
+    digest = entry.entry.digest[7:19] if image else entry.entry.digest[:12]
+    return f"{'image ' if image else ''}{entry.name} for {entry.key} ({digest})"
+
+
+def words_of_rivals(entries: Iterable[Entry]) -> list[str]:
+    """What goes out of a lock with entries that come in: the same machines would take it in their stead."""
+    return [
+        f"{item.name} for {item.key} takes the place of that for {key} ({rival.digest[:12]})"
+        for item in entries
+        for key, rival in sorted(item.rivals.items())
+    ]
+
+
+def require_source(source: Workspace, target: Workspace) -> PromotionSpec:
+    """Refuse to take from anywhere else than the target's file says."""
+    spec, file = target.spec, shown_path(target.environment.file)
+    if spec.name == source.spec.name:
+        raise UsageError(
+            f"{spec.name!r} is not promoted to itself",
+            remedy="name where it comes from, then where it goes to",
+        )
+    if spec.promotion is None:
+        raise UsageError(
+            f"{file} does not say where {spec.name!r} takes its artifacts from",
+            remedy=f"add `promotion: {{source: {source.spec.name}}}` to it, and the gates that it is to have",
+        )
+    if spec.promotion.source != source.spec.name:
+        raise UsageError(
+            f"{spec.name!r} takes its artifacts from {spec.promotion.source!r}, not {source.spec.name!r}",
+            remedy=f"run `tritonstack promote {spec.promotion.source} {spec.name}`, or change "
+            f"`promotion.source` in {file}",
+        )
+    return spec.promotion
+
+
+def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -> Decision:
+    """What to promote, of these models or of all that the target serves."""
+    _require_served(target, models)
+    found, found_images = list(_artifacts(source, target, models)), list(_images(source, target, models))
+    artifacts = sorted((item for item in found if isinstance(item, Replacement)), key=_place)
+    images = sorted((item for item in found_images if isinstance(item, Replacement)), key=_place)
+    obstacles = [item for item in (*found, *found_images) if isinstance(item, Obstacle)]
+    given_up: list[Entry] = []
+    if not models:
+        given_up = [*filter(_is_given_up, artifacts), *filter(_is_given_up, images)]
+    artifacts = [item for item in artifacts if item not in given_up]
+    images = [item for item in images if item not in given_up]
+    decision = Decision(
+        artifacts=[item for item in artifacts if not _is_same(target, item)],
+        images=[item for item in images if not _is_same(target, item)],
+        same=[
+            *(item for item in artifacts if _is_same(target, item)),
+            *(item for item in images if _is_same(target, item)),
+        ],
+        own=sorted({item for item in (*found, *found_images) if isinstance(item, str)}),
+        given_up=given_up,
+        obstacles=sorted(obstacles, key=lambda item: item.subject),
+    )
+    if decision.obstacles:
+        return decision
+    return replace(decision, obstacles=list(_refused_by_deploy(source, target, decision)))
+
+
+def as_promoted(item: Entry, promoted: Promoted) -> LockedArtifact | LockedImage:
+    """An entry as it stands in the target's lock; who went back to it in the source is no matter there."""
+    return item.entry.model_copy(update={"promoted": promoted, "rolled_back": None})
+
+
+def lock_after(target: Workspace, entries: Iterable[tuple[Entry, Promoted]]) -> Lock:
+    """The target's lock with entries in their places, each as it was promoted."""
+    lock, environment = target.lock.record, target.spec.name
+    for item, promoted in entries:
+        entry, place = as_promoted(item, promoted), (environment, item.name, item.key)
+        if isinstance(entry, LockedImage):
+            lock = lock.with_image(item.name, "gpu" if item.key == "gpu" else "cpu", entry.sealed(place))
+        else:
+            lock = lock.with_entry(item.name, item.key, entry.sealed(place))
+    return lock
+
+
+def _require_served(target: Workspace, models: Collection[str]) -> None:
+    served = sorted({model for endpoint in target.spec.endpoints.values() for model in endpoint.models})
+    for model in models:
+        if model not in served:
+            suggestion = closest(model, served)
+            raise UsageError(
+                f"{target.spec.name!r} serves no model {model!r}",
+                remedy=f"did you mean {suggestion!r}?" if suggestion else f"it serves: {', '.join(served)}",
+            )
+
+
+def _artifacts(
+    source: Workspace, target: Workspace, models: Collection[str]
+) -> Iterator[Artifact | Obstacle | str]:
+    wanted = {
+        (served.model, served.instance.name): served
+        for name in target.spec.endpoints
+        for served in target.serves(name)
+        if not models or served.model in models
+    }
+    seen = set[object]()
+    for served in wanted.values():
+        found = _artifact(source, target, served, named=served.model in models)
+        mark = (found.name, found.key) if isinstance(found, Replacement) else found
+        if mark not in seen:
+            seen.add(mark)
+            yield found
+
+
+def _artifact(
+    source: Workspace, target: Workspace, served: ServedModel, *, named: bool
+) -> Artifact | Obstacle | str:
+    wanted = target.spec.acceptable_targets(served.instance)
+    key = source.lock.record.find_target(served.model, wanted)
+    if key is None:
+        own = target.artifact_for(served.model, served.instance)
+        if own and not own.promoted and own.spec_hash == target.hashes[served.model] and not named:
+            return served.model
+        return _unfit(source, target, served, wanted)
+    entry = source.lock.record.models[served.model][key]
+    if not entry.is_sealed((locked_environment(source.lock.file), served.model, key)):
+        return _unsealed(source, f"{served.model} for {key}", ("models", served.model, key))
+    held = target.lock.record
+    seen = held.models.get(served.model, {}).get(key)
+    return Replacement(served.model, key, entry, seen, held.rivals(served.model, key))
+
+
+def _unsealed(source: Workspace, subject: str, path: FieldPath) -> Obstacle:
+    """What somebody wrote by hand must not get the seal of a promotion, nor pass a gate with its figures."""
+    lock = source.lock
+    return Obstacle(
+        subject,
+        f"its entry in {shown_path(lock.file)}:{lock.line_of(path)} is not as `tritonstack` wrote it",
+        f"`tritonstack validate {source.spec.name}` tells of it, "
+        f"`tritonstack build {source.lock_owner}` writes it anew",
+    )
+
+
+def _unfit(source: Workspace, target: Workspace, served: ServedModel, wanted: Sequence[str]) -> Obstacle:
+    """Say which capability the target's machine has that nothing in the source was built for."""
+    built = sorted(source.lock.record.models.get(served.model, {}))
+    held = "; ".join(f"{key}, which is for {described_target(key)}" for key in built) or "nothing of it"
+    return Obstacle(
+        served.model,
+        f"{target.spec.name} runs it on {served.instance.name} ({described_gpu(served.instance)}) under "
+        f"Triton {target.spec.triton_release}, which takes {' or '.join(reversed(wanted))}; "
+        f"{source.lock.file.name} has {held}",
+        f"it has to be built for {target.spec.name}: `tritonstack build {target.spec.name} {served.model}`",
+    )
+
+
+def _images(
+    source: Workspace, target: Workspace, models: Collection[str]
+) -> Iterator[Image | Obstacle | str]:
+    """What the target's endpoints run instead of SageMaker's own image."""
+    folders = {
+        endpoint.image
+        for endpoint in target.spec.endpoints.values()
+        if not models or set(models) & set(endpoint.models)
+    }
+    for image in endpoint_images(target.project, target.spec):
+        if image.folder in folders:
+            yield _image(source, target, image)
+
+
+def _image(source: Workspace, target: Workspace, image: OwnImage) -> Image | Obstacle | str:
+    """One of them, under the tag that it has in the target."""
+    release = source.spec.triton_release
+    locked = source.lock.record.images.get(image.folder, {}).get(image.kind)
+    seen = target.lock.record.images.get(image.folder, {}).get(image.kind)
+    subject = f"image {image.folder} for {image.kind}"
+    if locked is None or release != target.spec.triton_release:
+        if seen and not seen.promoted and seen.tag == image.tag:
+            return subject
+        held = "none" if locked is None else f"one on the image of Triton {release}"
+        return Obstacle(
+            subject,
+            f"{target.spec.name} runs it on the image of Triton {target.spec.triton_release}; "
+            f"{source.lock.file.name} has {held}",
+            f"it has to be built for {target.spec.name}: `tritonstack build {target.spec.name}`",
+        )
+    if not locked.is_sealed((locked_environment(source.lock.file), image.folder, image.kind)):
+        return _unsealed(source, subject, ("images", image.folder, image.kind))
+    theirs = endpoint_image(source.project, source.spec, image.folder, gpu=image.kind == "gpu")
+    # In another region the same files make an image of another tag. An older image keeps the tag that it has.
+    tag = image.tag if locked.tag == theirs.tag else locked.tag
+    return Replacement(image.folder, image.kind, locked.model_copy(update={"tag": tag}), seen)
+
+
+def _refused_by_deploy(source: Workspace, target: Workspace, decision: Decision) -> Iterator[Obstacle]:
+    """What a deploy of the target would refuse only once its lock has changed."""
+    if not decision.entries:
+        return
+    promoted = Promoted(source=source.spec.name, by="", at="2000-01-01T00:00:00Z")
+    changed = lock_after(target, [(item, promoted) for item in decision.entries])
+    after = replace(target, lock=replace(target.lock, record=changed))
+    before = set(unbuilt(target))
+    problems = [
+        *(problem for name in target.spec.endpoints for problem in environment_problems(after, name)),
+        *(problem for problem in unbuilt(after) if problem not in before),
+    ]
+    for problem in dict.fromkeys(problems):
+        yield Obstacle(
+            f"{target.spec.name} with what {source.spec.name} has",
+            problem.message,
+            problem.remedy or f"build it for {target.spec.name}",
+        )
+
+
+def _is_same(target: Workspace, item: Entry) -> bool:
+    """Whether it has been promoted already; a digest that was written by hand has passed no gate."""
+    if item.seen is None or item.seen.digest != item.entry.digest or item.rivals:
+        return False
+    if not item.seen.is_sealed((locked_environment(target.lock.file), *_place(item))):
+        return False
+    return not isinstance(item.entry, LockedImage) or getattr(item.seen, "tag", None) == item.entry.tag
+
+
+def _is_given_up(item: Entry) -> bool:
+    back = item.seen.rolled_back if item.seen else None
+    return back is not None and back.instead_of == item.entry.digest
+
+
+def _place(item: Entry) -> tuple[str, str]:
+    return item.name, item.key

@@ -1,0 +1,85 @@
+"""A promotion as it is written down: the `promoted` of a lock's entry, and the event that says the same.
+
+The event follows from the lock's entry alone. So whoever comes after a promotion that was killed writes the
+very event that it would have written, under the same key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tritonstack.operations.promotion.claims import latest_change
+from tritonstack.operations.promotion.plans import Entry
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.events import Event, TouchedArtifact, TouchedImage
+from tritonstack.records.locks import LockedImage, Promoted
+
+_REASONS = "; "
+
+
+def promoted_event(target: Workspace, item: Entry, promoted: Promoted) -> Event:
+    """The event of one entry's promotion."""
+    entry, image = item.entry, isinstance(item.entry, LockedImage)
+    reasons = [f"from {promoted.source}", *([promoted.note] if promoted.note else [])]
+    return Event(
+        kind="promoted",
+        environment=target.spec.name,
+        at=promoted.at,
+        by=promoted.by,
+        commit=promoted.commit,
+        uncommitted=promoted.uncommitted,
+        endpoints=tuple(_endpoints(target, item)),
+        artifacts=() if image else (TouchedArtifact(model=item.name, target=item.key, digest=entry.digest),),
+        images=(
+            TouchedImage(folder=item.name, kind="gpu" if item.key == "gpu" else "cpu", digest=entry.digest),
+        )
+        if image
+        else (),
+        note=_REASONS.join(reasons),
+    )
+
+
+def promoted_by(event: Event, source: str) -> Promoted:
+    """What a lock's entry says of the promotion that an event tells of."""
+    note = event.note.partition(_REASONS)[2] or None
+    return Promoted(
+        source=source,
+        by=event.by,
+        at=event.at,
+        commit=event.commit,
+        uncommitted=event.uncommitted,
+        note=note,
+    )
+
+
+def unrecorded(target: Workspace, items: Iterable[Entry], history: Sequence[Event]) -> Iterator[Event]:
+    """Events of entries that the lock says were promoted, and that nothing in the bucket tells of."""
+    for item in items:
+        promoted = item.seen.promoted if item.seen else None
+        if promoted is None:
+            continue
+        event = promoted_event(target, item, promoted)
+        if not any(_tells(past, event) for past in history) and not _overtaken(history, event):
+            yield event
+
+
+def _tells(past: Event, event: Event) -> bool:
+    """Whether an event is that promotion's, though the endpoints may have been others when it was written."""
+    same = past.artifacts == event.artifacts and past.images == event.images
+    return past.kind == "promoted" and past.at == event.at and same
+
+
+def _overtaken(history: Sequence[Event], event: Event) -> bool:
+    """Whether something else has come into its place since: then this lock is an old one."""
+    latest = latest_change(history, event)
+    return latest is not None and latest.at > event.at
+
+
+def _endpoints(target: Workspace, item: Entry) -> Iterator[str]:
+    for name, endpoint in sorted(target.spec.endpoints.items()):
+        if isinstance(item.entry, LockedImage):
+            gpu = {"gpu" if variant.instance.gpus else "cpu" for variant in endpoint.variants}
+            if endpoint.image == item.name and item.key in gpu:
+                yield name
+        elif item.name in endpoint.models:
+            yield name

@@ -1,0 +1,164 @@
+"""Archives into a bucket: whole under their final name or not there, and gone on with after a kill.
+
+S3 shows an object only once all of it is there. A large archive goes up in parts; those that a killed run has
+sent stay with its upload, and the next run keeps each of them that S3 says is right. Parts that nobody goes
+on with are deleted by the bucket's own rule.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from botocore.exceptions import ClientError
+
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.operations.artifacts import DamagedArtifactError, find_object, is_archive_of
+from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.promotion.checksums import agrees, part_checksum
+from tritonstack.records.locks import LockedArtifact
+from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE
+
+PART_BYTES = 32 * 1024**2
+_PARTS_AT_ONCE = 3
+_READ = 1 << 20
+
+Proof = Literal["S3's checksum", "read back"]
+"""checksum: S3 has computed it over what it stored. read back: every byte was fetched again and hashed."""
+OnBytes = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Landing:
+    """An archive's place in the bucket that it goes to. No key is named: the bucket's own encrypts it."""
+
+    cloud: Cloud
+    bucket: str
+    model: str
+    entry: LockedArtifact
+    part_bytes: int = PART_BYTES
+
+    @property
+    def key(self) -> str:
+        """Its final name."""
+        return f"{artifact_prefix(self.model, self.entry.digest)}/{ARCHIVE_NAME}"
+
+    @property
+    def place(self) -> dict[str, str]:
+        """How S3's calls name it."""
+        return {"Bucket": self.bucket, "Key": self.key}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What every upload of it says."""
+        return {"ContentType": "application/gzip", "Metadata": {DIGEST_NOTE: self.entry.digest}}
+
+
+def land_archive(landing: Landing, archive: Path, *, on_bytes: OnBytes) -> Proof:
+    """See that an archive lies in its place, and say what proves that it is whole there."""
+    s3 = landing.cloud.client("s3")
+    proof = _proof(s3, landing, archive)
+    if proof is not None:
+        on_bytes(landing.entry.archive_bytes)
+        return proof
+    if landing.entry.archive_bytes <= landing.part_bytes:
+        body = archive.read_bytes()
+        checksum = {"ChecksumAlgorithm": "SHA256", "ChecksumSHA256": part_checksum(body)}
+        s3.put_object(**landing.place, Body=body, **checksum, **landing.settings)
+        on_bytes(len(body))
+    else:
+        _land_in_parts(s3, landing, archive, on_bytes)
+    proof = _proof(s3, landing, archive)
+    if proof is None:
+        raise DamagedArtifactError(
+            f"s3://{landing.bucket}/{landing.key} is not the archive that was sent there",
+            remedy="run the same command again: it sends it anew",
+        )
+    return proof
+
+
+def _proof(s3: Any, landing: Landing, archive: Path) -> Proof | None:
+    """What proves that the archive lies there; None if it does not."""
+    head = find_object(s3, landing.bucket, landing.key)
+    if head is None or not is_archive_of(landing.entry, head):
+        return None
+    agreed = agrees(s3, bucket=landing.bucket, key=landing.key, file=archive)
+    if agreed is not None:
+        return "S3's checksum" if agreed else None
+    digest = hashlib.sha256()
+    for block in s3.get_object(**landing.place)["Body"].iter_chunks(_READ):
+        digest.update(block)
+    return "read back" if digest.hexdigest() == landing.entry.digest else None
+
+
+def _land_in_parts(s3: Any, landing: Landing, archive: Path, on_bytes: OnBytes) -> None:
+    upload = _begun(s3, landing) or _begin(s3, landing)
+    try:
+        parts = _send(s3, landing, upload, archive, on_bytes)
+        s3.complete_multipart_upload(**landing.place, UploadId=upload, MultipartUpload={"Parts": parts})
+    except ClientError as error:
+        # Somebody else who promotes the same has gone on with the same upload, and was faster.
+        if error_code(error) != "NoSuchUpload" or find_object(s3, landing.bucket, landing.key) is None:
+            raise
+
+
+def _begin(s3: Any, landing: Landing) -> str:
+    answer = s3.create_multipart_upload(**landing.place, ChecksumAlgorithm="SHA256", **landing.settings)
+    return str(answer["UploadId"])
+
+
+def _begun(s3: Any, landing: Landing) -> str | None:
+    """The latest upload to the same place that was not finished."""
+    pages = s3.get_paginator("list_multipart_uploads").paginate(Bucket=landing.bucket, Prefix=landing.key)
+    uploads = [
+        upload
+        for page in pages
+        for upload in page.get("Uploads", ())
+        if upload["Key"] == landing.key and upload.get("ChecksumAlgorithm") == "SHA256"
+    ]
+    return max(uploads, key=lambda upload: upload["Initiated"])["UploadId"] if uploads else None
+
+
+def _send(s3: Any, landing: Landing, upload: str, archive: Path, on_bytes: OnBytes) -> list[dict[str, Any]]:
+    """Send the parts that are not there; all of them, as S3 wants to be told."""
+    pages = s3.get_paginator("list_parts").paginate(**landing.place, UploadId=upload)
+    there = {part["PartNumber"]: part for page in pages for part in page.get("Parts", ())}
+
+    def send(number: int) -> dict[str, Any]:
+        body = _part(archive, number, landing.part_bytes)
+        checksum, found = part_checksum(body), there.get(number)
+        if found is None or not _is_part(found, body, checksum):
+            found = s3.upload_part(
+                **landing.place, UploadId=upload, PartNumber=number, Body=body, ChecksumSHA256=checksum
+            )
+        on_bytes(len(body))
+        return {"PartNumber": number, "ETag": found["ETag"], "ChecksumSHA256": checksum}
+
+    pool = ThreadPoolExecutor(_PARTS_AT_ONCE)
+    try:
+        return list(pool.map(send, _numbers(landing)))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _numbers(landing: Landing) -> Iterator[int]:
+    return iter(range(1, -(-landing.entry.archive_bytes // landing.part_bytes) + 1))
+
+
+def _part(archive: Path, number: int, part_bytes: int) -> bytes:
+    with archive.open("rb") as stream:
+        stream.seek((number - 1) * part_bytes)
+        return stream.read(part_bytes)
+
+
+def _is_part(found: Mapping[str, Any], body: bytes, checksum: str) -> bool:
+    """Whether S3 holds these very bytes: by its checksum, or by an ETag that is their MD5."""
+    if found["Size"] != len(body):
+        return False
+    if "ChecksumSHA256" in found:
+        return bool(found["ChecksumSHA256"] == checksum)
+    return bool(found["ETag"].strip('"') == hashlib.md5(body, usedforsecurity=False).hexdigest())

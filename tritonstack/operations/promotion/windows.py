@@ -1,0 +1,35 @@
+"""When the change windows of an environment open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from tritonstack.spec.environments.promotion import DAYS, ChangeWindow
+
+
+def next_opening(windows: Sequence[ChangeWindow], now: datetime) -> datetime | None:
+    """When the first of several windows opens next, in UTC; None if none does within a fortnight."""
+    found = [opening for window in windows for opening in _openings(window, now)]
+    return min(found, default=None)
+
+
+def _openings(window: ChangeWindow, now: datetime) -> Iterator[datetime]:
+    """Moments at which a window opens in the days to come.
+
+    Where clocks go forward over its beginning there is no such time that day: the window has opened with the
+    hour that follows. Where they go back over it there are two, and the first one counts.
+    """
+    zone = ZoneInfo(window.timezone)
+    hour, minute = map(int, window.start.split(":"))
+    today = now.astimezone(zone).date()
+    for ahead in range(15):
+        day = today + timedelta(days=ahead)
+        if DAYS[day.weekday()] not in window.days:
+            continue
+        for fold in (0, 1):
+            local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone, fold=fold)
+            opening = local.astimezone(UTC)
+            if opening > now and window.is_open(opening):
+                yield opening

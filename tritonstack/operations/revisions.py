@@ -1,0 +1,150 @@
+"""Which commit an environment's files are, and which of them no commit holds.
+
+`matters_to` is the one definition of the files that an environment depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tritonstack.base.paths import MARKER, Project
+from tritonstack.base.revisions import (
+    BUILD_CODE,
+    UNCOMMITTED,
+    UncommittedFiles,
+    list_files,
+    recorded_files,
+    short_commit,
+)
+from tritonstack.operations.checkout import Checkout, CheckoutError
+from tritonstack.project.custom_images import BUILDER
+from tritonstack.project.files.model_files import model_files
+from tritonstack.project.workspace import Workspace
+
+SYNTH_CODE = (
+    "app.py",
+    "stacks",
+    *(f"tritonstack/{name}" for name in ("base", "reference", "spec", "records", "project", "constructs")),
+)
+"""What templates are synthesized by."""
+
+
+@dataclass(frozen=True)
+class Revision:
+    """The commit that files were read from, and those of them that differ from it."""
+
+    commit: str | None
+    """None if the project is not in git, or has no commit."""
+    files: tuple[str, ...] = ()
+    """Uncommitted files that matter, relative to the project."""
+
+    @property
+    def text(self) -> str | None:
+        """The revision as records name it."""
+        return f"{self.commit}{UNCOMMITTED}" if self.commit and self.files else self.commit
+
+    @property
+    def recorded(self) -> UncommittedFiles:
+        """The uncommitted files as records list them."""
+        return recorded_files(self.files)
+
+    @property
+    def words(self) -> str:
+        """The revision for messages."""
+        return f"commit {short_commit(self.text)}" if self.text else "this folder"
+
+    @property
+    def note(self) -> str | None:
+        """The uncommitted files in one line; None if there are none."""
+        if self.commit is None:
+            return "uncommitted: all files (git has no commit of this folder)"
+        return f"uncommitted: {list_files(self.files, most=10)}" if self.files else None
+
+
+@dataclass(frozen=True)
+class Matters:
+    """What an environment, or a build for it, depends on."""
+
+    files: frozenset[Path]
+    """Files that are read. Each has to be in git, even if git ignores its name."""
+    folders: frozenset[Path]
+    """Folders of code. What git ignores in them, such as caches, does not count."""
+
+    @property
+    def paths(self) -> frozenset[Path]:
+        """All of them."""
+        return self.files | self.folders
+
+
+def matters_to(workspace: Workspace) -> Matters:
+    """Return what decides what an environment is: its files, its models, and the code that synthesizes it."""
+    project = workspace.project
+    own = {
+        workspace.environment.file,
+        workspace.lock.file,
+        project.root / MARKER,
+        project.delivery_file,
+    }
+    built = _built_from(workspace, SYNTH_CODE)
+    return Matters(built.files | own, built.folders)
+
+
+def matters_to_builds(workspace: Workspace) -> Matters:
+    """Return what decides which artifacts and images an environment's build makes."""
+    return _built_from(workspace, BUILD_CODE)
+
+
+def _built_from(workspace: Workspace, code: Iterable[str]) -> Matters:
+    """Return models, images and code."""
+    project, spec = workspace.project, workspace.spec
+    images = {endpoint.image for endpoint in spec.endpoints.values() if endpoint.image}
+    if spec.builds_in_account:
+        images.add(BUILDER)
+    containers = {project.containers_dir / image for image in images}
+    files = {file for folder in containers for file in folder.rglob("*") if file.is_file()}
+    for document in workspace.models.values():
+        read = model_files(document)
+        listed = (read.own, read.helpers, read.source)
+        files |= {document.file, *(file.path for files_of in listed for file in files_of.values())}
+    models = {document.file.parent for document in workspace.models.values()}
+    return Matters(frozenset(files), frozenset({project.root / name for name in code} | models | containers))
+
+
+def revision_of(workspace: Workspace) -> Revision:
+    """Return the revision of all that an environment depends on."""
+    return _revision(workspace.project, matters_to(workspace))
+
+
+def build_revision_of(workspace: Workspace) -> Revision:
+    """Return the revision of all that a build for an environment depends on."""
+    return _revision(workspace.project, matters_to_builds(workspace))
+
+
+def change_revision_of(*workspaces: Workspace) -> Revision:
+    """Return the revision that a promotion or rollback is made from: all but the locks, which it writes."""
+    found = [matters_to(workspace) for workspace in workspaces]
+    locks = {workspace.lock.file for workspace in workspaces}
+    files = {file for one in found for file in one.files} - locks
+    folders = {folder for one in found for folder in one.folders}
+    return _revision(workspaces[0].project, Matters(frozenset(files), frozenset(folders)))
+
+
+def require_unchanged(workspace: Workspace, before: Revision) -> None:
+    """Refuse if files changed while they were read: nothing could be said of either state."""
+    after = revision_of(workspace)
+    if after != before:
+        changed = sorted(set(before.files) ^ set(after.files))
+        what = list_files(changed) or f"the commit, from {before.text} to {after.text}"
+        raise CheckoutError(
+            f"files changed while the templates were synthesized: {what}", remedy="run the same command again"
+        )
+
+
+def _revision(project: Project, matters: Matters) -> Revision:
+    checkout = Checkout(project.root)
+    commit = checkout.head()
+    if commit is None:
+        return Revision(None)
+    return Revision(commit, tuple(checkout.uncommitted(matters.files, matters.folders)))

@@ -1,0 +1,79 @@
+"""The examples of an artifact, read from the artifact bucket of an environment."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.operations.artifacts import DamagedArtifactError
+from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.records.examples import EXAMPLES_NAME, Examples, parse_examples
+from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
+
+_REBUILD = "run `tritonstack build` again: it makes them, and leaves the artifact as it is"
+
+
+class NoExamplesError(TritonstackError):
+    """An artifact that nothing is known to ask."""
+
+
+def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Examples:
+    """What an artifact can be asked, and the right answers.
+
+    NoExamplesError where it has none; DamagedArtifactError where what lies there is not what its manifest
+    names.
+    """
+    s3, prefix = cloud.client("s3"), artifact_prefix(model, digest)
+    manifest = read_published_manifest(s3, bucket=bucket, model=model, digest=digest)
+    if manifest is None:
+        raise NoExamplesError(
+            f"artifact {digest[:12]} of {model!r} is not in s3://{bucket}", remedy="publish it: deploy again"
+        )
+    if manifest.examples_sha256 is None:
+        raise NoExamplesError(
+            f"artifact {digest[:12]} of {model!r} was built by an earlier version, without examples",
+            remedy=_REBUILD,
+        )
+    key = f"{prefix}/{EXAMPLES_NAME}"
+    body = _get(s3, bucket, key)
+    if body is None or hashlib.sha256(body).hexdigest() != manifest.examples_sha256:
+        what = "is missing" if body is None else "is not the one that its manifest names"
+        raise DamagedArtifactError(
+            f"s3://{bucket}/{key} {what}",
+            remedy=f"delete {MANIFEST_NAME} and {EXAMPLES_NAME} below s3://{bucket}/{prefix}/, and publish "
+            "the artifact again with `tritonstack build`",
+        )
+    examples = parse_examples(body, origin=f"s3://{bucket}/{key}")
+    if examples.none_because:
+        raise NoExamplesError(f"artifact {digest[:12]} of {model!r} has no examples: {examples.none_because}")
+    return examples
+
+
+def has_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> bool:
+    """Whether an artifact in a bucket says what it can be asked; those that earlier versions built do not."""
+    try:
+        manifest = read_published_manifest(cloud.client("s3"), bucket=bucket, model=model, digest=digest)
+    except TritonstackError:
+        return False  # no manifest of this version
+    return manifest is not None and manifest.examples_sha256 is not None
+
+
+def read_published_manifest(s3: Any, *, bucket: str, model: str, digest: str) -> Manifest | None:
+    """The manifest of an artifact in a bucket; None if it or the bucket is not there."""
+    key = f"{artifact_prefix(model, digest)}/{MANIFEST_NAME}"
+    body = _get(s3, bucket, key)
+    return None if body is None else parse_manifest(body, origin=f"s3://{bucket}/{key}")
+
+
+def _get(s3: Any, bucket: str, key: str) -> bytes | None:
+    try:
+        body: bytes = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+    except ClientError as error:
+        if error_code(error) in ("404", "NoSuchKey", "NoSuchBucket"):
+            return None
+        raise
+    return body

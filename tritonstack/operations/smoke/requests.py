@@ -1,0 +1,158 @@
+"""The examples of one model, sent to one endpoint and compared: what `smoke` makes its results of.
+
+An endpoint that is just waking up gets time: what may pass by itself is tried again until patience runs out.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from numpy.typing import NDArray
+
+from tritonstack.client import EndpointClient
+from tritonstack.client.comparing import MEASURES, IncomparableError, compare, first_difference
+from tritonstack.client.errors import EndpointClientError, InvocationError, ModelTimeoutError
+from tritonstack.client.example_tensors import array_of
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.smoke.deadlines import Deadline
+from tritonstack.operations.smoke.queues import QueuedEndpoint
+from tritonstack.operations.smoke.targets import SmokeTarget
+from tritonstack.records.examples import Example, Examples, RightAnswer
+from tritonstack.spec.environments.environment import EnvironmentSpec
+
+Array = NDArray[Any]
+Result = TypeVar("Result")
+Parameters = Mapping[str, int | str | bool]
+MAX_TOKENS = 16
+_SEQUENCES = 2**31 - 1
+_NO_CAPACITY = "no capacity"
+"""What SageMaker says of an inference component that has no copy yet, as a fault of the request."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What came of one request."""
+
+    example: str
+    outcome: Literal["ok", "wrong", "failed", "not-checked", "cannot-be-asked"]
+    detail: str = ""
+    milliseconds: float | None = None
+
+
+def ask_all(
+    cloud: Cloud, spec: EnvironmentSpec, target: SmokeTarget, examples: Examples, deadline: Deadline
+) -> Iterator[Asked]:
+    """Send every example, one after the other."""
+    asker = _Asker(cloud, spec, target, deadline)
+    for number, text in enumerate(examples.texts, start=1):
+        yield asker.generate(f"text {number}", text)
+    parameters = _sequence_parameters(examples)
+    for index, example in enumerate(examples.requests):
+        if index and example.sequence and not target.one_machine:
+            yield Asked(
+                example.name,
+                "cannot-be-asked",
+                "the model keeps a state between requests, and of several machines each may get one of them",
+            )
+            return
+        yield asker.ask(example, parameters(example))
+
+
+class _Asker:
+    """Asks one model."""
+
+    def __init__(self, cloud: Cloud, spec: EnvironmentSpec, target: SmokeTarget, deadline: Deadline) -> None:
+        self._target = target
+        self._deadline = deadline
+        runtime = cloud.client("sagemaker-runtime")
+        self._client = EndpointClient(
+            endpoint_name=target.full_name,
+            runtime=runtime,
+            target_model=target.target_model,
+            target_variant=target.target_variant,
+            inference_component=target.component,
+        )
+        self._queue = QueuedEndpoint(
+            endpoint_name=target.full_name,
+            runtime=runtime,
+            s3=cloud.client("s3"),
+            bucket=spec.data_bucket,
+            deadline=deadline,
+        )
+
+    def ask(self, example: Example, parameters: Parameters) -> Asked:
+        """Send one request, and compare each of its outputs."""
+        inputs = {tensor.name: array_of(tensor) for tensor in example.inputs}
+        infer = self._queue.infer if self._target.asynchronous else self._client.infer
+        outputs, asked = self._timed(example.name, lambda: infer(inputs, parameters=parameters))
+        if outputs is None:
+            return asked
+        faults = [fault for right in example.outputs if (fault := _fault(right, outputs))]
+        if not faults:
+            return asked
+        return Asked(example.name, "wrong", "; ".join(faults), asked.milliseconds)
+
+    def generate(self, name: str, text: str) -> Asked:
+        """Let it go on with a text: any words will do."""
+        parameters: Mapping[str, Any] = {"temperature": 0, "max_tokens": MAX_TOKENS}
+        answer, asked = self._timed(name, lambda: self._client.generate(text, parameters=parameters))
+        if answer is None or answer:
+            return asked
+        return Asked(name, "wrong", "it answers without a word", asked.milliseconds)
+
+    def _timed(self, name: str, ask: Callable[[], Result]) -> tuple[Result | None, Asked]:
+        while True:
+            begin = self._deadline.now
+            try:
+                answer = ask()
+            except EndpointClientError as error:
+                took = (self._deadline.now - begin) * 1000
+                if not self._may_pass(error) or self._deadline.has_passed:
+                    return None, Asked(name, "failed", error.message, took)
+                self._deadline.pause()
+                continue
+            return answer, Asked(name, "ok", "", (self._deadline.now - begin) * 1000)
+
+    def _may_pass(self, error: EndpointClientError) -> bool:
+        if not isinstance(error, InvocationError):
+            return False
+        # A model of many may take longer to load than one request waits for it.
+        is_loading = self._target.target_model is not None and isinstance(error, ModelTimeoutError)
+        is_waking = self._target.component is not None and _NO_CAPACITY in error.words.message
+        return error.retryable or is_loading or is_waking
+
+
+def _sequence_parameters(examples: Examples) -> Callable[[Example], Parameters]:
+    """What tells Triton that requests belong together, under a number that nobody else uses just now."""
+    number = secrets.randbelow(_SEQUENCES) + 1
+
+    def parameters(example: Example) -> Parameters:
+        place = example.sequence
+        if place is None:
+            return {}
+        return {"sequence_id": number, "sequence_start": place.start, "sequence_end": place.end}
+
+    return parameters
+
+
+def _fault(right: RightAnswer, outputs: Mapping[str, Array]) -> str | None:
+    """What is wrong with one output, or None."""
+    if right.name not in outputs:
+        return f"it answers {', '.join(sorted(outputs)) or 'nothing'}, and not {right.name}"
+    actual, expected = outputs[right.name], array_of(right)
+    try:
+        comparison = compare("", right.name, actual=actual, expected=expected)
+    except IncomparableError:
+        return f"{right.name} has the shape {list(actual.shape)}, the right answer has {list(expected.shape)}"
+    if comparison.is_within(right.tolerance):
+        return None
+    asked = [measure for measure in MEASURES if measure.bound(right.tolerance) is not None]
+    measured = ", ".join(
+        f"{measure.title} {measure.value(comparison):{measure.form}} (accepted "
+        f"{measure.told_bound(right.tolerance)})"
+        for measure in asked
+    )
+    return f"{right.name} is {first_difference(actual, expected, right.tolerance)}: {measured}"

@@ -1,0 +1,76 @@
+"""Whether the artifacts that a lock names lie where an endpoint fetches them from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from tritonstack.base import naming
+from tritonstack.operations.artifacts import find_object, is_archive_of
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.model_prefix import shelf_copies
+from tritonstack.operations.verification.checks import Check
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.locks import LockedArtifact
+from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE
+from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
+
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An archive that has to lie somewhere."""
+
+    model: str
+    artifact: LockedArtifact
+    key: str
+
+
+def artifact_check(cloud: Cloud, workspace: Workspace, name: str) -> Check:
+    """Look at every archive that machines of an endpoint fetch when they start, or are called."""
+    s3, bucket = cloud.client("s3"), workspace.spec.artifact_bucket
+    placed = places(workspace, name)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = list(pool.map(lambda place: find_object(s3, bucket, place.key), placed))
+    faults = tuple(
+        fault
+        for place, head in zip(placed, found, strict=True)
+        if (fault := place_fault(place, head, bucket=bucket))
+    )
+    multi_model = isinstance(workspace.spec.endpoints[name], MultiModelEndpoint)
+    detail = f"{len(placed) - len(faults)} of {len(placed)} {'on the shelf' if multi_model else 'in place'}"
+    return Check("artifacts", faults, detail=detail, compared=2 * len(placed))
+
+
+def places(workspace: Workspace, name: str) -> list[Placed]:
+    """Where the archives of an endpoint's models have to lie, by the lock."""
+    if isinstance(workspace.spec.endpoints[name], MultiModelEndpoint):
+        copies = [copy for copy in shelf_copies(workspace) if copy.endpoint == name]
+        return [Placed(copy.model, copy.artifact, copy.key) for copy in copies]
+    return list({place.key: place for place in _published(workspace, name)}.values())
+
+
+def place_fault(place: Placed, head: dict[str, Any] | None, *, bucket: str) -> str | None:
+    """What is wrong with what lies in a place, by what S3 says of it."""
+    where = f"s3://{bucket}/{place.key}"
+    if head is None:
+        return f"{place.model}: nothing lies at {where}"
+    if is_archive_of(place.artifact, head):
+        return None
+    note = head.get("Metadata", {}).get(DIGEST_NOTE, "none")
+    return (
+        f"{place.model}: what lies at {where} is not the archive that the lock names: "
+        f"{head['ContentLength']} bytes with the digest note {note[:12]}, asked for: "
+        f"{place.artifact.archive_bytes} with {place.artifact.digest[:12]}"
+    )
+
+
+def _published(workspace: Workspace, name: str) -> Iterator[Placed]:
+    for served in workspace.serves(name):
+        artifact = workspace.artifact_for(served.model, served.instance)
+        if artifact is not None:
+            prefix = naming.artifact_prefix(served.model, artifact.digest)
+            yield Placed(served.model, artifact, f"{prefix}/{ARCHIVE_NAME}")

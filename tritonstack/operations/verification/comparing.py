@@ -1,0 +1,160 @@
+"""What a template asks for against what a service describes, value by value.
+
+Services spell what they were told in their own way: numbers as text, lists in another order, defaults that
+nobody asked for. None of that is a difference. What the template does not mention is not looked at, but for
+lists whose items have names, and what is named below, where more than what is asked for is as wrong as less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tritonstack.operations.deploying.stored_templates import as_stored
+from tritonstack.operations.verification.resolving import Unknown
+
+_KEYS = (
+    "Name",
+    "VariantName",
+    "AlarmName",
+    "PolicyName",
+    "ScheduledActionName",
+    "Id",
+    "CaptureMode",
+    "ContainerHostname",
+)
+"""What tells the items of a list apart, whatever their order."""
+_EXACT = frozenset({"Environment"})
+"""Members that hold nothing but what is asked for."""
+_NEVER_UNASKED = frozenset(
+    {
+        "AsyncInferenceConfig",
+        "DataCaptureConfig",
+        "ExplainerConfig",
+        "ManagedInstanceScaling",
+        "ServerlessConfig",
+        "ShadowProductionVariants",
+        "VpcConfig",
+    }
+)
+"""Members that no service adds by itself."""
+_NAMES = frozenset({"ModelName", "EndpointConfigName", "EndpointName"})
+"""What SageMaker writes in lower case where it stands in an ARN."""
+_UNCOUNTED = frozenset({"Tags", "DeploymentConfig"})
+"""Tags change nothing that runs; how the last update was made has a check of its own."""
+_LONGEST_VALUE = 120
+
+
+class Absent:
+    """There is no such value."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+ABSENT: Final = Absent()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A value that is not the one asked for."""
+
+    path: str
+    expected: Any
+    found: Any
+
+    @property
+    def words(self) -> str:
+        """The difference in a few words."""
+        if isinstance(self.expected, Absent):
+            value = "" if isinstance(self.found, Mapping) else f": {shown(self.found)}"
+            return f"{self.path} is there, and nothing asks for it{value}"
+        if isinstance(self.found, Absent):
+            return f"{self.path} is missing, asked for: {shown(self.expected)}"
+        return f"{self.path} is {shown(self.found)}, asked for: {shown(self.expected)}"
+
+
+@dataclass
+class Comparison:
+    """Everything that was compared so far."""
+
+    differences: list[Difference] = field(default_factory=list)
+    compared: int = 0
+    skipped: int = 0
+    """Values that only CloudFormation knows."""
+
+    def compare(self, expected: Any, found: Any, path: str) -> None:
+        """Compare a value and all that lies below it."""
+        if isinstance(expected, Unknown):
+            self.skipped += 1
+        elif isinstance(expected, Mapping) and isinstance(found, Mapping):
+            self._mappings(expected, found, path)
+        elif isinstance(expected, list) and isinstance(found, Sequence) and not isinstance(found, str):
+            self._lists(expected, found, path)
+        else:
+            self.compared += 1
+            if not _same(expected, found, name=_last(path)):
+                self.differences.append(Difference(path, expected, found))
+
+    def _mappings(self, expected: Mapping[str, Any], found: Mapping[str, Any], path: str) -> None:
+        also = found if _last(path) in _EXACT else _NEVER_UNASKED & found.keys()
+        for name in sorted({*expected, *also} - _UNCOUNTED):
+            self.compare(expected.get(name, ABSENT), found.get(name, ABSENT), _below(path, name))
+
+    def _lists(self, expected: list[Any], found: Sequence[Any], path: str) -> None:
+        key = _key_of([*expected, *found])
+        if key is not None:
+            wanted, there = ({item[key]: item for item in items} for items in (expected, found))
+            for name in dict.fromkeys((*wanted, *there)):
+                self.compare(wanted.get(name, ABSENT), there.get(name, ABSENT), f"{path}[{name}]")
+        elif any(isinstance(item, Mapping) for item in (*expected, *found)):
+            for index in range(max(len(expected), len(found))):
+                wanted_item, there_item = (_at(items, index) for items in (expected, found))
+                self.compare(wanted_item, there_item, f"{path}[{index + 1}]")
+        elif any(isinstance(item, Unknown) for item in expected):
+            self.skipped += 1
+        else:
+            self.compared += 1
+            if sorted(map(str, expected)) != sorted(map(str, found)):
+                self.differences.append(Difference(path, expected, list(found)))
+
+
+def shown(value: Any) -> str:
+    """A value as a line of text has room for it."""
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+
+
+def _same(expected: Any, found: Any, *, name: str) -> bool:
+    if isinstance(found, Absent) or isinstance(expected, Absent):
+        return not any(side for side in (expected, found) if not isinstance(side, Absent))
+    if name in _NAMES:
+        return str(expected).lower() == str(found).lower()
+    if isinstance(expected, str) and isinstance(found, str):
+        # Of texts, 1.0 and 1 are two. What is expected may be what CloudFormation has stored of it.
+        return expected in (found, as_stored(found))
+    if isinstance(expected, bool) or isinstance(found, bool):
+        return str(expected).lower() == str(found).lower()
+    try:
+        return float(expected) == float(found)
+    except (TypeError, ValueError):
+        return bool(expected == found)
+
+
+def _at(items: Sequence[Any], index: int) -> Any:
+    return items[index] if index < len(items) else ABSENT
+
+
+def _key_of(items: Sequence[Any]) -> str | None:
+    if not items or not all(isinstance(item, Mapping) for item in items):
+        return None
+    return next((key for key in _KEYS if all(isinstance(item.get(key), str) for item in items)), None)
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2].rpartition(" ")[2]
+
+
+def _below(path: str, name: str) -> str:
+    return path + name if not path or path.endswith(" ") else f"{path}.{name}"

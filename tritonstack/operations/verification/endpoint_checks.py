@@ -1,0 +1,256 @@
+"""Whether an endpoint is what a template asks for: one check for each side of it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tritonstack.operations.deploying.endpoint_template import Properties
+from tritonstack.operations.running import SERVING
+from tritonstack.operations.verification.checks import Check, in_words, range_words, shortened
+from tritonstack.operations.verification.comparing import Comparison
+from tritonstack.operations.verification.expectations import ExpectedEndpoint
+from tritonstack.operations.verification.live import Described, LiveEndpoint
+from tritonstack.operations.verification.resolving import Unknown
+from tritonstack.operations.verification.scaling_checks import limits, scaling_check, span
+
+_UNDER_WAY = {
+    "Creating": "it is still being created",
+    "Updating": "an update of it is still going on",
+    "RollingBack": "an update of it is being taken back",
+    "Deleting": "it is being deleted",
+}
+HEALTH = "health"
+"""What may go wrong with an endpoint that is exactly as asked."""
+
+
+def endpoint_checks(expected: ExpectedEndpoint, live: LiveEndpoint) -> list[Check]:
+    """All that can be said of an endpoint by looking at it."""
+    if live.described is None:
+        return [Check("endpoint", (f"there is no endpoint {expected.name}",))]
+    checks = [
+        _endpoint(expected, live.described),
+        _configuration(expected, live),
+        _models(expected, live),
+        _machines(expected, live.described),
+    ]
+    if expected.component is not None:
+        checks.append(_component(expected, expected.component, live.component))
+    return [
+        *checks,
+        _rollout(expected, live),
+        scaling_check(expected, live),
+        _alarms(expected, live),
+        _health(expected, live),
+    ]
+
+
+def ringing(expected: ExpectedEndpoint, live: LiveEndpoint) -> list[str]:
+    """The alarms of an endpoint that ring."""
+    return [name for name in expected.alarms if live.alarms.get(name, {}).get("StateValue") == "ALARM"]
+
+
+def _endpoint(expected: ExpectedEndpoint, described: Described) -> Check:
+    """That it serves, and with the configuration that its stack made."""
+    status, active = described["EndpointStatus"], described["EndpointConfigName"]
+    reason, wanted = described.get("FailureReason", ""), expected.properties["EndpointConfigName"]
+    because = f": {reason}" if reason else ""
+    faults, notes = [], []
+    if status in _UNDER_WAY:
+        faults.append(f"{_UNDER_WAY[status]} ({status}){because}")
+    elif status not in SERVING:
+        faults.append(f"it is {status}{because}")
+    if isinstance(wanted, Unknown):
+        faults.append(f"it serves with configuration {active}, which its stack did not make")
+    elif active.lower() != wanted.lower():
+        faults.append(_other_config(active, wanted, reason))
+    elif status == "InService" and reason:
+        notes.append(f"an update of it has failed: {reason}")
+    if status == "SystemUpdating":
+        notes.append("SageMaker maintains its machines")
+    return Check("endpoint", tuple(faults), tuple(notes), f"{status} with {active}", compared=2)
+
+
+def _other_config(active: str, wanted: str, reason: str) -> str:
+    what = f"it serves with configuration {active} in the place of {wanted}"
+    if reason:
+        return f"{what}: its update was taken back, and it looks well on what it had before: {reason}"
+    return f"{what}: it was changed outside its stack, or its update was taken back"
+
+
+def _configuration(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
+    """What the configuration says that it serves with, whoever made that."""
+    if live.config is None:
+        return Check("configuration", ("the configuration that it serves with has been deleted",))
+    comparison = Comparison()
+    comparison.compare(expected.config, live.config, "")
+    faults = [*in_words(comparison.differences), *_capture_faults(expected, live.described or {})]
+    types = dict.fromkeys(str(variant.get("InstanceType")) for variant in expected.variants.values())
+    return Check(
+        "configuration",
+        tuple(faults),
+        detail=f"{', '.join(expected.variants)} on {', '.join(types)}",
+        compared=comparison.compared,
+        skipped=comparison.skipped,
+    )
+
+
+def _capture_faults(expected: ExpectedEndpoint, described: Described) -> Iterator[str]:
+    wanted = expected.config.get("DataCaptureConfig", {}).get("EnableCapture", False)
+    status = described.get("DataCaptureConfig", {}).get("CaptureStatus", "Started")
+    if wanted and status != "Started":
+        yield f"data capture is {status}, and requests are to be captured"
+
+
+def _models(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
+    """The models that the configuration names, and the images that run."""
+    comparison, faults = Comparison(), []
+    for holder, wanted in expected.models.items():
+        found = live.models.get(holder)
+        if found is None:
+            faults.append(f"{holder}: the model that it serves does not exist any more")
+        else:
+            comparison.compare(wanted, found, f"{holder}: ")
+    faults += in_words(comparison.differences)
+    faults += _image_faults(expected, live.described or {})
+    return Check(
+        "models",
+        tuple(faults),
+        detail=shortened(", ".join(_served(expected))),
+        compared=comparison.compared + len(expected.models),
+        skipped=comparison.skipped,
+    )
+
+
+def _served(expected: ExpectedEndpoint) -> Iterator[str]:
+    for url in dict.fromkeys(
+        str(_container(model).get("ModelDataUrl", "")) for model in expected.models.values()
+    ):
+        match = re.search(r"/models/([^/]+)/([0-9a-f]{64})/", url)
+        yield f"{match[1]} {match[2]}" if match else "models on its shelf"
+
+
+def _image_faults(expected: ExpectedEndpoint, described: Described) -> Iterator[str]:
+    """What the machines run is more than what the model says: it was resolved when they started."""
+    for variant in _live_variants(described):
+        name = variant["VariantName"]
+        wanted = str(_container(expected.models.get(name, {})).get("Image", ""))
+        for image in variant.get("DeployedImages", ()) if wanted else ():
+            specified, resolved = image.get("SpecifiedImage", wanted), image.get("ResolvedImage", "")
+            if specified != wanted:
+                yield f"{name}: its machines run the image {specified}, asked for: {wanted}"
+            elif "@" in wanted and resolved and resolved.partition("@")[2] != wanted.partition("@")[2]:
+                yield f"{name}: its machines run the image {resolved}, asked for: {wanted}"
+
+
+def _machines(expected: ExpectedEndpoint, described: Described) -> Check:
+    """How many machines there are, and how the requests are shared out."""
+    faults, notes, seen = [], [], []
+    for variant in _live_variants(described):
+        name = variant["VariantName"]
+        wanted = expected.variants.get(name)
+        if wanted is None:
+            continue  # the configuration's check tells of it
+        desired = int(variant.get("DesiredInstanceCount", variant.get("CurrentInstanceCount", 0)))
+        current = int(variant.get("CurrentInstanceCount", desired))
+        least, most = limits(expected, name)
+        if not least <= desired <= most:
+            faults.append(f"{name}: {desired} machines, asked for: {range_words(least, most)}")
+        elif current == 0 and least > 0:
+            faults.append(f"{name}: none of its {desired} machines is there")
+        elif current != desired:
+            notes.append(f"{name}: {current} of {desired} machines are there")
+        faults += _weight_faults(name, wanted, variant)
+        seen.append(f"{name} {current} ({range_words(least, most)})")
+    return Check("machines", tuple(faults), tuple(notes), ", ".join(seen), compared=2 * len(seen))
+
+
+def _weight_faults(name: str, wanted: Properties, variant: Described) -> Iterator[str]:
+    asked, now = wanted.get("InitialVariantWeight"), variant.get("CurrentWeight")
+    if asked is not None and now is not None and abs(float(asked) - float(now)) > 1e-6:
+        yield f"{name}: its weight is {now:g}, asked for: {asked:g}"
+
+
+def _component(expected: ExpectedEndpoint, wanted: Properties, found: Described | None) -> Check:
+    """The model as copies on the endpoint's machines."""
+    name = wanted["InferenceComponentName"]
+    if found is None:
+        return Check("component", (f"there is no inference component {name}",))
+    comparison, faults = Comparison(), []
+    comparison.compare({key: item for key, item in wanted.items() if key != "RuntimeConfig"}, found, "")
+    status, reason = found.get("InferenceComponentStatus"), found.get("FailureReason", "")
+    if status != "InService":
+        faults.append(f"it is {status}{f': {reason}' if reason else ''}")
+    copies = found.get("RuntimeConfig", {}).get("DesiredCopyCount", 0)
+    target = expected.targets.get(f"inference-component/{name}")
+    if target is not None:
+        least, most = span(target)
+    else:
+        least = most = wanted["RuntimeConfig"]["CopyCount"]
+    if not least <= copies <= most:
+        faults.append(f"{copies} copies, asked for: {range_words(least, most)}")
+    return Check(
+        "component",
+        (*faults, *in_words(comparison.differences)),
+        detail=f"{status}, {copies} copies ({range_words(least, most)})",
+        compared=comparison.compared + 2,
+        skipped=comparison.skipped,
+    )
+
+
+def _rollout(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
+    """How the last update was made. The next one goes as the stack says, whatever that was."""
+    holder = live.component if expected.component is not None else live.described
+    last = (holder or {}).get("LastDeploymentConfig")
+    comparison = Comparison()
+    if last is not None:
+        comparison.compare(expected.rollout, last, "")
+    notes = tuple(
+        f"the last update went otherwise than the next one will: {words}"
+        for words in in_words(comparison.differences)
+    )
+    alarms = expected.rollback_alarms
+    faults = tuple(
+        f"{name} is to take updates back, and does not exist" for name in alarms if name not in live.alarms
+    )
+    detail = f"taken back by {len(alarms)} alarms" if alarms else "no alarm takes an update back"
+    return Check("rollout", faults, notes, detail, comparison.compared + len(alarms), comparison.skipped)
+
+
+def _alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
+    """That each alarm is there, watches what it is to watch, and may act."""
+    comparison, faults = Comparison(), []
+    for name, wanted in expected.alarms.items():
+        found = live.alarms.get(name)
+        if found is None:
+            faults.append(f"there is no alarm {name}")
+        else:
+            comparison.compare({"ActionsEnabled": True, **wanted}, found, f"{name}: ")
+    return Check(
+        "alarms",
+        (*faults, *in_words(comparison.differences)),
+        detail=str(len(expected.alarms)) if expected.alarms else "none are asked for",
+        compared=comparison.compared + len(expected.alarms),
+        skipped=comparison.skipped,
+    )
+
+
+def _health(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
+    """That no alarm rings."""
+    faults = tuple(
+        f"{name} rings: {live.alarms[name].get('StateReason', 'no reason given')}"
+        for name in ringing(expected, live)
+    )
+    quiet = len(expected.alarms) - len(faults)
+    return Check(HEALTH, faults, detail=f"{quiet} of {len(expected.alarms)} alarms are quiet")
+
+
+def _live_variants(described: Described) -> Iterator[Described]:
+    yield from described.get("ProductionVariants", ())
+    yield from described.get("ShadowProductionVariants", ())
+
+
+def _container(model: Properties) -> Mapping[str, Any]:
+    container: Mapping[str, Any] = model.get("PrimaryContainer", {})
+    return container

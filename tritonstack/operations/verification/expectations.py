@@ -1,0 +1,120 @@
+"""What a template asks of an endpoint, with all that is known of its stack filled in. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tritonstack.operations.deploying.assembly import Template
+from tritonstack.operations.deploying.endpoint_template import (
+    COMPONENT,
+    CONFIG,
+    ENDPOINT,
+    MODEL,
+    TARGET,
+    EndpointTemplate,
+    Properties,
+    references,
+)
+from tritonstack.operations.verification.resolving import Resolver, StackFacts
+
+POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
+ALARM = "AWS::CloudWatch::Alarm"
+_COMPARED = frozenset({ENDPOINT, CONFIG, MODEL, COMPONENT, TARGET, POLICY, ALARM})
+
+COMPONENT_MODEL = "inference component"
+"""Under which the model stands that an inference component serves: no variant names it."""
+
+
+@dataclass(frozen=True)
+class ExpectedEndpoint:
+    """One endpoint as a template describes it; UNKNOWN stands where only CloudFormation knows a value."""
+
+    name: str
+    """What callers of InvokeEndpoint use."""
+    properties: Properties
+    config: Properties
+    variants: Mapping[str, Properties]
+    """Each variant's properties, shadows too."""
+    shadows: frozenset[str]
+    models: Mapping[str, Properties]
+    """What each variant, or the inference component, serves."""
+    component: Properties | None
+    targets: Mapping[str, Properties]
+    """What scales, by its resource id in Application Auto Scaling."""
+    policies: Mapping[tuple[str, str], Properties]
+    """By resource id and name."""
+    alarms: Mapping[str, Properties]
+    not_compared: Mapping[str, int]
+    """Resources of other kinds by their type, which nothing here looks at beyond their template."""
+
+    @property
+    def rollout(self) -> Properties:
+        """How an update reaches it."""
+        holder = self.component if self.component is not None else self.properties
+        rollout: Properties = holder.get("DeploymentConfig", {})
+        return rollout
+
+    @property
+    def rollback_alarms(self) -> list[str]:
+        """The alarms that take an update back."""
+        alarms = self.rollout.get("AutoRollbackConfiguration", {}).get("Alarms", ())
+        return [str(item["AlarmName"]) for item in alarms]
+
+    @property
+    def scaled_ids(self) -> list[str]:
+        """The resource ids of all of it that could scale, whether or not it does."""
+        ids = [f"endpoint/{self.name}/variant/{variant}" for variant in self.variants]
+        if self.component is not None:
+            ids.append(f"inference-component/{self.component['InferenceComponentName']}")
+        return ids
+
+
+def expected_endpoint(template: Template, facts: StackFacts) -> ExpectedEndpoint | None:
+    """What the template of an endpoint's stack asks for; None if it has no endpoint."""
+    side = EndpointTemplate(template)
+    if side.endpoint is None:
+        return None
+    resolver = Resolver(template, facts)
+    models = {name: side.model(variant) for name, variant in side.variants.items() if "ModelName" in variant}
+    if side.component is not None:
+        models[COMPONENT_MODEL] = side.model(side.component)
+    targets = {name: resolver.value(item["Properties"]) for name, item in _of_type(template, TARGET).items()}
+    config = resolver.value(side.config)
+    return ExpectedEndpoint(
+        name=str(side.endpoint["EndpointName"]),
+        properties=resolver.value(side.endpoint),
+        config=config,
+        variants={name: resolver.value(variant) for name, variant in side.variants.items()},
+        shadows=frozenset(item["VariantName"] for item in config.get("ShadowProductionVariants", ())),
+        models={name: resolver.value(model) for name, model in models.items()},
+        component=None if side.component is None else resolver.value(side.component),
+        targets={str(target["ResourceId"]): target for target in targets.values()},
+        policies=dict(_policies(template, resolver, targets)),
+        alarms={
+            str(item["Properties"]["AlarmName"]): resolver.value(item["Properties"])
+            for item in _of_type(template, ALARM).values()
+        },
+        not_compared=Counter(
+            item["Type"] for item in template["Resources"].values() if item["Type"] not in _COMPARED
+        ),
+    )
+
+
+def _policies(
+    template: Template, resolver: Resolver, targets: Mapping[str, Properties]
+) -> list[tuple[tuple[str, str], Properties]]:
+    found = []
+    for item in _of_type(template, POLICY).values():
+        properties = item["Properties"]
+        referred = next(references(properties.get("ScalingTargetId")), "")
+        holder = targets.get(referred, properties)
+        key = (str(holder["ResourceId"]), str(properties["PolicyName"]))
+        found.append((key, resolver.value(properties)))
+    return found
+
+
+def _of_type(template: Template, kind: str) -> dict[str, Any]:
+    return {name: item for name, item in template["Resources"].items() if item["Type"] == kind}

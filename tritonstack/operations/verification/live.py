@@ -1,0 +1,181 @@
+"""What an endpoint is made of just now, as the services describe it. Reads alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from botocore.exceptions import ClientError
+
+from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.deploying.assembly import Template
+from tritonstack.operations.stacks import StackState, deployed_templates
+from tritonstack.operations.verification.expectations import COMPONENT_MODEL, ExpectedEndpoint
+from tritonstack.operations.verification.resolving import StackFacts
+
+Described = Mapping[str, Any]
+
+_AT_ONCE = 8
+_ALARMS_A_CALL = 100
+_SAGEMAKER = {"ServiceNamespace": "sagemaker"}
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True)
+class StandingStack:
+    """A stack that CloudFormation knows."""
+
+    state: StackState
+    facts: StackFacts
+    template: Template | None
+    """None if it was never made."""
+
+
+@dataclass(frozen=True)
+class LiveEndpoint:
+    """An endpoint and what hangs on it; None and empty where there is nothing."""
+
+    described: Described | None = None
+    config: Described | None = None
+    """The configuration that it serves with now, whoever made it."""
+    models: Mapping[str, Described | None] = field(default_factory=dict)
+    """What each variant of that configuration, or the inference component, serves."""
+    component: Described | None = None
+    targets: Mapping[str, Described] = field(default_factory=dict)
+    policies: Mapping[tuple[str, str], Described] = field(default_factory=dict)
+    schedules: Mapping[str, Sequence[Described]] = field(default_factory=dict)
+    """Scheduled actions by what they scale."""
+    alarms: Mapping[str, Described] = field(default_factory=dict)
+
+
+def standing_stack(cloud: Cloud, name: str) -> StandingStack | None:
+    """One stack with what its template's references lead to; None if there is none of that name."""
+    client = cloud.client("cloudformation")
+    try:
+        found = client.describe_stacks(StackName=name)["Stacks"][0]
+    except ClientError as error:
+        if "does not exist" in str(error):
+            return None
+        raise
+    state = StackState(name, found["StackStatus"], found.get("StackStatusReason", ""))
+    if not state.stands:
+        return StandingStack(state, StackFacts(name, cloud.account, cloud.region), None)
+    pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
+    facts = StackFacts(
+        name=name,
+        account=cloud.account,
+        region=cloud.region,
+        resources={
+            item["LogicalResourceId"]: item["PhysicalResourceId"]
+            for page in pages
+            for item in page["StackResourceSummaries"]
+            if item.get("PhysicalResourceId")
+        },
+        parameters={
+            item["ParameterKey"]: item.get("ResolvedValue", item.get("ParameterValue", ""))
+            for item in found.get("Parameters", ())
+        },
+    )
+    return StandingStack(state, facts, deployed_templates(cloud, [state])[name])
+
+
+def observe_endpoint(cloud: Cloud, expected: ExpectedEndpoint) -> LiveEndpoint:
+    """Look at all that an expectation speaks of."""
+    sagemaker = cloud.client("sagemaker")
+    described = _unless_gone(sagemaker.describe_endpoint, EndpointName=expected.name)
+    config = None
+    if described is not None:
+        active = described["EndpointConfigName"]
+        config = _unless_gone(sagemaker.describe_endpoint_config, EndpointConfigName=active)
+    component = None
+    if expected.component is not None:
+        name = expected.component["InferenceComponentName"]
+        component = _unless_gone(sagemaker.describe_inference_component, InferenceComponentName=name)
+    scaling = _Scaling(cloud.client("application-autoscaling"), expected.scaled_ids)
+    return LiveEndpoint(
+        described=described,
+        config=config,
+        models=_models(sagemaker, config, component),
+        component=component,
+        targets=scaling.targets(),
+        policies=scaling.policies(),
+        schedules=scaling.schedules(),
+        alarms=live_alarms(cloud, {*expected.alarms, *expected.rollback_alarms}),
+    )
+
+
+def live_alarms(cloud: Cloud, names: Iterable[str]) -> dict[str, Described]:
+    """The alarms of these names that there are."""
+    client, wanted = cloud.client("cloudwatch"), sorted(names)
+    found = {}
+    for begin in range(0, len(wanted), _ALARMS_A_CALL):
+        some = wanted[begin : begin + _ALARMS_A_CALL]
+        answer = client.describe_alarms(AlarmNames=some, AlarmTypes=["MetricAlarm"], MaxRecords=len(some))
+        found.update({alarm["AlarmName"]: alarm for alarm in answer["MetricAlarms"]})
+    return found
+
+
+def side_by_side(work: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
+    """The results for each item, in order, several at a time."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(work, items))
+
+
+@dataclass(frozen=True)
+class _Scaling:
+    """What Application Auto Scaling knows of some resource ids."""
+
+    client: Any
+    ids: Sequence[str]
+
+    def targets(self) -> dict[str, Described]:
+        """What is registered."""
+        found = self.client.describe_scalable_targets(**_SAGEMAKER, ResourceIds=list(self.ids))
+        return {target["ResourceId"]: target for target in found["ScalableTargets"]}
+
+    def policies(self) -> dict[tuple[str, str], Described]:
+        """By resource id and name."""
+        return {
+            (resource_id, policy["PolicyName"]): policy
+            for resource_id in self.ids
+            for policy in self._all("describe_scaling_policies", "ScalingPolicies", resource_id)
+        }
+
+    def schedules(self) -> dict[str, Sequence[Described]]:
+        """Scheduled actions, by resource id."""
+        return {
+            resource_id: self._all("describe_scheduled_actions", "ScheduledActions", resource_id)
+            for resource_id in self.ids
+        }
+
+    def _all(self, operation: str, member: str, resource_id: str) -> list[Described]:
+        pages = self.client.get_paginator(operation).paginate(**_SAGEMAKER, ResourceId=resource_id)
+        return [item for page in pages for item in page[member]]
+
+
+def _models(
+    sagemaker: Any, config: Described | None, component: Described | None
+) -> dict[str, Described | None]:
+    names = {
+        variant["VariantName"]: variant["ModelName"]
+        for listed in ("ProductionVariants", "ShadowProductionVariants")
+        for variant in (config or {}).get(listed, ())
+        if "ModelName" in variant
+    }
+    specification = (component or {}).get("Specification", {})
+    if "ModelName" in specification:
+        names[COMPONENT_MODEL] = specification["ModelName"]
+    return {holder: _unless_gone(sagemaker.describe_model, ModelName=name) for holder, name in names.items()}
+
+
+def _unless_gone(describe: Callable[..., Described], **name: str) -> Described | None:
+    """What is described, None where SageMaker says that there is no such thing; it has no code for that."""
+    try:
+        return describe(**name)
+    except ClientError as error:
+        if error_code(error) == "ValidationException" and "could not find" in str(error).lower():
+            return None
+        raise

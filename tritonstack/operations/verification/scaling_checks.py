@@ -1,0 +1,104 @@
+"""Whether what scales an endpoint is what a template asks for. Pure.
+
+A scheduled action writes its limits over those that were registered, so these are right in either form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tritonstack.operations.deploying.endpoint_template import Properties
+from tritonstack.operations.verification.checks import Check, in_words, range_words
+from tritonstack.operations.verification.comparing import Comparison
+from tritonstack.operations.verification.expectations import ExpectedEndpoint
+from tritonstack.operations.verification.live import Described, LiveEndpoint
+
+
+def scaling_check(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
+    """What is registered for scaling, within which limits, by which policies and at which times."""
+    comparison, faults = Comparison(), []
+    for resource_id, target in expected.targets.items():
+        found = live.targets.get(resource_id)
+        if found is None:
+            faults.append(f"{_of(resource_id)} is not registered for scaling")
+            continue
+        faults += _limit_faults(resource_id, target, found)
+        wanted = {item["ScheduledActionName"]: item for item in target.get("ScheduledActions", ())}
+        there = {item["ScheduledActionName"]: item for item in live.schedules.get(resource_id, ())}
+        _compare_named(comparison, wanted, there, f"{_of(resource_id)}: schedule")
+    faults += [
+        f"{_of(resource_id)} is registered for scaling, and nothing asks for that"
+        for resource_id in live.targets
+        if resource_id not in expected.targets
+    ]
+    _compare_named(
+        comparison,
+        {f"{_of(key[0])}: {key[1]}": _without_target(policy) for key, policy in expected.policies.items()},
+        {f"{_of(key[0])}: {key[1]}": policy for key, policy in live.policies.items()},
+        "policy",
+    )
+    return Check(
+        "scaling",
+        (*faults, *in_words(comparison.differences)),
+        detail=_seen(expected),
+        compared=comparison.compared + 2 * len(expected.targets),
+        skipped=comparison.skipped,
+    )
+
+
+def limits(expected: ExpectedEndpoint, variant: str) -> tuple[int, int]:
+    """The least and the most machines that a variant may have at any time of day."""
+    target = expected.targets.get(f"endpoint/{expected.name}/variant/{variant}")
+    properties = expected.variants[variant]
+    if target is not None:
+        return span(target)
+    managed = properties.get("ManagedInstanceScaling", {})
+    if managed.get("Status") == "ENABLED":
+        return int(managed["MinInstanceCount"]), int(managed["MaxInstanceCount"])
+    count = int(properties.get("InitialInstanceCount", 1))
+    return count, count
+
+
+def span(target: Properties) -> tuple[int, int]:
+    """The least and the most that a target may be scaled to at any time of day."""
+    lows, highs = zip(*_allowed(target), strict=True)
+    return min(lows), max(highs)
+
+
+def _allowed(target: Properties) -> list[tuple[int, int]]:
+    """The pairs of limits that a target may be registered with: its own, and those of its schedules."""
+    actions = [item["ScalableTargetAction"] for item in target.get("ScheduledActions", ())]
+    return [(int(item["MinCapacity"]), int(item["MaxCapacity"])) for item in (target, *actions)]
+
+
+def _limit_faults(resource_id: str, target: Properties, found: Described) -> Iterator[str]:
+    now = (int(found["MinCapacity"]), int(found["MaxCapacity"]))
+    if now not in _allowed(target):
+        asked = " or ".join(dict.fromkeys(range_words(*pair) for pair in _allowed(target)))
+        yield f"{_of(resource_id)} scales from {now[0]} to {now[1]}, asked for: {asked}"
+    suspended = [name for name, value in found.get("SuspendedState", {}).items() if value]
+    if suspended:
+        yield f"scaling of {_of(resource_id)} is suspended: {', '.join(suspended)}"
+
+
+def _compare_named(
+    comparison: Comparison, wanted: dict[str, Properties], there: dict[str, Described], what: str
+) -> None:
+    asked, found = ([{**item, "Name": name} for name, item in side.items()] for side in (wanted, there))
+    comparison.compare(asked, found, what)
+
+
+def _without_target(policy: Properties) -> Properties:
+    """What a policy scales is how it was found."""
+    return {key: value for key, value in policy.items() if key != "ScalingTargetId"}
+
+
+def _seen(expected: ExpectedEndpoint) -> str:
+    if not expected.targets:
+        return "none is asked for"
+    return ", ".join(f"{_of(name)} {range_words(*span(item))}" for name, item in expected.targets.items())
+
+
+def _of(resource_id: str) -> str:
+    """What a resource id of Application Auto Scaling means: a variant, or copies."""
+    return "the copies" if resource_id.startswith("inference-component/") else resource_id.rpartition("/")[2]

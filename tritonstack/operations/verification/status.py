@@ -1,0 +1,303 @@
+"""How an environment is doing: what is deployed from which commit, what runs, what passes through it.
+
+Nothing is synthesised, so it is quick: that a deploy would change something shows by the files that have
+changed since the last one. What exactly, `tritonstack diff` tells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tritonstack.base import naming
+from tritonstack.base.revisions import commit_id, is_committed, list_files
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.checkout import Checkout
+from tritonstack.operations.events import latest_events, latest_of_each
+from tritonstack.operations.model_prefix import missing_copies, shelf_copies
+from tritonstack.operations.revisions import Revision, matters_to, revision_of
+from tritonstack.operations.verification.endpoint_checks import HEALTH, endpoint_checks, ringing
+from tritonstack.operations.verification.expectations import ExpectedEndpoint, expected_endpoint
+from tritonstack.operations.verification.live import (
+    LiveEndpoint,
+    StandingStack,
+    observe_endpoint,
+    side_by_side,
+    standing_stack,
+)
+from tritonstack.operations.verification.scaling_checks import limits
+from tritonstack.operations.verification.traffic import Traffic, recent_traffic
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.events import Event
+from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
+
+_TELLING = ("environments/", "models/")
+"""Where files lie that say the most to whoever reads only one of them."""
+_ARTIFACT = re.compile(r"/models/(?P<model>[^/]+)/(?P<digest>[0-9a-f]{64})/")
+
+
+@dataclass(frozen=True)
+class ServedDigest:
+    """A model on an endpoint: which artifact runs, and which the lock names."""
+
+    model: str
+    live: str | None
+    locked: str | None
+    unverified: str | None = None
+    """Why nothing proves the answers of the locked artifact right, as its build found."""
+
+
+@dataclass(frozen=True)
+class Machines:
+    """How many machines a variant has."""
+
+    variant: str
+    now: int
+    least: int
+    most: int
+
+
+@dataclass(frozen=True)
+class EndpointStatus:
+    """One endpoint."""
+
+    name: str
+    endpoint: str
+    """Its full name."""
+    status: str
+    """As SageMaker says; `not deployed` where there is none."""
+    models: tuple[ServedDigest, ...] = ()
+    machines: tuple[Machines, ...] = ()
+    traffic: Traffic = field(default_factory=Traffic)
+    ringing: tuple[str, ...] = ()
+    """Alarms that ring."""
+    drift: tuple[str, ...] = ()
+    """What runs is not what was deployed."""
+    to_deploy: tuple[str, ...] = ()
+    """What was deployed is not what is checked out."""
+    deployed: Event | None = None
+    verdict: Event | None = None
+
+
+@dataclass(frozen=True)
+class EnvironmentStatus:
+    """One environment; `error` says why nothing is known of it."""
+
+    name: str
+    account: str = ""
+    region: str = ""
+    error: str | None = None
+    endpoints: tuple[EndpointStatus, ...] = ()
+    revision: Revision = field(default_factory=lambda: Revision(None))
+    """The checked-out files."""
+
+    @property
+    def deployed(self) -> Event | None:
+        """The last deployment of any of its endpoints."""
+        known = [one.deployed for one in self.endpoints if one.deployed]
+        return max(known, key=lambda event: event.at, default=None)
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+        last = self.deployed
+        return {
+            "name": self.name,
+            "account": self.account,
+            "region": self.region,
+            "error": self.error,
+            "commit": self.revision.text,
+            "uncommitted": list(self.revision.files),
+            "deployed": _event_facts(last),
+            "endpoints": [
+                asdict(one) | {"deployed": _event_facts(one.deployed), "verdict": _event_facts(one.verdict)}
+                for one in self.endpoints
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """An endpoint that stands."""
+
+    standing: StandingStack | None
+    expected: ExpectedEndpoint | None = None
+    live: LiveEndpoint = field(default_factory=LiveEndpoint)
+
+
+def environment_status(cloud: Cloud, workspace: Workspace, *, now: datetime) -> EnvironmentStatus:
+    """How an environment is doing."""
+    spec, names = workspace.spec, list(workspace.spec.endpoints)
+    seen = dict(zip(names, side_by_side(lambda name: _look_at(cloud, workspace, name), names), strict=True))
+    events = [
+        latest_of_each(latest_events(cloud, spec.artifact_bucket, *kinds), names)
+        for kinds in (("deployed",), ("verified", "refuted"))
+    ]
+    expected = [one.expected for one in seen.values() if one.expected is not None]
+    traffic = recent_traffic(cloud, expected, now=now) if expected else {}
+    lacking = missing_copies(cloud, bucket=spec.artifact_bucket, copies=shelf_copies(workspace))
+    on_shelf = {(copy.endpoint, copy.model) for copy in shelf_copies(workspace)} - {
+        (copy.endpoint, copy.model) for copy in lacking
+    }
+    checkout = Checkout(workspace.project.root)
+    return EnvironmentStatus(
+        name=spec.name,
+        account=spec.account,
+        region=spec.region,
+        revision=revision_of(workspace),
+        endpoints=tuple(
+            _status(
+                workspace,
+                name,
+                seen[name],
+                traffic=traffic.get(spec.endpoint_name(name), Traffic()),
+                shelved={model for endpoint, model in on_shelf if endpoint == name},
+                deployed=events[0].get(name),
+                verdict=events[1].get(name),
+                checkout=checkout,
+            )
+            for name in names
+        ),
+    )
+
+
+def served_digests(
+    workspace: Workspace, name: str, live: LiveEndpoint, shelved: Iterable[str]
+) -> list[ServedDigest]:
+    """The models of an endpoint, each with the artifact that runs and the one that the lock names. Pure."""
+    there = set(shelved)
+    running = dict(_running(live))
+    locked: dict[str, str | None] = {}
+    unverified: dict[str, str | None] = {}
+    for served in workspace.serves(name):
+        artifact = workspace.artifact_for(served.model, served.instance)
+        locked[served.model] = artifact.digest if artifact else None
+        unverified[served.model] = artifact.unverified if artifact else None
+    if isinstance(workspace.spec.endpoints[name], MultiModelEndpoint):
+        running = {model: digest for model, digest in locked.items() if model in there and digest}
+    return [
+        ServedDigest(model, running.get(model), locked.get(model), unverified.get(model))
+        for model in dict.fromkeys((*locked, *running))
+    ]
+
+
+def undeployed(
+    deployed: Event | None, changed: Sequence[str] | None, models: Iterable[ServedDigest]
+) -> list[str]:
+    """In words, why what is deployed may not be what is checked out. Pure.
+
+    `changed`: the files that decide and differ from the commit of the deployment, those of the environment
+    first; None if git cannot tell.
+    """
+    found = [
+        f"{served.model} is {_short(served.live)}, and the lock names {_short(served.locked)}"
+        for served in models
+        if served.live != served.locked
+    ]
+    if deployed is None:
+        return [*found, "nobody has written down from which commit it was deployed"]
+    commit = deployed.commit
+    if commit is None or not is_committed(commit):
+        listed = f": {list_files(deployed.uncommitted)}" if deployed.uncommitted else ""
+        found.append(f"it was deployed from uncommitted files{listed}")
+    elif changed is None:
+        found.append(f"it was deployed from commit {commit[:8]}, which git does not know here")
+    elif changed:
+        others = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        found.append(
+            f"{changed[0]}{others} differ{'s' if len(changed) == 1 else ''} from commit {commit[:8]}"
+        )
+    return found
+
+
+def _look_at(cloud: Cloud, workspace: Workspace, name: str) -> _Seen:
+    standing = standing_stack(cloud, naming.endpoint_stack_name(workspace.spec.base, name))
+    if standing is None or standing.template is None:
+        return _Seen(standing)
+    expected = expected_endpoint(standing.template, standing.facts)
+    if expected is None:
+        return _Seen(standing)
+    return _Seen(standing, expected, observe_endpoint(cloud, expected))
+
+
+def _status(
+    workspace: Workspace,
+    name: str,
+    seen: _Seen,
+    *,
+    traffic: Traffic,
+    shelved: Iterable[str],
+    deployed: Event | None,
+    verdict: Event | None,
+    checkout: Checkout,
+) -> EndpointStatus:
+    full_name = workspace.spec.endpoint_name(name)
+    if seen.expected is None or seen.live.described is None:
+        stack = seen.standing.state if seen.standing else None
+        drift = (f"its stack is {stack.status}",) if stack else ()
+        # A verdict on what has gone says nothing of what is there.
+        return EndpointStatus(name, full_name, "not deployed", drift=drift, deployed=deployed)
+    models = served_digests(workspace, name, seen.live, shelved)
+    commit = deployed.commit if deployed else None
+    changed = checkout.changed_since(commit_id(commit), _deciding_files(workspace)) if commit else None
+    if changed:
+        changed.sort(key=lambda file: not file.startswith(_TELLING))
+    return EndpointStatus(
+        name=name,
+        endpoint=full_name,
+        status=seen.live.described["EndpointStatus"],
+        models=tuple(models),
+        machines=tuple(_machines(seen.expected, seen.live.described)),
+        traffic=traffic,
+        ringing=tuple(ringing(seen.expected, seen.live)),
+        drift=tuple(_drift(seen)),
+        to_deploy=tuple(undeployed(deployed, changed, models)),
+        deployed=deployed,
+        verdict=verdict,
+    )
+
+
+def _drift(seen: _Seen) -> Iterator[str]:
+    """What of a standing endpoint is not as its own stack has it."""
+    if seen.standing is not None and seen.standing.state.fault:
+        yield f"stack: {seen.standing.state.fault}"
+    if seen.expected is not None:
+        for check in endpoint_checks(seen.expected, seen.live):
+            if check.aspect != HEALTH:
+                yield from (f"{check.aspect}: {fault}" for fault in check.faults)
+
+
+def _machines(expected: ExpectedEndpoint, described: Mapping[str, Any]) -> Iterator[Machines]:
+    for listed in ("ProductionVariants", "ShadowProductionVariants"):
+        for variant in described.get(listed, ()):
+            name = variant["VariantName"]
+            if name in expected.variants:
+                least, most = limits(expected, name)
+                yield Machines(name, int(variant.get("CurrentInstanceCount", 0)), least, most)
+
+
+def _running(live: LiveEndpoint) -> Iterator[tuple[str, str]]:
+    for model in live.models.values():
+        url = (model or {}).get("PrimaryContainer", {}).get("ModelDataUrl", "")
+        if match := _ARTIFACT.search(url):
+            yield match["model"], match["digest"]
+
+
+def _deciding_files(workspace: Workspace) -> list[str]:
+    """Return what a deployment depends on, as paths below the project."""
+    root = workspace.project.root.resolve()
+    paths = (path.resolve() for path in matters_to(workspace).paths)
+    return sorted(str(path.relative_to(root)) for path in paths if path.is_relative_to(root))
+
+
+def _event_facts(event: Event | None) -> dict[str, Any] | None:
+    if event is None:
+        return None
+    fields = {"kind", "at", "by", "commit", "note"}
+    return event.model_dump(include=fields) | {"uncommitted": list(event.uncommitted or ())}
+
+
+def _short(digest: str | None) -> str:
+    return digest[:12] if digest else "not there"

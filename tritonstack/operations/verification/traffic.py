@@ -1,0 +1,118 @@
+"""What passed through endpoints lately, by CloudWatch's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.verification.expectations import ExpectedEndpoint
+
+WINDOW = timedelta(minutes=15)
+_MICROSECONDS_PER_MS = 1000
+_QUERIES_A_CALL = 500
+_PERIOD_S = 900
+
+_COUNTS = {
+    "requests": "Invocations",
+    "server_errors": "Invocation5XXErrors",
+    "client_errors": "Invocation4XXErrors",
+}
+_LATENCY = "ModelLatency"
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What passed through one endpoint."""
+
+    requests: int = 0
+    server_errors: int = 0
+    client_errors: int = 0
+    p99_ms: float | None = None
+    """The slowest variant's; None where nothing was answered."""
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Query:
+    """One figure of one endpoint, of one of its variants or its inference component."""
+
+    endpoint: str
+    figure: str
+    metric: str
+    dimensions: Mapping[str, str]
+
+    def as_asked(self, number: int) -> dict[str, Any]:
+        """As CloudWatch takes it."""
+        return {
+            "Id": f"q{number}",
+            "MetricStat": {
+                "Metric": {
+                    "Namespace": "AWS/SageMaker",
+                    "MetricName": self.metric,
+                    "Dimensions": [{"Name": key, "Value": item} for key, item in self.dimensions.items()],
+                },
+                "Period": _PERIOD_S,
+                "Stat": "p99" if self.figure == "p99_ms" else "Sum",
+            },
+        }
+
+
+def recent_traffic(
+    cloud: Cloud, endpoints: Sequence[ExpectedEndpoint], *, now: datetime
+) -> dict[str, Traffic]:
+    """What passed through endpoints up to now, by their full names."""
+    client = cloud.client("cloudwatch")
+    queries = [query for endpoint in endpoints for query in _queries(endpoint)]
+    values: dict[str, dict[str, float]] = {endpoint.name: {} for endpoint in endpoints}
+    for begin in range(0, len(queries), _QUERIES_A_CALL):
+        some = queries[begin : begin + _QUERIES_A_CALL]
+        answer = client.get_metric_data(
+            MetricDataQueries=[query.as_asked(number) for number, query in enumerate(some)],
+            StartTime=now - WINDOW,
+            EndTime=now,
+        )
+        found = {item["Id"]: item["Values"] for item in answer["MetricDataResults"]}
+        for number, query in enumerate(some):
+            _add(values[query.endpoint], query, found.get(f"q{number}", ()))
+    return {name: _traffic(figures) for name, figures in values.items()}
+
+
+def _queries(endpoint: ExpectedEndpoint) -> Iterator[_Query]:
+    for dimensions in _dimensions(endpoint):
+        for figure, metric in {**_COUNTS, "p99_ms": _LATENCY}.items():
+            yield _Query(endpoint.name, figure, metric, dimensions)
+
+
+def _dimensions(endpoint: ExpectedEndpoint) -> list[dict[str, str]]:
+    """Where requests are counted: by inference component if there is one, by answering variant else."""
+    if endpoint.component is not None:
+        return [{"InferenceComponentName": str(endpoint.component["InferenceComponentName"])}]
+    return [
+        {"EndpointName": endpoint.name, "VariantName": variant}
+        for variant in endpoint.variants
+        if variant not in endpoint.shadows
+    ]
+
+
+def _add(figures: dict[str, float], query: _Query, values: Sequence[float]) -> None:
+    """A window of 15 minutes lies in two of CloudWatch's periods: counts add up, the slowest counts."""
+    if not values:
+        return
+    if query.figure == "p99_ms":
+        figures["p99_ms"] = max(figures.get("p99_ms", 0.0), *values)
+    else:
+        figures[query.figure] = figures.get(query.figure, 0.0) + sum(values)
+
+
+def _traffic(figures: Mapping[str, float]) -> Traffic:
+    p99 = figures.get("p99_ms")
+    return Traffic(
+        **{name: round(figures.get(name, 0.0)) for name in _COUNTS},
+        p99_ms=None if p99 is None else p99 / _MICROSECONDS_PER_MS,
+    )

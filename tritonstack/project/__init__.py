@@ -1,0 +1,1 @@
+"""Load a project, cross-check its files, and plan builds."""

@@ -1,0 +1,175 @@
+"""Which machine builds for an endpoint: it follows from the endpoint's own, and nobody has to choose.
+
+cpu            CodeBuild, on demand
+sm86 (A10G)    CodeBuild's small GPU machine, on demand, where the region has one
+sm70 (V100)    CodeBuild's large one, as long as the Triton release still knows it
+other GPUs     a SageMaker Processing job on the endpoint's own instance type, or one with the same GPU
+               or what `builds.machines` in the environment's file names instead
+
+An engine is bound to the GPU that it was built on, so no other machine will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from tritonstack.base import naming
+from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
+from tritonstack.reference.regions import may_offer
+from tritonstack.spec.environments.builds import GpuMachine, runs_processing_jobs
+from tritonstack.spec.environments.environment import EnvironmentSpec
+
+GPU_REGIONS = frozenset(
+    {
+        "ap-northeast-1",
+        "ap-southeast-2",
+        "eu-central-1",
+        "eu-west-1",
+        "us-east-1",
+        "us-east-2",
+        "us-west-2",
+    }
+)
+"""Where CodeBuild has machines with GPUs."""
+
+ComputeType = Literal[
+    "BUILD_GENERAL1_SMALL",
+    "BUILD_GENERAL1_MEDIUM",
+    "BUILD_GENERAL1_LARGE",
+    "BUILD_GENERAL1_XLARGE",
+    "BUILD_GENERAL1_2XLARGE",
+]
+_ON_DEMAND: dict[str, ComputeType] = {"sm86": "BUILD_GENERAL1_SMALL", "sm70": "BUILD_GENERAL1_LARGE"}
+"""CodeBuild's machines with one A10G and with four V100."""
+_CPU_SIZES: dict[str, ComputeType] = {
+    "medium": "BUILD_GENERAL1_MEDIUM",
+    "large": "BUILD_GENERAL1_LARGE",
+    "xlarge": "BUILD_GENERAL1_XLARGE",
+    "2xlarge": "BUILD_GENERAL1_2XLARGE",
+}
+IMAGE_BUILD_SIZE: ComputeType = "BUILD_GENERAL1_LARGE"
+"""The machine that images are built on."""
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """No job in the account: `tritonstack build` builds on the machine that it runs on."""
+
+    hardware: str
+
+    @property
+    def words(self) -> str:
+        """Where that is."""
+        return (
+            "on this machine" if self.hardware == "cpu" else f"on this machine, which needs {self.hardware}"
+        )
+
+
+@dataclass(frozen=True)
+class CodeBuildMachine:
+    """A project of CodeBuild."""
+
+    hardware: str
+    project: str
+    compute_type: ComputeType
+    fleet: str | None = None
+    """A reserved-capacity fleet, which says itself what its machines are."""
+
+    @property
+    def gpu(self) -> bool:
+        """Whether it has one."""
+        return self.hardware != "cpu"
+
+    @property
+    def words(self) -> str:
+        """Where that is."""
+        fleet = f" on the fleet {self.fleet.partition(':fleet/')[2]}" if self.fleet else ""
+        return f"in CodeBuild, project {self.project}{fleet}"
+
+
+@dataclass(frozen=True)
+class ProcessingMachine:
+    """A SageMaker Processing job."""
+
+    hardware: str
+    instance_type: str
+
+    @property
+    def words(self) -> str:
+        """Where that is."""
+        return f"in a SageMaker Processing job on {self.instance_type}"
+
+
+Venue = ByHand | CodeBuildMachine | ProcessingMachine
+
+
+def venue_of(spec: EnvironmentSpec, instance: InstanceType) -> Venue | None:
+    """What builds for an endpoint on such machines; None if nothing does."""
+    hardware = instance.family.hardware
+    if not spec.builds_in_account:
+        return ByHand(hardware)
+    project = naming.build_project_name(spec.base, hardware)
+    if hardware == "cpu":
+        return CodeBuildMachine(hardware, project, _CPU_SIZES[spec.builds.cpu_size])
+    named = spec.builds.machines.get(hardware)
+    if named is not None:
+        return _named(named, hardware, project)
+    if hardware in _ON_DEMAND and spec.region in GPU_REGIONS:
+        return CodeBuildMachine(hardware, project, _ON_DEMAND[hardware])
+    processing = _processing_type(spec, instance)
+    return ProcessingMachine(hardware, processing.name) if processing else None
+
+
+def venues(spec: EnvironmentSpec) -> tuple[Venue, ...]:
+    """What builds for an environment's endpoints, one of a kind."""
+    found = (
+        venue_of(spec, variant.instance)
+        for endpoint in spec.endpoints.values()
+        for variant in endpoint.variants
+    )
+    return tuple(sorted({venue for venue in found if venue is not None}, key=str))
+
+
+def build_remedy(spec: EnvironmentSpec, instance: InstanceType) -> str:
+    """What else could build for a machine that nothing builds for."""
+    hardware, family = instance.family.hardware, instance.family
+    other = min(_built_for(spec), key=lambda other: other.vcpus, default=None)
+    offer = f"choose a machine that is built for, such as {other.name}; or " if other else ""
+    return (
+        f"{offer}under builds.machines.{hardware} name a CodeBuild fleet with {family.gpu} "
+        f"(`fleet: <its ARN>`), or write `by_hand: true` and run `tritonstack build {spec.name} --local` "
+        "on a machine that has one"
+    )
+
+
+def _named(machine: GpuMachine, hardware: str, project: str) -> Venue:
+    if machine.fleet:
+        return CodeBuildMachine(hardware, project, "BUILD_GENERAL1_LARGE", machine.fleet)
+    return ProcessingMachine(hardware, machine.instance_type) if machine.instance_type else ByHand(hardware)
+
+
+def _processing_type(spec: EnvironmentSpec, instance: InstanceType) -> InstanceType | None:
+    """The machine itself, or else the smallest with the very GPU, or at least the same capability."""
+    if runs_processing_jobs(instance):
+        return instance
+    # The endpoint's own family is there: a region that has it not was refused before.
+    alike = [
+        other
+        for other in INSTANCE_TYPES.values()
+        if other.family.hardware == instance.family.hardware
+        and runs_processing_jobs(other)
+        and (other.family is instance.family or may_offer(spec.region, other.family.name))
+    ]
+    return min(alike, key=lambda other: (other.family.gpu != instance.family.gpu, other.vcpus), default=None)
+
+
+def _built_for(spec: EnvironmentSpec) -> Iterator[InstanceType]:
+    """The machines with one GPU that the region has, the release runs on, and something builds for."""
+    least = float(spec.release.min_compute_capability)
+    for instance in INSTANCE_TYPES.values():
+        family = instance.family
+        runs = instance.gpus == 1 and float(family.compute_capability or 0) >= least
+        if runs and may_offer(spec.region, family.name) and venue_of(spec, instance):
+            yield instance

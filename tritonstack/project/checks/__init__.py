@@ -1,0 +1,1 @@
+"""Checks across files: locks, regions, releases, precision, compatibility."""

@@ -1,0 +1,325 @@
+"""Whether what several files say fits together: model, machine, Triton release, host driver, region, lock.
+
+`environment_problems` looks at what people wrote and holds for every command. `unbuilt` looks at
+what was built and holds for a deploy: a build is what mends it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tritonstack.base.documents import FieldPath, closest
+from tritonstack.base.errors import FileProblem, shown_path
+from tritonstack.project.build_machines import build_remedy, venue_of
+from tritonstack.project.checks.precision import precision_problems
+from tritonstack.project.checks.releases import release_problems
+from tritonstack.project.custom_images import endpoint_image, image_folders
+from tritonstack.project.workspace import ServedModel, Workspace
+from tritonstack.records.lock_seals import PlacedEntry, broken_seal
+from tritonstack.records.locks import LockedArtifact
+from tritonstack.reference.container_variables import ADDITIONAL_ARGS, unread_variables
+from tritonstack.reference.drivers import ami_fault, cuda_fault
+from tritonstack.reference.hardware import FAMILIES, InstanceType
+from tritonstack.reference.regions import OFFERED, may_offer
+from tritonstack.reference.releases import TritonRelease
+from tritonstack.reference.targets import hardware_of, release_of
+from tritonstack.spec.endpoints.endpoint import EndpointSpec, MultiModelEndpoint, SingleEndpoint, Variant
+from tritonstack.spec.endpoints.endpoint_rules import RuledEndpoint
+
+MIB = 1024**2
+REAL_TIME_BYTES = 25 * MIB
+"""What SageMaker carries to an endpoint that answers at once, and back."""
+ASYNCHRONOUS_BYTES = 1024 * MIB
+"""What it carries by way of a bucket."""
+TRITON_INPUT_BYTES = 64 * MIB
+_TRITON_INPUT_SINCE = "26.03"
+_TRITON_INPUT_OPTION = "--http-max-input-size"
+"""Triton's own limit, the releases whose SageMaker front end keeps it, and the option that raises it."""
+
+
+def environment_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
+    """What the files say of an endpoint that cannot be together."""
+    endpoint = workspace.spec.endpoints[name]
+    ruled = RuledEndpoint(endpoint, endpoint.variants)
+    for variant in endpoint.variants:
+        place = ("endpoints", name, *ruled.instance_path(variant))
+        unfit = [
+            *_unfit_hardware(workspace, variant.instance, place),
+            *_not_offered(workspace, variant.instance, place),
+        ]
+        yield from unfit or _unbuildable(workspace, name, variant, place)
+    yield from _unfit_host(workspace, name, endpoint)
+    yield from _no_such_image(workspace, name, endpoint)
+    yield from _unfit_layouts(workspace, name, endpoint)
+    for served in workspace.serves(name):
+        yield from _too_heavy(workspace, endpoint, served)
+        yield from precision_problems(workspace, endpoint, served)
+        yield from release_problems(workspace, endpoint, served)
+    for fault in unread_variables(endpoint.environment, workspace.spec.release):
+        yield workspace.environment.problem(
+            ("endpoints", name, "environment", *fault.path), fault.message, remedy=fault.remedy
+        )
+
+
+def unbuilt(workspace: Workspace, *names: str) -> list[FileProblem]:
+    """What keeps endpoints, all if none is named, from being deployed.
+
+    That is what is missing or old in the lock, and what somebody wrote into it by hand. A model that several
+    of them serve is told of once.
+    """
+    endpoints = names or tuple(workspace.spec.endpoints)
+    return list(
+        dict.fromkeys(
+            problem
+            for name in endpoints
+            for problems in (_artifact_problems(workspace, name), _image_problems(workspace, name))
+            for problem in problems
+        )
+    )
+
+
+def _artifact_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
+    """The artifacts of one endpoint that are missing, old, or of no use to it."""
+    for served in workspace.serves(name):
+        artifact = workspace.artifact_for(served.model, served.instance)
+        if artifact is None:
+            yield _missing(workspace, served)
+            continue
+        target = workspace.target_for(served.model, served.instance)
+        placed = PlacedEntry(workspace.lock, ("models", served.model, str(target)), artifact)
+        if unsealed := broken_seal(placed):
+            yield unsealed  # what else it says may not be so
+            continue
+        yield from _stale(workspace, served.model, artifact)
+        yield from _foreign_engine(workspace, served, artifact)
+
+
+def _image_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
+    """The image of an endpoint's own that is missing or old."""
+    spec, endpoint = workspace.spec, workspace.spec.endpoints[name]
+    if endpoint.image is None:
+        return
+    for gpu in sorted({bool(variant.instance.gpus) for variant in endpoint.variants}):
+        image = endpoint_image(workspace.project, spec, endpoint.image, gpu=gpu)
+        locked = workspace.lock.record.images.get(endpoint.image, {}).get("gpu" if gpu else "cpu")
+        if locked is None:
+            yield workspace.environment.problem(
+                ("endpoints", name, "image"),
+                f"{workspace.lock.file.name} has no image {endpoint.image!r} for {image.kind}",
+                remedy=_build_again(workspace),
+            )
+            continue
+        placed = PlacedEntry(workspace.lock, ("images", endpoint.image, image.kind), locked)
+        if unsealed := broken_seal(placed):
+            yield unsealed
+        elif not locked.serves_for(image.tag):
+            yield placed.problem(
+                f"the locked image {locked.tag} was built from another version of "
+                f"containers/{endpoint.image}, or on another image of SageMaker's",
+                remedy=_build_again(workspace),
+            )
+
+
+def _no_such_image(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileProblem]:
+    known = image_folders(workspace.project)
+    if endpoint.image is None or endpoint.image in known:
+        return
+    suggestion = closest(endpoint.image, known)
+    yield workspace.environment.problem(
+        ("endpoints", name, "image"),
+        f"containers/{endpoint.image} has no Dockerfile that endpoints' images are made from",
+        remedy=f"did you mean '{suggestion}'?" if suggestion else f"there are: {', '.join(known) or 'none'}",
+    )
+
+
+def _unfit_hardware(workspace: Workspace, instance: InstanceType, place: FieldPath) -> Iterator[FileProblem]:
+    capability, release = instance.family.compute_capability, workspace.spec.release
+    if capability and float(capability) < float(release.min_compute_capability):
+        yield workspace.environment.problem(
+            place,
+            f"{instance.name} has compute capability {capability}, and Triton {release.name} needs "
+            f"{release.min_compute_capability}",
+            remedy="choose a newer GPU, or an older triton_release",
+        )
+    fault = cuda_fault(instance, release)
+    if fault:
+        yield workspace.environment.problem(
+            place, fault, remedy="choose a newer triton_release, or an older GPU"
+        )
+
+
+def _unbuildable(
+    workspace: Workspace, name: str, variant: Variant, place: FieldPath
+) -> Iterator[FileProblem]:
+    """A GPU that nothing builds for, where a model has to be built on one."""
+    spec, instance = workspace.spec, variant.instance
+    models = (variant.model,) if variant.model else spec.endpoints[name].models
+    needed = instance.gpus and any(
+        "gpu" in workspace.builds_for(model) for model in models if model in workspace.models
+    )
+    if needed and venue_of(spec, instance) is None:
+        yield workspace.environment.problem(
+            place,
+            f"models for {instance.name} are built on the very GPU, {instance.family.gpu}, and neither "
+            f"CodeBuild nor SageMaker Processing has one in {spec.region}",
+            remedy=build_remedy(spec, instance),
+        )
+
+
+def _not_offered(workspace: Workspace, instance: InstanceType, place: FieldPath) -> Iterator[FileProblem]:
+    """AWS's list of prices is what is known offline; a price in the file is word that there is one."""
+    region, family = workspace.spec.region, instance.family.name
+    if may_offer(region, family) or instance.name in workspace.spec.prices:
+        return
+    alike = [
+        other
+        for other in OFFERED[region]
+        if bool(FAMILIES[other].gpu) == bool(instance.gpus) and not FAMILIES[other].burstable
+    ]
+    offer = f"{region} has the families {', '.join(alike)}" if alike else "choose another region"
+    yield workspace.environment.problem(
+        place,
+        f"AWS has no price for {instance.name} endpoints in {region}, so it does not offer them there",
+        remedy=f"{offer}; if AWS has added it since, give its price under `prices`",
+    )
+
+
+def _unfit_host(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileProblem]:
+    if endpoint.inference_ami is None:
+        return
+    for variant in endpoint.variants:
+        fault = ami_fault(endpoint.inference_ami, variant.instance, workspace.spec.release)
+        if fault:
+            message, remedy = fault
+            yield workspace.environment.problem(("endpoints", name, "inference_ami"), message, remedy=remedy)
+
+
+def _unfit_layouts(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileProblem]:
+    """Multi-model endpoints take both layouts; the others say which one they serve."""
+    if isinstance(endpoint, MultiModelEndpoint):
+        return
+    for served in workspace.serves(name):
+        model = workspace.models.get(served.model)
+        if model is None or model.record.layout == endpoint.kind:
+            continue
+        built = {"single": "one Triton model", "ensemble": "a pipeline of Triton models"}
+        layout = model.record.layout
+        yield workspace.environment.problem(
+            served.place,
+            f"the recipe of {served.model!r} makes {built[layout]}, and kind: {endpoint.kind} serves "
+            f"{built[endpoint.kind]}",
+            remedy=f"write `kind: {layout}`, or change `recipe.input` in {shown_path(model.file)}",
+        )
+
+
+def _missing(workspace: Workspace, served: ServedModel) -> FileProblem:
+    spec, lock = workspace.spec, workspace.lock
+    wanted = " or ".join(reversed(spec.acceptable_targets(served.instance)))
+    built = lock.record.models.get(served.model, {})
+    others = "; ".join(f"{target} is built for {described_target(target)}" for target in sorted(built))
+    reason = f" ({others}; {served.instance.name} has {described_gpu(served.instance)})" if others else ""
+    return workspace.environment.problem(
+        served.place,
+        f"{lock.file.name} has no artifact of {served.model!r} for {wanted}{reason}",
+        remedy=_build_again(workspace),
+    )
+
+
+def described_target(target: str) -> str:
+    """A target in words: `T4 under Triton 24.09`."""
+    hardware, release = hardware_of(target), release_of(target)
+    python = re.search(r"-py3(\d+)$", target)
+    words = "CPUs"
+    if release:
+        gpus = sorted({f"{family.gpu}" for family in FAMILIES.values() if family.hardware == hardware})
+        words = f"{' or '.join(gpus) or hardware} under Triton {release}"
+    return f"{words} with Python 3.{python[1]}" if python else words
+
+
+def described_gpu(instance: InstanceType) -> str:
+    """What a machine computes with, in words."""
+    family = instance.family
+    return f"{family.gpu}, compute capability {family.compute_capability}" if family.gpu else "no GPU"
+
+
+def _build_again(workspace: Workspace) -> str:
+    return f"run `tritonstack build {workspace.lock_owner}` and commit {workspace.lock.file.name}"
+
+
+def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterator[FileProblem]:
+    document = workspace.models.get(model)
+    if document and not artifact.serves_for(workspace.hashes[model]):
+        yield workspace.lock.problem(
+            ("models", model),
+            f"the locked artifact {artifact.digest[:12]} was built from another version of "
+            f"{shown_path(document.file)}",
+            remedy=_build_again(workspace),
+        )
+
+
+def _foreign_engine(
+    workspace: Workspace, served: ServedModel, artifact: LockedArtifact
+) -> Iterator[FileProblem]:
+    """An engine runs on the TensorRT that built it, and on no other."""
+    if artifact.tensorrt is None:
+        return
+    release = workspace.spec.release
+    target = workspace.target_for(served.model, served.instance)
+    place = ("models", served.model, str(target), "tensorrt")
+    if not served.instance.gpus:
+        yield workspace.lock.problem(
+            place,
+            f"{artifact.digest[:12]} holds engines of TensorRT, and {served.instance.name} has no GPU",
+            remedy=_build_again(workspace),
+        )
+    elif not _same_version(artifact.tensorrt, release):
+        yield workspace.lock.problem(
+            place,
+            f"the engines of {artifact.digest[:12]} were built with TensorRT {artifact.tensorrt}, and Triton "
+            f"{release.name} carries {release.tensorrt}, which does not run them",
+            remedy=_build_again(workspace),
+        )
+
+
+def _same_version(tensorrt: str, release: TritonRelease) -> bool:
+    """10.9.0.34 is 10.9.0: the fourth number is that of the package."""
+    return tensorrt.split(".")[:3] == release.tensorrt.split(".")[:3]
+
+
+def _too_heavy(workspace: Workspace, endpoint: EndpointSpec, served: ServedModel) -> Iterator[FileProblem]:
+    """Requests or answers that nothing can carry, even one at a time; an old artifact is no witness."""
+    artifact = workspace.artifact_for(served.model, served.instance)
+    if artifact is None or artifact.item_bytes is None or list(_stale(workspace, served.model, artifact)):
+        return
+    weight, release = artifact.item_bytes, workspace.spec.release
+    limit = ASYNCHRONOUS_BYTES if endpoint.asynchronous else REAL_TIME_BYTES
+    weighs = f"one request of {served.model!r} or its answer weighs {_mib(weight)}, and"
+    if weight > limit:
+        queue = isinstance(endpoint, SingleEndpoint) and weight <= ASYNCHRONOUS_BYTES
+        yield workspace.environment.problem(
+            served.place,
+            f"{weighs} SageMaker carries {_mib(limit)} {'at most' if endpoint.asynchronous else 'at once'}",
+            remedy=f"add `asynchronous: {{}}`, which carries {_mib(ASYNCHRONOUS_BYTES)}"
+            if queue
+            else "let requests name objects in a bucket that the model reads itself",
+        )
+    elif weight > _triton_limit(release, endpoint):
+        yield workspace.environment.problem(
+            served.place,
+            f"{weighs} Triton {release.name} takes requests of {_mib(_triton_limit(release, endpoint))}",
+            remedy=f'add `{ADDITIONAL_ARGS}: "{_TRITON_INPUT_OPTION}={weight}"` to environment',
+        )
+
+
+def _triton_limit(release: TritonRelease, endpoint: EndpointSpec) -> int:
+    """What the release's front end takes; earlier ones do not look."""
+    if release.name < _TRITON_INPUT_SINCE:
+        return ASYNCHRONOUS_BYTES
+    arguments = endpoint.environment.get(ADDITIONAL_ARGS, "")
+    given = re.search(rf"{_TRITON_INPUT_OPTION}[= ](\d+)", arguments)
+    return int(given[1]) if given else TRITON_INPUT_BYTES
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:,.0f} MiB"

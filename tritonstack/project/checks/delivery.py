@@ -1,0 +1,169 @@
+"""What `delivery.yaml` says of environments and templates, held against their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tritonstack.base import naming
+from tritonstack.base.documents import Document, closest
+from tritonstack.base.errors import FileProblem
+from tritonstack.project.checks.regions import pipeline_problems
+from tritonstack.reference.bootstrap import POLICIES_PER_ROLE, Bootstrap
+from tritonstack.spec.environments.delivery import DeliverySpec, PreviewDelivery
+from tritonstack.spec.environments.environment import EnvironmentSpec
+
+
+def delivery_problems(
+    document: Document[DeliverySpec],
+    environments: Mapping[str, EnvironmentSpec | None],
+    templates: Mapping[str, EnvironmentSpec | None],
+) -> Iterator[FileProblem]:
+    """What the file says of environments and templates that is not so.
+
+    Both are all of the project's, a template as one of its instances would be; None where its file is faulty.
+    """
+    for index, item in enumerate(document.record.environments):
+        if item.name not in environments:
+            yield _unknown(
+                document, ("environments", index, "name"), item.name, environments, what="environment"
+            )
+        elif (spec := environments[item.name]) is not None:
+            place = ("environments", index, "name")
+            yield from _has_a_name_of_its_own(document, place, spec)
+            yield from _out_of_order(document, index, spec)
+    yield from _policies_fit_one_role(document, environments)
+    yield from pipeline_problems(document)
+    if document.record.previews is not None:
+        yield from _previews_are_alone(document, document.record.previews, environments)
+        yield from _previews_have_a_place(document, document.record.previews, environments, templates)
+
+
+def _policies_fit_one_role(
+    document: Document[DeliverySpec], environments: Mapping[str, EnvironmentSpec | None]
+) -> Iterator[FileProblem]:
+    """CloudFormation's role is one per bootstrap, and carries the execution policies of every environment."""
+    sharing: dict[Bootstrap, list[str]] = {}
+    for index, name in enumerate(document.record.names):
+        if (spec := environments.get(name)) is None:
+            continue
+        names = sharing.setdefault(spec.bootstrap, [])
+        names.append(name)
+        policies = len(naming.execution_policy_names(spec.delivery_base)) * len(names)
+        if policies > POLICIES_PER_ROLE:
+            yield document.problem(
+                ("environments", index, "name"),
+                f"{', '.join(names)} share one bootstrap of account {spec.account} in {spec.region}: their "
+                f"{policies} execution policies exceed the {POLICIES_PER_ROLE} that IAM attaches to a role",
+                remedy=f"give {name} a bootstrap_qualifier of its own, and bootstrap the account under it",
+            )
+
+
+def _unknown(
+    document: Document[DeliverySpec],
+    place: tuple[str | int, ...],
+    name: str,
+    known: Iterable[str],
+    *,
+    what: str,
+) -> FileProblem:
+    suggestion = closest(name, known)
+    return document.problem(
+        place,
+        f"there is no {what} {name!r}",
+        remedy=f"did you mean '{suggestion}'?" if suggestion else f"there are: {', '.join(known) or 'none'}",
+    )
+
+
+def _has_a_name_of_its_own(
+    document: Document[DeliverySpec], place: tuple[str | int, ...], spec: EnvironmentSpec
+) -> Iterator[FileProblem]:
+    """What carries changes is named apart from what they change."""
+    if spec.name == naming.DELIVERY or spec.name.startswith(f"{naming.DELIVERY}-"):
+        yield document.problem(
+            place,
+            f"an environment {spec.name!r} would be named like those who carry changes to another",
+            remedy="choose another name",
+        )
+
+
+def _previews_are_alone(
+    document: Document[DeliverySpec], previews: PreviewDelivery, environments: Iterable[str]
+) -> Iterator[FileProblem]:
+    """The names of previews are theirs alone: their role may delete whatever is named like one."""
+    for name in environments:
+        if name == previews.name_prefix or name.startswith(f"{previews.name_prefix}-"):
+            yield document.problem(
+                ("previews", "name_prefix"),
+                f"the environment {name!r} is named like a preview, and previews may be deleted",
+                remedy="choose another name_prefix",
+            )
+
+
+def _previews_have_a_place(
+    document: Document[DeliverySpec],
+    previews: PreviewDelivery,
+    environments: Mapping[str, EnvironmentSpec | None],
+    templates: Mapping[str, EnvironmentSpec | None],
+) -> Iterator[FileProblem]:
+    """Their role is made where their environment's are."""
+    if previews.template not in templates:
+        yield _unknown(document, ("previews", "template"), previews.template, templates, what="template")
+        return
+    sample, beside = templates[previews.template], environments.get(previews.environment)
+    if sample is None or beside is None:
+        return
+    yield from _previews_are_bounded(document, sample, beside)
+    yield from _previews_publish_apart(document, sample, environments.values())
+    for field in ("account", "region", "name_prefix"):
+        theirs, ours = getattr(beside, field), getattr(sample, field)
+        if theirs != ours:
+            yield document.problem(
+                ("previews", "environment"),
+                f"{previews.template}.template.yaml has {field} {ours!r}, and {beside.name} has {theirs!r}",
+                remedy="name the environment beside which previews stand, or give both the same",
+            )
+
+
+def _previews_are_bounded(
+    document: Document[DeliverySpec], sample: EnvironmentSpec, beside: EnvironmentSpec
+) -> Iterator[FileProblem]:
+    """What nobody has read yet is deployed: a role that it could make without an edge could do anything."""
+    if sample.permissions_boundary is None:
+        yield document.problem(
+            ("previews", "template"),
+            "its template has no permissions_boundary: a pull request could make itself any role",
+            remedy=f"add permissions_boundary: {naming.preview_boundary_name(beside.delivery_base)} to the "
+            f"template; the stack that delivers {beside.name} makes that policy",
+        )
+
+
+def _previews_publish_apart(
+    document: Document[DeliverySpec],
+    sample: EnvironmentSpec,
+    environments: Iterable[EnvironmentSpec | None],
+) -> Iterator[FileProblem]:
+    """What a pull request publishes could lie in the place of what the next deploy takes up."""
+    sharing = [spec.name for spec in environments if spec and spec.bootstrap == sample.bootstrap]
+    if sharing:
+        names = ", ".join(sharing)
+        yield document.problem(
+            ("previews", "template"),
+            f"previews would publish to {sample.bootstrap.bucket}, which deploys of {names} take from",
+            remedy="add a bootstrap_qualifier of their own to the template, such as `preview`, and bootstrap "
+            "the account under it",
+        )
+
+
+def _out_of_order(
+    document: Document[DeliverySpec], index: int, spec: EnvironmentSpec
+) -> Iterator[FileProblem]:
+    """What is promoted comes from an environment whose turn is earlier."""
+    if spec.promotion is None:
+        return
+    names = document.record.names
+    if spec.promotion.source not in names[:index]:
+        yield document.problem(
+            ("environments", index, "name"),
+            f"{spec.name} is promoted from {spec.promotion.source!r}, whose turn is not before it",
+            remedy=f"put {spec.promotion.source} before it, or change `promotion` in {spec.name}.yaml",
+        )

@@ -1,0 +1,157 @@
+"""What can be known of an ensemble before anything is built: that its models are there and go together.
+
+That their tensors meet, only their artifacts can tell: model_build/recipes/pipeline.py looks there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from tritonstack.base.documents import Document, closest
+from tritonstack.base.errors import FileProblem
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import EnsembleRecipe, InputKind
+
+
+def composition_problems(
+    models: Mapping[str, Document[ModelSpec]], known: Collection[str]
+) -> Iterator[FileProblem]:
+    """Steps whose model is not there or is the ensemble itself; `known` are the names of all models."""
+    for name, document in models.items():
+        recipe = document.record.recipe
+        if not isinstance(recipe, EnsembleRecipe):
+            continue
+        for index, step in enumerate(recipe.steps):
+            place = ("recipe", "steps", index, "model")
+            if step.model not in known:
+                suggestion = closest(step.model, known)
+                yield document.problem(
+                    place,
+                    f"there is no model {step.model!r}",
+                    remedy=f"did you mean '{suggestion}'?" if suggestion else "add it to models/",
+                )
+            elif name in _made_of(step.model, models):
+                yield document.problem(
+                    place,
+                    f"{step.model!r} is made of {name!r} itself",
+                    remedy="take one of them out of the other",
+                )
+        if not _is_circular(name, models):
+            yield from _step_problems(document, recipe, models)
+            yield from _whole_problems(document, recipe, models)
+
+
+def _step_problems(
+    document: Document[ModelSpec], recipe: EnsembleRecipe, models: Mapping[str, Document[ModelSpec]]
+) -> Iterator[FileProblem]:
+    """Models that cannot be a step of anything."""
+    for index, step in enumerate(recipe.steps):
+        if step.model not in models:
+            continue
+        place, spec = ("recipe", "steps", index, "model"), models[step.model].record
+        if spec.generates:
+            yield document.problem(
+                place,
+                f"{step.model!r} answers a request in several parts, and a step gives one answer",
+                remedy="serve it on an endpoint of its own",
+            )
+        if spec.triton.sequences is not None:
+            yield document.problem(
+                place,
+                f"{step.model!r} keeps a state between requests, so that no step after it can be checked",
+                remedy="serve it on an endpoint of its own",
+            )
+
+
+def _whole_problems(
+    document: Document[ModelSpec], recipe: EnsembleRecipe, models: Mapping[str, Document[ModelSpec]]
+) -> Iterator[FileProblem]:
+    """Models that do not go together."""
+    members = [name for name in recipe.members if name in models]
+    machines = {name: _builds_for(name, models) for name in members}
+    if machines and not set.intersection(*machines.values()):
+        listing = ", ".join(f"{name}: {' and '.join(sorted(kinds))}" for name, kinds in machines.items())
+        yield document.problem(
+            ("recipe", "steps"),
+            f"no machine runs all of its models ({listing})",
+            remedy="give them precisions and formats that run on the same machines",
+        )
+    yield from _batch_problems(document, recipe, models)
+    first = recipe.steps[0].model
+    takes, sent = _first_takes(first, models), document.record.test_inputs[0].kind
+    if takes is not None and sent not in ("tensors", takes):
+        yield document.problem(
+            ("test_inputs", 0), f"the first step, {first!r}, takes {takes}", remedy=f"write {takes}"
+        )
+
+
+def _batch_problems(
+    document: Document[ModelSpec], recipe: EnsembleRecipe, models: Mapping[str, Document[ModelSpec]]
+) -> Iterator[FileProblem]:
+    sizes = {name: largest_batch(name, models) for name in recipe.members if name in models}
+    for index, step in enumerate(recipe.steps):
+        if sizes.get(step.model) == 0 and any(sizes.values()):
+            yield document.problem(
+                ("recipe", "steps", index, "model"),
+                f"{step.model!r} has no batch dimension (max_batch: 0), and other steps have one",
+                remedy="build all steps with a batch dimension, or none",
+            )
+    place = ("batching", "max_batch")
+    if sizes and 0 not in sizes.values() and place in document.lines:
+        smallest = min(sizes, key=lambda name: sizes[name])
+        if document.record.batching.max_batch > sizes[smallest]:
+            yield document.problem(
+                place,
+                f"{smallest!r} takes {sizes[smallest]} at most",
+                remedy=f"write {sizes[smallest]}, or remove it",
+            )
+
+
+def _builds_for(name: str, models: Mapping[str, Document[ModelSpec]]) -> set[str]:
+    """The kinds of machine that a model and all that it is made of run on."""
+    found = set[str](models[name].record.builds_for)
+    for member in models[name].record.members:
+        if member in models:
+            found &= _builds_for(member, models)
+    return found
+
+
+def largest_batch(name: str, models: Mapping[str, Document[ModelSpec]]) -> int:
+    """The largest batch that a model takes; an ensemble's is the smallest of its models'."""
+    document = models[name]
+    sizes = [largest_batch(member, models) for member in document.record.members if member in models]
+    if ("batching", "max_batch") in document.lines or not sizes:
+        sizes.append(document.record.batching.max_batch)
+    return min(sizes)
+
+
+def _first_takes(name: str, models: Mapping[str, Document[ModelSpec]]) -> InputKind | None:
+    """What callers send to a model; None where its recipe leaves that to the model."""
+    if name not in models:
+        return None
+    recipe = models[name].record.recipe
+    if isinstance(recipe, EnsembleRecipe):
+        return _first_takes(recipe.steps[0].model, models)
+    if recipe.takes == "tensors":
+        return None
+    return recipe.takes if recipe.layout == "ensemble" else "tensors"
+
+
+def _is_circular(name: str, models: Mapping[str, Document[ModelSpec]]) -> bool:
+    """Whether a model, or one that it is made of, is made of itself."""
+    return any(
+        part in _made_of(member, models)
+        for part in _made_of(name, models)
+        for member in models[part].record.members
+    )
+
+
+def _made_of(name: str, models: Mapping[str, Document[ModelSpec]]) -> set[str]:
+    """A model and everything that it is made of, however deep."""
+    found, waiting = set(), [name]
+    while waiting:
+        current = waiting.pop()
+        if current not in found and current in models:
+            found.add(current)
+            waiting += models[current].record.members
+    return found

@@ -1,0 +1,276 @@
+"""Check locks against the project's files, local manifests, and each other.
+
+No network calls. Earlier versions of locks from git are passed in (`Held`). Buckets and registries are
+compared in tritonstack.operations.locks.online_checks. Seals are checked in tritonstack.records.lock_seals.
+
+A fault is a wrong statement. A note is information: an entry that no endpoint uses, or a check that needs
+access to AWS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tritonstack.base.documents import Document, FieldPath, closest
+from tritonstack.base.errors import FileProblem, TritonstackError, shown_path
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.base.paths import Project
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.lock_seals import PlacedEntry, entries_of
+from tritonstack.records.locks import Figures, Lock, LockedArtifact, figures_of
+from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
+from tritonstack.reference.targets import parse_target
+
+_DECIDED_BY_DIGEST = ("archive_bytes", "unpacked_bytes", "tensorrt", "item_bytes")
+"""What follows from an archive's bytes, and so is the same wherever and whenever they were built."""
+_COSINES_ALIKE = 1e-4
+_ERRORS_ALIKE = 10.0
+"""How far the same archive's answers differ between machines: a difference of cosines, a ratio of errors."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """The digests that an environment's lock names or has named."""
+
+    digests: frozenset[str]
+    gap: str | None = None
+    """Why there may be more than these, None where there are not."""
+
+
+@dataclass
+class Findings:
+    """What was found in locks."""
+
+    faults: list[FileProblem] = field(default_factory=list)
+    notes: list[FileProblem] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """A fact on which a lock and a manifest differ."""
+
+    fact: str
+    locked: object
+    found: object
+    untrue: bool
+    """Whether one of the two must be wrong; otherwise the same bytes were built twice."""
+
+    @property
+    def words(self) -> str:
+        """Both sides."""
+        return f"the lock says {self.locked}, and its manifest {self.found}"
+
+
+def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
+    """A lock against the files beside it; `models` are all that there are."""
+    found = Findings()
+    asked = set(_asked_for(workspace))
+    for placed in entries_of(workspace.lock):
+        kind, name, key = placed.path
+        if kind == "models" and name not in models:
+            suggestion = closest(str(name), models)
+            remedy = "bring models/" + str(name) + " back, or take this whole entry out"
+            found.faults.append(
+                placed.problem(
+                    f"there is no model {name!r}" + (f" (there is {suggestion!r})" if suggestion else ""),
+                    remedy=remedy,
+                )
+            )
+        elif placed.path not in asked:
+            found.notes.append(
+                placed.problem(
+                    f"no endpoint of {workspace.spec.name} takes {name} for {key}",
+                    remedy="nothing is wrong with that; the entry may be taken out as a whole",
+                )
+            )
+        elif hiding := _hiding(workspace, placed):
+            found.notes.append(
+                placed.problem(
+                    f"it is never taken: that for {hiding} goes before it, whichever of the two is newer",
+                    remedy=f"whatever is built or promoted next of {name} takes the place of both",
+                )
+            )
+        elif _behind(workspace, placed):
+            found.notes.append(
+                placed.problem(f"{placed.entry.digest[:12]} is of an earlier {name}; {_why(placed)}")
+            )
+    return found
+
+
+def check_manifests(project: Project, document: Document[Lock]) -> list[FileProblem]:
+    """A lock against the manifests of those of its artifacts that lie on this machine.
+
+    That one of them may be of another build of the same bytes is nothing to tell: it was built here.
+    """
+    found = Findings()
+    for placed in entries_of(document):
+        _, model, target = placed.path
+        if not isinstance(placed.entry, LockedArtifact):
+            continue
+        file = project.artifacts_dir / artifact_prefix(str(model), placed.entry.digest) / MANIFEST_NAME
+        manifest = _manifest_in(file)
+        if manifest is not None:
+            compare_manifest(found, placed, manifest, str(target), origin=shown_path(file))
+    return found.faults
+
+
+def compare_manifest(
+    found: Findings, placed: PlacedEntry, manifest: Manifest, target: str, *, origin: str
+) -> None:
+    """Add on what an entry and a manifest of the same digest differ."""
+    if not isinstance(placed.entry, LockedArtifact):
+        return
+    for unlike in unlikes(placed.entry, manifest, target=target):
+        problem = placed.problem(
+            f"{unlike.words} ({origin})",
+            at=unlike.fact,
+            remedy="build it again, so that the lock says what was built" if unlike.untrue else None,
+        )
+        (found.faults if unlike.untrue else found.notes).append(problem)
+
+
+def unlikes(entry: LockedArtifact, manifest: Manifest, *, target: str) -> Iterator[Unlike]:
+    """On what an entry and the manifest of the same digest differ.
+
+    The same bytes may have been built twice: from files that differ in what leaves no trace in them, and on
+    machines of another speed. So a lock and a manifest may tell of different builds, and both be right.
+    """
+    if manifest.digest != entry.digest:
+        yield Unlike("digest", entry.digest, manifest.digest, untrue=True)
+        return
+    if manifest.target != target:
+        yield Unlike("digest", f"target {target}", f"target {manifest.target}", untrue=True)
+    for fact in _DECIDED_BY_DIGEST:
+        locked, said = getattr(entry, fact), getattr(manifest, fact) or None
+        if locked != said:
+            yield Unlike(fact, locked, said, untrue=True)
+    same_build = manifest.spec_hash == entry.spec_hash
+    if not same_build:
+        yield Unlike("spec_hash", entry.spec_hash[:12], manifest.spec_hash[:12], untrue=False)
+    unverified = "; ".join(manifest.unverified) or None
+    if entry.unverified != unverified:
+        yield Unlike("unverified", entry.unverified, unverified, untrue=same_build)
+    yield from _unlike_figures(entry.figures, figures_of(manifest), same_build=same_build)
+
+
+def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileProblem]:
+    """The same digest is the same artifact, whichever lock names it."""
+    first: dict[str, tuple[PlacedEntry, tuple[object, ...]]] = {}
+    for document in locks.values():
+        for placed in entries_of(document):
+            entry = placed.entry
+            if not isinstance(entry, LockedArtifact):
+                continue
+            facts = (placed.path[1], *(getattr(entry, fact) for fact in _DECIDED_BY_DIGEST))
+            known, told = first.setdefault(entry.digest, (placed, facts))
+            for fact, mine, other in zip(("model", *_DECIDED_BY_DIGEST), facts, told, strict=True):
+                if mine != other:
+                    where = f"{shown_path(known.document.file)}:{known.document.line_of(known.path)}"
+                    yield placed.problem(
+                        f"{entry.digest[:12]} has {fact} {mine} here and {other} in {where}",
+                        at=None if fact == "model" else fact,
+                        remedy="one of the two was not written by `tritonstack`: take it back from git, or "
+                        "build it again",
+                    )
+
+
+def check_promotions(
+    document: Document[Lock], environments: Iterable[str], held: Callable[[str], Held]
+) -> Findings:
+    """Whether what was promoted into an environment is or was in the lock of where it came from."""
+    found, known = Findings(), list(environments)
+    for placed in entries_of(document):
+        if placed.entry.promoted is None:
+            continue
+        source, digest = placed.entry.promoted.source, placed.entry.digest
+        named = held(source)
+        if digest in named.digests:
+            continue
+        if source not in known and not named.digests:
+            suggestion = closest(source, known)
+            found.faults.append(
+                placed.problem(
+                    f"it was promoted from {source!r}, and there is no such environment",
+                    at="promoted",
+                    remedy=f"did you mean '{suggestion}'?"
+                    if suggestion
+                    else f"there are: {', '.join(known)}",
+                )
+            )
+            continue
+        problem = placed.problem(
+            f"it was promoted from {source!r}, whose lock does not name {digest[:19]}"
+            + (f"; whether it ever did is not known: {named.gap}" if named.gap else " and never has"),
+            at="promoted",
+            remedy=None if named.gap else f"promote from {source} what its lock names",
+        )
+        (found.notes if named.gap else found.faults).append(problem)
+    return found
+
+
+def _asked_for(workspace: Workspace) -> Iterator[FieldPath]:
+    """The places of a lock that endpoints of the environment look at."""
+    for name, endpoint in workspace.spec.endpoints.items():
+        for served in workspace.serves(name):
+            for target in workspace.spec.acceptable_targets(served.instance):
+                yield ("models", served.model, target)
+        if endpoint.image is not None:
+            for variant in endpoint.variants:
+                yield ("images", endpoint.image, "gpu" if variant.instance.gpus else "cpu")
+
+
+def _hiding(workspace: Workspace, placed: PlacedEntry) -> str | None:
+    """The target that every machine which could take an entry finds first; no lock of today has both."""
+    _, name, key = map(str, placed.path)
+    rivals = workspace.lock.record.rivals(name, key) if isinstance(placed.entry, LockedArtifact) else {}
+    wanted = {path[2] for path in _asked_for(workspace) if path[:2] == ("models", name)}
+    return next((target for target in rivals if target in wanted and parse_target(target).python), None)
+
+
+def _behind(workspace: Workspace, placed: PlacedEntry) -> bool:
+    """Whether an artifact is kept on purpose although its model has changed since; others are to be built."""
+    entry, now = placed.entry, workspace.hashes.get(str(placed.path[1]))
+    return (
+        isinstance(entry, LockedArtifact)
+        and now is not None
+        and entry.spec_hash != now
+        and entry.serves_for(now)
+    )
+
+
+def _why(placed: PlacedEntry) -> str:
+    back, promoted = placed.entry.rolled_back, placed.entry.promoted
+    if back is not None:
+        return f"{back.by} went back to it from {back.instead_of[:12]} at {back.at}"
+    return f"promote a later one from {promoted.source if promoted else ''} when it is ready"
+
+
+def _manifest_in(file: Path) -> Manifest | None:
+    """The manifest in a file; None if there is none, or one of another version, which builds replace."""
+    try:
+        return parse_manifest(file.read_bytes(), origin=file)
+    except (FileNotFoundError, TritonstackError):
+        return None
+
+
+def _unlike_figures(locked: Figures | None, found: Figures | None, *, same_build: bool) -> Iterator[Unlike]:
+    mine, other = locked or Figures(), found or Figures()
+    for name in Figures.model_fields:
+        values = getattr(mine, name), getattr(other, name)
+        if values[0] != values[1]:
+            untrue = same_build and _far(name, *values)
+            yield Unlike("figures", f"{name} {values[0]}", f"{name} {values[1]}", untrue)
+
+
+def _far(name: str, one: float | None, other: float | None) -> bool:
+    """Whether figures of the same archive lie further apart than machines explain."""
+    if one is None or other is None:
+        return True
+    if name == "min_cosine":
+        return abs(one - other) > _COSINES_ALIKE
+    if name == "max_absolute_error":
+        least, most = sorted((one, other))
+        return most > max(least, 1e-9) * _ERRORS_ALIKE
+    return False  # how fast a machine was

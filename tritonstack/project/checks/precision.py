@@ -1,0 +1,75 @@
+"""Whether the machines and the Triton release of an endpoint do what a model's file asks of precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tritonstack.base.errors import FileProblem, shown_path
+from tritonstack.project.workspace import ServedModel, Workspace
+from tritonstack.reference.container_variables import ADDITIONAL_ARGS
+from tritonstack.spec.endpoints.endpoint import EndpointSpec
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.tensorrt import VERSION_COMPATIBLE, TensorRT
+from tritonstack.spec.models.tensorrt_rules import capability_faults, tensorrt_faults
+
+
+def precision_problems(
+    workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
+) -> Iterator[FileProblem]:
+    """What an endpoint's machine or release cannot do of what a model asks for; members of it too."""
+    yield from _wrong_machine(workspace, served)
+    for name in workspace.made_of(served.model):
+        document = workspace.models[name]
+        capability = served.instance.family.compute_capability
+        if document.record.format != "tensorrt" or capability is None:
+            continue
+        options = document.record.tensorrt or TensorRT()
+        faults = [
+            *tensorrt_faults(options, document.record.precision, workspace.spec.release),
+            *capability_faults(options, document.record.precision, capability),
+        ]
+        for fault in faults:
+            yield document.problem(fault.path, fault.message, remedy=fault.remedy)
+        if options.version_compatible:
+            yield from _untold(workspace, endpoint, served, name)
+
+
+def _wrong_machine(workspace: Workspace, served: ServedModel) -> Iterator[FileProblem]:
+    """A model that is built for GPUs only on a machine without one, or the reverse."""
+    kind = "gpu" if served.instance.gpus else "cpu"
+    for name in workspace.made_of(served.model):
+        document = workspace.models[name]
+        spec = document.record
+        if kind in spec.builds_for:
+            continue
+        part = f"{served.model!r}" if name == served.model else f"{name!r}, a part of {served.model!r},"
+        machine, other = ("no GPU", "with a GPU, such as ml.g5.xlarge")
+        if kind == "gpu":
+            machine, other = ("a GPU", "without a GPU, such as ml.c7i.xlarge")
+        yield workspace.environment.problem(
+            served.place,
+            f"{part} runs on {'processors' if kind == 'gpu' else 'GPUs'} only, because of "
+            f"`{_cause(spec)}`, and {served.instance.name} has {machine}",
+            remedy=f"choose an instance type {other}, or change {shown_path(document.file)}",
+        )
+
+
+def _cause(spec: ModelSpec) -> str:
+    """What decides the machine that a model runs on."""
+    if spec.generates:
+        return f"kind: {spec.recipe.kind}"
+    return "format: tensorrt" if spec.format == "tensorrt" else f"precision: {spec.precision}"
+
+
+def _untold(
+    workspace: Workspace, endpoint: EndpointSpec, served: ServedModel, model: str
+) -> Iterator[FileProblem]:
+    """An engine that brings code along is refused by Triton, unless it is told to trust such engines."""
+    if VERSION_COMPATIBLE in endpoint.environment.get(ADDITIONAL_ARGS, ""):
+        return
+    yield workspace.environment.problem(
+        served.place,
+        f"the engines of {model!r} run on later TensorRT versions, and Triton refuses such unless told",
+        remedy=f'add `{ADDITIONAL_ARGS}: "{VERSION_COMPATIBLE}"` to environment, or remove '
+        "`version_compatible`",
+    )

@@ -1,0 +1,138 @@
+"""Whether an environment's region has what its stacks need: refusals, and warnings where AWS may have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tritonstack.base.documents import Document, FieldPath
+from tritonstack.base.errors import FileProblem
+from tritonstack.reference.images import ACCOUNTS
+from tritonstack.reference.region_features import (
+    MissingFeature,
+    has_schemas,
+    regions_with,
+    unconfirmed,
+    zones_of,
+)
+from tritonstack.spec.environments.delivery import DeliverySpec
+from tritonstack.spec.environments.environment import EnvironmentSpec
+
+_CONFIRM = "region_features"
+_BUILD_ELSEWHERE = "write `builds: {{enabled: false}}` and run `tritonstack build {name} --local`, or "
+
+Needs = Mapping[str, FieldPath]
+"""The features that a file needs, and the field that asks for each."""
+
+
+def region_problems(document: Document[EnvironmentSpec]) -> Iterator[FileProblem]:
+    """What the region lacks for certain."""
+    spec = document.record
+    needs = _needs(spec)
+    for missing in unconfirmed(spec.region, needs, spec.region_features):
+        if missing.certain:
+            yield _refusal(document, needs[missing.feature.name], missing, spec.name)
+    yield from _too_many_zones(document)
+
+
+def region_warnings(document: Document[EnvironmentSpec]) -> list[FileProblem]:
+    """What the region may lack: AWS publishes nothing that says it has it."""
+    spec = document.record
+    return list(_warnings(document, spec.region, _needs(spec), spec.region_features))
+
+
+def pipeline_problems(document: Document[DeliverySpec]) -> Iterator[FileProblem]:
+    """What the region of the pipeline lacks for certain."""
+    pipeline = document.record.pipeline
+    if pipeline is None:
+        return
+    for missing in unconfirmed(pipeline.region, ["pipeline"], pipeline.region_features):
+        if missing.certain:
+            yield _refusal(document, ("pipeline", "region"), missing)
+
+
+def pipeline_warnings(document: Document[DeliverySpec]) -> list[FileProblem]:
+    """What the region of the pipeline may lack."""
+    pipeline = document.record.pipeline
+    if pipeline is None:
+        return []
+    needs: Needs = {"pipeline": ("pipeline", "region")}
+    return list(_warnings(document, pipeline.region, needs, pipeline.region_features))
+
+
+def _needs(spec: EnvironmentSpec) -> dict[str, FieldPath]:
+    region: FieldPath = ("region",)
+    needs: dict[str, FieldPath] = {"environment": region}
+    if spec.builds_in_account:
+        needs["builds"] = region
+    if spec.network is not None and spec.network.create is not None:
+        needs["network"] = ("network", "create")
+    for name, endpoint in spec.endpoints.items():
+        needs.setdefault("endpoints", region)
+        if endpoint.scaling.varies:
+            needs.setdefault("scaling", ("endpoints", name, "scaling"))
+        if endpoint.components is not None:
+            needs.setdefault("inference-components", ("endpoints", name, "components"))
+    return needs
+
+
+def _warnings(
+    document: Document[EnvironmentSpec] | Document[DeliverySpec],
+    region: str,
+    needs: Needs,
+    confirmed: tuple[str, ...],
+) -> Iterator[FileProblem]:
+    if not has_schemas(region):
+        unknown = [name for name in needs if name not in confirmed]
+        if unknown:
+            yield document.problem(
+                ("region",) if isinstance(document.record, EnvironmentSpec) else ("pipeline", "region"),
+                f"CloudFormation's schemas of {region} are unknown, so these features are not checked: "
+                f"{', '.join(unknown)}",
+                remedy=f"check with AWS that the region has them, then write "
+                f"`{_CONFIRM}: [{', '.join((*confirmed, *unknown))}]`",
+            )
+        return
+    for missing in unconfirmed(region, needs, confirmed):
+        if not missing.certain:
+            name = missing.feature.name
+            yield document.problem(
+                needs[name],
+                f"{missing.reason}; if AWS does not offer {name} there, the deploy fails",
+                remedy=f"{_other_region(missing)}; or check with AWS, then add {name!r} to `{_CONFIRM}`",
+            )
+
+
+def _refusal(
+    document: Document[EnvironmentSpec] | Document[DeliverySpec],
+    place: FieldPath,
+    missing: MissingFeature,
+    environment: str = "",
+) -> FileProblem:
+    name = missing.feature.name
+    elsewhere = _BUILD_ELSEWHERE.format(name=environment) if name == "builds" else ""
+    return document.problem(
+        place,
+        missing.reason,
+        remedy=f"{elsewhere}{_other_region(missing)}; "
+        f"if AWS has added it since, add {name!r} to `{_CONFIRM}`",
+    )
+
+
+def _other_region(missing: MissingFeature) -> str:
+    """Regions with the feature, the nearest by name first."""
+    area = missing.region.partition("-")[0]
+    known = regions_with(missing.feature.name, ACCOUNTS)
+    near = [region for region in known if region.startswith(f"{area}-")] or known
+    return f"choose another region, such as {' or '.join(near[:3])}"
+
+
+def _too_many_zones(document: Document[EnvironmentSpec]) -> Iterator[FileProblem]:
+    spec = document.record
+    created = spec.network.create if spec.network else None
+    zones = zones_of(spec.region)
+    if created is not None and created.availability_zones > zones:
+        yield document.problem(
+            ("network", "create", "availability_zones"),
+            f"accounts see {zones} Availability Zones in {spec.region}, got {created.availability_zones}",
+            remedy=f"write `availability_zones: {zones}`, or choose another region",
+        )

@@ -1,0 +1,91 @@
+"""Whether an endpoint's kind and its Triton release can serve what a model's recipe makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tritonstack.base.documents import Document
+from tritonstack.base.embedded_accounts import is_embedded
+from tritonstack.base.errors import FileProblem
+from tritonstack.project.files.contents import numpy_problems
+from tritonstack.project.workspace import ServedModel, Workspace
+from tritonstack.reference.container_variables import GENERATING, INFERENCE_TYPE, SINCE
+from tritonstack.spec.endpoints.endpoint import EndpointSpec, MultiModelEndpoint
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import PythonRecipe, TreesRecipe
+
+CHECKPOINTS_SINCE = "24.03"
+"""The release whose FIL reads checkpoints of treelite 4, which most trees become."""
+
+
+def release_problems(
+    workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
+) -> Iterator[FileProblem]:
+    """What an endpoint cannot serve; the models that one is made of count too."""
+    yield from _generating_problems(workspace, endpoint, served)
+    release = workspace.spec.release.name
+    for name in workspace.made_of(served.model):
+        yield from _python_problems(workspace, workspace.models[name])
+        recipe = workspace.models[name].record.recipe
+        if isinstance(recipe, TreesRecipe) and not recipe.is_lightgbm and release < CHECKPOINTS_SINCE:
+            yield workspace.environment.problem(
+                served.place,
+                f"FIL in Triton {release} cannot read the checkpoints of treelite 4 that the trees of "
+                f"{name!r} become",
+                remedy=f"choose triton_release {CHECKPOINTS_SINCE} or later; models of LightGBM's need not, "
+                "with `library: lightgbm` in recipe",
+            )
+
+
+def _python_problems(workspace: Workspace, document: Document[ModelSpec]) -> Iterator[FileProblem]:
+    """Packages for another Python, or with another NumPy, than that of the image which serves them."""
+    spec, recipe = workspace.spec, document.record.recipe
+    if isinstance(recipe, PythonRecipe) and recipe.pythons and spec.python not in recipe.pythons:
+        where = f"Triton {spec.release.name} runs"
+        if spec.python != spec.release.python:
+            where = "the local server that the embedded cloud starts runs"
+        yield document.problem(
+            ("recipe", "pythons"),
+            f"the packages are for Python {' and '.join(recipe.pythons)}, and {where} Python {spec.python}, "
+            f"in environment {spec.name!r}",
+            remedy=f'add "{spec.python}"',
+        )
+    if not is_embedded(spec.account):  # there, the build asks the server itself
+        yield from numpy_problems(document, release=spec.release.name, what="the image")
+
+
+def _generating_problems(
+    workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
+) -> Iterator[FileProblem]:
+    """A model that answers in parts is asked with `generate`, or not at all."""
+    document = workspace.models.get(served.model)
+    if document is None or not document.record.generates:
+        return
+    told = f"{served.model!r} answers a request in parts, and"
+    release = workspace.spec.release.name
+    asked = endpoint.environment.get(INFERENCE_TYPE)
+    if endpoint.image is None:
+        yield workspace.environment.problem(
+            served.place,
+            f"{served.model!r} needs Triton's vLLM backend, which SageMaker's images do not have",
+            remedy="write `image: <folder of containers/>`, and make that image from NVIDIA's "
+            f"tritonserver:{release}-vllm-python-py3",
+        )
+    if isinstance(endpoint, MultiModelEndpoint):
+        yield workspace.environment.problem(
+            served.place,
+            f"{told} multi-model endpoints ask for one answer; vLLM also wants its weights at one place",
+            remedy="give it an endpoint of its own (kind: single)",
+        )
+    elif release < SINCE[INFERENCE_TYPE]:
+        yield workspace.environment.problem(
+            served.place,
+            f"{told} SageMaker's front end of Triton {release} refuses such models",
+            remedy=f"choose triton_release {SINCE[INFERENCE_TYPE]} or later",
+        )
+    elif asked and asked not in GENERATING:
+        yield workspace.environment.problem(
+            (*served.place[:2], "environment", INFERENCE_TYPE),
+            f"{told} {asked!r} asks for one answer",
+            remedy=f"remove it: the container gets {GENERATING[0]!r}; or write {GENERATING[1]!r}",
+        )

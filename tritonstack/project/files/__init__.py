@@ -1,0 +1,1 @@
+"""Files of a model in the repository: found, checked, hashed."""

@@ -1,0 +1,70 @@
+"""Checks of a model's files in this repository that do not read all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import FileProblem
+from tritonstack.project.files.model_files import file_problems, source_files
+from tritonstack.project.files.requirement_files import REMEDY, pinned_version, requirement_lines
+from tritonstack.project.files.safetensors_header import REMEDY as COPY_AGAIN
+from tritonstack.project.files.safetensors_header import header_fault
+from tritonstack.reference.releases import NUMPY_2_SINCE
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import PythonRecipe
+
+
+def content_problems(document: Document[ModelSpec]) -> Iterator[FileProblem]:
+    """Files that are missing or must not be read, requirements without a version, incomplete weights."""
+    problems = file_problems(document)
+    yield from problems
+    if not problems:
+        yield from _unpinned_requirements(document)
+        yield from _incomplete_weights(document)
+
+
+def requirements_of(document: Document[ModelSpec]) -> Iterator[tuple[int, str]]:
+    """The requirements of a Python model, with the numbers of their lines."""
+    recipe = document.record.recipe
+    if isinstance(recipe, PythonRecipe) and recipe.requirements is not None:
+        file = document.file.parent / recipe.requirements
+        if file.is_file():
+            yield from requirement_lines(file.read_text(encoding="utf-8", errors="replace"))
+
+
+def numpy_problems(
+    document: Document[ModelSpec], *, release: str, what: str, otherwise: str = ""
+) -> Iterator[FileProblem]:
+    """A NumPy in the requirements that the Python backend of a release does not work with."""
+    if release >= NUMPY_2_SINCE:
+        return
+    for number, line in requirements_of(document):
+        name, version = pinned_version(line) or ("", "0")
+        if name == "numpy" and int(version.partition(".")[0]) >= 2:
+            yield _requirement_problem(
+                document,
+                number,
+                f"the Python backend of {what} (Triton {release}) works with NumPy 1, got {version}",
+                f"write numpy==1.26.4, or remove it and use the NumPy of {what}{otherwise}",
+            )
+
+
+def _requirement_problem(document: Document[ModelSpec], line: int, message: str, remedy: str) -> FileProblem:
+    """A problem at a line of a Python model's requirements."""
+    recipe = document.record.recipe
+    name = recipe.requirements if isinstance(recipe, PythonRecipe) else None
+    return FileProblem(document.file.parent / (name or ""), line, "", message, remedy)
+
+
+def _unpinned_requirements(document: Document[ModelSpec]) -> Iterator[FileProblem]:
+    for number, line in requirements_of(document):
+        if pinned_version(line) is None:
+            yield _requirement_problem(document, number, f"{line!r} names no exact version", REMEDY)
+
+
+def _incomplete_weights(document: Document[ModelSpec]) -> Iterator[FileProblem]:
+    """Before the whole of them is hashed, which takes minutes for weights of many gigabytes."""
+    for name, file in source_files(document).items():
+        if "/" not in name and name.endswith(".safetensors") and (fault := header_fault(file.path, name)):
+            yield document.problem(("source",), fault, remedy=COPY_AGAIN)

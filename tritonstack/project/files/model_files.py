@@ -1,0 +1,245 @@
+"""The files of a model in this repository: named files, Python modules beside its code, and its source."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+
+from tritonstack.base.documents import Document, FieldPath
+from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.source_files import (
+    Files,
+    SourceFile,
+    UnsafeFileError,
+    find_file,
+    is_ignored,
+    list_files,
+    real_path,
+    source_folder,
+)
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import PythonRecipe
+
+FILE_SCHEME = "file://"
+CODE_SUFFIX = ".py"
+TESTS = ("conftest", "test", "tests")
+PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib")
+TAKEN = frozenset(
+    {*sys.stdlib_module_names, "numpy", "triton_python_backend_utils", "c_python_backend_utils"}
+)
+"""Modules that Python finds before any file of a model: Triton appends the model's folder to sys.path."""
+MODEL_PACKAGE = "model/"
+NO_FILES: Files = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """Every file of this repository that a model's artifact depends on."""
+
+    own: Files
+    """Named in model.yaml, by these names."""
+    helpers: Files
+    """Python modules and packages of a `python` recipe, by their names beside model.py."""
+    source: Files
+    """Of a `file://` source, by their names in it."""
+
+
+def model_files(document: Document[ModelSpec]) -> ModelFiles:
+    """List them; InvalidFilesError for files that are missing or that a build must not read."""
+    problems = list(_own_file_problems(document))
+    own, helpers, source = {}, NO_FILES, NO_FILES
+    if not problems:
+        folder = document.file.parent
+        own = {name: file for name in document.record.own_files if (file := find_file(folder, name))}
+        helpers, faults = _try_files(document, ("recipe", "code"), helper_files)
+        problems += faults or _helper_problems(document, helpers)
+        source, faults = _try_files(document, ("source",), source_files)
+        problems += faults
+    if problems:
+        raise InvalidFilesError(problems)
+    return ModelFiles(own, helpers, source)
+
+
+def file_problems(document: Document[ModelSpec]) -> tuple[FileProblem, ...]:
+    """What is wrong with the files of a model in this repository."""
+    try:
+        model_files(document)
+    except InvalidFilesError as error:
+        return error.problems
+    return ()
+
+
+def source_files(document: Document[ModelSpec]) -> Files:
+    """The files of a `file://` source; none for other sources."""
+    trusted = document.record.trust.external_source is not None
+    folder = _local_source(document, trusted=trusted)
+    return NO_FILES if folder is None else list_files(folder)
+
+
+def helper_files(document: Document[ModelSpec]) -> Files:
+    """Python modules beside model.py, Python files in folders there, and every file of packages.
+
+    Left out: tests (`tests/`, `test_*.py`, `conftest.py`), the folder of `source`, what
+    `is_ignored` names, files whose name no import statement can spell, and what must not be read (such as
+    a link to a folder of data) unless Python code here imports it.
+    """
+    recipe = document.record.recipe
+    if not isinstance(recipe, PythonRecipe):
+        return NO_FILES
+    code = document.file.parent / recipe.code
+    source = _local_source(document, trusted=True)
+    found: dict[str, SourceFile] = {}
+    unsafe: dict[str, UnsafeFileError] = {}
+    for entry in sorted(os.listdir(code.parent)):
+        path = code.parent / entry
+        if is_ignored(entry) or _is_test(entry) or entry == code.name or real_path(path) == source:
+            continue
+        if not _module(entry).isidentifier():
+            continue
+        try:
+            found |= _package(code.parent, entry) if path.is_dir() else _one(code.parent, entry)
+        except UnsafeFileError as error:
+            unsafe[_module(entry)] = error
+    if unsafe:
+        imported = _imported(code, found, relative=True)
+        for module, fault in unsafe.items():
+            if module in imported:
+                raise fault
+    return MappingProxyType(found)
+
+
+def module_names(helpers: Files) -> set[str]:
+    """The modules and packages that helper files make importable."""
+    return {_module(name.partition("/")[0]) for name in helpers}
+
+
+def _package(folder: Path, entry: str) -> dict[str, SourceFile]:
+    """The files of one folder that are packed: all of a package, and Python files elsewhere."""
+    path = folder / entry
+    if not entry.isidentifier() or not (path.is_symlink() or any(path.rglob(f"*{CODE_SUFFIX}"))):
+        return {}
+    files = list_files(folder, entry)
+    packages = {str(PurePosixPath(name).parent) for name in files if name.endswith("__init__.py")}
+
+    def is_packed(name: str) -> bool:
+        path = PurePosixPath(name)
+        if any(map(_is_test, path.parts)):
+            return False
+        return path.suffix == CODE_SUFFIX or any(str(above) in packages for above in path.parents)
+
+    kept = {name: file for name, file in files.items() if is_packed(name)}
+    return kept if any(name.endswith(CODE_SUFFIX) for name in kept) else {}
+
+
+def _one(folder: Path, name: str) -> dict[str, SourceFile]:
+    if not name.endswith(CODE_SUFFIX):
+        return {}
+    return {name: file} if (file := find_file(folder, name)) else {}
+
+
+def _local_source(document: Document[ModelSpec], *, trusted: bool) -> Path | None:
+    spec = document.record
+    if spec.source is None or not spec.source.startswith(FILE_SCHEME):
+        return None
+    text = spec.source.removeprefix(FILE_SCHEME)
+    return source_folder(document.file.parent, text, trusted=trusted)
+
+
+def _is_test(name: str) -> bool:
+    module = _module(name)
+    return module in TESTS or module.startswith("test_")
+
+
+def _module(name: str) -> str:
+    return name.removesuffix(CODE_SUFFIX)
+
+
+def _own_file_problems(document: Document[ModelSpec]) -> Iterator[FileProblem]:
+    for name in document.record.own_files:
+        place = _field_of(document.record, name)
+        try:
+            found = find_file(document.file.parent, name)
+        except UnsafeFileError as error:
+            yield document.problem(place, error.message, remedy=error.remedy)
+            continue
+        if found is None:
+            yield document.problem(
+                place, f"there is no file {name} beside it", remedy="add it, or correct its name"
+            )
+
+
+def _field_of(spec: ModelSpec, name: str) -> FieldPath:
+    """The field of model.yaml that names a file."""
+    for field, value in spec.recipe:
+        if isinstance(value, str) and value.partition(":")[0] == name:
+            return ("recipe", field)
+    for index, test_input in enumerate(spec.test_inputs):
+        if name in test_input.own_files:
+            return ("test_inputs", index)
+    return ("triton", "config")
+
+
+def _try_files(
+    document: Document[ModelSpec], place: FieldPath, listing: Callable[[Document[ModelSpec]], Files]
+) -> tuple[Files, list[FileProblem]]:
+    try:
+        return listing(document), []
+    except UnsafeFileError as error:
+        return NO_FILES, [document.problem(place, error.message, remedy=error.remedy)]
+
+
+def _helper_problems(document: Document[ModelSpec], helpers: Files) -> list[FileProblem]:
+    """Modules that would never be imported, and pickles that nobody vouches for."""
+    recipe = document.record.recipe
+    if not isinstance(recipe, PythonRecipe) or not helpers:
+        return []
+    folder = (document.file.parent / recipe.code).parent
+    imported = _imported(document.file.parent / recipe.code, helpers)
+    problems = [
+        FileProblem(
+            folder / (f"{module}{CODE_SUFFIX}" if f"{module}{CODE_SUFFIX}" in helpers else module),
+            None,
+            "",
+            f"`import {module}` never finds it: Python's or the image's own module comes first",
+            "rename it",
+        )
+        for module in sorted(module_names(helpers) & TAKEN & imported)
+    ]
+    if any(name.startswith(MODEL_PACKAGE) for name in helpers):
+        text = "Triton would import this package instead of model.py"
+        problems.append(FileProblem(folder / MODEL_PACKAGE, None, "", text, "rename it"))
+    pickles = [name for name in helpers if name.endswith(PICKLE_SUFFIXES)]
+    if pickles and document.record.trust.pickle is None:
+        problems.append(
+            document.problem(
+                ("trust", "pickle"),
+                f"the package beside model.py holds a pickle, which can run code when loaded: {pickles[0]}",
+                remedy="remove it, or write `trust: {pickle: <reason>}`",
+            )
+        )
+    return problems
+
+
+def _imported(code: Path, helpers: Files, *, relative: bool = False) -> set[str]:
+    """The top-level modules that model.py and its helpers import; those of `from .x` only if `relative`."""
+    files = [code, *(file.path for name, file in helpers.items() if name.endswith(CODE_SUFFIX))]
+    return {module for file in files for module in _imports(file, relative=relative)}
+
+
+def _imports(file: Path, *, relative: bool) -> Iterator[str]:
+    """The modules that one file imports; none if it is not Python, which the recipe reports."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (relative or node.level == 0):
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            yield from (name.partition(".")[0] for name in names)

@@ -1,0 +1,65 @@
+"""A hash of everything in this repository that a model's artifact depends on.
+
+It changes when the artifact has to be built again: with model.yaml (but for its description), with the files
+beside it that the build reads, with Python modules beside a model's code, with a `file://` source, and with
+the models of an ensemble's steps. What lies elsewhere is named by an exact version in model.yaml.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+
+from tritonstack.base.documents import Document
+from tritonstack.base.source_files import SourceFile, open_file
+from tritonstack.project.files.model_files import CODE_SUFFIX, model_files
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import PythonRecipe
+
+BUILDER_VERSION = 3
+"""Raised when model_build makes other bytes from the same model.yaml."""
+
+
+def model_hash(name: str, models: Mapping[str, Document[ModelSpec]]) -> str:
+    """The hash of a model; `models` holds it and all that its steps name."""
+    return _hash_of(_facts(name, models))
+
+
+def hash_parts(name: str, models: Mapping[str, Document[ModelSpec]]) -> dict[str, str]:
+    """What the hash of a model is made of, each part shortened: they tell what has changed."""
+    return {part: _hash_of(fact)[:12] for part, fact in _facts(name, models).items() if fact}
+
+
+def _facts(name: str, models: Mapping[str, Document[ModelSpec]]) -> dict[str, object]:
+    document = models[name]
+    spec = document.record
+    return {
+        "builder": BUILDER_VERSION,
+        "spec": spec.model_dump(mode="json", exclude={"description"}, exclude_defaults=True),
+        "files": dict(_own_files(document)),
+        "members": {member: model_hash(member, models) for member in sorted(spec.members)},
+    }
+
+
+def _hash_of(facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _own_files(document: Document[ModelSpec]) -> Iterator[tuple[str, str]]:
+    files = model_files(document)
+    # Python modules of a source were not packed once: another name makes another hash.
+    packs_code = isinstance(document.record.recipe, PythonRecipe)
+    yield from ((name, _sha256(file)) for name, file in sorted(files.own.items()))
+    yield from ((f"helpers/{name}", _sha256(file)) for name, file in files.helpers.items())
+    for name, file in files.source.items():
+        is_code = packs_code and name.endswith(CODE_SUFFIX)
+        yield f"{'source-code' if is_code else 'source'}/{name}", _sha256(file)
+
+
+def _sha256(file: SourceFile) -> str:
+    digest = hashlib.sha256()
+    with open_file(file) as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,289 @@
+"""Reads an environment and everything that it refers to, and holds it all against each other.
+
+Each check gives the file and line where the contradiction stands; nothing here calls AWS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tritonstack.base.documents import Document, RecordT, closest, load_document
+from tritonstack.base.errors import FileProblem, InvalidFilesError, UsageError, shown_path
+from tritonstack.base.naming import check_name
+from tritonstack.base.paths import LOCK_SUFFIX, TEMPLATE_SUFFIX, Project
+from tritonstack.project.checks.compatibility import environment_problems
+from tritonstack.project.checks.delivery import delivery_problems
+from tritonstack.project.checks.ensembles import composition_problems
+from tritonstack.project.checks.regions import region_problems
+from tritonstack.project.files.contents import content_problems
+from tritonstack.project.files.model_hashes import model_hash
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.locks import Lock, load_lock
+from tritonstack.spec.environments.delivery import load_delivery
+from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.spec.environments.templates import HEAD, Instance, Template, instance_document, load_template
+from tritonstack.spec.models.model import ModelSpec
+
+
+def environment_names(project: Project) -> list[str]:
+    """The environments of a project that stay, sorted."""
+    files = project.environments_dir.glob("*.yaml")
+    return sorted(file.stem for file in files if not file.name.endswith((LOCK_SUFFIX, TEMPLATE_SUFFIX)))
+
+
+def template_names(project: Project) -> list[str]:
+    """The templates of environments that come and go, sorted."""
+    files = project.environments_dir.glob(f"*{TEMPLATE_SUFFIX}")
+    return sorted(file.name.removesuffix(TEMPLATE_SUFFIX) for file in files)
+
+
+def model_names(project: Project) -> list[str]:
+    """The models of a project, sorted."""
+    return sorted(file.parent.name for file in project.models_dir.glob("*/model.yaml"))
+
+
+def load_workspace(project: Project, environment: str) -> Workspace:
+    """Read one environment and all that it refers to; every fault in every file is reported at once."""
+    if environment in template_names(project):
+        raise UsageError(
+            f"{environment!r} is a template: environments are made of it under names of their own",
+            remedy="add --name <name>, for example --name pr-123",
+        )
+    _require_known(
+        environment, environment_names(project), what="environment", where=project.environments_dir
+    )
+    problems: list[FileProblem] = []
+    document = _try_load(project.environment_file(environment), EnvironmentSpec, problems)
+    return _whole(project, document, environment, problems)
+
+
+def find_template(project: Project, name: str) -> Template:
+    """Read one template, as far as it is the same for all of its instances."""
+    if name in environment_names(project):
+        raise UsageError(
+            f"{name!r} is an environment of its own, not a template",
+            remedy="leave out --name; templates are the files <name>.template.yaml",
+        )
+    _require_known(name, template_names(project), what="template", where=project.environments_dir)
+    return load_template(project.template_file(name), name)
+
+
+def load_instance(project: Project, instance: Instance) -> Workspace:
+    """Read one instance of a template and all that it refers to, as `load_workspace` does."""
+    template = find_template(project, instance.template)
+    require_free(project, instance.name)
+    problems: list[FileProblem] = []
+    document: Document[EnvironmentSpec] | None = None
+    try:
+        document = instance_document(template, instance)
+    except InvalidFilesError as error:
+        problems += error.problems
+    known = environment_names(project)
+    if template.head.locks not in known:
+        problems.append(
+            template.problem(
+                (HEAD, "locks"),
+                f"there is no environment {template.head.locks!r}",
+                remedy=f"there are: {', '.join(known) or 'none'}",
+            )
+        )
+    return _whole(project, document, template.head.locks, problems, instance)
+
+
+def _whole(
+    project: Project,
+    document: Document[EnvironmentSpec] | None,
+    lock_owner: str,
+    problems: list[FileProblem],
+    instance: Instance | None = None,
+) -> Workspace:
+    """An environment with all that it refers to, if none of it is at fault."""
+    lock = _try_lock(project.lock_file(lock_owner), problems)
+    if document is None or lock is None:
+        raise InvalidFilesError(problems)
+    served = sorted({model for endpoint in document.record.endpoints.values() for model in endpoint.models})
+    models = _load_models(project, served, problems)
+    hashes = {} if problems else {name: model_hash(name, models) for name in models}
+    workspace = Workspace(project, document, lock, models, hashes, instance)
+    problems += dict.fromkeys(_contradictions(workspace))
+    if problems:
+        raise InvalidFilesError(problems)
+    return workspace
+
+
+def require_free(project: Project, name: str) -> None:
+    """Refuse a name for an instance by which it would be taken for an environment of the project."""
+    try:
+        check_name(name)
+    except ValueError as error:
+        text, _, remedy = str(error).partition("; ")
+        raise UsageError(f"--name {text}", remedy=remedy) from None
+    if name in (*environment_names(project), *template_names(project)):
+        raise UsageError(
+            f"environments/ has a file for {name!r}: no instance can have that name",
+            remedy="choose another --name",
+        )
+
+
+def load_model(project: Project, name: str) -> Document[ModelSpec]:
+    """Read one model."""
+    _require_known(name, model_names(project), what="model", where=project.models_dir)
+    document = load_document(project.model_file(name), ModelSpec)
+    problems = list(_misnamed(document, name))
+    if problems:
+        raise InvalidFilesError(problems)
+    return document
+
+
+def validate_project(project: Project) -> list[FileProblem]:
+    """All faults of all files of a project."""
+    problems: set[FileProblem] = set()
+    for name in model_names(project):
+        try:
+            problems.update(content_problems(load_model(project, name)))
+        except InvalidFilesError as error:
+            problems.update(error.problems)
+    workspaces = []
+    for name in environment_names(project):
+        try:
+            workspaces.append(load_workspace(project, name))
+        except InvalidFilesError as error:
+            problems.update(error.problems)
+    samples = []
+    for name in template_names(project):
+        try:
+            samples.append(load_instance(project, sample_instance(name)))
+        except InvalidFilesError as error:
+            problems.update(error.problems)
+    problems.update(_collisions(workspaces))
+    problems.update(_delivery_problems(project, workspaces, samples))
+    return sorted(problems, key=str)
+
+
+def sample_instance(template: str, name: str = "sample") -> Instance:
+    """An instance with the template's defaults, by which it can be checked and told where it would lie."""
+    return Instance(template, name, "somebody", "2000-01-01T00:00:00Z", {})
+
+
+def _delivery_problems(
+    project: Project, workspaces: Iterable[Workspace], samples: Iterable[Workspace]
+) -> Iterator[FileProblem]:
+    try:
+        document = load_delivery(project)
+    except InvalidFilesError as error:
+        yield from error.problems
+        return
+    if document is None:
+        return
+    environments = dict.fromkeys(environment_names(project)) | {
+        workspace.spec.name: workspace.spec for workspace in workspaces
+    }
+    templates = dict.fromkeys(template_names(project)) | {
+        sample.instance.template: sample.spec for sample in samples if sample.instance
+    }
+    yield from delivery_problems(document, environments, templates)
+
+
+def load_models(project: Project, name: str) -> dict[str, Document[ModelSpec]]:
+    """Read one model and all that it is made of."""
+    document = load_model(project, name)
+    problems: list[FileProblem] = []
+    models = _load_models(project, [name], problems)
+    if problems:
+        raise InvalidFilesError(problems)
+    return {**models, name: document}
+
+
+def _load_models(
+    project: Project, names: Iterable[str], problems: list[FileProblem]
+) -> dict[str, Document[ModelSpec]]:
+    """The models of these names and all that they are made of; a name that is no model's is left out."""
+    known, models, waiting = set(model_names(project)), {}, sorted(names)
+    while waiting:
+        name = waiting.pop(0)
+        if name in models or name not in known:
+            continue
+        if model := _try_load(project.model_file(name), ModelSpec, problems):
+            models[name] = model
+            problems += content_problems(model)
+            waiting += model.record.members
+    problems += composition_problems(models, known)
+    return dict(sorted(models.items()))
+
+
+def _require_known(name: str, known: list[str], *, what: str, where: Path) -> None:
+    if name in known:
+        return
+    suggestion = closest(name, known)
+    listing = f"there are: {', '.join(known)}" if known else f"{where} holds none"
+    raise UsageError(
+        f"there is no {what} {name!r}", remedy=f"did you mean '{suggestion}'?" if suggestion else listing
+    )
+
+
+def _try_load(
+    file: Path, record_type: type[RecordT], problems: list[FileProblem]
+) -> Document[RecordT] | None:
+    try:
+        return load_document(file, record_type)
+    except InvalidFilesError as error:
+        problems += error.problems
+        return None
+
+
+def _try_lock(file: Path, problems: list[FileProblem]) -> Document[Lock] | None:
+    try:
+        return load_lock(file)
+    except InvalidFilesError as error:
+        problems += error.problems
+        return None
+
+
+def _contradictions(workspace: Workspace) -> Iterator[FileProblem]:
+    document, spec = workspace.environment, workspace.spec
+    if workspace.instance is None:
+        yield from _misnamed(document, document.file.stem)
+    for name, model in workspace.models.items():
+        yield from _misnamed(model, name)
+    yield from region_problems(document)
+    known = model_names(workspace.project)
+    for name in spec.endpoints:
+        for served in dict.fromkeys(workspace.serves(name)):
+            if served.model not in known:
+                suggestion = closest(served.model, known)
+                yield document.problem(
+                    served.place,
+                    f"there is no model {served.model!r}",
+                    remedy=f"did you mean '{suggestion}'?"
+                    if suggestion
+                    else f"models/ holds: {', '.join(known) or 'none'}",
+                )
+        yield from environment_problems(workspace, name)
+
+
+def _misnamed(
+    document: Document[EnvironmentSpec] | Document[ModelSpec], expected: str
+) -> Iterator[FileProblem]:
+    if document.record.name != expected:
+        yield document.problem(
+            ("name",),
+            f"the name is {document.record.name!r}, but the file's place says {expected!r}",
+            remedy=f"write `name: {expected}`, or rename the file",
+        )
+
+
+def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileProblem]:
+    """Endpoints of two environments in one account and region whose full names are the same."""
+    taken: dict[tuple[str, str, str], Path] = {}
+    for workspace in workspaces:
+        spec = workspace.spec
+        for name in spec.endpoints:
+            full = spec.endpoint_name(name)
+            first = taken.setdefault((spec.account, spec.region, full), workspace.environment.file)
+            if first != workspace.environment.file:
+                yield workspace.environment.problem(
+                    ("endpoints", name),
+                    f"the endpoint would be named {full!r}, and so would one of {shown_path(first)}",
+                    remedy="rename one of the two, or choose another name_prefix",
+                )

@@ -1,0 +1,136 @@
+"""Which service quotas an environment needs, at its busiest, so that they can be asked for beforehand.
+
+A quota that is too low shows late: an update fails after an hour, or scaling stops without a word. Raising
+one takes AWS days. What an account has is not known here; what it needs follows from the file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tritonstack.project.build_machines import IMAGE_BUILD_SIZE, CodeBuildMachine, ProcessingMachine, venue_of
+from tritonstack.spec.endpoints.endpoint import EndpointSpec, Variant
+from tritonstack.spec.endpoints.rollouts import Rolling
+from tritonstack.spec.environments.environment import EnvironmentSpec
+
+SAGEMAKER = "sagemaker"
+CODEBUILD = "codebuild"
+VPC = "vpc"
+APPLICATION_AUTO_SCALING = "application-autoscaling"
+
+INTERFACE_ENDPOINTS = 3
+"""Those of a network that is made: ECR's two, and logs."""
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A quota by AWS's own name, what it has to be at least, and what for."""
+
+    service: str
+    """As `aws service-quotas --service-code` writes it."""
+    name: str
+    value: int
+    reasons: tuple[str, ...]
+
+
+def needed_quotas(spec: EnvironmentSpec) -> tuple[Quota, ...]:
+    """Every quota of an account and region that an environment counts against."""
+    return (*_instances(spec), *_scalable_targets(spec), *_builds(spec), *_network(spec))
+
+
+def most_machines(endpoint: EndpointSpec, variant: Variant) -> tuple[int, str]:
+    """How many machines a variant has at most, an update included, and how that comes about.
+
+    A rolling update brings up one batch beside the machines there are, every other one a whole second fleet.
+    """
+    if endpoint.components:
+        # SageMaker places the copies of a rolling update within the limits of the machines.
+        most = variant.scaling.max_instances
+        return most, f"{most} machines"
+    most, rollout = variant.scaling.highest, endpoint.planned_rollout
+    if isinstance(rollout, Rolling):
+        batch = math.ceil(most * rollout.batch_percent / 100)
+        return most + batch, f"{most} machines, and {batch} more during an update"
+    return 2 * most, f"{most} machines, and as many again during an update"
+
+
+def _instances(spec: EnvironmentSpec) -> Iterator[Quota]:
+    needed: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for name, endpoint in spec.endpoints.items():
+        for variant in endpoint.variants:
+            most, words = most_machines(endpoint, variant)
+            label = name if len(endpoint.variants) == 1 else f"{name}, {variant.name}"
+            needed[variant.instance.name].append((most, f"{label}: {words}"))
+    for instance, parts in sorted(needed.items()):
+        total = sum(most for most, _ in parts)
+        yield Quota(SAGEMAKER, f"{instance} for endpoint usage", total, tuple(words for _, words in parts))
+    if needed:
+        total = sum(most for parts in needed.values() for most, _ in parts)
+        yield Quota(
+            SAGEMAKER,
+            "Number of instances across active endpoints",
+            total,
+            ("all endpoints together",),
+        )
+
+
+def _scalable_targets(spec: EnvironmentSpec) -> Iterator[Quota]:
+    scaled = [
+        name
+        for name, endpoint in spec.endpoints.items()
+        for variant in endpoint.variants
+        if endpoint.components or variant.scaling.varies
+    ]
+    if scaled:
+        reasons = (f"one for each variant that scales, of {', '.join(dict.fromkeys(scaled))}",)
+        yield Quota(APPLICATION_AUTO_SCALING, "Scalable targets for SageMaker", len(scaled), reasons)
+
+
+def _builds(spec: EnvironmentSpec) -> Iterator[Quota]:
+    """The machines that builds run on; new accounts may start one build at a time, and none with a GPU."""
+    models: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for endpoint in spec.endpoints.values():
+        for variant in endpoint.variants:
+            venue = venue_of(spec, variant.instance)
+            built = (variant.model,) if variant.model else endpoint.models
+            if isinstance(venue, ProcessingMachine):
+                models[SAGEMAKER, f"{venue.instance_type} for processing job usage"].update(built)
+            elif isinstance(venue, CodeBuildMachine) and venue.fleet is None:
+                models[CODEBUILD, _codebuild_quota(venue.compute_type, gpu=venue.gpu)].update(built)
+    if not models:
+        return
+    # Its build runs before those of models, never beside them.
+    image = _codebuild_quota(IMAGE_BUILD_SIZE, gpu=False)
+    if (CODEBUILD, image) not in models:
+        yield Quota(CODEBUILD, image, 1, ("the build of the builder's image",))
+    for (service, name), names in sorted(models.items()):
+        most = min(len(names), spec.builds.concurrent or len(names))
+        less = ("with less, builds wait for each other",) if most > 1 else ()
+        yield Quota(service, name, most, (f"builds of {', '.join(sorted(names))}", *less))
+
+
+_SIZES = {
+    "SMALL": "Small",
+    "MEDIUM": "Medium",
+    "LARGE": "Large",
+    "XLARGE": "XLarge",
+    "2XLARGE": "2XLarge",
+}
+
+
+def _codebuild_quota(compute_type: str, *, gpu: bool) -> str:
+    """The name of the quota of a kind of machine, as the CodeBuild user guide lists it."""
+    size = _SIZES[compute_type.removeprefix("BUILD_GENERAL1_")]
+    return f"Concurrently running builds for Linux{' GPU ' if gpu else '/'}{size} environment"
+
+
+def _network(spec: EnvironmentSpec) -> Iterator[Quota]:
+    if spec.network is None or spec.network.create is None:
+        return
+    reasons = (f"the network of {spec.name}",)
+    yield Quota(VPC, "VPCs per Region", 1, reasons)
+    yield Quota(VPC, "Interface VPC endpoints per VPC", INTERFACE_ENDPOINTS, reasons)
+    yield Quota(VPC, "Gateway VPC endpoints per Region", 1, reasons)

@@ -1,0 +1,51 @@
+"""What `precision: auto` chose in earlier builds of the same files, as the locks of a project record it.
+
+Locks are kept by git. A build on another machine, or for another environment, makes the same artifact from
+them whatever it would measure itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack.base.paths import LOCK_SUFFIX
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.locks import Lock, LockedArtifact, load_lock
+
+
+def recorded_choices(workspace: Workspace, model: str, targets: Sequence[str]) -> dict[str, str]:
+    """The recorded choices for a model and those that it is made of, by model.
+
+    The environment's own lock comes before those of others, and a model's own entry before those of others.
+    """
+    parts = set(workspace.made_of(model))
+    names = [model, *sorted(workspace.hashes.keys() - {model})]
+    choices: dict[str, str] = {}
+    for lock in _locks(workspace):
+        for entry in _entries(lock, names, workspace, targets):
+            for name, choice in (entry.choices or {}).items():
+                if name in parts:
+                    choices.setdefault(name, choice)
+    return choices
+
+
+def _locks(workspace: Workspace) -> Iterator[Lock]:
+    yield workspace.lock.record
+    folder = workspace.project.environments_dir
+    for file in sorted(folder.glob(f"*{LOCK_SUFFIX}")):
+        if file.name != workspace.lock.file.name:
+            try:
+                yield load_lock(file).record
+            except TritonstackError:
+                continue  # `validate` reports it; a damaged lock of another environment stops no build
+
+
+def _entries(
+    lock: Lock, names: Sequence[str], workspace: Workspace, targets: Sequence[str]
+) -> Iterator[LockedArtifact]:
+    """The entries that were built from the files as they are now."""
+    for name in names:
+        entry = lock.find(name, targets)
+        if entry is not None and entry.spec_hash == workspace.hashes[name]:
+            yield entry

@@ -1,0 +1,69 @@
+"""Write the JSON Schemas of the files people edit: `python -m tritonstack.project.schemas`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tritonstack.base.documents import Record
+from tritonstack.base.files import write_text_atomically
+from tritonstack.records.locks import Lock
+from tritonstack.spec.environments.delivery import DeliverySpec
+from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.spec.environments.templates import HEAD, TemplateHead
+from tritonstack.spec.models.model import ModelSpec
+
+FOLDER = Path(__file__).parent / "schemas"
+
+_RECORDS: dict[str, type[Record]] = {
+    "model": ModelSpec,
+    "environment": EnvironmentSpec,
+    "lock": Lock,
+    "delivery": DeliverySpec,
+}
+
+
+_PLACE = {"type": "string", "pattern": r"\$\{[^}]*\}"}
+"""What can stand in a template for a value of any sort."""
+_SCALARS = ("integer", "number", "boolean", "string")
+
+
+def schema_files() -> Iterator[tuple[Path, str]]:
+    """Each schema's file and its text."""
+    schemas = {name: record_type.model_json_schema() for name, record_type in _RECORDS.items()}
+    schemas["template"] = _template_schema(schemas["environment"])
+    for name, body in schemas.items():
+        schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **body}
+        yield FOLDER / f"{name}.schema.json", json.dumps(schema, indent=2) + "\n"
+
+
+def _template_schema(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """That of environments with places for parameters, and a head."""
+    head = TemplateHead.model_json_schema()
+    schema: dict[str, Any] = _with_places(environment)
+    return schema | {
+        "description": "A template of environments that come and go.",
+        "properties": {HEAD: head, **schema["properties"]},
+        "required": [HEAD, *environment["required"]],
+        "title": "Template",
+    }
+
+
+def _with_places(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_with_places(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    if schema.get("type") in _SCALARS and "const" not in schema:
+        return {"anyOf": [schema, _PLACE]}
+    # A mapping's keys are not places, and neither is what tells records apart.
+    kept = ("propertyNames", "discriminator", "required", "default")
+    return {key: value if key in kept else _with_places(value) for key, value in schema.items()}
+
+
+if __name__ == "__main__":
+    for file, text in schema_files():
+        changed = write_text_atomically(file, text)
+        print(f"{'wrote' if changed else 'kept '} {file}")

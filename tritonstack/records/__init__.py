@@ -1,0 +1,1 @@
+"""What programs write: manifests, locks, events, examples."""

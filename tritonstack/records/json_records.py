@@ -1,0 +1,27 @@
+"""Records that programs write for programs, as JSON: manifests, examples, events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from tritonstack.base.documents import Record
+from tritonstack.base.errors import TritonstackError
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+
+def parse_record(
+    record_type: type[RecordT], text: str | bytes, *, origin: str | Path, fault: str, remedy: str
+) -> RecordT:
+    """The record in `text`; where there is none, the error says this fault of `origin` and its reason."""
+    try:
+        return record_type.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise TritonstackError(
+            f"{origin} {fault} of this version: {field}: {first['msg']}", remedy=remedy
+        ) from None

@@ -1,0 +1,1 @@
+"""AWS and NVIDIA facts: hardware, drivers, regions, releases, images."""

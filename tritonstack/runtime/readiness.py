@@ -1,0 +1,82 @@
+"""In contact with a server that may end: waiting until it is ready, asking it, telling why it is silent."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tritonstack.runtime import log
+from tritonstack.runtime.connections import ConnectionPool, TritonResponse
+from tritonstack.runtime.errors import (
+    TritonEndedError,
+    TritonFailedError,
+    TritonRequestError,
+    TritonTimeoutError,
+    TritonUnreachableError,
+)
+
+_POLL_S = 0.02
+_LOG_LINES = 40
+
+
+class Contact:
+    """Asks one server on its SageMaker port, from any number of threads."""
+
+    def __init__(
+        self,
+        *,
+        server: str,
+        connect: Callable[[], socket.socket],
+        exit_status: Callable[[], int | None],
+        log_path: Path,
+    ) -> None:
+        """`server` is what messages call it; `exit_status` is None while it runs."""
+        self._server = server
+        self._exit_status = exit_status
+        self._log_path = log_path
+        self._pool = ConnectionPool(connect=connect)
+
+    def wait_ready(self, *, timeout_s: float) -> None:
+        """Return when GET /ping answers 200; raise TritonFailedError if the server ends or time runs out."""
+        deadline = time.monotonic() + timeout_s
+        while not self._answers_ping(max(0.1, min(5.0, deadline - time.monotonic()))):
+            status = self._exit_status()
+            if status is not None:
+                raise self._failed(f"{self._server} ended with exit status {status} before it was ready")
+            if time.monotonic() > deadline:
+                raise self._failed(f"{self._server} was not ready within {timeout_s:g} s")
+            time.sleep(_POLL_S)
+
+    def request(
+        self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
+    ) -> TritonResponse:
+        """Send one request. Any status is an answer; no answer raises."""
+        try:
+            return self._pool.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
+        except TritonTimeoutError:
+            raise
+        except TritonRequestError as error:
+            status = self._exit_status()
+            if status is None:
+                raise
+            kind = TritonEndedError if isinstance(error, TritonUnreachableError) else TritonFailedError
+            raise self._failed(f"{self._server} has ended with exit status {status}", kind) from error
+
+    def close(self) -> None:
+        """Close the connections that are idle."""
+        self._pool.close()
+
+    def _answers_ping(self, timeout_s: float) -> bool:
+        try:
+            return self._pool.request("GET", "/ping", timeout_s=timeout_s).status == 200
+        except TritonRequestError:
+            return False
+
+    def _failed(self, what: str, kind: type[TritonFailedError] = TritonFailedError) -> TritonFailedError:
+        return kind(
+            f"{what}:\n{log.reasons(self._log_path)}",
+            log=log.tail(self._log_path, _LOG_LINES),
+            remedy=f"the whole log is in {self._log_path}",
+        )

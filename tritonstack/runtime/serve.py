@@ -1,0 +1,202 @@
+"""What the SageMaker Triton image's `serve` would run: a pure function from environment and model folder.
+
+`serve` is a shell script; what it does to its variables is part of its behaviour and is kept here: an empty
+variable counts as unset, and every value is split on blanks when the command line is put together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tritonstack.runtime.errors import ServeRefusedError
+
+# In multi-model mode each load names its own repository; the one given at start has to exist, and is empty.
+MULTI_MODEL_REPOSITORY = Path("/tmp/sagemaker")  # noqa: S108 - the very folder that `serve` makes
+DEFAULT_PORT = 8080
+
+MULTI_MODEL = "SAGEMAKER_MULTI_MODEL"
+BIND_TO_PORT = "SAGEMAKER_BIND_TO_PORT"
+DEFAULT_MODEL_NAME = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
+INFERENCE_TYPE = "SAGEMAKER_TRITON_INFERENCE_TYPE"
+PING_MODE = "SAGEMAKER_TRITON_PING_MODE"
+OVERRIDE_PING_MODE = "SAGEMAKER_TRITON_OVERRIDE_PING_MODE"
+MODEL_LOAD_GPU_LIMIT = "SAGEMAKER_TRITON_MODEL_LOAD_GPU_LIMIT"
+ADDITIONAL_ARGS = "SAGEMAKER_TRITON_ADDITIONAL_ARGS"
+
+INFERENCE_TYPES = ("infer", "generate", "generate_stream")
+INFERENCE_TYPE_SINCE = (25, 3)
+
+
+class Flag(NamedTuple):
+    """A variable that becomes a flag of tritonserver."""
+
+    variable: str
+    flag: str
+    """What stands before the value."""
+    default: str | None = None
+    """The value where the variable is unset; None leaves the flag out."""
+
+
+# In the order of serve's command line.
+FLAGS = (
+    # The value goes through as it is, so DISABLE_MODEL_NAMESPACING=true enables namespacing.
+    Flag("SAGEMAKER_TRITON_DISABLE_MODEL_NAMESPACING", "--model-namespacing=", "true"),
+    Flag(BIND_TO_PORT, "--sagemaker-port="),
+    Flag("SAGEMAKER_SAFE_PORT_RANGE", "--sagemaker-safe-port-range="),
+    Flag("SAGEMAKER_TRITON_ALLOW_GRPC", "--allow-grpc=", "false"),
+    Flag("SAGEMAKER_TRITON_ALLOW_METRICS", "--allow-metrics=", "false"),
+    Flag("SAGEMAKER_TRITON_METRICS_PORT", "--metrics-port="),
+    Flag("SAGEMAKER_TRITON_GRPC_PORT", "--grpc-port="),
+    Flag("SAGEMAKER_TRITON_BUFFER_MANAGER_THREAD_COUNT", "--buffer-manager-thread-count="),
+    Flag("SAGEMAKER_TRITON_THREAD_COUNT", "--sagemaker-thread-count="),
+    Flag("SAGEMAKER_TRITON_LOG_VERBOSE", "--log-verbose=", "true"),
+    Flag("SAGEMAKER_TRITON_LOG_INFO", "--log-info="),
+    Flag("SAGEMAKER_TRITON_LOG_WARNING", "--log-warning="),
+    Flag("SAGEMAKER_TRITON_LOG_ERROR", "--log-error="),
+    Flag(
+        "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE",
+        "--backend-config=python,shm-default-byte-size=",
+        "16777216",
+    ),
+    Flag(
+        "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE",
+        "--backend-config=python,shm-growth-byte-size=",
+        "1048576",
+    ),
+    Flag("SAGEMAKER_TRITON_TENSORFLOW_VERSION", "--backend-config=tensorflow,version="),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeCommand:
+    """The server's command line, and the world that `serve` starts it in."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    """What the server process finds in its environment, not what the script knows."""
+    multi_model: bool
+    port: int
+    notices: tuple[str, ...]
+    """What `serve` prints before it starts the server."""
+    folders_made: tuple[Path, ...]
+    """Folders that `serve` makes first."""
+
+
+def serve_command(
+    *,
+    environment: Mapping[str, str],
+    model_root: Path,
+    multi_model_root: Path = MULTI_MODEL_REPOSITORY,
+    served_at: Path | None = None,
+    gpu_count: int = 0,
+    release: str | None = None,
+) -> ServeCommand:
+    """What `serve` runs in a container with this environment whose model lies in `model_root`.
+
+    `served_at` is the path under which the server will see `model_root`, where that is another one.
+    `multi_model_root` is the empty repository of multi-model mode. `release` is the image's (such as
+    "24.10"): what `serve` checks depends on it. Raises ServeRefusedError, in serve's own words.
+    """
+    multi_model = environment.get(MULTI_MODEL) == "true"
+    notices: list[str] = []
+    seen = dict(environment)
+    ping_mode = environment.get(OVERRIDE_PING_MODE) or ("live" if multi_model else "ready")
+    if PING_MODE in environment:
+        # `serve` assigns this variable but does not export it: the server sees the assignment only if the
+        # container's environment held the variable before. Otherwise it falls back to "ready".
+        seen[PING_MODE] = ping_mode
+    if multi_model:
+        notices.append(f'Triton is running in SageMaker MME mode. Using Triton ping mode: "{ping_mode}"')
+    elif (model_root / "config.pbtxt").is_file():
+        raise ServeRefusedError(
+            "ERROR: Incorrect directory structure.\n"
+            "       Model directory needs to contain the top level folder"
+        )
+    _check_inference_type(environment, release)
+    loaded: list[str] = []
+    if not multi_model:
+        seen[DEFAULT_MODEL_NAME] = _default_model(environment, model_root, notices)
+        loaded = f"--load-model={seen[DEFAULT_MODEL_NAME]}".split()
+    served = str(multi_model_root) if multi_model else f"{served_at or model_root}/"
+    return ServeCommand(
+        argv=(
+            "tritonserver",
+            "--allow-sagemaker=true",
+            "--allow-http=false",
+            "--model-control-mode=explicit",
+            f"--model-repository={served}",
+            *_flags(environment, gpu_count),
+            *loaded,
+        ),
+        environment=seen,
+        multi_model=multi_model,
+        port=_port(environment),
+        notices=tuple(notices),
+        folders_made=(multi_model_root,) if multi_model else (),
+    )
+
+
+def _flags(environment: Mapping[str, str], gpu_count: int) -> Iterator[str]:
+    for entry in FLAGS:
+        value = environment.get(entry.variable) or entry.default
+        if value is not None:
+            yield from f"{entry.flag}{value}".split()
+    limit = environment.get(MODEL_LOAD_GPU_LIMIT)
+    if limit:
+        for gpu in range(gpu_count):
+            yield from f"--model-load-gpu-limit {gpu}:{limit}".split()
+    yield from environment.get(ADDITIONAL_ARGS, "").split()
+
+
+def _check_inference_type(environment: Mapping[str, str], release: str | None) -> None:
+    """Releases before 25.03 do not know the variable, and so do not check it either."""
+    value = environment.get(INFERENCE_TYPE)
+    known = release is None or tuple(map(int, release.split("."))) >= INFERENCE_TYPE_SINCE
+    if value and known and value not in INFERENCE_TYPES:
+        raise ServeRefusedError(
+            f"ERROR: Invalid {INFERENCE_TYPE} '{value}'\n       Must be one of: {', '.join(INFERENCE_TYPES)}"
+        )
+
+
+def _default_model(environment: Mapping[str, str], model_root: Path, notices: list[str]) -> str:
+    named = environment.get(DEFAULT_MODEL_NAME)
+    if named:
+        if not (model_root / named.lstrip("/")).is_dir():
+            raise ServeRefusedError(
+                f"ERROR: Directory with provided {DEFAULT_MODEL_NAME} {named} does not exist"
+            )
+        return named
+    found = _model_folders(model_root)
+    if not found:
+        raise ServeRefusedError("ERROR: No model found in model repository")
+    if len(found) > 1:
+        raise ServeRefusedError(
+            "ERROR: More than 1 model directory found in model repository.\n"
+            f"       Either provide a single directory or set {DEFAULT_MODEL_NAME} "
+            "to run the ensemble backend.\n"
+            f"       Directories found in model repository: {' '.join(found)}"
+        )
+    notices.append(f"WARNING: No {DEFAULT_MODEL_NAME} provided.")
+    notices.append(f"         Starting with the only existing model directory {found[0]}")
+    return found[0]
+
+
+def _model_folders(model_root: Path) -> list[str]:
+    """First-level folders, links left out, as `find -type d` lists them; the shell splits them on blanks."""
+    if not model_root.is_dir():
+        return []
+    with os.scandir(model_root) as entries:
+        names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return " ".join(names).split()
+
+
+def _port(environment: Mapping[str, str]) -> int:
+    """The port of the SageMaker front end; one that is no number is refused, as tritonserver would."""
+    text = environment.get(BIND_TO_PORT) or str(DEFAULT_PORT)
+    if not text.isdecimal() or not 0 < int(text) < 65536:
+        raise ServeRefusedError(f"ERROR: {BIND_TO_PORT} is {text!r}, which is no port number")
+    return int(text)

@@ -1,0 +1,236 @@
+"""A running Triton server under SageMaker's contract: started, asked, and ended with nothing left.
+
+with TritonServer.start(
+    installation=installation, model_root=repository, environment=variables, state_dir=folder
+) as server:
+    server.wait_ready(timeout_s=60)
+    answer = server.request("POST", "/invocations", body=body, headers={"Content-Type": kind})
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import uuid
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from tritonstack.runtime import log
+from tritonstack.runtime.connections import NO_HEADERS, TritonResponse
+from tritonstack.runtime.installation import TritonInstallation
+from tritonstack.runtime.readiness import Contact
+from tritonstack.runtime.sandbox import (
+    Sandbox,
+    require_namespaces_or_consent,
+    warn_of_exposure,
+    why_no_namespaces,
+)
+from tritonstack.runtime.serve import BIND_TO_PORT, MULTI_MODEL, ServeCommand, serve_command
+from tritonstack.runtime.supervisor import Mount, Order
+
+# Where SageMaker shows a container its model, or in multi-model mode its models.
+SINGLE_MODEL_ROOT = Path("/opt/ml/model")
+MULTI_MODEL_ROOT = Path("/opt/ml/models")
+# Where an embedded server lies inside its sandbox: a path that no shell can misread, whatever the host's is.
+SERVER_ROOT = Path("/opt/tritonstack-server")
+LOG_NAME = "triton.log"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """An order, and where the server will see its models."""
+
+    order: Order
+    model_root: Path
+
+
+class TritonServer:
+    """A started server. It ends with `stop`, with this process, and when nothing refers to it any more."""
+
+    def __init__(self, *, sandbox: Sandbox, log_path: Path, model_root: Path) -> None:
+        self.log_path = log_path
+        self.model_root = model_root
+        """The model folder as the server sees it; the urls of multi-model loads begin with it."""
+        self._sandbox = sandbox
+        self._contact = Contact(
+            server="tritonserver",
+            connect=sandbox.connect,
+            exit_status=lambda: sandbox.exit_status,
+            log_path=log_path,
+        )
+        self._stop_at_exit = weakref.finalize(self, sandbox.stop, grace_s=5)
+
+    @classmethod
+    def start(
+        cls,
+        *,
+        installation: TritonInstallation,
+        model_root: Path,
+        environment: Mapping[str, str],
+        state_dir: Path,
+    ) -> TritonServer:
+        """Start what `serve` would start for a container with this environment; returns before it is ready.
+
+        `model_root` is what lies under /opt/ml/model, in multi-model mode under /opt/ml/models. Raises
+        ServeRefusedError where `serve` would refuse, and ExposureRefusedError where the server would listen
+        on every interface without consent.
+        """
+        require_isolation(installation)
+        state_dir.mkdir(parents=True, exist_ok=True)
+        reason = why_no_namespaces()
+        if reason is None:
+            plan = _plan_in_namespaces(installation, model_root.resolve(), environment)
+        else:
+            plan = _plan_on_host(installation, model_root.resolve(), environment, state_dir)
+            warn_of_exposure(reason, plan.order["port"])
+        log_path = state_dir / LOG_NAME
+        sandbox = Sandbox.start(order=plan.order, log=log_path)
+        return cls(sandbox=sandbox, log_path=log_path, model_root=plan.model_root)
+
+    @property
+    def running(self) -> bool:
+        """Whether the server, ready or not, has not ended."""
+        return self._sandbox.exit_status is None
+
+    @property
+    def pid(self) -> int:
+        """The first process: everything that the server runs descends from it."""
+        return self._sandbox.pid
+
+    def wait_ready(self, *, timeout_s: float) -> None:
+        """Return when GET /ping answers 200; raise TritonFailedError if the server ends or time runs out."""
+        self._contact.wait_ready(timeout_s=timeout_s)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
+        timeout_s: float = 60.0,
+    ) -> TritonResponse:
+        """One request to the server's SageMaker port. Any status is an answer; no answer raises."""
+        return self._contact.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
+
+    def connect(self) -> socket.socket:
+        """A new connection to the server's SageMaker port, for who speaks HTTP by himself."""
+        connection = self._sandbox.connect()
+        connection.settimeout(None)  # it was made in another process, with a time limit
+        return connection
+
+    def shared_memory_held(self) -> int:
+        """The bytes of shared memory that its Python models hold; they grow and never shrink."""
+        return self._sandbox.shared_memory_held()
+
+    def memory_held(self) -> int:
+        """The bytes of memory that it and its models hold: their own and the shared, no mapped files."""
+        return self._sandbox.memory_held()
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The end of what the server wrote."""
+        return log.tail(self.log_path, lines)
+
+    def stop(self, *, grace_s: float = 30.0) -> None:
+        """End the server, by force when the grace is over; returns when nothing of it is left."""
+        self._contact.close()
+        if self._stop_at_exit.detach():
+            self._sandbox.stop(grace_s=grace_s)
+
+    def __enter__(self) -> TritonServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def require_isolation(installation: TritonInstallation) -> None:
+    """Raise ExposureRefusedError if a server would listen on every interface of this machine unasked.
+
+    In a container of the server's image, the interfaces are the container's.
+    """
+    if installation.kind == "embedded":
+        require_namespaces_or_consent()
+
+
+def _plan_in_namespaces(
+    installation: TritonInstallation, model_root: Path, environment: Mapping[str, str]
+) -> _Plan:
+    seen = MULTI_MODEL_ROOT if environment.get(MULTI_MODEL) == "true" else SINGLE_MODEL_ROOT
+    command = serve_command(
+        environment=environment,
+        model_root=model_root,
+        served_at=seen,
+        gpu_count=count_gpus(),
+        release=installation.release,
+    )
+    mounts = [_shown(model_root, seen)]
+    if installation.kind == "embedded":
+        mounts.append(_shown(installation.root, SERVER_ROOT))
+        mounts += [_shown(folder, folder) for folder in installation.outside if _is_hidden(folder)]
+        installation = installation.moved_to(SERVER_ROOT)
+    return _Plan(order=_order(installation, command, mounts=mounts), model_root=seen)
+
+
+def _plan_on_host(
+    installation: TritonInstallation, model_root: Path, environment: Mapping[str, str], state_dir: Path
+) -> _Plan:
+    command = serve_command(
+        environment={**environment, BIND_TO_PORT: str(_free_port())},
+        model_root=model_root,
+        multi_model_root=state_dir.resolve() / "empty-repository",
+        gpu_count=count_gpus(),
+        release=installation.release,
+    )
+    prefix = f"tritonstack_{uuid.uuid4().hex[:12]}_"
+    return _Plan(order=_order(installation, command, shared_memory_prefix=prefix), model_root=model_root)
+
+
+def _order(
+    installation: TritonInstallation,
+    command: ServeCommand,
+    *,
+    mounts: list[Mount] | None = None,
+    shared_memory_prefix: str | None = None,
+) -> Order:
+    """What serve's command becomes for this installation. Serve's own flags come last, and so win."""
+    arguments = list(installation.arguments())
+    if shared_memory_prefix:
+        arguments.append(f"--backend-config=python,shm-region-prefix-name={shared_memory_prefix}")
+    return Order(
+        argv=[str(installation.executable), *arguments, *command.argv[1:]],
+        environment=installation.surround(command.environment),
+        port=command.port,
+        notices=list(command.notices),
+        folders=[str(folder) for folder in command.folders_made],
+        mounts=mounts,
+        shared_memory_prefix=shared_memory_prefix,
+    )
+
+
+def _is_hidden(folder: Path) -> bool:
+    return folder.is_relative_to("/tmp")  # noqa: S108 - which the sandbox hides
+
+
+def _shown(source: Path, target: Path) -> Mount:
+    return Mount(source=str(source), target=str(target))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def count_gpus() -> int:
+    """As `serve` counts them: the lines of `nvidia-smi -L`."""
+    if not shutil.which("nvidia-smi"):
+        return 0
+    listing = subprocess.run(["nvidia-smi", "-L"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    return len(listing.splitlines())

@@ -1,0 +1,1 @@
+"""What people write: models, endpoints, environments, delivery, and their rules."""

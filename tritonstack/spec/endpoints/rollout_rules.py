@@ -1,0 +1,105 @@
+"""Which rollouts an endpoint can have: its number of machines, its variants and its alarms decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tritonstack.base.documents import Fault
+from tritonstack.spec.endpoints.alarms import FIELDS
+from tritonstack.spec.endpoints.endpoint_rules import RuledEndpoint
+from tritonstack.spec.endpoints.rollouts import LONGEST_ROLLOUT_S, AlarmId, AllAtOnce, Canary, Linear, Rolling
+
+_MOST_ROLLBACK_ALARMS = 10
+
+
+def rollout_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
+    """Rollouts that SageMaker would refuse or never finish."""
+    rollout = endpoint.options.rollout
+    if rollout is None:
+        return
+    if endpoint.options.components and not isinstance(rollout, Rolling):
+        yield Fault(
+            ("rollout", "strategy"),
+            "inference components are updated in batches only",
+            "write `strategy: rolling`, or leave rollout out",
+        )
+        return
+    yield from _too_few_machines(endpoint, rollout)
+    yield from _too_long(rollout)
+    if isinstance(rollout, Rolling) and len(endpoint.variants) > 1:
+        yield Fault(
+            ("rollout", "strategy"),
+            f"SageMaker rolls through endpoints with one variant only, and there is a "
+            f"{endpoint.variants[1].name}",
+            "choose all-at-once, canary or linear",
+        )
+    yield from _missing_alarms(endpoint, rollout.roll_back_on or ())
+
+
+def _too_few_machines(
+    endpoint: RuledEndpoint, rollout: AllAtOnce | Canary | Linear | Rolling
+) -> Iterator[Fault]:
+    """A part of the machines must be one machine at least; SageMaker does not say how it rounds."""
+    if isinstance(rollout, AllAtOnce) or endpoint.options.components:
+        return
+    field = {"canary": "percent", "linear": "step_percent", "rolling": "batch_percent"}[rollout.strategy]
+    percent: int = getattr(rollout, field)
+    for variant in endpoint.variants:
+        least = variant.scaling.lowest
+        where = ".".join(map(str, endpoint.scaling_path(variant)))
+        if least < 2:
+            yield Fault(
+                ("rollout", "strategy"),
+                f"a {rollout.strategy} rollout goes through the machines in parts, and {where} allows only "
+                f"{least}",
+                f"raise min_instances (and min of schedules) of {where} to 2, or choose all-at-once",
+            )
+        elif percent * least < 100:
+            enough = -(-100 // least)
+            yield Fault(
+                ("rollout", field),
+                f"{percent} % of the {least} machines that {where} allows is less than one machine",
+                f"write {enough} or more",
+            )
+
+
+def _too_long(rollout: AllAtOnce | Canary | Linear | Rolling) -> Iterator[Fault]:
+    """The waits alone are certain; what machines and containers take beside them is not."""
+    if rollout.shifting_s >= LONGEST_ROLLOUT_S:
+        yield Fault(
+            ("rollout",),
+            f"the waits of this rollout take {rollout.shifting_s:,} s, and SageMaker ends one after "
+            f"{LONGEST_ROLLOUT_S:,} s",
+            "take larger parts, or shorter waits",
+        )
+
+
+def _missing_alarms(endpoint: RuledEndpoint, alarms: tuple[AlarmId, ...]) -> Iterator[Fault]:
+    for index, alarm in enumerate(alarms):
+        reason = _missing(endpoint, alarm)
+        if reason:
+            remedy = "remove it, or give the alarm its threshold" if "null" in reason else "remove it"
+            yield Fault(("rollout", "roll_back_on", index), f"there is no alarm {alarm!r}: {reason}", remedy)
+    names = len(alarms) * len(endpoint.production)
+    if names > _MOST_ROLLBACK_ALARMS:
+        yield Fault(
+            ("rollout", "roll_back_on"),
+            f"{len(alarms)} alarms of {len(endpoint.production)} variants are {names}, and SageMaker watches "
+            f"{_MOST_ROLLBACK_ALARMS} at most",
+            f"name {_MOST_ROLLBACK_ALARMS // len(endpoint.production)} at most",
+        )
+
+
+def _missing(endpoint: RuledEndpoint, alarm: AlarmId) -> str | None:
+    """Why an endpoint does not have an alarm."""
+    if alarm == "gpu-memory" and not any(variant.instance.gpus for variant in endpoint.production):
+        return f"{endpoint.variants[0].instance.name} has no GPU"
+    if alarm == "overhead-p99" and endpoint.options.asynchronous:
+        return "asynchronous endpoints publish no overhead"
+    if alarm == "triton-errors" and len(endpoint.production) < len(endpoint.variants):
+        return "a shadow writes into the same log, so its errors would count"
+    if alarm == "backlog" and endpoint.options.asynchronous is None:
+        return "only asynchronous endpoints have a backlog"
+    if endpoint.options.alarms.threshold(alarm) is None:
+        return f"alarms.{FIELDS[alarm]} is null or not given"
+    return None

@@ -1,0 +1,1 @@
+"""Environment files, templates, and `delivery.yaml`."""

@@ -1,0 +1,1 @@
+"""`models/<name>/model.yaml` and its rules."""
