@@ -15,8 +15,11 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 from constructs import Construct
 
-import stacks
-from stacks import (
+from tests.stacks.assemblies import ROOT
+from tests.stacks.templates import granted, granting, production, properties
+from tritonstack import constructs
+from tritonstack.base.errors import UsageError
+from tritonstack.constructs import (
     ModelArchive,
     ModelNetwork,
     ModelShelf,
@@ -25,9 +28,6 @@ from stacks import (
     TritonModel,
     TritonVariant,
 )
-from tests.stacks.assemblies import ROOT
-from tests.stacks.templates import granted, granting, production, properties
-from tritonstack.base.errors import UsageError
 from tritonstack.constructs.endpoint.triton_model import container_environment
 from tritonstack.spec.endpoints.endpoint import Asynchronous, Components, DataCapture, ServingOptions
 from tritonstack.spec.endpoints.rollouts import AllAtOnce, Canary
@@ -147,9 +147,9 @@ def test_every_pattern_in_the_documented_apps_roles_is_explained(example):
 # The library itself
 
 
-@pytest.mark.parametrize("name", sorted(stacks._HOMES))
+@pytest.mark.parametrize("name", sorted(constructs._HOMES))
 def test_every_name_of_the_library_is_there_and_is_documented(name):
-    assert getattr(stacks, name).__name__ == name
+    assert getattr(constructs, name).__name__ == name
     assert f"`{name}`" in (ROOT / "docs" / "constructs.md").read_text()
 
 
@@ -160,7 +160,11 @@ def test_the_library_has_no_other_names():
 
 @pytest.mark.parametrize(
     "construct",
-    [c for c in (getattr(stacks, name) for name in sorted(stacks._HOMES)) if issubclass(c, Construct)],
+    [
+        c
+        for c in (getattr(constructs, name) for name in sorted(constructs._HOMES))
+        if issubclass(c, Construct)
+    ],
 )
 def test_a_construct_takes_at_most_seven_keyword_parameters(construct):
     parameters = list(inspect.signature(construct.__init__).parameters.values())[3:]

@@ -14,7 +14,7 @@ from tritonstack.operations.promotion.access import readable_cloud
 from tritonstack.project.loading import find_template, load_instance, load_workspace, sample_instance
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.environments.environment import EnvironmentSpec
-from tritonstack_local.process import read_address
+from tritonstack.workflows.local_cloud import read_address
 
 
 @dataclass

@@ -23,7 +23,7 @@ from tritonstack.project.custom_images import OwnImage, endpoint_images
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import add_image_to_lock
 from tritonstack.records.locks import Built, LockedImage
-from tritonstack_local.docker_engine import docker_engine, held_image
+from tritonstack.runtime.docker_engine import docker_engine, held_image
 
 
 class ImageNotBuiltError(TritonstackError):

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -30,8 +30,10 @@ from tritonstack.operations.aws import Cloud, cloud_of
 from tritonstack.operations.destruction.destroy import remove_bootstrap
 from tritonstack.project.loading import load_workspace
 from tritonstack.spec.environments.environment import EnvironmentSpec
-from tritonstack_local.access.own_routes import read_inventory
-from tritonstack_local.process import CloudAddress, read_address
+from tritonstack.workflows.local_cloud import read_address, read_inventory
+
+if TYPE_CHECKING:
+    from tritonstack.workflows.local_cloud import CloudAddress
 
 ENVIRONMENT, ENDPOINT = "local", "minilm"
 

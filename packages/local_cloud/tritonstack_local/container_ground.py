@@ -20,7 +20,7 @@ from typing import Any
 
 import docker
 
-from tritonstack_local.docker_engine import DOCKER_FAULTS
+from tritonstack.runtime.docker_engine import DOCKER_FAULTS
 
 OWNER_LABEL = "tritonstack.cloud"
 """The state folder of the cloud that something belongs to."""

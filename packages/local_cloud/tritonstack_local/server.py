@@ -243,8 +243,8 @@ def _ground_of(settings: CloudSettings) -> ContainerGround | None:
     if not settings.containers:
         return None
     # Imported here: nobody else needs Docker's library.
+    from tritonstack.runtime.docker_engine import docker_engine  # noqa: PLC0415
     from tritonstack_local.container_ground import ContainerGround  # noqa: PLC0415
-    from tritonstack_local.docker_engine import docker_engine  # noqa: PLC0415
 
     return ContainerGround(engine=docker_engine(), owner=settings.state_dir)
 

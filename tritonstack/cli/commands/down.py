@@ -11,8 +11,7 @@ import typer
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT, EMBEDDED_ACCOUNTS
 from tritonstack.base.errors import UsageError
 from tritonstack.cli.context import Context
-from tritonstack_local.process import forget as forget_cloud
-from tritonstack_local.process import read_address, stop
+from tritonstack.workflows.local_cloud import forget_cloud, read_address, stop_cloud
 
 
 def down(
@@ -64,8 +63,8 @@ class _Ended:
 
 
 def _end(folder: Path, *, forget: bool) -> _Ended:
-    stopped = stop(state_dir=folder)
-    return _Ended(stopped, forgotten=forget and forget_cloud(state_dir=folder))
+    stopped = stop_cloud(folder)
+    return _Ended(stopped, forgotten=forget and forget_cloud(folder))
 
 
 def _end_all(state: Context, *, forget: bool) -> None:

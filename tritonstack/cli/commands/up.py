@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT, is_embedded
 from tritonstack.cli.context import Context
-from tritonstack.cli.extras import require
 from tritonstack.operations.aws import CONFLICTING_VARIABLES
 from tritonstack.reference.images import image_account
 from tritonstack.runtime import ExposureRefusedError
 from tritonstack.runtime.sandbox import EXPOSE, require_namespaces_or_consent
-from tritonstack_local.access.profile import profile_path
-from tritonstack_local.pace import USUAL_MINUTE_S, Pace
-from tritonstack_local.process import CloudAddress, read_address, run_foreground, start_detached
-from tritonstack_local.settings import CloudSettings
+from tritonstack.workflows import local_cloud
+from tritonstack.workflows.local_cloud import (
+    cloud_settings,
+    profile_path,
+    read_address,
+    require_local_cloud,
+    run_foreground,
+    start_detached,
+)
+
+if TYPE_CHECKING:
+    from tritonstack.workflows.local_cloud import CloudAddress
+
+DEFAULT_MINUTE_S = 1.0
 
 
 def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
@@ -36,7 +45,7 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
         typer.Option(
             min=0.1, max=60, help="Seconds that a minute of a rollout's and an alarm's waiting lasts here."
         ),
-    ] = USUAL_MINUTE_S,
+    ] = DEFAULT_MINUTE_S,
     containers: Annotated[
         bool,
         typer.Option("--containers", help="Run endpoints in their image where Docker holds it."),
@@ -69,7 +78,7 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
     if capabilities:
         _report_capabilities(state)
         return
-    require("moto", what="the embedded cloud")
+    require_local_cloud()
     image_account(region)  # refuses a region that no environment can name
     running = read_address(state.project.cloud_dir(account))
     if shell and running is not None:
@@ -80,12 +89,12 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
     if expose:
         os.environ[EXPOSE] = "1"
     _tell_what_cannot_start(state)
-    settings = CloudSettings(
+    settings = cloud_settings(
         state_dir=state.project.cloud_dir(account),
         server_home=state.project.server_dir,
         account_id=account,
         region=region,
-        pace=Pace(minute_s=minute),
+        minute_s=minute,
         containers=containers,
         loaded_models=loaded_models,
     )
@@ -108,7 +117,7 @@ def _tell_what_cannot_start(state: Context) -> None:
 def _require_engine() -> None:
     """Tell that there is none before anything starts."""
     # Imported here: no other use of this command needs Docker's library.
-    from tritonstack_local.docker_engine import docker_engine  # noqa: PLC0415
+    from tritonstack.runtime.docker_engine import docker_engine  # noqa: PLC0415
 
     docker_engine()
 
@@ -155,8 +164,7 @@ def _account_option(address: CloudAddress) -> str:
 
 
 def _report_capabilities(state: Context) -> None:
-    # Imported here: no other use of this command needs what the cloud itself is made of.
-    from tritonstack_local import capabilities as cloud  # noqa: PLC0415
+    cloud = local_cloud.capabilities()
 
     refused = cloud.refused()
     state.output.result(

@@ -14,10 +14,10 @@ from pathlib import Path, PurePosixPath
 import docker
 from docker.errors import APIError, DockerException, NotFound
 
+from tritonstack.runtime.docker_engine import DOCKER_FAULTS, NoEngineError, docker_engine, holds_image
 from tritonstack_local.codebuild.faults import MachineGoneError
 from tritonstack_local.codebuild.machines import Hear, MachineOrder, NoMachineError
 from tritonstack_local.container_ground import remove_labelled
-from tritonstack_local.docker_engine import DOCKER_FAULTS, NoEngineError, docker_engine, holds_image
 
 LABEL = "tritonstack.build"
 """On every container of a build; its value is the folder that the builds of its cloud live in."""

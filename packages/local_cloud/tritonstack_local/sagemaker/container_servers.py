@@ -22,12 +22,12 @@ from docker.types import DeviceRequest, Mount
 
 from tritonstack.runtime import TritonFailedError, TritonResponse, TritonUnreachableError
 from tritonstack.runtime.connections import NO_HEADERS
+from tritonstack.runtime.docker_engine import DOCKER_FAULTS, held_image
 from tritonstack.runtime.readiness import Contact
 from tritonstack.runtime.sandbox import require_consent
 from tritonstack.runtime.serve import BIND_TO_PORT, DEFAULT_PORT, MULTI_MODEL
 from tritonstack.runtime.server import LOG_NAME, MULTI_MODEL_ROOT, SINGLE_MODEL_ROOT
 from tritonstack_local.container_ground import ContainerGround, Network
-from tritonstack_local.docker_engine import DOCKER_FAULTS, held_image
 from tritonstack_local.sagemaker.servers import Server, ServerOrder, StartServer, introduction
 
 SHARED_MEMORY = "64m"

@@ -1,0 +1,1 @@
+"""Build, deploy, verify, and the other commands as Python functions. No typer, no rich."""

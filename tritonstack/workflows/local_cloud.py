@@ -1,0 +1,98 @@
+"""Reach the local cloud of the optional package tritonstack-local. No other module imports that package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from tritonstack.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from tritonstack_local.process import CloudAddress
+    from tritonstack_local.settings import CloudSettings
+
+WHAT = "the local cloud"
+
+
+def require_local_cloud() -> None:
+    """Raise UsageError if the extra `local` is not installed."""
+    for module in ("tritonstack_local", "moto"):
+        if find_spec(module) is None:
+            raise UsageError(
+                f"{WHAT} is not installed: no module {module!r}",
+                remedy="install it with `pip install 'tritonstack[local]'`, or `make setup` in the source tree",
+            )
+
+
+def read_address(state_dir: Path) -> CloudAddress | None:
+    """Return where the local cloud with this state listens; None if it is not running."""
+    require_local_cloud()
+    from tritonstack_local.process import read_address as read  # noqa: PLC0415
+
+    return read(state_dir)
+
+
+def stop_cloud(state_dir: Path) -> bool:
+    """Stop a local cloud; return whether it was running."""
+    require_local_cloud()
+    from tritonstack_local.process import stop  # noqa: PLC0415
+
+    return stop(state_dir=state_dir)
+
+
+def forget_cloud(state_dir: Path) -> bool:
+    """Remove the state of a stopped local cloud; return whether there was any."""
+    require_local_cloud()
+    from tritonstack_local.process import forget  # noqa: PLC0415
+
+    return forget(state_dir=state_dir)
+
+
+def cloud_settings(*, minute_s: float, **settings: Any) -> CloudSettings:
+    """Return settings of a local cloud; one minute of waiting on AWS takes `minute_s` seconds here."""
+    require_local_cloud()
+    from tritonstack_local.pace import Pace  # noqa: PLC0415
+    from tritonstack_local.settings import CloudSettings  # noqa: PLC0415
+
+    return CloudSettings(**settings, pace=Pace(minute_s=minute_s))
+
+
+def start_detached(settings: CloudSettings, *, port: int | None) -> CloudAddress:
+    """Start a local cloud in the background; return once it listens."""
+    from tritonstack_local.process import start_detached as start  # noqa: PLC0415
+
+    return start(settings, port=port)
+
+
+def run_foreground(
+    settings: CloudSettings, *, port: int | None, on_ready: Callable[[CloudAddress], None]
+) -> None:
+    """Run a local cloud in this process until it is interrupted."""
+    from tritonstack_local.process import run_foreground as run  # noqa: PLC0415
+
+    run(settings, port=port, on_ready=on_ready)
+
+
+def profile_path(state_dir: Path) -> Path:
+    """Return the AWS profile file of a local cloud."""
+    from tritonstack_local.access.profile import profile_path as path  # noqa: PLC0415
+
+    return path(state_dir)
+
+
+def read_inventory(variables: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return every resource in the running local cloud that these environment variables select."""
+    from tritonstack_local.access.own_routes import read_inventory as read  # noqa: PLC0415
+
+    return read(variables)
+
+
+def capabilities() -> ModuleType:
+    """Return the module that describes what the local cloud supports."""
+    require_local_cloud()
+    from tritonstack_local import capabilities as module  # noqa: PLC0415
+
+    return module
