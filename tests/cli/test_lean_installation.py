@@ -35,7 +35,7 @@ def test_every_command_starts(project: Project) -> None:
 def test_what_takes_more_says_what_is_missing(project: Project) -> None:
     code, said = lean(project, "up", "--detach")
     assert code == 2
-    assert "the embedded cloud is not installed here: there is no moto" in said
+    assert "the local cloud is not installed: no module 'moto'" in said
     assert "make setup" in said
     code, said = lean(project, "up", "--capabilities")
     assert code == 2

@@ -29,9 +29,12 @@ def project(tmp_path: Path, tiny_folder: Path) -> Project:
 
     for name in READ_BY_BUILDS:
         if name != "models":
-            shutil.copytree(
-                REPOSITORY / name, tmp_path / "src" / name, ignore=shutil.ignore_patterns("__pycache__")
-            )
+            copy = tmp_path / "src" / name
+            if (REPOSITORY / name).is_file():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(REPOSITORY / name, copy)
+            else:
+                shutil.copytree(REPOSITORY / name, copy, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(tiny_folder, tmp_path / "src" / "models" / "tiny" / "weights")
     write_model(tmp_path / "src" / "models" / "tiny", source="file://weights")
     return Project(tmp_path / "src")

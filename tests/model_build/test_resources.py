@@ -148,7 +148,7 @@ def test_a_disk_that_fills_up_leaves_nothing(
 LIMITED = """
 import resource, sys, tempfile
 from pathlib import Path
-from model_build import archive
+from model_build.store import archive
 from model_build.errors import ResourceError
 from model_build.resources import shortages_explained
 folder = Path(sys.argv[1])
@@ -171,7 +171,7 @@ def test_a_file_that_may_not_grow_ends_packing_and_its_threads(tmp_path: Path) -
         text=True,
         check=False,
         timeout=60,
-        cwd=Path(archive.__file__).parents[1],
+        cwd=Path(archive.__file__).parents[2],
     )
     assert done.stdout.startswith("the disk is full: "), done.stderr
     assert free_space(tmp_path) > 0

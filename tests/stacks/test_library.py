@@ -155,16 +155,12 @@ def test_every_name_of_the_library_is_there_and_is_documented(name):
 
 def test_the_library_has_no_other_names():
     with pytest.raises(AttributeError, match="has no attribute 'TritonModle'"):
-        _ = stacks.TritonModle
+        _ = constructs.TritonModle
 
 
 @pytest.mark.parametrize(
     "construct",
-    [
-        c
-        for c in (getattr(constructs, name) for name in sorted(constructs._HOMES))
-        if issubclass(c, Construct)
-    ],
+    [c for c in map(constructs.__getattr__, sorted(constructs._HOMES)) if issubclass(c, Construct)],
 )
 def test_a_construct_takes_at_most_seven_keyword_parameters(construct):
     parameters = list(inspect.signature(construct.__init__).parameters.values())[3:]

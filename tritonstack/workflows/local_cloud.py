@@ -23,7 +23,7 @@ def require_local_cloud() -> None:
         if find_spec(module) is None:
             raise UsageError(
                 f"{WHAT} is not installed: no module {module!r}",
-                remedy="install it with `pip install 'tritonstack[local]'`, or `make setup` in the source tree",
+                remedy="run `pip install 'tritonstack[local]'`, or `make setup` in the source tree",
             )
 
 
