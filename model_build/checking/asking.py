@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from model_build.checking.cases import Case, batches, join_cases, row_count, same_shapes
 from model_build.checking.served_model import NO_PARAMETERS, Entrance, Parameters, measure
 from model_build.repository.facts import RepositoryFacts
-from tritonstack.client.comparing import Comparison
+from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import LatencyReport
 
 MEASURED_REQUESTS = {"one": 50, "full": 8}

@@ -8,8 +8,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from model_build.checking.cases import Case
-from tritonstack.client.comparing import kind_of
-from tritonstack.client.example_tensors import tensor_of
+from tritonstack.records.comparing import kind_of
+from tritonstack.records.example_tensors import tensor_of
 from tritonstack.records.examples import Example, Examples, PlaceInSequence, RightAnswer
 from tritonstack.spec.models.tolerance import Accept, Tolerance, WantedPrecision
 

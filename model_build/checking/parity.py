@@ -8,8 +8,8 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from model_build.errors import ParityError
-from tritonstack.client import comparing
-from tritonstack.client.comparing import MEASURES, NAN_EXPECTED, Comparison, Measure
+from tritonstack.records import comparing
+from tritonstack.records.comparing import MEASURES, NAN_EXPECTED, Comparison, Measure
 from tritonstack.records.manifests import ParityReport
 from tritonstack.spec.models.tolerance import Accept, Tolerance, WantedPrecision
 

@@ -17,7 +17,7 @@ from model_build.checking.cases import Case
 from model_build.checking.parity import compare
 from model_build.errors import ServingError, SilentModelError
 from tritonstack.client import decode_reply, encode_request
-from tritonstack.client.comparing import Comparison
+from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import GenerationReport, LatencyReport, ParityReport, ServedBy
 from tritonstack.runtime import TritonInstallation, TritonResponse, TritonServer
 

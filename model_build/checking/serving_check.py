@@ -31,7 +31,7 @@ from model_build.checking.served_model import Entrance, ServedCheck, require_suc
 from model_build.errors import ServingError, SilentModelError
 from model_build.repository.facts import read_facts
 from model_build.store.archive import PackedArchive, unpack_own
-from tritonstack.client.comparing import Comparison
+from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import LatencyReport
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS, Served, container_variables
 from tritonstack.runtime import TritonInstallation, TritonServer

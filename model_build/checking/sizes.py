@@ -21,7 +21,7 @@ from model_build.inputs.rows import Row
 from model_build.inputs.types import fits_shape
 from tritonstack.base.documents import Document, FieldPath
 from tritonstack.base.errors import FileProblem, InvalidFilesError
-from tritonstack.client.comparing import first_difference
+from tritonstack.records.comparing import first_difference
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tolerance import Precision

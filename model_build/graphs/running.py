@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from model_build.checking.cases import Case
 from model_build.checking.parity import compare
 from model_build.errors import ExportError
-from tritonstack.client.comparing import Comparison
+from tritonstack.records.comparing import Comparison
 
 Array = NDArray[Any]
 Inputs = Mapping[str, Array]

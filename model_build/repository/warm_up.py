@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tritonclient.utils import serialize_byte_tensor
 
 from model_build.repository.config import data_type
+from tritonstack.base.byte_tensors import BYTES, raw_bytes
 from tritonstack.records.manifests import TensorSpec
 
 Array = NDArray[Any]
@@ -58,6 +58,5 @@ def _samples(max_batch: int) -> list[tuple[str, int]]:
 
 
 def _raw(array: Array, datatype: str) -> bytes:
-    if datatype == "BYTES":
-        return bytes(serialize_byte_tensor(np.asarray(array, dtype=np.object_).reshape(-1)).item())
-    return np.ascontiguousarray(array).tobytes()
+    dtype = np.object_ if datatype == BYTES else None
+    return raw_bytes(np.asarray(array, dtype=dtype)).tobytes()

@@ -50,7 +50,7 @@ COMPARED = (
 
 def addressed(workspace: Workspace, **wanted: Any) -> dict[str, str]:
     """What InvokeEndpoint is told, beside the request."""
-    client = find_addressee(workspace, "search", **wanted).client(None)
+    client = find_addressee(workspace, "search", **wanted).client(object())
     return client._addressing()
 
 

@@ -204,6 +204,15 @@ def test_a_name_that_botocore_refuses(server):
         client.infer({"x": np.array([1.0])})
 
 
+def test_without_a_region_the_default_transport_says_so(monkeypatch, tmp_path):
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    with pytest.raises(errors.InvocationError, match=r"endpoint ep: .*You must specify a region"):
+        EndpointClient(endpoint_name="ep")
+
+
 def test_errors_carry_no_body_and_no_secret(server):
     server.answer = error_answer("InternalFailure", 500)
     client = EndpointClient(endpoint_name="ep", runtime=runtime_at(server.url))

@@ -2,6 +2,7 @@
 
 import json
 import struct
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -9,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tritonstack.client import MalformedReplyError, RequestEncodingError, decode_reply, encode_request
+from tritonstack.client import (
+    MalformedReplyError,
+    RequestEncodingError,
+    UnsupportedReplyError,
+    decode_reply,
+    encode_request,
+)
 from tritonstack.client.codec import BINARY_CONTENT_TYPE, content_type_for
 
 
@@ -160,6 +167,25 @@ def test_a_json_reply_becomes_the_same_arrays():
     assert reply.outputs["s"].tolist() == ["hé".encode()]
 
 
+def test_bf16_without_ml_dtypes_names_the_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(UnsupportedReplyError, match=r"v: .* BF16 need the package ml_dtypes") as caught:
+        decode_reply(**binary_reply([output("v", "BF16", [1], 2)], payload=b"\0\0"))
+    assert caught.value.remedy == "run `pip install ml_dtypes`"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_parameter_that_json_cannot_write_is_refused(value):
+    with pytest.raises(RequestEncodingError, match="not JSON compliant"):
+        encode_request({"x": np.zeros(1)}, parameters={"x": value})
+
+
+@pytest.mark.parametrize("name", [5, None, b"x"])
+def test_an_input_whose_name_is_no_text_is_refused(name):
+    with pytest.raises(RequestEncodingError, match="expected the name of an input"):
+        encode_request({name: np.zeros(1)})
+
+
 GOOD = output("v", "FP32", [2], 8)
 
 
@@ -199,7 +225,7 @@ def test_a_malformed_reply_is_named_and_never_decoded(outputs, payload, words):
         (b"{oops", "application/json", "JSON cannot be read"),
         (b"\xff\xfe", "application/json", "JSON cannot be read"),
         (b"[1]", "application/json", "names no outputs"),
-        (b"[1]", content_type_for(3), "JSON cannot be read"),
+        (b"[1]", content_type_for(3), "names no outputs"),
         (b"[" * 100_000, "application/json", "JSON cannot be read"),
         (b"{}", f"{BINARY_CONTENT_TYPE};json-header-size={'9' * 5000}", "neither"),
         (b"{}", "", "content type '' is neither"),

@@ -13,7 +13,7 @@ from model_build.checking.cases import Case
 from model_build.checking.examples import MOST_BYTES, MOST_IN_SEQUENCE, examples_of, examples_of_texts
 from model_build.inputs.rows import read_rows
 from tritonstack.base.documents import load_document
-from tritonstack.client.example_tensors import array_of
+from tritonstack.records.example_tensors import array_of
 from tritonstack.records.examples import Examples
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tolerance import Accept, Tolerance, WantedPrecision

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from model_build.repository.layout import check_layout
 from model_build.repository.parts import Around, add_python_model
 from tests.model_build.repositories import a_model
 from tritonstack.base.paths import find_project
-from tritonstack.client import decode_reply, encode_request
+from tritonstack.client import TopClasses, decode_reply, encode_request, parse_classes
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.targets import parse_target
 from tritonstack.runtime import TritonServer, find_installation
@@ -139,8 +139,14 @@ class Host:
         )
         assert reply.status == 200, reply.body
 
-    def ask(self, name: str, inputs: Mapping[str, Any], **parameters: int | bool) -> Mapping[str, Any]:
-        request = encode_request(inputs, parameters=parameters or None)
+    def ask(
+        self,
+        name: str,
+        inputs: Mapping[str, Any],
+        outputs: Sequence[str | TopClasses] | None = None,
+        **parameters: int | bool,
+    ) -> Mapping[str, Any]:
+        request = encode_request(inputs, outputs=outputs, parameters=parameters or None)
         headers = {"Content-Type": request.content_type, **_target(name)}
         reply = self.server.request("POST", f"/models/{name}/invoke", body=request.body, headers=headers)
         assert reply.status == 200, reply.body
@@ -226,16 +232,7 @@ def test_sequences_keep_their_state_apart(host: Host, name: str) -> None:
 
 def test_labels_answer_triton_s_classification(host: Host) -> None:
     host.load("labelled")
-    body = {
-        "inputs": [
-            {"name": "values", "shape": [1, 1], "datatype": "INT64", "data": [1]},
-            {"name": "words", "shape": [1, 1], "datatype": "BYTES", "data": ["x"]},
-        ],
-        "outputs": [{"name": "scores", "parameters": {"classification": 2}}],
-    }
-    headers = {"Content-Type": "application/json", **_target("labelled")}
-    reply = host.server.request(
-        "POST", "/models/labelled/invoke", body=json.dumps(body).encode(), headers=headers
-    )
-    assert reply.status == 200, reply.body
-    assert [item.split(":")[2] for item in json.loads(reply.body)["outputs"][0]["data"]] == ["green", "blue"]
+    answer = host.ask("labelled", numbers(1), outputs=[TopClasses("scores", 2)])
+    (row,) = parse_classes(answer["scores"])
+    assert [(found.index, found.label) for found in row] == [(1, "green"), (2, "blue")]
+    assert [found.value for found in row] == pytest.approx([0.7, 0.2])

@@ -18,11 +18,11 @@ from tests.projects import MODEL, write_project
 from tests.sealing import write_sealed
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.client.codec import JSON_CONTENT_TYPE
-from tritonstack.client.example_tensors import tensor_of
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.smoke.deadlines import Patience
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
+from tritonstack.records.example_tensors import tensor_of
 from tritonstack.records.examples import EXAMPLES_NAME, Example, Examples, PlaceInSequence, RightAnswer
 from tritonstack.records.locks import Lock, LockedArtifact
 from tritonstack.records.manifests import MANIFEST_NAME, Manifest

@@ -33,7 +33,7 @@ from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.workflows.local_cloud import read_address, read_inventory
 
 if TYPE_CHECKING:
-    from tritonstack_local.process import CloudAddress
+    from tritonstack.workflows.local_cloud import CloudAddress
 
 ENVIRONMENT, ENDPOINT = "local", "minilm"
 

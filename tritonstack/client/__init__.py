@@ -1,9 +1,10 @@
 """The wire to a Triton endpoint on SageMaker: arrays in, arrays out, a typed error for each way it fails.
 
-client = EndpointClient(endpoint_name="embedder", runtime=boto3.client("sagemaker-runtime"))
+client = EndpointClient(endpoint_name="embedder")
 vectors = client.infer({"text": ["a sentence", "another one"]})["embedding"]
 """
 
+from tritonstack.client.classification import ScoredClass, TopClasses, parse_classes
 from tritonstack.client.client import EndpointClient
 from tritonstack.client.codec import EncodedRequest, InferenceReply, decode_reply, encode_request
 from tritonstack.client.errors import (
@@ -27,6 +28,7 @@ from tritonstack.client.errors import (
     ServiceFailedError,
     ServiceUnavailableError,
     ThrottledError,
+    UnsupportedReplyError,
 )
 
 __all__ = [
@@ -50,9 +52,13 @@ __all__ = [
     "RequestEncodingError",
     "RequestFacts",
     "RequestRefusedError",
+    "ScoredClass",
     "ServiceFailedError",
     "ServiceUnavailableError",
     "ThrottledError",
+    "TopClasses",
+    "UnsupportedReplyError",
     "decode_reply",
     "encode_request",
+    "parse_classes",
 ]

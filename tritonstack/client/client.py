@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tritonstack.client.classification import ScoredClass, TopClasses, parse_classes
 from tritonstack.client.codec import JSON_CONTENT_TYPE, Array, Parameter, Tensor, decode_reply, encode_request
 from tritonstack.client.errors import MalformedReplyError, RequestFacts
 from tritonstack.client.failures import invocation_error
@@ -28,18 +29,19 @@ class EndpointClient:
         self,
         *,
         endpoint_name: str,
-        runtime: SageMakerRuntime,
+        runtime: SageMakerRuntime | None = None,
         target_model: str | None = None,
         target_variant: str | None = None,
         inference_component: str | None = None,
     ) -> None:
+        """Create a client; without `runtime` it calls AWS through boto3's default session."""
         self.request_facts = RequestFacts(
             endpoint=endpoint_name,
             target_model=target_model,
             target_variant=target_variant,
             inference_component=inference_component,
         )
-        self._runtime = runtime
+        self._runtime = runtime if runtime is not None else self._default_runtime()
 
     def __repr__(self) -> str:
         return f"EndpointClient({self.request_facts})"
@@ -48,7 +50,7 @@ class EndpointClient:
         self,
         inputs: Mapping[str, Tensor],
         *,
-        outputs: Sequence[str] | None = None,
+        outputs: Sequence[str | TopClasses] | None = None,
         request_id: str = "",
         parameters: Mapping[str, Parameter] | None = None,
     ) -> dict[str, Array]:
@@ -56,6 +58,22 @@ class EndpointClient:
         request = encode_request(inputs, outputs=outputs, request_id=request_id, parameters=parameters)
         body, content_type = self._send(request.body, request.content_type)
         return dict(decode_reply(body, content_type=content_type).outputs)
+
+    def classify(
+        self,
+        inputs: Mapping[str, Tensor],
+        *,
+        output: str,
+        count: int = 1,
+        request_id: str = "",
+        parameters: Mapping[str, Parameter] | None = None,
+    ) -> list[list[ScoredClass]]:
+        """Send `inputs` and return the `count` highest classes of `output` per row, with their labels."""
+        wanted = TopClasses(output, count)
+        answer = self.infer(inputs, outputs=[wanted], request_id=request_id, parameters=parameters)
+        if output not in answer:
+            raise MalformedReplyError(f"it has no output {output}")
+        return parse_classes(answer[output])
 
     def generate(self, text: str, *, parameters: Mapping[str, Parameter] | None = None) -> str:
         """Let a language model go on with `text`, and return what it adds; `parameters` are its engine's."""
@@ -74,7 +92,7 @@ class EndpointClient:
         self,
         inputs: Mapping[str, Tensor],
         *,
-        outputs: Sequence[str] | None = None,
+        outputs: Sequence[str | TopClasses] | None = None,
         request_id: str = "",
         parameters: Mapping[str, Parameter] | None = None,
     ) -> dict[str, Array]:
@@ -82,6 +100,15 @@ class EndpointClient:
         return await asyncio.to_thread(
             self.infer, inputs, outputs=outputs, request_id=request_id, parameters=parameters
         )
+
+    def _default_runtime(self) -> SageMakerRuntime:
+        import boto3  # noqa: PLC0415  a program with its own transport never loads it
+
+        try:
+            runtime: SageMakerRuntime = boto3.client("sagemaker-runtime")
+        except BotoCoreError as raised:
+            raise invocation_error(raised, request=self.request_facts) from raised
+        return runtime
 
     def _send(self, body: bytes, content_type: str) -> tuple[bytes, str]:
         try:

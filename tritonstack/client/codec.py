@@ -1,33 +1,40 @@
-"""Arrays to the body of InvokeEndpoint and back: Triton's binary+JSON form, on NVIDIA's tritonclient.
+"""Encode arrays as the body of InvokeEndpoint and decode its reply: Triton's binary+JSON form.
 
-The body is a JSON header (names, shapes, types) with the tensors' bytes after it; SageMaker drops the HTTP
-header in which Triton usually says where one ends and the other begins, so the content type carries it.
+The body is a JSON header (names, shapes, datatypes) followed by the tensors' bytes. SageMaker drops the HTTP
+header in which Triton usually states the size of the JSON, so the content type carries it.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput, InferResult
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype, triton_to_np_dtype
 
+from tritonstack.base.byte_tensors import datatype_of, raw_bytes
+from tritonstack.client.classification import TopClasses
 from tritonstack.client.errors import MalformedReplyError, RequestEncodingError
+from tritonstack.client.tensor_decoding import decode_tensors
 
 BINARY_CONTENT_TYPE = "application/vnd.sagemaker-triton.binary+json"
 JSON_CONTENT_TYPE = "application/json"
 TRITON_PARAMETERS = frozenset({"sequence_id", "sequence_start", "sequence_end", "priority", "timeout"})
-"""Parameters of a request that Triton acts on itself."""
+"""Parameters of a request that Triton itself interprets."""
+RESERVED_PARAMETERS = frozenset({"headers", "binary_data_output"})
+RESERVED_PREFIX = "triton_"
 
 Array = NDArray[Any]
 Tensor = Array | Sequence[str] | Sequence[bytes]
 Parameter = str | int | bool | float
 
+_JSON = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+_ALL_OUTPUTS = '"parameters":{"binary_data_output":true}'
 _HEADER_SIZE = re.compile(re.escape(BINARY_CONTENT_TYPE) + r";\s*json-header-size=([0-9]{1,18})\s*$")
 
 
@@ -52,20 +59,20 @@ class InferenceReply:
 
 
 def content_type_for(header_size: int) -> str:
-    """Say in a content type that the JSON header takes the body's first `header_size` bytes."""
+    """Return the content type of a body whose first `header_size` bytes are the JSON header."""
     return f"{BINARY_CONTENT_TYPE};json-header-size={header_size}"
 
 
 def encode_request(
     inputs: Mapping[str, Tensor],
     *,
-    outputs: Sequence[str] | None = None,
+    outputs: Sequence[str | TopClasses] | None = None,
     request_id: str = "",
     parameters: Mapping[str, Parameter] | None = None,
 ) -> EncodedRequest:
-    """Write `inputs` as a body for InvokeEndpoint; without `outputs` every output is asked for.
+    """Write `inputs` as a body for InvokeEndpoint; without `outputs` every output is requested.
 
-    Among `parameters` those of Triton itself may be: sequence_id, sequence_start, sequence_end, priority and
+    `parameters` may include those of Triton itself: sequence_id, sequence_start, sequence_end, priority and
     timeout (in microseconds).
     """
     if not inputs:
@@ -73,74 +80,122 @@ def encode_request(
     if isinstance(outputs, str):
         raise RequestEncodingError(f"outputs is the text {outputs!r}", remedy=f"write outputs=[{outputs!r}]")
     try:
-        body, header_size = InferenceServerClient.generate_request_body(
-            [_infer_input(name, tensor) for name, tensor in inputs.items()],
-            outputs=[InferRequestedOutput(name, binary_data=True) for name in outputs] if outputs else None,
-            request_id=request_id,
-            **_spread(parameters or {}),
-        )
-    except (InferenceServerException, UnicodeError, TypeError) as refused:
+        tensors = [_described_input(name, tensor) for name, tensor in inputs.items()]
+        described = ",".join(text for text, _ in tensors)
+        settings = _settings(outputs or (), request_id, parameters or {})
+        header = f'{{"inputs":[{described}],{settings}}}'.encode("ascii")
+    except (UnicodeError, TypeError, ValueError, struct.error) as refused:
         raise RequestEncodingError(f"the request cannot be written: {refused}") from refused
-    return EncodedRequest(body=body, content_type=content_type_for(header_size), header_size=header_size)
+    body = b"".join((header, *(data for _, data in tensors)))
+    return EncodedRequest(body=body, content_type=content_type_for(len(header)), header_size=len(header))
 
 
 def decode_reply(body: bytes, *, content_type: str) -> InferenceReply:
     """Read a reply, binary or JSON, into arrays."""
     header_size = _header_size(content_type, len(body))
     try:
-        result = InferenceServerClient.parse_response_body(body, header_length=header_size)
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        RecursionError,
-        InferenceServerException,
-    ) as fault:
+        reply = json.loads(str(memoryview(body)[:header_size], "utf-8"))
+    except (ValueError, RecursionError) as fault:
         raise MalformedReplyError(f"its JSON cannot be read ({fault})") from fault
-    reply = result.get_response()
     described = reply.get("outputs") if isinstance(reply, dict) else None
     if not isinstance(described, list):
         raise MalformedReplyError("it names no outputs")
-    if header_size is not None:
-        _check_sizes(described, payload=len(body) - header_size)
+    parameters = reply.get("parameters") or {}
+    if not isinstance(parameters, dict):
+        raise MalformedReplyError("its parameters are not a JSON object")
     return InferenceReply(
-        outputs={str(output["name"]): _array(result, output) for output in map(_described, described)},
+        outputs=decode_tensors(described, body, offset=len(body) if header_size is None else header_size),
         model_name=str(reply.get("model_name", "")),
         model_version=str(reply.get("model_version", "")),
         request_id=str(reply.get("id", "")),
-        parameters=reply.get("parameters") or {},
+        parameters=parameters,
     )
 
 
-def _spread(parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    """Parameters as tritonclient wants them: Triton's own each by itself, those of a model together."""
-    own = {name: value for name, value in parameters.items() if name in TRITON_PARAMETERS}
-    others = {name: value for name, value in parameters.items() if name not in own}
-    return {**own, "parameters": others or None}
+def _settings(
+    outputs: Sequence[str | TopClasses], request_id: str, parameters: Mapping[str, Parameter]
+) -> str:
+    """Return the fields of the JSON header beside the inputs."""
+    if not (outputs or request_id or parameters):
+        return _ALL_OUTPUTS
+    fields: dict[str, Any] = {"id": request_id} if request_id else {}
+    written = _parameters(parameters)
+    if outputs:
+        fields["outputs"] = [_requested_output(output) for output in outputs]
+    else:
+        written["binary_data_output"] = True
+    if written:
+        fields["parameters"] = written
+    return _JSON.encode(fields)[1:-1]
 
 
-def _infer_input(name: str, tensor: Tensor) -> InferInput:
-    array = _native_array(name, tensor)
-    datatype = np_to_triton_dtype(array.dtype)
+def _parameters(given: Mapping[str, Parameter]) -> dict[str, Any]:
+    """Return the parameters to send; Triton's own are omitted at the values that mean "not set"."""
+    written: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in RESERVED_PARAMETERS or name.startswith(RESERVED_PREFIX):
+            raise RequestEncodingError(
+                f"the parameter {name!r} is reserved for Triton", remedy="rename or remove it"
+            )
+        if name not in TRITON_PARAMETERS:
+            written[name] = value
+    if given.get("sequence_id") not in (None, 0, ""):
+        written["sequence_id"] = given["sequence_id"]
+        written["sequence_start"] = given.get("sequence_start", False)
+        written["sequence_end"] = given.get("sequence_end", False)
+    if given.get("priority"):
+        written["priority"] = given["priority"]
+    if given.get("timeout") is not None:
+        written["timeout"] = given["timeout"]
+    return written
+
+
+def _requested_output(output: str | TopClasses) -> dict[str, Any]:
+    if isinstance(output, TopClasses):
+        if isinstance(output.count, bool) or not isinstance(output.count, int) or output.count < 1:
+            raise RequestEncodingError(
+                f"output {output.output}: expected a count of classes of at least 1, got {output.count!r}",
+                remedy=f"write TopClasses({output.output!r}, count=3)",
+            )
+        return {"name": output.output, "parameters": {"classification": output.count, "binary_data": True}}
+    if not isinstance(output, str):
+        raise RequestEncodingError(
+            f"expected the name of an output, got {type(output).__name__}",
+            remedy="name each output as a str or as TopClasses(name, count)",
+        )
+    return {"name": output, "parameters": {"binary_data": True}}
+
+
+def _described_input(name: str, tensor: Tensor) -> tuple[str, memoryview]:
+    """Return an input's entry in the JSON header, and its bytes."""
+    if not isinstance(name, str):
+        raise RequestEncodingError(
+            f"expected the name of an input as str, got {name!r}", remedy="pass a mapping of names to tensors"
+        )
+    array = _as_array(name, tensor)
+    datatype = datatype_of(array.dtype)
     if datatype is None:
         raise RequestEncodingError(
             f"input {name}: Triton has no tensor type for NumPy's {array.dtype}",
             remedy="convert the array, for example with .astype(numpy.float32)",
         )
-    return InferInput(name, list(array.shape), datatype).set_data_from_numpy(array, binary_data=True)
+    data = raw_bytes(array)
+    # Formatted by hand: a JSON encoder takes longer than all the rest of a small request.
+    described = (
+        f'{{"name":{_quoted(name)},"shape":{list(array.shape)},"datatype":"{datatype}",'
+        f'"parameters":{{"binary_data_size":{len(data)}}}}}'
+    )
+    return described, data
 
 
-def _native_array(name: str, tensor: Tensor) -> Array:
-    """Make every kind of input an array as tritonclient wants it: native byte order, strings as objects."""
+def _as_array(name: str, tensor: Tensor) -> Array:
+    """Return an input as an array, strings in one of objects."""
     if not isinstance(tensor, np.ndarray):
         return _string_array(name, tensor)
     if tensor.dtype.kind == "U":
         return tensor.astype(np.object_)
     if tensor.dtype.kind == "O":
         _require_strings(name, tensor.ravel().tolist())
-    if not tensor.dtype.isnative:
-        return tensor.astype(tensor.dtype.newbyteorder("="))
     return tensor
 
 
@@ -155,7 +210,7 @@ def _string_array(name: str, tensor: Sequence[str] | Sequence[bytes]) -> Array:
 
 
 def _require_strings(name: str, items: Sequence[object]) -> None:
-    """Tritonclient would send str(item) of anything; a number or None there is a mistake, not a text."""
+    """Refuse items that are not strings: a number or None among them is a mistake."""
     for item in items:
         if not isinstance(item, str | bytes):
             raise RequestEncodingError(
@@ -165,7 +220,7 @@ def _require_strings(name: str, items: Sequence[object]) -> None:
 
 
 def _header_size(content_type: str, body_size: int) -> int | None:
-    """Say how much of the body is JSON; None stands for all of it."""
+    """Return the size of the JSON header; None if the whole body is JSON."""
     if content_type.split(";", maxsplit=1)[0].strip() == JSON_CONTENT_TYPE:
         return None
     match = _HEADER_SIZE.match(content_type)
@@ -175,44 +230,3 @@ def _header_size(content_type: str, body_size: int) -> int | None:
     if not 0 < size <= body_size:
         raise MalformedReplyError(f"it announces a JSON header of {size} bytes and has {body_size} in all")
     return size
-
-
-def _described(output: object) -> dict[str, Any]:
-    if not isinstance(output, dict) or not {"name", "datatype", "shape"} <= output.keys():
-        raise MalformedReplyError("an output lacks name, datatype or shape")
-    if triton_to_np_dtype(output["datatype"]) is None:
-        raise MalformedReplyError(f"output {output['name']} has the unknown type {output['datatype']}")
-    return output
-
-
-def _check_sizes(described: list[Any], *, payload: int) -> None:
-    """A reply cut short must not pass for a shorter tensor."""
-    announced = sum(_binary_size(output) for output in described)
-    if announced != payload:
-        raise MalformedReplyError(f"it announces {announced} bytes of tensors and carries {payload}")
-
-
-def _binary_size(output: object) -> int:
-    parameters = output.get("parameters") if isinstance(output, dict) else None
-    size = parameters.get("binary_data_size", 0) if isinstance(parameters, dict) else 0
-    if not isinstance(size, int) or size < 0:
-        raise MalformedReplyError("an output announces a size that is no number")
-    return size
-
-
-def _array(result: InferResult, output: Mapping[str, Any]) -> Array:
-    try:
-        array: Array | None = result.as_numpy(output["name"])
-    except (ValueError, TypeError, KeyError, OverflowError, struct.error) as fault:
-        raise MalformedReplyError(
-            f"output {output['name']} does not fit its description ({fault})"
-        ) from fault
-    if array is None:
-        raise MalformedReplyError(f"output {output['name']} has no data")
-    return _as_bytes(array) if array.dtype == np.object_ else array
-
-
-def _as_bytes(strings: Array) -> Array:
-    """JSON replies hold strings as text, binary ones as bytes; callers see bytes in both cases."""
-    flat = [item.encode() if isinstance(item, str) else item for item in strings.ravel()]
-    return np.array(flat, dtype=np.object_).reshape(strings.shape)

@@ -3,6 +3,7 @@
     EndpointClientError
     ├── RequestEncodingError            an input cannot be written as a Triton tensor; nothing was sent
     ├── MalformedReplyError             the endpoint answered 200 with something that is no Triton reply
+    ├── UnsupportedReplyError           the reply needs a package that is not installed
     └── InvocationError                 InvokeEndpoint did not answer with success; carries RequestFacts
         ├── RequestRefusedError         the service refused the request before any container saw it
         │   └── EndpointNotFoundError   no such endpoint in this account and region, or not in service
@@ -47,6 +48,10 @@ class MalformedReplyError(EndpointClientError):
             f"malformed reply: {message}",
             remedy="check that the endpoint runs a Triton container and that nothing alters its replies",
         )
+
+
+class UnsupportedReplyError(EndpointClientError):
+    """The reply is valid, but decoding it needs a package that is not installed."""
 
 
 @dataclass(frozen=True)

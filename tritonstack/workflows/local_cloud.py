@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tritonstack.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from tritonstack_local.process import CloudAddress
+    from tritonstack_local.process import CloudAddress as CloudAddress  # noqa: PLC0414 - exported
     from tritonstack_local.settings import CloudSettings
 
 WHAT = "the local cloud"

@@ -25,7 +25,7 @@ from tritonstack.workflows.local_cloud import (
 )
 
 if TYPE_CHECKING:
-    from tritonstack_local.process import CloudAddress
+    from tritonstack.workflows.local_cloud import CloudAddress
 
 DEFAULT_MINUTE_S = 1.0
 

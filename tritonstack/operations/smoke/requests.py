@@ -13,13 +13,13 @@ from typing import Any, Literal, TypeVar
 from numpy.typing import NDArray
 
 from tritonstack.client import EndpointClient
-from tritonstack.client.comparing import MEASURES, IncomparableError, compare, first_difference
 from tritonstack.client.errors import EndpointClientError, InvocationError, ModelTimeoutError
-from tritonstack.client.example_tensors import array_of
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.smoke.deadlines import Deadline
 from tritonstack.operations.smoke.queues import QueuedEndpoint
 from tritonstack.operations.smoke.targets import SmokeTarget
+from tritonstack.records.comparing import MEASURES, IncomparableError, compare, first_difference
+from tritonstack.records.example_tensors import array_of
 from tritonstack.records.examples import Example, Examples, RightAnswer
 from tritonstack.spec.environments.environment import EnvironmentSpec
 

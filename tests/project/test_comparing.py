@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from tritonstack.client.comparing import first_difference, kind_of
-from tritonstack.client.example_tensors import MOST_VALUES, ExampleTensorError, array_of, tensor_of
+from tritonstack.records.comparing import first_difference, kind_of
+from tritonstack.records.example_tensors import MOST_VALUES, ExampleTensorError, array_of, tensor_of
 from tritonstack.records.examples import ExampleTensor
 from tritonstack.spec.models.tolerance import Tolerance
 

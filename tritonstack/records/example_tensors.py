@@ -5,20 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-import struct
 import zlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tritonclient.utils import (
-    deserialize_bytes_tensor,
-    np_to_triton_dtype,
-    serialize_byte_tensor,
-    triton_to_np_dtype,
-)
 
-from tritonstack.client.errors import EndpointClientError
+from tritonstack.base.byte_tensors import BYTES, datatype_of, numpy_type, raw_bytes, split_strings
+from tritonstack.base.errors import TritonstackError
 from tritonstack.records.examples import ExampleTensor, Value
 
 Array = NDArray[Any]
@@ -26,20 +20,20 @@ MOST_VALUES = 1024
 """A reviewer reads these; of more, nobody reads any."""
 MOST_BYTES = 64 << 20
 """What packed texts may unpack to: Triton takes no larger request."""
-_UNREADABLE = (ValueError, TypeError, OverflowError, zlib.error, binascii.Error, struct.error)
+_UNREADABLE = (ValueError, TypeError, OverflowError, zlib.error, binascii.Error)
 
 
-class ExampleTensorError(EndpointClientError):
+class ExampleTensorError(TritonstackError):
     """A tensor that is not what it says it is, or that Triton has no type for."""
 
 
 def tensor_of(name: str, array: Array) -> ExampleTensor:
     """An array as an example has it."""
     texts = array.astype(np.object_) if array.dtype.kind in "US" else array
-    datatype = np_to_triton_dtype(texts.dtype)
+    datatype = datatype_of(texts.dtype)
     if datatype is None:
         raise ExampleTensorError(f"{name}: Triton has no tensor type for NumPy's {array.dtype}")
-    values = _texts(texts) if datatype == "BYTES" else _numbers(texts)
+    values = _texts(texts) if datatype == BYTES else _numbers(texts)
     return ExampleTensor(
         name=name,
         datatype=datatype,
@@ -51,7 +45,7 @@ def tensor_of(name: str, array: Array) -> ExampleTensor:
 
 def array_of(tensor: ExampleTensor) -> Array:
     """The array that an example's tensor stands for; texts as bytes, as Triton answers them."""
-    dtype = np.dtype(triton_to_np_dtype(tensor.datatype))
+    dtype = numpy_type(tensor.datatype)
     try:
         flat = _unpacked(tensor, dtype) if tensor.values is None else _filled(tensor.values, dtype)
         return flat.reshape(tensor.shape)
@@ -82,11 +76,7 @@ def _numbers(array: Array) -> tuple[Value, ...] | None:
 
 
 def _packed(array: Array) -> str:
-    if array.dtype == np.object_:
-        raw = serialize_byte_tensor(array).item() if array.size else b""
-    else:
-        raw = array.astype(array.dtype.newbyteorder("<")).tobytes()
-    return base64.b64encode(zlib.compress(raw, level=9)).decode()
+    return base64.b64encode(zlib.compress(raw_bytes(array), level=9)).decode()
 
 
 def _filled(values: tuple[Value, ...], dtype: np.dtype[Any]) -> Array:
@@ -103,5 +93,5 @@ def _unpacked(tensor: ExampleTensor, dtype: np.dtype[Any]) -> Array:
     if len(raw) > limit or not unpacking.eof:
         raise ValueError(f"it unpacks to other than {limit} bytes")
     if is_text:
-        return np.array(deserialize_bytes_tensor(raw), dtype=np.object_)
+        return split_strings(raw, math.prod(tensor.shape))
     return np.frombuffer(raw, dtype=dtype.newbyteorder("<")).astype(dtype)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tritonstack.client.errors import EndpointClientError
+from tritonstack.base.errors import TritonstackError
 from tritonstack.spec.models.tolerance import Answers, Tolerance
 
 Array = NDArray[Any]
@@ -21,7 +21,7 @@ LONGEST_SHOWN = 40
 NAN_EXPECTED = "the framework's answer is no number"
 
 
-class IncomparableError(EndpointClientError):
+class IncomparableError(TritonstackError):
     """An answer that has another shape than the right one."""
 
 

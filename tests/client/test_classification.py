@@ -1,0 +1,109 @@
+"""Top classes of an output, as Triton's classification extension answers them."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from tritonstack.base.byte_tensors import raw_bytes
+from tritonstack.client import (
+    EndpointClient,
+    MalformedReplyError,
+    RequestEncodingError,
+    ScoredClass,
+    TopClasses,
+    encode_request,
+    parse_classes,
+)
+from tritonstack.client.codec import content_type_for
+
+
+class Scripted:
+    """A transport that answers every request with one output, and keeps what it was asked."""
+
+    def __init__(self, name, array):
+        datatype = "BYTES" if array.dtype == object else "FP32"
+        payload = bytes(raw_bytes(array))
+        described = {
+            "name": name,
+            "datatype": datatype,
+            "shape": list(array.shape),
+            "parameters": {"binary_data_size": len(payload)},
+        }
+        header = json.dumps({"outputs": [described]}).encode()
+        self.body, self.content_type = header + payload, content_type_for(len(header))
+
+    def invoke_endpoint(self, **call):
+        size = int(call["ContentType"].rpartition("=")[2])
+        self.asked = json.loads(call["Body"][:size])
+        return {"Body": io.BytesIO(self.body), "ContentType": self.content_type}
+
+
+def texts(rows):
+    return np.array(rows, dtype=object)
+
+
+def test_classes_are_requested_and_read():
+    runtime = Scripted("scores", texts([[b"0.75:2:good: very", b"0.25:0:bad"]]))
+    client = EndpointClient(endpoint_name="e", runtime=runtime)
+    assert client.classify({"x": ["text"]}, output="scores", count=2) == [
+        [ScoredClass(0.75, 2, "good: very"), ScoredClass(0.25, 0, "bad")]
+    ]
+    wanted = {"name": "scores", "parameters": {"classification": 2, "binary_data": True}}
+    assert runtime.asked["outputs"] == [wanted]
+
+
+def test_tensors_and_classes_are_requested_together():
+    request = encode_request({"x": np.ones(1)}, outputs=["embedding", TopClasses("scores")])
+    assert json.loads(request.body[: request.header_size])["outputs"] == [
+        {"name": "embedding", "parameters": {"binary_data": True}},
+        {"name": "scores", "parameters": {"classification": 1, "binary_data": True}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("output", "rows"),
+    [
+        (texts(["5:1", "-3:0"]), [[ScoredClass(5, 1), ScoredClass(-3, 0)]]),
+        (texts([["1e-06:1:"], ["inf:0:größe"]]), [[ScoredClass(1e-6, 1)], [ScoredClass(np.inf, 0, "größe")]]),
+        (texts(["1:0:a"]).reshape(1, 1, 1), [[ScoredClass(1, 0, "a")]]),
+        (np.empty((0, 3), object), []),
+    ],
+)
+def test_rows_of_classes(output, rows):
+    assert parse_classes(output) == rows
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        texts([b"0.5"]),
+        texts([b"a:1"]),
+        texts([b"0.5:one"]),
+        texts([b"0.5:1.5:a"]),
+        texts([b"0.5:1:\xff"]),
+        np.ones((1, 3), np.float32),
+        np.array(b"1:0", dtype=object),
+    ],
+)
+def test_what_is_not_a_class_is_malformed(output):
+    with pytest.raises(MalformedReplyError, match=r"expected (a class|classes) as"):
+        parse_classes(output)
+
+
+def test_another_output_is_malformed():
+    client = EndpointClient(endpoint_name="e", runtime=Scripted("other", texts([b"1:0"])))
+    with pytest.raises(MalformedReplyError, match="it has no output scores"):
+        client.classify({"x": np.ones(1)}, output="scores")
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, True, "2"])
+def test_a_count_below_one_is_refused(count):
+    with pytest.raises(RequestEncodingError, match="scores: expected a count of classes of at least 1"):
+        encode_request({"x": np.ones(1)}, outputs=[TopClasses("scores", count)])
+
+
+def test_an_output_that_is_no_name_is_refused():
+    with pytest.raises(RequestEncodingError, match="expected the name of an output, got int"):
+        encode_request({"x": np.ones(1)}, outputs=[5])

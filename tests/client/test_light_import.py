@@ -1,0 +1,61 @@
+"""The client is light: what importing and using it loads, seen in a fresh interpreter."""
+
+import subprocess
+import sys
+
+import pytest
+
+SERVER_SIDE = {"tritonclient", "aiohttp", "gevent", "geventhttpclient", "rapidjson", "ml_dtypes"}
+TOOLING = {"pydantic", "yaml", "aws_cdk", "constructs", "typer", "rich", "docker"}
+HEAVY = {*SERVER_SIDE, *TOOLING, "boto3"}
+OWN = {"endpoint_client", "tritonstack.base.errors", "tritonstack.base.byte_tensors"}
+"""The only modules of this project that the client loads."""
+USE = """
+import numpy as np
+from endpoint_client import EndpointClient
+
+class Echo:
+    def invoke_endpoint(self, **call):
+        import io
+        from endpoint_client import encode_request
+        import json
+        size = int(call["ContentType"].rpartition("=")[2])
+        body = call["Body"]
+        outputs = json.loads(body[:size])["inputs"]
+        header = json.dumps({"outputs": outputs}).encode()
+        return {
+            "Body": io.BytesIO(header + body[size:]),
+            "ContentType": call["ContentType"].replace(str(size), str(len(header))),
+        }
+
+client = EndpointClient(endpoint_name="e", runtime=Echo())
+inputs = {"x": np.ones((2, 3), np.float32), "texts": ["one", "two"]}
+assert client.infer(inputs)["x"].shape == (2, 3)
+"""
+DEFAULT = """
+import os
+os.environ.update(AWS_DEFAULT_REGION="eu-west-1", AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b")
+from endpoint_client import EndpointClient
+assert EndpointClient(endpoint_name="e")._runtime.meta.service_model.service_name == "sagemaker-runtime"
+"""
+
+
+def loaded_by(code):
+    """The modules that a program has loaded when it ends."""
+    listing = f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("code", ["import endpoint_client", USE], ids=["imported", "used"])
+def test_the_client_loads_nothing_heavy(code):
+    loaded = loaded_by(code)
+    assert "endpoint_client" in loaded
+    assert loaded & HEAVY == set()
+    rooms = {name for name in loaded if name.split(".")[0] in ("catalog", "model_build", "operations", "cli")}
+    assert rooms - {"catalog"} <= OWN
+
+
+def test_boto3_is_loaded_for_a_client_without_a_transport():
+    assert "boto3" in loaded_by(DEFAULT)
