@@ -58,7 +58,7 @@ def repository(project: Project) -> Repository:
         "models/unused",
         "docs",
     ):
-        (root / folder).mkdir()
+        (root / folder).mkdir(parents=True)
         (root / folder / "file.txt").write_text("text\n")
     (root / ".gitignore").write_text("*.ignored\n__pycache__\n*.onnx\n")
     with_lock(project)
