@@ -20,11 +20,12 @@ DEV := .venv/.dev
 CHECKOV := .venv/checkov/.ready
 CDK := node_modules/.package-lock.json
 NODE := .venv/.node
+RELEASE := .venv/.release
 
-.PHONY: help demo test test-fast lint format bench setup setup-cli setup-dev server checkov lock schemas clean
+.PHONY: help demo test test-fast coverage lint format bench setup setup-cli setup-dev setup-release server checkov lock schemas wheels clean
 
 help: ## list the tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup ## build a real model, deploy it to the embedded cloud, call it, take it all down
 	@.venv/bin/python -m tritonstack.cli.demo
@@ -34,6 +35,13 @@ test: test-fast ## every test, those with a real Triton and a real `cdk deploy` 
 
 test-fast: setup-dev ## the tests that start no Triton and no CDK command line: under three minutes
 	@.venv/bin/python -m pytest -m "not e2e" --numprocesses auto --dist loadfile
+
+coverage: setup-dev ## run the fast tests and report which code they run; details in .tritonstack/coverage/html
+	@.venv/bin/python -m coverage erase
+	@.venv/bin/python -m coverage run -m pytest -m "not e2e" --numprocesses auto --dist loadfile
+	@.venv/bin/python -m coverage combine --quiet
+	@.venv/bin/python -m coverage html --quiet
+	@.venv/bin/python -m coverage report
 
 lint: setup-dev ## style, types, import floors, Dockerfiles, workflows
 	@.venv/bin/ruff check .
@@ -63,6 +71,8 @@ setup-cli: ## the command line alone, for machines that work on an account of AW
 setup-dev: ## as setup, and what tests and lint need
 	@$(MAKE) --silent --no-print-directory -j3 $(DEV) $(CHECKOV) $(CDK) server
 
+setup-release: $(RELEASE) ## install what builds and publishes the wheels, and nothing else
+
 server: $(RUNTIME) ## install the Triton server that plays SageMaker's on this machine
 	@.venv/bin/python -m tritonstack.runtime.install --home "$${TRITONSTACK_HOME:-.tritonstack}/server"
 
@@ -72,9 +82,15 @@ lock: setup-dev ## resolve pyproject.toml into requirements*.txt
 schemas: setup ## write the JSON Schemas of the files people write
 	@.venv/bin/python -m tritonstack.project.schemas
 
+wheels: setup-release ## build the wheels of this version into dist/
+	@rm -rf dist build packages/*/build
+	@for project in . $(wildcard packages/*); do \
+		.venv/bin/uv build --quiet --wheel --no-build-isolation --python .venv/bin/python --out-dir dist $$project || exit; \
+	done
+
 clean: ## end every embedded cloud and remove everything that make made
 	@if [ -x .venv/bin/tritonstack ]; then .venv/bin/tritonstack down --all; fi
-	rm -rf .venv node_modules .tritonstack cdk.out build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv node_modules .tritonstack cdk.out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV):
@@ -99,6 +115,12 @@ $(RUNTIME): requirements-local.txt requirements-cuda.txt requirements-torch-cpu.
 $(DEV): requirements-dev.txt $(RUNTIME)
 	@echo "installing the Python packages of requirements-dev.txt"
 	@$(PIP) $(HASHED) requirements-dev.txt
+	@touch $@
+
+# The lock's own lines for the build backend and uv: the job that publishes installs no other package.
+$(RELEASE): requirements-dev.txt | $(VENV)
+	@sed -n '/^\(setuptools\|uv\)==/,/[^\]$$/p' requirements-dev.txt > .venv/requirements-release.txt
+	@$(PIP) $(HASHED) .venv/requirements-release.txt
 	@touch $@
 
 $(CHECKOV): requirements-checkov.txt | $(VENV)

@@ -1,0 +1,194 @@
+"""The release workflow: what is tagged, built, attached, and published has one version and one content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.delivery.workflows import ROOT, WORKFLOWS, read_workflow
+
+CHANGELOG = """\
+# Changelog
+
+## [Unreleased]
+
+## [0.2.0] - 2026-12-01
+
+### Added
+
+- A thing.
+
+## [0.1.0] - 2026-11-22
+
+- The rest.
+"""
+Release = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def wheel(folder: Path, name: str, version: str, *, file_version: str | None = None) -> Path:
+    file = folder / f"{name.replace('-', '_')}-{file_version or version}-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as archive:
+        metadata = f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n"
+        archive.writestr(f"{name.replace('-', '_')}-{version}.dist-info/METADATA", metadata)
+    return file
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository of two distributions, whose wheels have been built."""
+    for folder, name in ((".", "tritonstack"), ("packages/local_cloud", "tritonstack-local")):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / "pyproject.toml").write_text(f'[project]\nname = "{name}"\nversion = "0.2.0"\n')
+    (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    wheel(dist, "tritonstack", "0.2.0")
+    wheel(dist, "tritonstack-local", "0.2.0")
+    return tmp_path
+
+
+@pytest.fixture
+def check(repository: Path) -> Release:
+    def run(tag: str = "v0.2.0", *arguments: str) -> subprocess.CompletedProcess[str]:
+        tool = str(ROOT / "tools" / "check_release.py")
+        command = [sys.executable, tool, tag, "--wheels", "dist", *arguments]
+        return subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_one_version_everywhere_passes(repository: Path, check: Release) -> None:
+    found = check("v0.2.0", "--notes", "notes.md", "--as-outputs")
+    assert (found.returncode, found.stderr) == (0, "")
+    name, _, text = found.stdout.strip().partition("=")
+    assert name == "hashes"
+    assert json.loads(text) == {
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (repository / "dist").iterdir()
+    }
+    assert (repository / "notes.md").read_text() == "### Added\n\n- A thing.\n"
+
+
+def test_another_tag_fails_for_each_file(repository: Path, check: Release) -> None:
+    found = check("v0.3.0", "--notes", "notes.md")
+    assert found.returncode == 1
+    for line in (
+        "pyproject.toml:3: version: 0.2.0, but the tag is v0.3.0",
+        "packages/local_cloud/pyproject.toml:3: version: 0.2.0, but the tag is v0.3.0",
+        "tritonstack-0.2.0-py3-none-any.whl: Version: 0.2.0, but the tag is v0.3.0",
+        "CHANGELOG.md: no section `## [0.3.0] - <date>` with text",
+    ):
+        assert f"error: {line}" in found.stderr
+    assert not (repository / "notes.md").exists()
+
+
+@pytest.mark.parametrize("tag", ["0.2.0", "v0.2", "v0.2.0-rc1", "v0.2.0.dev1", "v", "main"])
+def test_a_tag_that_is_no_version_fails(check: Release, tag: str) -> None:
+    found = check(tag)
+    assert (found.returncode, found.stderr.splitlines()) == (
+        1,
+        [f"error: invalid tag {tag!r}: expected v1.2.3, or that with a1, b1, or rc1 after it"],
+    )
+
+
+def test_the_version_inside_a_wheel_counts(repository: Path, check: Release) -> None:
+    wheel(repository / "dist", "tritonstack", "0.1.9", file_version="0.2.0")
+    found = check()
+    assert found.returncode == 1
+    assert "Version: 0.1.9, but the tag is v0.2.0" in found.stderr
+
+
+def test_a_missing_an_unexpected_and_a_duplicate_wheel_fail(repository: Path, check: Release) -> None:
+    (repository / "dist" / "tritonstack_local-0.2.0-py3-none-any.whl").unlink()
+    wheel(repository / "dist", "other", "0.2.0")
+    wheel(repository / "dist", "tritonstack", "0.2.0", file_version="0.2.0.post1")
+    found = check()
+    assert found.returncode == 1
+    assert "missing wheel of tritonstack-local" in found.stderr
+    assert "unexpected distribution other; expected tritonstack, tritonstack-local" in found.stderr
+    assert "duplicate wheel of tritonstack" in found.stderr
+
+
+@pytest.mark.parametrize(
+    "heading", ["## [0.2.0]\n\n- A thing.", "## [0.2.0] - 2026-12-01\n", "## [Unreleased]\n"]
+)
+def test_a_changelog_without_the_version_fails(repository: Path, check: Release, heading: str) -> None:
+    (repository / "CHANGELOG.md").write_text(
+        f"# Changelog\n\n{heading}\n## [0.1.0] - 2026-11-22\n\n- The rest.\n"
+    )
+    found = check()
+    assert found.returncode == 1
+    assert "no section `## [0.2.0] - <date>` with text" in found.stderr
+
+
+def test_a_wheel_that_was_replaced_before_the_approval_fails(repository: Path, check: Release) -> None:
+    hashes = check("v0.2.0", "--as-outputs").stdout.strip().partition("=")[2]
+    assert check("v0.2.0", "--hashes", hashes).returncode == 0
+    with zipfile.ZipFile(repository / "dist" / "tritonstack-0.2.0-py3-none-any.whl", "a") as archive:
+        archive.writestr("tritonstack/extra.py", "import os")
+    found = check("v0.2.0", "--hashes", hashes)
+    assert found.returncode == 1
+    assert "checksum mismatch for tritonstack-0.2.0-py3-none-any.whl" in found.stderr
+
+
+def test_the_changelog_of_this_project_gives_the_notes_of_its_version(tmp_path: Path) -> None:
+    for file in ("CHANGELOG.md", "pyproject.toml"):
+        shutil.copy(ROOT / file, tmp_path)
+    version = re.search(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version
+    (tmp_path / "dist").mkdir()
+    wheel(tmp_path / "dist", "tritonstack", version[1])
+    tool = str(ROOT / "tools" / "check_release.py")
+    command = [sys.executable, tool, f"v{version[1]}", "--wheels", "dist", "--notes", "notes.md"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    notes = (tmp_path / "notes.md").read_text()
+    assert notes.startswith("### ")
+    assert "## [" not in notes
+
+
+def test_publishing_needs_an_approval_and_installs_no_package_but_uv() -> None:
+    """The job that may ask PyPI for a token runs nothing that it could leave out."""
+    jobs = read_workflow(WORKFLOWS / "release.yml")["jobs"]
+    assert {name: job.get("environment") for name, job in jobs.items()} == {"wheels": None, "publish": "pypi"}
+    assert jobs["publish"]["permissions"] == {"contents": "read", "id-token": "write"}
+    assert jobs["publish"]["needs"] == "wheels"
+    commands = [step["run"] for step in jobs["publish"]["steps"] if "run" in step]
+    assert [command.split()[0] for command in commands] == ["gh", "python", "uv"]
+    assert '--hashes "$HASHES"' in commands[1]
+    targets = [
+        step["with"]["target"]
+        for job in jobs.values()
+        for step in job["steps"]
+        if "target" in step.get("with", {})
+    ]
+    assert targets == ["setup-release", "setup-release"]
+
+
+def test_only_commits_of_the_protected_branch_are_released() -> None:
+    content = read_workflow(WORKFLOWS / "release.yml")
+    assert content["on"] == {"push": {"tags": ["v*"]}}
+    commands = [step["run"] for step in content["jobs"]["wheels"]["steps"] if "run" in step]
+    assert commands[0] == 'git merge-base --is-ancestor "$GITHUB_SHA" origin/main'
+
+
+def test_the_release_packages_are_the_lines_of_the_lock(tmp_path: Path) -> None:
+    """`make setup-release` installs uv and the build backend with the hashes of requirements-dev.txt."""
+    makefile = (ROOT / "Makefile").read_text()
+    (script,) = re.findall(
+        r"^\t@(sed .*) requirements-dev\.txt > \.venv/requirements-release\.txt$", makefile, re.M
+    )
+    command = f"{script.replace('$$', '$')} {ROOT / 'requirements-dev.txt'}"
+    text = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True).stdout
+    packages = text.replace("\\\n", " ").splitlines()
+    assert [package.partition("==")[0] for package in packages] == ["setuptools", "uv"]
+    assert all("--hash=sha256:" in package for package in packages)
+    lock = (ROOT / "requirements-dev.txt").read_text().replace("\\\n", " ").splitlines()
+    assert set(packages) <= set(lock)
