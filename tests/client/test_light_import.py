@@ -8,16 +8,16 @@ import pytest
 SERVER_SIDE = {"tritonclient", "aiohttp", "gevent", "geventhttpclient", "rapidjson", "ml_dtypes"}
 TOOLING = {"pydantic", "yaml", "aws_cdk", "constructs", "typer", "rich", "docker"}
 HEAVY = {*SERVER_SIDE, *TOOLING, "boto3"}
-OWN = {"endpoint_client", "tritonstack.base.errors", "tritonstack.base.byte_tensors"}
+OWN = {"tritonstack.base.errors", "tritonstack.base.byte_tensors"}
 """The only modules of this project that the client loads."""
 USE = """
 import numpy as np
-from endpoint_client import EndpointClient
+from tritonstack.client import EndpointClient
 
 class Echo:
     def invoke_endpoint(self, **call):
         import io
-        from endpoint_client import encode_request
+        from tritonstack.client import encode_request
         import json
         size = int(call["ContentType"].rpartition("=")[2])
         body = call["Body"]
@@ -35,7 +35,7 @@ assert client.infer(inputs)["x"].shape == (2, 3)
 DEFAULT = """
 import os
 os.environ.update(AWS_DEFAULT_REGION="eu-west-1", AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b")
-from endpoint_client import EndpointClient
+from tritonstack.client import EndpointClient
 assert EndpointClient(endpoint_name="e")._runtime.meta.service_model.service_name == "sagemaker-runtime"
 """
 
@@ -48,13 +48,14 @@ def loaded_by(code):
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("code", ["import endpoint_client", USE], ids=["imported", "used"])
+@pytest.mark.parametrize("code", ["import tritonstack.client", USE], ids=["imported", "used"])
 def test_the_client_loads_nothing_heavy(code):
     loaded = loaded_by(code)
-    assert "endpoint_client" in loaded
+    assert "tritonstack.client" in loaded
     assert loaded & HEAVY == set()
-    rooms = {name for name in loaded if name.split(".")[0] in ("catalog", "model_build", "operations", "cli")}
-    assert rooms - {"catalog"} <= OWN
+    own = {name for name in loaded if name.split(".")[0] in ("tritonstack", "model_build", "stacks")}
+    own = {name for name in own if not name.startswith("tritonstack.client")}
+    assert own - {"tritonstack", "tritonstack.base"} <= OWN
 
 
 def test_boto3_is_loaded_for_a_client_without_a_transport():

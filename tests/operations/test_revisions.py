@@ -154,10 +154,10 @@ def test_new_renamed_deleted_and_ignored_files(repository: Repository) -> None:
     (root / "app.py").unlink()
     assert found(repository)[1] == [
         "app.py",
-        "tritonstack/spec/file.txt",
-        "tritonstack/spec/renamed.txt",
         "models/minilm/weights/model.onnx",
         "stacks/new.py",
+        "tritonstack/spec/file.txt",
+        "tritonstack/spec/renamed.txt",
     ]
 
 
