@@ -21,7 +21,6 @@ from tests.played_aws import played_aws
 from tests.projects import MODEL, edit
 from tests.records.test_locks import BUILT
 from tritonstack.base.paths import Project
-from tritonstack.cli import local_build, remote_build
 from tritonstack.cli.context import Context
 from tritonstack.operations.aws import Cloud
 from tritonstack.project.build_plans import NeededArtifact
@@ -29,6 +28,7 @@ from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import Replacement, add_to_lock, replace_entries, write_lock
 from tritonstack.records.locks import Promoted, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
+from tritonstack.workflows.builds import local_build, remote_build
 
 STAND_IN = Path(__file__).parent / "stand_in_job.py"
 
@@ -383,7 +383,8 @@ def test_only_the_models_that_are_named_are_built(
 
 COMMAND_LINE = """
 import signal, sys
-from tritonstack.cli import local_build, main
+from tritonstack.cli import main
+from tritonstack.workflows.builds import local_build
 from tests.cli.test_build import stand_in_command
 local_build._command = stand_in_command
 for number in (signal.SIGINT, signal.SIGTERM):

@@ -15,18 +15,18 @@ from tests.cli.stand_in_job import manifest_of
 from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, refused
 from tests.played_aws import played_aws
 from tritonstack.base.paths import Project
-from tritonstack.cli import remote_build as module
-from tritonstack.cli.build_outcomes import Outcome
 from tritonstack.cli.context import Context
-from tritonstack.cli.local_build import BuildInterruptedError
 from tritonstack.cli.output import Output
-from tritonstack.cli.remote_build import build_there, ground_of
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.infrastructure import BuildGround
 from tritonstack.operations.builds.jobs import NoRoomError
 from tritonstack.project.build_plans import NeededArtifact, needed_artifacts
 from tritonstack.project.loading import load_workspace
+from tritonstack.workflows.builds import remote_build as module
+from tritonstack.workflows.builds.local_build import BuildInterruptedError
+from tritonstack.workflows.builds.outcomes import Outcome
+from tritonstack.workflows.builds.remote_build import build_there, ground_of
 
 OUTPUTS = {"SourceArchive": "assets/abc.zip", "CpuImage": "1.dkr.ecr.eu-west-1.amazonaws.com/t/builder:1"}
 CPU = "tritonstack-dev-build-cpu"

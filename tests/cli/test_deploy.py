@@ -9,7 +9,6 @@ import pytest
 from tests.operations.test_operations import stand_in_cdk
 from tests.projects import edit
 from tritonstack.base.paths import Project
-from tritonstack.cli import deploying
 from tritonstack.cli.context import Context
 from tritonstack.cli.output import Output
 from tritonstack.operations.deploying.assembly import Assembly
@@ -19,6 +18,7 @@ from tritonstack.operations.deploying.plans import StackPlan
 from tritonstack.operations.deploying.updates import Hazard
 from tritonstack.operations.stacks import StackState
 from tritonstack.project.loading import load_workspace
+from tritonstack.workflows.deployment import deploying
 
 
 @pytest.mark.parametrize("phase", ["take_scaling_off", "_cdk_deploy"])

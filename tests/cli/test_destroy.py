@@ -10,7 +10,6 @@ import pytest
 from tests.operations.strict_aws import refused
 from tests.projects import edit
 from tritonstack.base.paths import Project
-from tritonstack.cli import expiring as leased_module
 from tritonstack.cli.commands import audit as audit_command
 from tritonstack.cli.commands import reap as reap_command
 from tritonstack.cli.main import run
@@ -18,6 +17,7 @@ from tritonstack.operations.audit.report import Item, Report
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.reaping import Leased
 from tritonstack.operations.stacks import StackFailedError
+from tritonstack.workflows.environments import expiring as leased_module
 
 TEMPLATE = """\
 template: {locks: dev, purpose: tests}

@@ -213,10 +213,11 @@ def test_what_is_to_be_made_under_a_name_that_is_taken_is_refused(
 def test_a_deploy_refuses_in_the_same_words_before_it_changes_anything(
     retained: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tritonstack.cli.deploying.missing_artifacts", lambda *_, **__: [])
+    monkeypatch.setattr("tritonstack.workflows.deployment.deploying.missing_artifacts", lambda *_, **__: [])
     for change in ("make_bootstrap", "put_on_shelves"):
         monkeypatch.setattr(
-            f"tritonstack.cli.deploying.{change}", lambda *_: pytest.fail("something was changed")
+            f"tritonstack.workflows.deployment.deploying.{change}",
+            lambda *_: pytest.fail("something was changed"),
         )
     assert run(["--project", str(retained.root), "deploy", "dev", "--bootstrap"]) == 1
     assert f"{STACK}: {TAKEN}" in capsys.readouterr().err
@@ -234,7 +235,7 @@ def test_a_deploy_refuses_what_would_be_replaced_under_its_own_name(
     said_by_cdk = f"echo 'Stack {STACK} (aws)'; echo '[~] AWS::CodeBuild::Project Build Build replace'"
     edit(built.root / "node_modules" / ".bin" / "cdk", "echo 'Stack search: what the CDK says'", said_by_cdk)
     deployed(monkeypatch, template())
-    monkeypatch.setattr("tritonstack.cli.deploying.missing_artifacts", lambda *_, **__: [])
+    monkeypatch.setattr("tritonstack.workflows.deployment.deploying.missing_artifacts", lambda *_, **__: [])
     words = "refused: AWS::CodeBuild::Project Build would have to be replaced"
     assert words in said(capsys, built)[1]
     assert run(["--project", str(built.root), "deploy", "dev", "--bootstrap"]) == 1
@@ -264,7 +265,7 @@ def test_an_instance_is_deployed_by_the_words_that_mean_it(
     head = "template: {locks: dev, purpose: tests}\nremoval: destroy\n"
     built.template_file("preview").write_text(head + text)
     instance = sample_instance("preview", "pr-1")
-    monkeypatch.setattr("tritonstack.cli.context.read_instance", lambda *_: instance)
+    monkeypatch.setattr("tritonstack.workflows.session.read_instance", lambda *_: instance)
     assert run(["--project", str(built.root), "diff", "preview", "--name", "pr-1"]) == 0
     assert "What `tritonstack deploy preview --name pr-1` does:" in capsys.readouterr().out
     assert run(["--project", str(built.root), "diff", "preview", "--name", "pr-1", "--markdown"]) == 0

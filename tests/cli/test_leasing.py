@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tritonstack.base.errors import UsageError
-from tritonstack.cli.instance_request import Wish, lease, parse_settings
 from tritonstack.spec.environments.templates import Instance, Template, TemplateHead
+from tritonstack.workflows.deployment.instance_request import Wish, lease, parse_settings
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 HEAD = TemplateHead(locks="dev", purpose="tests", longest="24h", parameters={"most": 2, "machine": "small"})

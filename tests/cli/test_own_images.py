@@ -15,13 +15,13 @@ from moto import mock_aws
 from tests.projects import add_image, edit
 from tritonstack.base.paths import Project
 from tritonstack.cli.context import Context
-from tritonstack.cli.custom_images import ImageNotBuiltError, lock_images
 from tritonstack.cli.output import Output
 from tritonstack.operations.aws import Cloud
 from tritonstack.project.custom_images import OwnImage, endpoint_images
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Built
+from tritonstack.workflows.builds.custom_images import ImageNotBuiltError, lock_images
 
 MANIFEST = json.dumps({"schemaVersion": 2, "layers": []})
 

@@ -14,10 +14,10 @@ from tests.operations.two_accounts import PROMOTION, TwoAccounts, add_model, two
 from tests.projects import edit
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
-from tritonstack.cli import promoting
 from tritonstack.cli.main import run
 from tritonstack.operations.promotion import uploading
 from tritonstack.records.lock_writing import lock_text
+from tritonstack.workflows.promotion import copying
 
 CONTENT = bytes(range(256)) * 40
 ALLOWED = (
@@ -295,7 +295,7 @@ def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments, part_bytes=4096)
 
-    monkeypatch.setattr(promoting, "Landing", SmallParts)
+    monkeypatch.setattr(copying, "Landing", SmallParts)
     monkeypatch.setattr("moto.settings.S3_UPLOAD_PART_MIN_SIZE", 1, raising=False)
     monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 1)
 
@@ -400,7 +400,7 @@ def test_of_two_checkouts_with_two_artifacts_at_once_one_wins(
     other = site.second_checkout(tmp_path_factory.mktemp("other"))
     other.build("minilm", CONTENT[::-1])
     with monkeypatch.context() as patched:
-        patched.setattr(promoting, "_write_lock", _killed)
+        patched.setattr(copying, "_write_lock", _killed)
         assert not _survives()
     capsys.readouterr()
     monkeypatch.chdir(other.project.root)
@@ -424,15 +424,15 @@ def test_a_lock_that_another_process_changes_meanwhile_is_left_alone(
     site.build("minilm", CONTENT)
     promote()
     built = site.build("minilm", CONTENT[::-1])
-    real = promoting.read_events
+    real = copying.read_events
     lock = site.project.lock_file("prod")
 
     def meanwhile(*arguments: Any, **kinds: Any) -> Any:
         edit(lock, "by: ann", "by: eve")
-        monkeypatch.setattr(promoting, "read_events", real)
+        monkeypatch.setattr(copying, "read_events", real)
         return real(*arguments, **kinds)
 
-    monkeypatch.setattr(promoting, "read_events", meanwhile)
+    monkeypatch.setattr(copying, "read_events", meanwhile)
     promote(expected=1)
     assert "another minilm for cpu has come into" in capsys.readouterr().err
     assert built.digest not in lock.read_text()

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from docker.errors import ImageNotFound
 
-from tritonstack.cli import custom_images
-from tritonstack.cli.custom_images import ImageNotBuiltError, held_digest, tag_image
+from tritonstack.workflows.builds import custom_images
+from tritonstack.workflows.builds.custom_images import ImageNotBuiltError, held_digest, tag_image
 
 DIGEST = f"sha256:{'ab' * 32}"
 DEV, PROD = (

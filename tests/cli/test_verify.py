@@ -13,7 +13,7 @@ from tests.projects import edit
 from tests.stacks.assemblies import lock_everything
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.cli.verifying import verdict_lines
+from tritonstack.cli.verdict_text import verdict_lines
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import read_events
 from tritonstack.operations.revisions import Revision

@@ -34,8 +34,8 @@ from tritonstack.cli.commands.up import up
 from tritonstack.cli.commands.validate import validate
 from tritonstack.cli.commands.verify import verify
 from tritonstack.cli.context import Context
-from tritonstack.cli.extras import REMEDY
 from tritonstack.cli.output import Output
+from tritonstack.workflows.extras import REMEDY
 
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
 _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})

@@ -53,15 +53,15 @@ class Output:
             self.results.print(text if isinstance(text, Table) else escape(text))
 
     @contextmanager
-    def step(self, title: str) -> Iterator[Step]:
+    def step(self, title: str) -> Iterator[ConsoleStep]:
         """Something that takes a while: a spinner on a terminal, a line when it is done."""
         with self.steps() as side_by_side, side_by_side.step(title) as step:
             yield step
 
     @contextmanager
-    def steps(self) -> Iterator[Steps]:
+    def steps(self) -> Iterator[ConsoleSteps]:
         """Several such things at once, each with a line of its own while it goes on."""
-        steps = Steps(self)
+        steps = ConsoleSteps(self)
         if not self.notes.is_terminal:
             yield steps
             return
@@ -69,17 +69,17 @@ class Output:
             yield steps
 
 
-class Steps:
-    """Steps that go on side by side, in threads if need be."""
+class ConsoleSteps:
+    """ConsoleSteps that go on side by side, in threads if need be."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._under_way: dict[Step, Spinner] = {}
+        self._under_way: dict[ConsoleStep, Spinner] = {}
 
     @contextmanager
-    def step(self, title: str, *, label: str = "") -> Iterator[Step]:
+    def step(self, title: str, *, label: str = "") -> Iterator[ConsoleStep]:
         """One of them; `label` tells its lines from those of the others."""
-        step, started = Step(self._output, title, label), time.monotonic()
+        step, started = ConsoleStep(self._output, title, label), time.monotonic()
         spinner = self._under_way[step] = Spinner("dots", Text(title), style="status.spinner")
         step.show = lambda text: spinner.update(text=Text(f"{title}: {text}"))
         try:
@@ -96,7 +96,7 @@ class Steps:
         return Group(*tuple(self._under_way.values()))
 
 
-class Step:
+class ConsoleStep:
     """A step under way."""
 
     def __init__(self, output: Output, title: str, label: str = "") -> None:
@@ -110,7 +110,7 @@ class Step:
         self.show: Callable[[str], None] = _ignore
 
     @property
-    def watched(self) -> bool:
+    def interactive(self) -> bool:
         """Whether somebody at a terminal sees what passes by."""
         return self._output.notes.is_terminal
 

@@ -9,13 +9,19 @@ import typer
 
 from tritonstack.base import naming
 from tritonstack.cli.context import Context
-from tritonstack.cli.deployed import Ground, Place, Standing, find_standing, require_grounds
 from tritonstack.cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
 from tritonstack.operations.audit.found import Scope
 from tritonstack.operations.audit.report import Item, Refusal, Report
 from tritonstack.operations.audit.report import audit as look
 from tritonstack.operations.aws import Cloud, CloudAccessError
 from tritonstack.project.loading import environment_names
+from tritonstack.workflows.environments.deployed import (
+    Ground,
+    Place,
+    Standing,
+    find_standing,
+    require_grounds,
+)
 
 
 def audit(

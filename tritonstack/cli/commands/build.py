@@ -11,11 +11,7 @@ import typer
 
 from tritonstack.base.errors import shown_path
 from tritonstack.base.revisions import list_files, short_commit
-from tritonstack.cli.artifacts import local_manifest, publish_artifact, put_on_shelves
-from tritonstack.cli.build_outcomes import Outcome, failure_of
 from tritonstack.cli.context import Context
-from tritonstack.cli.local_build import build_here, most_at_once
-from tritonstack.cli.remote_build import build_there, prepare_bucket, prepare_ground
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import built_event, built_now, record_event, touched
@@ -34,6 +30,10 @@ from tritonstack.records.manifests import Manifest
 from tritonstack.reference.drivers import CUDA_12_DRIVER, least_driver
 from tritonstack.runtime.sandbox import EXPOSE
 from tritonstack.spec.models.inputs import WRITE_ANSWERS
+from tritonstack.workflows.builds.artifacts import local_manifest, publish_artifact, put_on_shelves
+from tritonstack.workflows.builds.local_build import build_here, most_at_once
+from tritonstack.workflows.builds.outcomes import Outcome, failure_of
+from tritonstack.workflows.builds.remote_build import build_there, prepare_bucket, prepare_ground
 
 
 def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
@@ -243,7 +243,7 @@ def _lock_images(
     if not any(endpoint.image for endpoint in workspace.spec.endpoints.values()):
         return False
     # Imported here: only environments with images of their own need Docker's library.
-    from tritonstack.cli.custom_images import lock_images  # noqa: PLC0415
+    from tritonstack.workflows.builds.custom_images import lock_images  # noqa: PLC0415
 
     return lock_images(state, workspace, cloud, built, here=here)
 

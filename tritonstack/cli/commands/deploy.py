@@ -9,13 +9,13 @@ import typer
 
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.cli.context import Context
-from tritonstack.cli.deploying import deploy_workspace
-from tritonstack.cli.instance_request import Wish, lease, parse_settings
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.instances import read_instance
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.loading import find_template, load_instance, sample_instance
 from tritonstack.project.workspace import Workspace
+from tritonstack.workflows.deployment.deploying import deploy_workspace
+from tritonstack.workflows.deployment.instance_request import Wish, lease, parse_settings
 
 
 def deploy(

@@ -11,13 +11,18 @@ import typer
 
 from tritonstack.base.errors import UsageError
 from tritonstack.cli.context import Context
-from tritonstack.cli.deployed import Place, Standing, find_standing, require_unprotected_file
 from tritonstack.cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.deploying.cdk import InterruptedDeployError
 from tritonstack.operations.destruction.destroy import Destroyed, Foreseen, destroy_environment, foresee
 from tritonstack.operations.destruction.protection import needs_its_name, require_unprotected
 from tritonstack.operations.stacks import environment_stacks
+from tritonstack.workflows.environments.deployed import (
+    Place,
+    Standing,
+    find_standing,
+    require_unprotected_file,
+)
 
 
 def destroy(  # noqa: PLR0913, PLR0917 - each is an option of the command

@@ -13,7 +13,6 @@ from tritonstack.base.errors import InvalidFilesError
 from tritonstack.cli.context import Context
 from tritonstack.cli.diff_text import DeployOutlook, outlook_comment, outlook_text
 from tritonstack.cli.selection import NameOption
-from tritonstack.cli.synthesis import cdk_of, synthesised
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.cdk_changes import resource_fates
@@ -28,6 +27,7 @@ from tritonstack.operations.events import latest_events, latest_of_each
 from tritonstack.operations.model_prefix import missing_copies, shelf_copies
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.workspace import Workspace
+from tritonstack.workflows.deployment.synthesis import cdk_of, synthesised
 
 
 def diff(

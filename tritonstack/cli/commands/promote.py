@@ -13,17 +13,6 @@ import typer
 from tritonstack.base.errors import TritonstackError, UsageError, shown_path
 from tritonstack.base.revisions import is_committed
 from tritonstack.cli.context import Context
-from tritonstack.cli.promoting import (
-    Copied,
-    Side,
-    bytes_to_copy,
-    copy_all,
-    has_bucket,
-    lacking,
-    lay_ground,
-    lock_all,
-    record_missing,
-)
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import built_now, now, read_events
 from tritonstack.operations.promotion.claims import CHANGES, Claim
@@ -58,6 +47,17 @@ from tritonstack.records.lock_writing import attested, lock_text
 from tritonstack.records.locks import Built, LockedArtifact, Promoted, figures_of
 from tritonstack.records.manifests import Manifest
 from tritonstack.spec.environments.promotion import PromotionSpec
+from tritonstack.workflows.promotion.copying import (
+    Copied,
+    Side,
+    bytes_to_copy,
+    copy_all,
+    has_bucket,
+    lacking,
+    lay_ground,
+    lock_all,
+    record_missing,
+)
 
 
 class GatesShutError(TritonstackError):

@@ -13,13 +13,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.cli.context import Context
-from tritonstack.cli.deployed import Place, require_grounds
-from tritonstack.cli.expiring import Case, Cases, lease_words, look_for_leased
-from tritonstack.cli.output import Steps
 from tritonstack.cli.selection import AccountOption, PrefixOption, RegionOption
 from tritonstack.operations.aws import CloudAccessError
 from tritonstack.operations.destruction.reaping import Leased
 from tritonstack.operations.destruction.reaping import reap as take_down
+from tritonstack.workflows.environments.deployed import Place, require_grounds
+from tritonstack.workflows.environments.expiring import Case, Cases, lease_words, look_for_leased
+from tritonstack.workflows.reporter import Steps
 
 _AT_ONCE = 4
 

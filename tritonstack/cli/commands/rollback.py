@@ -10,9 +10,8 @@ import typer
 from tritonstack.base.documents import closest
 from tritonstack.base.errors import InvalidFilesError, UsageError, shown_path
 from tritonstack.cli.context import Context
-from tritonstack.cli.deploying import deploy_workspace
 from tritonstack.cli.selection import NameOption
-from tritonstack.cli.verifying import verdict_lines, verify_workspace
+from tritonstack.cli.verdict_text import verdict_lines
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import now
@@ -32,6 +31,8 @@ from tritonstack.project.loading import find_template, load_workspace, template_
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import replace_entries
 from tritonstack.records.locks import RolledBack
+from tritonstack.workflows.deployment.deploying import deploy_workspace
+from tritonstack.workflows.verify import verify_workspace
 
 
 def rollback(

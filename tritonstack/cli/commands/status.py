@@ -13,12 +13,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageError
 from tritonstack.cli.context import Context
-from tritonstack.cli.deployed import grounds
-from tritonstack.cli.expiring import Cases, lease_words, look_for_leased
 from tritonstack.cli.selection import NameOption
 from tritonstack.cli.status_text import status_lines
 from tritonstack.operations.verification.status import EnvironmentStatus, environment_status
 from tritonstack.project.loading import environment_names
+from tritonstack.workflows.environments.deployed import grounds
+from tritonstack.workflows.environments.expiring import Cases, lease_words, look_for_leased
 
 _AT_ONCE = 4
 

@@ -10,9 +10,10 @@ from tritonstack.base.documents import closest
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
-from tritonstack.cli.verifying import verdict_lines, verify_workspace
+from tritonstack.cli.verdict_text import verdict_lines
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.workspace import Workspace
+from tritonstack.workflows.verify import verify_workspace
 
 
 def verify(

@@ -14,9 +14,6 @@ from docker.errors import BuildError, DockerException, ImageNotFound
 
 from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.errors import TritonstackError, shown_path
-from tritonstack.cli.build_outcomes import LINES_SHOWN
-from tritonstack.cli.context import Context
-from tritonstack.cli.remote_build import build_images_there, prepare_ground
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.images import image_digest
 from tritonstack.project.custom_images import OwnImage, endpoint_images
@@ -24,6 +21,9 @@ from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import add_image_to_lock
 from tritonstack.records.locks import Built, LockedImage
 from tritonstack.runtime.docker_engine import docker_engine, held_image
+from tritonstack.workflows.builds.outcomes import LINES_SHOWN
+from tritonstack.workflows.builds.remote_build import build_images_there, prepare_ground
+from tritonstack.workflows.session import Session
 
 
 class ImageNotBuiltError(TritonstackError):
@@ -31,7 +31,7 @@ class ImageNotBuiltError(TritonstackError):
 
 
 def lock_images(
-    state: Context, workspace: Workspace, cloud: Cloud | None, built: Built, *, here: bool
+    session: Session, workspace: Workspace, cloud: Cloud | None, built: Built, *, here: bool
 ) -> bool:
     """Build what is missing, and write the lock; tells whether it changed."""
     changed = False
@@ -39,14 +39,14 @@ def lock_images(
     for image in endpoint_images(workspace.project, workspace.spec):
         before = begun.images.get(image.folder, {}).get(image.kind)
         if before is not None and before.is_held(image.tag):
-            state.output.note(f"image {before.tag} stays: somebody went back to it")
+            session.reporter.note(f"image {before.tag} stays: somebody went back to it")
             continue
-        digest = _digest(state, workspace, cloud, image, here=here)
+        digest = _digest(session, workspace, cloud, image, here=here)
         entry = LockedImage(digest=digest, tag=image.tag)
         changed |= add_image_to_lock(
             workspace.lock.file, image.folder, image.kind, entry, built=built, begun=begun
         )
-        state.output.note(f"image {image.tag} {digest[:19]} is in {shown_path(workspace.lock.file)}")
+        session.reporter.note(f"image {image.tag} {digest[:19]} is in {shown_path(workspace.lock.file)}")
     return changed
 
 
@@ -68,16 +68,18 @@ def tag_image(digest: str, uri: str) -> None:
         ) from None
 
 
-def _digest(state: Context, workspace: Workspace, cloud: Cloud | None, image: OwnImage, *, here: bool) -> str:
+def _digest(
+    session: Session, workspace: Workspace, cloud: Cloud | None, image: OwnImage, *, here: bool
+) -> str:
     if cloud is None or is_embedded(workspace.spec.account):
-        return _built_here(state, workspace, image)
+        return _built_here(session, workspace, image)
     digest = image_digest(cloud, image.uri)
     if digest is None:
         if here or not workspace.spec.builds_in_account:
-            _publish_from_here(state, workspace, cloud, image)
+            _publish_from_here(session, workspace, cloud, image)
         else:
-            ground = prepare_ground(state, workspace, cloud)
-            build_images_there(state, cloud, ground, threading.Event())
+            ground = prepare_ground(session, workspace, cloud)
+            build_images_there(session, cloud, ground, threading.Event())
         digest = image_digest(cloud, image.uri)
     if digest is None:
         raise ImageNotBuiltError(
@@ -87,11 +89,11 @@ def _digest(state: Context, workspace: Workspace, cloud: Cloud | None, image: Ow
     return digest
 
 
-def _built_here(state: Context, workspace: Workspace, image: OwnImage) -> str:
+def _built_here(session: Session, workspace: Workspace, image: OwnImage) -> str:
     """The id of the image in this machine's engine, which is what it is found by without a registry."""
     engine = docker_engine()
     if held_image(engine, image.uri) is None:
-        with state.output.step(f"building image {image.tag}"):
+        with session.reporter.step(f"building image {image.tag}"):
             _build(engine, workspace, image)
     return str(engine.images.get(image.uri).id)
 
@@ -121,9 +123,9 @@ def _build(engine: docker.DockerClient, workspace: Workspace, image: OwnImage) -
         raise ImageNotBuiltError(f"{image.tag} could not be built: {fault}") from fault
 
 
-def _publish_from_here(state: Context, workspace: Workspace, cloud: Cloud, image: OwnImage) -> None:
+def _publish_from_here(session: Session, workspace: Workspace, cloud: Cloud, image: OwnImage) -> None:
     script = workspace.project.containers_dir / "publish.sh"
-    with state.output.step(f"building and pushing image {image.tag}"):
+    with session.reporter.step(f"building and pushing image {image.tag}"):
         ended = subprocess.run(
             ["sh", str(script), *image.arguments],
             env=cloud.process_environment(),

@@ -12,12 +12,6 @@ from pathlib import Path
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base import naming
-from tritonstack.cli.bootstrap import require_bootstrap
-from tritonstack.cli.build_jobs import Done, Job, begin
-from tritonstack.cli.build_outcomes import LINES_SHOWN, Outcome
-from tritonstack.cli.context import Context
-from tritonstack.cli.local_build import BuildInterruptedError
-from tritonstack.cli.output import Step, Steps
 from tritonstack.operations.artifacts import bucket_exists
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
@@ -40,19 +34,25 @@ from tritonstack.project.build_plans import NeededArtifact
 from tritonstack.project.custom_images import endpoint_images
 from tritonstack.project.workspace import Workspace
 from tritonstack.reference.bootstrap import Bootstrap
+from tritonstack.workflows.builds.jobs import Done, Job, begin
+from tritonstack.workflows.builds.local_build import BuildInterruptedError
+from tritonstack.workflows.builds.outcomes import LINES_SHOWN, Outcome
+from tritonstack.workflows.deployment.bootstrap import require_bootstrap
+from tritonstack.workflows.reporter import Step, Steps
+from tritonstack.workflows.session import Session
 
 _POLL_S = 5.0
 _ROOM_S = 30.0
 """How often to ask again for a build that a project had no room for: others' builds end, too."""
 
 
-def prepare_ground(state: Context, workspace: Workspace, cloud: Cloud) -> BuildGround:
+def prepare_ground(session: Session, workspace: Workspace, cloud: Cloud) -> BuildGround:
     """What builds in the account, as these files ask for it: deployed if it is not, or is of other files."""
     spec = workspace.spec
     name = naming.build_stack_name(spec.base)
-    cdk = find_cdk(state.project.root, environment_name=spec.name, variables=cloud.process_environment())
+    cdk = find_cdk(session.project.root, environment_name=spec.name, variables=cloud.process_environment())
     try:
-        _deploy_if_other(state, cloud, cdk, name, workspace.spec.bootstrap)
+        _deploy_if_other(session, cloud, cdk, name, workspace.spec.bootstrap)
     except KeyboardInterrupt:
         raise BuildInterruptedError(
             f"stopped by you; CloudFormation finishes what it has begun of {name}, and nothing is built yet",
@@ -67,13 +67,13 @@ def prepare_ground(state: Context, workspace: Workspace, cloud: Cloud) -> BuildG
     return ground_of(workspace, outputs)
 
 
-def prepare_bucket(state: Context, workspace: Workspace, cloud: Cloud) -> None:
+def prepare_bucket(session: Session, workspace: Workspace, cloud: Cloud) -> None:
     """Deploy the environment's foundation if its artifact bucket is missing: before a build, not after it."""
     spec = workspace.spec
     if bucket_exists(cloud, spec.artifact_bucket):
         return
-    cdk = find_cdk(state.project.root, environment_name=spec.name, variables=cloud.process_environment())
-    _deploy_if_other(state, cloud, cdk, naming.foundation_stack_name(spec.base), spec.bootstrap)
+    cdk = find_cdk(session.project.root, environment_name=spec.name, variables=cloud.process_environment())
+    _deploy_if_other(session, cloud, cdk, naming.foundation_stack_name(spec.base), spec.bootstrap)
     if not bucket_exists(cloud, spec.artifact_bucket):
         raise BuildStackError(
             f"there is no bucket {spec.artifact_bucket!r}, although its stack is deployed",
@@ -81,26 +81,26 @@ def prepare_bucket(state: Context, workspace: Workspace, cloud: Cloud) -> None:
         )
 
 
-def _deploy_if_other(state: Context, cloud: Cloud, cdk: CdkCli, name: str, bootstrap: Bootstrap) -> None:
+def _deploy_if_other(session: Session, cloud: Cloud, cdk: CdkCli, name: str, bootstrap: Bootstrap) -> None:
     """Deploy the stack, with the foundation that it stands on, if it is not what the files ask for."""
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
-        with state.output.step("synthesising the build stack") as step:
+        with session.reporter.step("synthesising the build stack") as step:
             cdk.run("synth", name, "--quiet", "--output", folder, on_line=step.update)
         assembly = Assembly(Path(folder))
-        require_bootstrap(state, cloud, cdk, bootstrap, allowed=None)
-        standing = _settled(state, cloud, name)
+        require_bootstrap(session, cloud, cdk, bootstrap, allowed=None)
+        standing = _settled(session, cloud, name)
         deployed = deployed_templates(cloud, [standing] if standing else [], wanted=assembly)
         if deployed.get(name) != assembly.template(name):
-            with state.output.step(f"deploying {name} and what it stands on") as step:
+            with session.reporter.step(f"deploying {name} and what it stands on") as step:
                 cdk.run("deploy", name, *DEPLOY_OPTIONS, assembly=assembly.folder, on_line=step.update)
 
 
-def _settled(state: Context, cloud: Cloud, name: str) -> StackState | None:
+def _settled(session: Session, cloud: Cloud, name: str) -> StackState | None:
     """The stack, once nobody is changing it: while that goes on, its template is what is to come."""
     standing = describe_stack(cloud, name)
     if standing is None or not standing.in_progress:
         return standing
-    with state.output.step(f"waiting for what CloudFormation is still doing with {name}") as step:
+    with session.reporter.step(f"waiting for what CloudFormation is still doing with {name}") as step:
         wait_until_settled(cloud, [name], on_change=lambda stack: step.update(stack.status))
     return describe_stack(cloud, name)
 
@@ -124,7 +124,7 @@ def ground_of(workspace: Workspace, outputs: Mapping[str, str]) -> BuildGround:
 
 
 def build_there(
-    state: Context,
+    session: Session,
     cloud: Cloud,
     ground: BuildGround,
     needed: Sequence[NeededArtifact],
@@ -139,10 +139,10 @@ def build_there(
         return
     enough = threading.Event()
     try:
-        build_images_there(state, cloud, ground, enough)
-        began = begin(state, cloud, ground, waiting, on_done)
+        build_images_there(session, cloud, ground, enough)
+        began = begin(session, cloud, ground, waiting, on_done)
         if wait_for_it:
-            _follow_all(state, cloud, ground, waiting, began, enough, on_done)
+            _follow_all(session, cloud, ground, waiting, began, enough, on_done)
         for job in waiting:
             error = job.error or (_not_begun(job, ground) if job.waits else None)
             if error:
@@ -156,13 +156,13 @@ def build_there(
         ) from None
 
 
-def build_images_there(state: Context, cloud: Cloud, ground: BuildGround, enough: threading.Event) -> None:
+def build_images_there(session: Session, cloud: Cloud, ground: BuildGround, enough: threading.Event) -> None:
     """Build the images that the account lacks."""
     missing = missing_images(cloud, ground)
     if not missing:
         return
     tags = ", ".join(uri.rpartition(":")[2] for uri in missing)
-    with state.output.step(f"building {_whose(ground, missing)} image {tags}") as step:
+    with session.reporter.step(f"building {_whose(ground, missing)} image {tags}") as step:
         service, started = _begun_images(cloud, ground, step)
         said: list[str] = []
 
@@ -211,7 +211,7 @@ def _not_begun(job: Job, ground: BuildGround) -> BuildJobError:
 
 
 def _follow_all(
-    state: Context,
+    session: Session,
     cloud: Cloud,
     ground: BuildGround,
     jobs: Sequence[Job],
@@ -223,7 +223,7 @@ def _follow_all(
     tails = {job.name: LogTail(cloud.client("logs")) for job in jobs}
     pool = ThreadPoolExecutor(len(jobs))
     try:
-        with state.output.steps() as steps:
+        with session.reporter.steps() as steps:
             running: set[Future[Job]] = set()
             while True:
                 running |= {pool.submit(_follow_one, steps, job, tails[job.name], enough) for job in began}
@@ -235,7 +235,7 @@ def _follow_all(
                 done, running = wait(running, timeout=_ROOM_S if waits else None, return_when=FIRST_COMPLETED)
                 for future in done:
                     _finish(future.result(), cloud, ground, on_done)
-                began = begin(state, cloud, ground, jobs, on_done)
+                began = begin(session, cloud, ground, jobs, on_done)
     finally:
         enough.set()
         pool.shutdown(cancel_futures=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.errors import TritonstackError, UsageError
-from tritonstack.cli.output import Step
 from tritonstack.project.build_plans import NeededArtifact
 from tritonstack.records.manifests import Manifest
+from tritonstack.workflows.reporter import Step
 
 LINES_SHOWN = 20
 """Of what a build that failed has said: the last ones."""

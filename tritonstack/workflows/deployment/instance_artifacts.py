@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tritonstack.cli.artifacts import local_manifest
-from tritonstack.cli.context import Context
-from tritonstack.cli.promoting import Side, copy_all, has_bucket, lacking
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.bucket_copying import copy_in_account
@@ -20,6 +17,9 @@ from tritonstack.project.custom_images import endpoint_images
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import Replacement
 from tritonstack.records.locks import LockedArtifact
+from tritonstack.workflows.builds.artifacts import local_manifest
+from tritonstack.workflows.promotion.copying import Side, copy_all, has_bucket, lacking
+from tritonstack.workflows.session import Session
 
 
 @dataclass(frozen=True)
@@ -36,32 +36,32 @@ class Loan:
         """Those of the artifacts."""
         return {item.entry.digest for item in self.artifacts}
 
-    def bring(self, state: Context) -> None:
+    def bring(self, session: Session) -> None:
         """Copy all of it; the bucket that it goes to has to be there."""
         if self.source.workspace.spec.account != self.target.workspace.spec.account:
-            copy_all(state, self.source, self.target, [*self.artifacts, *self.images])
+            copy_all(session, self.source, self.target, [*self.artifacts, *self.images])
             return
         for item in self.artifacts:
-            with state.output.step(f"copying {words_of(item)} from {self.source.bucket}"):
+            with session.reporter.step(f"copying {words_of(item)} from {self.source.bucket}"):
                 copy_in_account(
                     self.source.artifact(item), cloud=self.target.cloud, bucket=self.target.bucket
                 )
-        copy_all(state, self.source, self.target, self.images)
+        copy_all(session, self.source, self.target, self.images)
 
 
-def find_loan(state: Context, workspace: Workspace, cloud: Cloud) -> Loan | None:
+def find_loan(session: Session, workspace: Workspace, cloud: Cloud) -> Loan | None:
     """What an instance can be lent; None where it lacks nothing, or the other environment has none of it."""
     target = Side(workspace, cloud)
     missing = lacking(target, list(_run_by(workspace)))
     if not missing:
         return None
-    lender = state.workspace(workspace.lock_owner)
+    lender = session.workspace(workspace.lock_owner)
     if lender.spec.account != workspace.spec.account:
         # Two accounts take two credentials: what can do without the other's does.
-        missing = [item for item in missing if not _is_on_this_machine(state, item)]
+        missing = [item for item in missing if not _is_on_this_machine(session, item)]
     if not missing:
         return None
-    source = Side(lender, state.cloud_to_read(lender.spec, beside=workspace.spec, cloud=cloud))
+    source = Side(lender, session.cloud_to_read(lender.spec, beside=workspace.spec, cloud=cloud))
     artifacts, images = [], []
     for item in missing:
         if not isinstance(item.entry, LockedArtifact):
@@ -88,7 +88,7 @@ def _run_by(workspace: Workspace) -> Iterator[Entry]:
             yield Replacement(image.folder, image.kind, locked, None)
 
 
-def _is_on_this_machine(state: Context, item: Entry) -> bool:
+def _is_on_this_machine(session: Session, item: Entry) -> bool:
     if not isinstance(item.entry, LockedArtifact):
         return False
-    return local_manifest(state, item.name, item.entry.digest) is not None
+    return local_manifest(session, item.name, item.entry.digest) is not None

@@ -16,7 +16,6 @@ from tritonstack.base.errors import FileProblem, InvalidFilesError, UsageError
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml_reading import parse_yaml, read_text
-from tritonstack.cli.context import Context
 from tritonstack.operations.aws import Cloud, CloudAccessError
 from tritonstack.operations.destruction.protection import refuse_protected
 from tritonstack.operations.stacks import environment_stacks
@@ -29,6 +28,7 @@ from tritonstack.project.loading import (
 )
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.templates import instance_document
+from tritonstack.workflows.session import Session
 
 DEFAULT_PREFIX = str(EnvironmentSpec.model_fields["name_prefix"].default)
 
@@ -81,12 +81,12 @@ def require_unprotected_file(project: Project, environment: str, name: str | Non
         refuse_protected(spec, file)
 
 
-def find_standing(state: Context, environment: str, name: str | None, place: Place) -> Standing:
+def find_standing(session: Session, environment: str, name: str | None, place: Place) -> Standing:
     """The environment that is meant, with its cloud at hand."""
-    if described := _described(state.project, environment, name, place):
+    if described := _described(session.project, environment, name, place):
         spec, file = described
-        return Standing(spec.name, spec.base, state.cloud(spec), file, _words(environment, name), spec)
-    return _found_by_name(state, environment, name, place)
+        return Standing(spec.name, spec.base, session.cloud(spec), file, _words(environment, name), spec)
+    return _found_by_name(session, environment, name, place)
 
 
 def grounds(project: Project) -> list[Ground]:
@@ -157,7 +157,7 @@ def _instance(project: Project, environment: str, name: str) -> tuple[Environmen
     return instance_document(template, sample_instance(environment, name)).record, template.file
 
 
-def _found_by_name(state: Context, environment: str, name: str | None, place: Place) -> Standing:
+def _found_by_name(session: Session, environment: str, name: str | None, place: Place) -> Standing:
     """An environment without a file, by its stacks; where nothing stands of it, one ground must be meant."""
     meant = name or environment
     try:
@@ -165,21 +165,21 @@ def _found_by_name(state: Context, environment: str, name: str | None, place: Pl
     except ValueError as error:
         raise UsageError(str(error)) from None
     reached, unreachable = [], []
-    for ground in _candidates(state.project, place):
+    for ground in _candidates(session.project, place):
         try:
-            cloud = state.cloud_at(ground.account, ground.region, what=f"what is left of {meant!r}")
+            cloud = session.cloud_at(ground.account, ground.region, what=f"what is left of {meant!r}")
         except CloudAccessError as error:
             unreachable.append(f"{ground.account} {ground.region}: {error.message}")
             continue
         base = naming.environment_prefix(prefix=ground.prefix, environment=meant)
-        file, words = state.project.environment_file(meant), _words(environment, name)
+        file, words = session.project.environment_file(meant), _words(environment, name)
         reached.append(Standing(meant, base, cloud, file, words))
     there = [item for item in reached if environment_stacks(item.cloud, item.base)]
     chosen = there or reached
     if len(chosen) == 1:
         return chosen[0]
     places = ", ".join(f"{item.cloud.account} {item.cloud.region}" for item in chosen)
-    suggestion = None if there else closest(environment, _described_names(state.project, name))
+    suggestion = None if there else closest(environment, _described_names(session.project, name))
     if suggestion:
         raise UsageError(f"there is no environment {environment!r}", remedy=f"did you mean '{suggestion}'?")
     found = (

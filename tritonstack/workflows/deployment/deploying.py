@@ -5,12 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from tritonstack.base import naming
-from tritonstack.cli.artifacts import missing_artifacts, publish_artifact, put_on_shelves
-from tritonstack.cli.bootstrap import lacks_bootstrap, make_bootstrap
-from tritonstack.cli.context import Context
-from tritonstack.cli.instance_artifacts import find_loan
-from tritonstack.cli.output import Step
-from tritonstack.cli.synthesis import cdk_of, synthesised
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.cdk import CdkCli, CdkFailedError, InterruptedDeployError
@@ -31,10 +25,16 @@ from tritonstack.operations.running import require_running
 from tritonstack.operations.stacks import environment_stacks, wait_until_settled
 from tritonstack.project.checks.regions import region_warnings
 from tritonstack.project.workspace import Workspace
+from tritonstack.workflows.builds.artifacts import missing_artifacts, publish_artifact, put_on_shelves
+from tritonstack.workflows.deployment.bootstrap import lacks_bootstrap, make_bootstrap
+from tritonstack.workflows.deployment.instance_artifacts import find_loan
+from tritonstack.workflows.deployment.synthesis import cdk_of, synthesised
+from tritonstack.workflows.reporter import Step
+from tritonstack.workflows.session import Session
 
 
 def deploy_workspace(
-    state: Context, workspace: Workspace, cloud: Cloud, *, bootstrap: bool, only: Collection[str] = ()
+    session: Session, workspace: Workspace, cloud: Cloud, *, bootstrap: bool, only: Collection[str] = ()
 ) -> None:
     """Deploy an environment, see that what runs is what was deployed, and write that down.
 
@@ -42,7 +42,7 @@ def deploy_workspace(
     """
     cdk = cdk_of(workspace, cloud)
     try:
-        _deploy(state, workspace, cloud, cdk, bootstrap=bootstrap, only=only)
+        _deploy(session, workspace, cloud, cdk, bootstrap=bootstrap, only=only)
     except KeyboardInterrupt:
         raise InterruptedDeployError(
             _interrupted(cloud, workspace), remedy=_resume(workspace.words)
@@ -50,7 +50,7 @@ def deploy_workspace(
 
 
 def _deploy(
-    state: Context,
+    session: Session,
     workspace: Workspace,
     cloud: Cloud,
     cdk: CdkCli,
@@ -60,47 +60,47 @@ def _deploy(
 ) -> None:
     spec, revision = workspace.spec, revision_of(workspace)
     if revision.files:
-        state.output.note(f"deploying {revision.words}; {revision.note}")
+        session.reporter.note(f"deploying {revision.words}; {revision.note}")
     for warning in region_warnings(workspace.environment):
-        state.output.note(f"warning: {warning}")
+        session.reporter.note(f"warning: {warning}")
     endpoints = [name for name in spec.endpoints if not only or name in only]
     stacks = [naming.endpoint_stack_name(spec.base, name) for name in endpoints]
-    with state.output.step("waiting for what CloudFormation is still doing") as step:
+    with session.reporter.step("waiting for what CloudFormation is still doing") as step:
         busy = [stack.name for stack in environment_stacks(cloud, spec.base) if stack.in_progress]
         wait_until_settled(cloud, busy, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}"))
-    loan = find_loan(state, workspace, cloud) if workspace.instance else None
+    loan = find_loan(session, workspace, cloud) if workspace.instance else None
     lent = loan.digests if loan else ()
-    missing = missing_artifacts(state, workspace, cloud, endpoints=endpoints, lent=lent)
+    missing = missing_artifacts(session, workspace, cloud, endpoints=endpoints, lent=lent)
     unprepared = lacks_bootstrap(cloud, spec.bootstrap, allowed=bootstrap)
-    with synthesised(state, cdk) as assembly:
+    with synthesised(session, cdk) as assembly:
         changes = look_ahead(cloud, spec.base, assembly)
         if only:
             changes = changes.of(stacks)
         changes.require_possible(refused_fates(cdk, changes))
         if unprepared:  # not before it is sure that the deploy can go on
-            make_bootstrap(state, cdk, spec.bootstrap)
+            make_bootstrap(session, cdk, spec.bootstrap)
         if missing or loan:
             foundation = naming.foundation_stack_name(spec.base)
-            _cdk_deploy(state, cdk, changes.assembly, [foundation], title=f"deploying {foundation}")
+            _cdk_deploy(session, cdk, changes.assembly, [foundation], title=f"deploying {foundation}")
         for artifact in missing:
-            publish_artifact(state, workspace, cloud, artifact)
+            publish_artifact(session, workspace, cloud, artifact)
         if loan:
-            loan.bring(state)
+            loan.bring(session)
         copies = [copy for copy in shelf_copies(workspace) if copy.endpoint in endpoints]
-        put = put_on_shelves(state, workspace, cloud, copies)
+        put = put_on_shelves(session, workspace, cloud, copies)
         if workspace.instance is None:  # the bucket of an instance goes with it
-            _mark_superseded(state, workspace, cloud)
-        _deploy_all(state, workspace, cloud, cdk, changes, stacks=stacks if only else ["--all"])
-    _tell_of_shelves(state, workspace, changes, put)
+            _mark_superseded(session, workspace, cloud)
+        _deploy_all(session, workspace, cloud, cdk, changes, stacks=stacks if only else ["--all"])
+    _tell_of_shelves(session, workspace, changes, put)
     for stack in changes.leftovers:
-        state.output.note(f"{stack}: {leftover_words(stack)}")
+        session.reporter.note(f"{stack}: {leftover_words(stack)}")
     require_running(cloud, stacks)
     record_deployment(cloud, workspace, endpoints, revision)
 
 
-def _mark_superseded(state: Context, workspace: Workspace, cloud: Cloud) -> None:
+def _mark_superseded(session: Session, workspace: Workspace, cloud: Cloud) -> None:
     """Before anything is loaded from the bucket: what is to run may have been on its way out of it."""
-    with state.output.step("looking which artifacts the last locks name") as step:
+    with session.reporter.step("looking which artifacts the last locks name") as step:
         marked = mark_superseded(cloud, workspace)
         step.detail = f"nothing is marked: {marked.gap}" if marked.gap else ""
         for model, digest in marked.marked:
@@ -110,7 +110,7 @@ def _mark_superseded(state: Context, workspace: Workspace, cloud: Cloud) -> None
 
 
 def _deploy_all(
-    state: Context,
+    session: Session,
     workspace: Workspace,
     cloud: Cloud,
     cdk: CdkCli,
@@ -120,18 +120,18 @@ def _deploy_all(
 ) -> None:
     """Deploy stacks and those that they depend on, in two phases where that is needed."""
     if not changes.two_phase:
-        _cdk_deploy(state, cdk, changes.assembly, stacks, title="deploying what has changed")
+        _cdk_deploy(session, cdk, changes.assembly, stacks, title="deploying what has changed")
         return
     for plan in changes.two_phase:
         for hazard in plan.hazards:
-            state.output.note(
+            session.reporter.note(
                 f"{plan.endpoint}: {hazard.what}; SageMaker refuses that, so its scaling is taken off first; "
                 "what scaling there is to be comes with the change"
             )
     try:
-        with state.output.step("phase 1 of 2: taking the scaling off") as step:
+        with session.reporter.step("phase 1 of 2: taking the scaling off") as step:
             take_scaling_off(cdk, changes, on_line=lambda line: _show(step, line))
-        _second_phase(state, workspace, cloud, cdk, changes, stacks=stacks)
+        _second_phase(session, workspace, cloud, cdk, changes, stacks=stacks)
     except KeyboardInterrupt:
         name, unscaled = workspace.words, [plan.endpoint or plan.stack for plan in changes.two_phase]
         raise InterruptedDeployError(
@@ -142,7 +142,7 @@ def _deploy_all(
 
 
 def _second_phase(
-    state: Context,
+    session: Session,
     workspace: Workspace,
     cloud: Cloud,
     cdk: CdkCli,
@@ -152,7 +152,7 @@ def _second_phase(
 ) -> None:
     try:
         title = "phase 2 of 2: deploying what has changed"
-        _cdk_deploy(state, cdk, changes.assembly, stacks, title=title)
+        _cdk_deploy(session, cdk, changes.assembly, stacks, title=title)
     except CdkFailedError as error:
         left = left_without_scaling(cloud, workspace.spec.base, changes)
         if not left:
@@ -165,9 +165,9 @@ def _second_phase(
 
 
 def _cdk_deploy(
-    state: Context, cdk: CdkCli, assembly: Assembly, stacks: Sequence[str], *, title: str
+    session: Session, cdk: CdkCli, assembly: Assembly, stacks: Sequence[str], *, title: str
 ) -> None:
-    with state.output.step(title) as step:
+    with session.reporter.step(title) as step:
         cdk.run(
             "deploy",
             *stacks,
@@ -184,19 +184,19 @@ def _show(step: Step, line: str) -> None:
         return
     _, progress, _, status, kind, resource = columns
     text = f"{progress:>5} {status} {kind} {resource.partition(' (')[0]}"
-    if step.watched and "FAILED" not in status:
+    if step.interactive and "FAILED" not in status:
         step.update(text)
     else:
         step.log(text)
 
 
 def _tell_of_shelves(
-    state: Context, workspace: Workspace, changes: Changes, put: Mapping[str, list[str]]
+    session: Session, workspace: Workspace, changes: Changes, put: Mapping[str, list[str]]
 ) -> None:
     """A model that comes to an endpoint which stands already changes no stack; it is there all the same."""
     for name, models in put.items():
         if naming.endpoint_stack_name(workspace.spec.base, name) in changes.deployed:
-            state.output.note(
+            session.reporter.note(
                 f"{name}: {', '.join(models)} can be called from now on; a model on the shelf needs no "
                 "change of the endpoint's stack"
             )

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tritonstack.cli.context import Context
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.cdk import CdkCli, find_cdk
 from tritonstack.project.workspace import Workspace
+from tritonstack.workflows.session import Session
 
 
 def cdk_of(workspace: Workspace, cloud: Cloud) -> CdkCli:
@@ -25,9 +25,9 @@ def cdk_of(workspace: Workspace, cloud: Cloud) -> CdkCli:
 
 
 @contextmanager
-def synthesised(state: Context, cdk: CdkCli) -> Iterator[Assembly]:
+def synthesised(session: Session, cdk: CdkCli) -> Iterator[Assembly]:
     """The stacks of an environment, in a folder that goes again."""
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
-        with state.output.step("synthesising the stacks") as step:
+        with session.reporter.step("synthesising the stacks") as step:
             cdk.run("synth", "--quiet", "--output", folder, on_line=step.update)
         yield Assembly(Path(folder))

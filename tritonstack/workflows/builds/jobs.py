@@ -9,9 +9,6 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError, UsageError
-from tritonstack.cli.build_outcomes import LINES_SHOWN, Outcome, error_from, show_event
-from tritonstack.cli.context import Context
-from tritonstack.cli.output import Output, Step
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.infrastructure import BuildGround, own_role
@@ -29,6 +26,9 @@ from tritonstack.operations.builds.jobs import (
 from tritonstack.operations.builds.processing import ProcessingJobs
 from tritonstack.project.build_machines import ByHand, CodeBuildMachine
 from tritonstack.project.build_plans import NeededArtifact
+from tritonstack.workflows.builds.outcomes import LINES_SHOWN, Outcome, error_from, show_event
+from tritonstack.workflows.reporter import Reporter, Step
+from tritonstack.workflows.session import Session
 
 Done = Callable[[Outcome], None]
 
@@ -98,13 +98,13 @@ class Job:
             on_done(Outcome(self.needed, manifest, reused=True))
         return self.taken
 
-    def start(self, output: Output) -> bool:
+    def start(self, reporter: Reporter) -> bool:
         """Begin, or attach; tells whether there was room for it."""
         try:
             self.state, attached = start_or_attach(self.service, self.order, self.name)
         except NoRoomError as full:
             if self.refusal != full.message:
-                output.note(f"{self.needed.model} for {self.needed.target} is waiting: {full.message}")
+                reporter.note(f"{self.needed.model} for {self.needed.target} is waiting: {full.message}")
             self.refusal = full.message
             return False
         except BuildJobError as error:
@@ -117,7 +117,7 @@ class Job:
             )
         else:
             what = "attached to" if attached else "started"
-            output.note(f"{self.needed.model} for {self.needed.target}: {what} {self.state.id}")
+            reporter.note(f"{self.needed.model} for {self.needed.target}: {what} {self.state.id}")
         return True
 
     def hear(self, step: Step, news: JobNews) -> None:
@@ -155,7 +155,9 @@ class Job:
         )
 
 
-def begin(state: Context, cloud: Cloud, ground: BuildGround, jobs: Sequence[Job], on_done: Done) -> list[Job]:
+def begin(
+    session: Session, cloud: Cloud, ground: BuildGround, jobs: Sequence[Job], on_done: Done
+) -> list[Job]:
     """Begin the jobs that wait, as far as their projects have room, in their order; tells which have begun.
 
     Somebody else may have made an artifact meanwhile: the builder's image takes its time, and so does room.
@@ -165,7 +167,7 @@ def begin(state: Context, cloud: Cloud, ground: BuildGround, jobs: Sequence[Job]
     for job in (job for job in jobs if job.waits):
         if job.project in full or job.take_result(cloud, ground, on_done):
             continue
-        if not _has_room(job, jobs, ground.concurrent) or not job.start(state.output):
+        if not _has_room(job, jobs, ground.concurrent) or not job.start(session.reporter):
             full.add(job.project)
         elif job.state is not None:
             began.append(job)

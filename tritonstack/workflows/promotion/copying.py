@@ -20,10 +20,6 @@ from model_build.store.publishing import publish
 from tritonstack.base import naming
 from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.errors import TritonstackError
-from tritonstack.cli.bootstrap import require_bootstrap
-from tritonstack.cli.context import Context
-from tritonstack.cli.output import Step, Steps
-from tritonstack.cli.synthesis import cdk_of
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud, error_code
 from tritonstack.operations.deploying.assembly import Assembly
@@ -41,6 +37,10 @@ from tritonstack.records.events import Event
 from tritonstack.records.lock_writing import LockChangedError, Replacement, replace_entries
 from tritonstack.records.locks import LockedArtifact, LockedImage, Promoted, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME
+from tritonstack.workflows.deployment.bootstrap import require_bootstrap
+from tritonstack.workflows.deployment.synthesis import cdk_of
+from tritonstack.workflows.reporter import Step, Steps
+from tritonstack.workflows.session import Session
 
 _COPIES_AT_ONCE = 4
 
@@ -110,29 +110,29 @@ def bytes_to_copy(source: Side, target: Side, item: Entry) -> int:
     return image_bytes(source.images, target.images, item.entry.digest)
 
 
-def lay_ground(state: Context, target: Side, *, bootstrap: bool) -> None:
+def lay_ground(session: Session, target: Side, *, bootstrap: bool) -> None:
     """Deploy what every environment stands on, if it is not there: without a bucket nothing can be copied."""
     if has_bucket(target):
         return
     spec = target.workspace.spec
     stack = naming.foundation_stack_name(spec.base)
     cdk = cdk_of(target.workspace, target.cloud)
-    require_bootstrap(state, target.cloud, cdk, spec.bootstrap, allowed=bootstrap)
+    require_bootstrap(session, target.cloud, cdk, spec.bootstrap, allowed=bootstrap)
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
-        with state.output.step(f"synthesising {stack}") as step:
+        with session.reporter.step(f"synthesising {stack}") as step:
             cdk.run("synth", stack, "--quiet", "--output", folder, on_line=step.update)
-        with state.output.step(f"deploying {stack}, which makes the bucket of {spec.name}") as step:
+        with session.reporter.step(f"deploying {stack}, which makes the bucket of {spec.name}") as step:
             assembly = Assembly(Path(folder)).folder
             cdk.run("deploy", stack, *DEPLOY_OPTIONS, assembly=assembly, on_line=step.update)
 
 
-def copy_all(state: Context, source: Side, target: Side, items: Sequence[Entry]) -> list[Copied]:
+def copy_all(session: Session, source: Side, target: Side, items: Sequence[Entry]) -> list[Copied]:
     """Bring each over, several at once; all that can be brought is, before one that cannot is told of."""
     stopped = threading.Event()
     pool = ThreadPoolExecutor(_COPIES_AT_ONCE)
     try:
-        with state.output.steps() as steps:
-            copies = [pool.submit(_copy, state, steps, source, target, item, stopped) for item in items]
+        with session.reporter.steps() as steps:
+            copies = [pool.submit(_copy, session, steps, source, target, item, stopped) for item in items]
             return [copy.result() for copy in copies]
     except KeyboardInterrupt:
         stopped.set()
@@ -184,17 +184,17 @@ def _is_there(side: Side, item: Entry) -> bool:
     if not side.embedded:
         return has_bucket(side) and tagged_digest(side.images, item.entry.tag) == item.entry.digest
     # Imported here: only environments with images of their own need Docker's library.
-    from tritonstack.cli.custom_images import held_digest  # noqa: PLC0415
+    from tritonstack.workflows.builds.custom_images import held_digest  # noqa: PLC0415
 
     return held_digest(f"{side.images.words}:{item.entry.tag}") == item.entry.digest
 
 
 def _copy(
-    state: Context, steps: Steps, source: Side, target: Side, item: Entry, stopped: threading.Event
+    session: Session, steps: Steps, source: Side, target: Side, item: Entry, stopped: threading.Event
 ) -> Copied:
     with steps.step(f"copying {words_of(item)}", label=item.name) as step:
         try:
-            proof = _copied(state, step, source, target, item, stopped)
+            proof = _copied(session, step, source, target, item, stopped)
         except BaseException:
             step.failed = True
             raise
@@ -203,11 +203,11 @@ def _copy(
 
 
 def _copied(
-    state: Context, step: Step, source: Side, target: Side, item: Entry, stopped: threading.Event
+    session: Session, step: Step, source: Side, target: Side, item: Entry, stopped: threading.Event
 ) -> str:
     if isinstance(item.entry, LockedArtifact):
         origin = source.artifact(Replacement(item.name, item.key, item.entry, None))
-        return _copy_artifact(state.project.artifacts_dir, step, origin, target, stopped)
+        return _copy_artifact(session.project.artifacts_dir, step, origin, target, stopped)
     return _copy_image(step, source, target, item.entry, stopped)
 
 
@@ -232,7 +232,7 @@ def _copy_image(step: Step, source: Side, target: Side, image: LockedImage, stop
         )
     if source.embedded:
         # Imported here: only environments with images of their own need Docker's library.
-        from tritonstack.cli.custom_images import tag_image  # noqa: PLC0415
+        from tritonstack.workflows.builds.custom_images import tag_image  # noqa: PLC0415
 
         tag_image(image.digest, f"{target.images.words}:{image.tag}")
         return "the same image of this machine's engine"

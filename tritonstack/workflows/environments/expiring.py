@@ -9,10 +9,10 @@ from datetime import datetime
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack.cli.context import Context
-from tritonstack.cli.deployed import Ground
 from tritonstack.operations.aws import Cloud, CloudAccessError
 from tritonstack.operations.destruction.reaping import Leased, leased
+from tritonstack.workflows.environments.deployed import Ground
+from tritonstack.workflows.session import Session
 
 _AT_ONCE = 4
 _WORDS: Mapping[str, str] = {
@@ -47,10 +47,10 @@ class Cases:
         return [f"{_where(ground)}: {why}" for ground, why in self.unreachable.items()]
 
 
-def look_for_leased(state: Context, places: Sequence[Ground], *, now: datetime) -> Cases:
+def look_for_leased(session: Session, places: Sequence[Ground], *, now: datetime) -> Cases:
     """What carries an expiry in all places, asked side by side."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = list(pool.map(lambda ground: _look(state, ground, now), places))
+        found = list(pool.map(lambda ground: _look(session, ground, now), places))
     return Cases(
         tuple(case for one in found for case in one.cases),
         {ground: why for one in found for ground, why in one.unreachable.items()},
@@ -58,9 +58,9 @@ def look_for_leased(state: Context, places: Sequence[Ground], *, now: datetime) 
     )
 
 
-def _look(state: Context, ground: Ground, now: datetime) -> Cases:
+def _look(session: Session, ground: Ground, now: datetime) -> Cases:
     try:
-        cloud = state.cloud_at(ground.account, ground.region, what=f"what expires in {_where(ground)}")
+        cloud = session.cloud_at(ground.account, ground.region, what=f"what expires in {_where(ground)}")
         held = leased(cloud, prefix=ground.prefix, now=now)
     except CloudAccessError as error:
         return Cases(unreachable={ground: error.message})

@@ -10,17 +10,17 @@ from model_build.store.artifacts import verify_artifact
 from model_build.store.publishing import Published, publish
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.naming import artifact_prefix
-from tritonstack.cli.context import Context
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.model_prefix import ShelfCopy, Shelved, fill_shelves
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import MANIFEST_NAME, Manifest
+from tritonstack.workflows.session import Session
 
 
 def missing_artifacts(
-    state: Context,
+    session: Session,
     workspace: Workspace,
     cloud: Cloud,
     *,
@@ -40,16 +40,16 @@ def missing_artifacts(
     }
     bucket = workspace.spec.artifact_bucket
     return [
-        _local_artifact(state, workspace, model, needed[model, digest])
+        _local_artifact(session, workspace, model, needed[model, digest])
         for model, digest in sorted(needed)
         if digest not in lent
         and not is_published(cloud, bucket=bucket, model=model, artifact=needed[model, digest])
     ]
 
 
-def local_manifest(state: Context, model: str, digest: str) -> tuple[Path, Manifest] | None:
+def local_manifest(session: Session, model: str, digest: str) -> tuple[Path, Manifest] | None:
     """An artifact that lies whole on this machine, with its examples; None if a build has to replace it."""
-    artifact = state.project.artifacts_dir / artifact_prefix(model, digest)
+    artifact = session.project.artifacts_dir / artifact_prefix(model, digest)
     try:
         manifest = verify_artifact(artifact)
     except TritonstackError:
@@ -57,21 +57,21 @@ def local_manifest(state: Context, model: str, digest: str) -> tuple[Path, Manif
     return (artifact, manifest) if manifest.examples_sha256 is not None else None
 
 
-def publish_artifact(state: Context, workspace: Workspace, cloud: Cloud, artifact: Path) -> Published:
+def publish_artifact(session: Session, workspace: Workspace, cloud: Cloud, artifact: Path) -> Published:
     """Upload what the bucket lacks of one artifact of this machine."""
     bucket = workspace.spec.artifact_bucket
-    with state.output.step(f"publishing {artifact.parent.name} {artifact.name[:12]} to {bucket}"):
+    with session.reporter.step(f"publishing {artifact.parent.name} {artifact.name[:12]} to {bucket}"):
         return publish(artifact_dir=artifact, bucket=bucket, s3_client=cloud.client("s3"))
 
 
 def put_on_shelves(
-    state: Context, workspace: Workspace, cloud: Cloud, copies: Sequence[ShelfCopy]
+    session: Session, workspace: Workspace, cloud: Cloud, copies: Sequence[ShelfCopy]
 ) -> Mapping[str, list[str]]:
     """Give multi-model endpoints their models; by endpoint, those that were not there or were wrong."""
     if not copies:
         return {}
     put: dict[str, list[str]] = defaultdict(list)
-    with state.output.step("putting models on the shelves of multi-model endpoints") as step:
+    with session.reporter.step("putting models on the shelves of multi-model endpoints") as step:
         count = 0
 
         def tell(shelved: Shelved) -> None:
@@ -88,9 +88,9 @@ def put_on_shelves(
     return put
 
 
-def _local_artifact(state: Context, workspace: Workspace, model: str, locked: LockedArtifact) -> Path:
+def _local_artifact(session: Session, workspace: Workspace, model: str, locked: LockedArtifact) -> Path:
     bucket = workspace.spec.artifact_bucket
-    artifact = state.project.artifacts_dir / artifact_prefix(model, locked.digest)
+    artifact = session.project.artifacts_dir / artifact_prefix(model, locked.digest)
     if not (artifact / MANIFEST_NAME).is_file():
         owner, promoted = workspace.lock_owner, locked.promoted
         raise TritonstackError(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection
 
-from tritonstack.cli.context import Context
-from tritonstack.cli.synthesis import cdk_of, synthesised
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.revisions import require_unchanged, revision_of
 from tritonstack.operations.running import wait_until_served
 from tritonstack.operations.smoke.asking import smoke_endpoint
 from tritonstack.operations.stacks import environment_stacks, wait_until_settled
-from tritonstack.operations.verification.checks import Check
 from tritonstack.operations.verification.verdicts import (
     EndpointVerdict,
     Verdict,
@@ -22,10 +19,12 @@ from tritonstack.operations.verification.verdicts import (
     with_smoke,
 )
 from tritonstack.project.workspace import Workspace
+from tritonstack.workflows.deployment.synthesis import cdk_of, synthesised
+from tritonstack.workflows.session import Session
 
 
 def verify_workspace(
-    state: Context,
+    session: Session,
     workspace: Workspace,
     cloud: Cloud,
     *,
@@ -41,11 +40,11 @@ def verify_workspace(
     """
     names = known_endpoints(workspace, endpoints or ())
     if wait:
-        _wait(state, workspace, cloud, names)
+        _wait(session, workspace, cloud, names)
     revision = revision_of(workspace)
     with (
-        synthesised(state, cdk_of(workspace, cloud)) as assembly,
-        state.output.step("looking at what runs") as step,
+        synthesised(session, cdk_of(workspace, cloud)) as assembly,
+        session.reporter.step("looking at what runs") as step,
     ):
         require_unchanged(workspace, revision)
         stacks = [] if endpoints else look_at_shared_stacks(cloud, workspace, assembly)
@@ -53,7 +52,7 @@ def verify_workspace(
         passed = [*(check.passed for check in stacks), *(one.passed for one in found)]
         step.failed = not all(passed)
     if smoke:
-        found = [_asked(state, workspace, cloud, one) for one in found]
+        found = [_asked(session, workspace, cloud, one) for one in found]
     verdict = Verdict(
         environment=workspace.spec.name,
         revision=revision,
@@ -66,52 +65,20 @@ def verify_workspace(
     return verdict
 
 
-def verdict_lines(verdict: Verdict) -> Iterator[str]:
-    """A verdict for people: a line for each check, and below it what is wrong or worth knowing."""
-    if verdict.stacks:
-        yield verdict.environment
-        yield from _check_lines(verdict.stacks)
-        yield ""
-    for endpoint in verdict.endpoints:
-        yield f"{endpoint.name}: {endpoint.full_name}"
-        yield from _check_lines(endpoint.checks)
-        if endpoint.not_compared:
-            yield f"  by its template alone: {_counted(endpoint.not_compared)}"
-        yield ""
-    if verdict.revision.files:
-        yield str(verdict.revision.note)
-    yield verdict.words
-
-
-def _check_lines(checks: Iterable[Check]) -> Iterator[str]:
-    checks = list(checks)
-    width = max((len(check.aspect) for check in checks), default=0)
-    for check in checks:
-        mark = "✓" if check.passed else "✗"
-        yield f"  {mark} {check.aspect:<{width}}  {check.detail}".rstrip()
-        yield from (f"      {fault}" for fault in check.faults)
-        yield from (f"      (note: {note})" for note in check.notes)
-
-
-def _counted(kinds: Mapping[str, int]) -> str:
-    """How many of each type, as CloudFormation calls it."""
-    return ", ".join(f"{count} {kind.removeprefix('AWS::')}" for kind, count in sorted(kinds.items()))
-
-
-def _asked(state: Context, workspace: Workspace, cloud: Cloud, verdict: EndpointVerdict) -> EndpointVerdict:
+def _asked(session: Session, workspace: Workspace, cloud: Cloud, verdict: EndpointVerdict) -> EndpointVerdict:
     """A verdict with the endpoint's answers; one that is not there is asked nothing."""
     if len(verdict.checks) == 1:
         return verdict
-    with state.output.step(f"asking {verdict.name}") as step:
+    with session.reporter.step(f"asking {verdict.name}") as step:
         asked = with_smoke(verdict, smoke_endpoint(cloud, workspace, verdict.name))
         step.detail = asked.checks[-1].detail
         step.failed = not asked.checks[-1].passed
     return asked
 
 
-def _wait(state: Context, workspace: Workspace, cloud: Cloud, names: Collection[str]) -> None:
+def _wait(session: Session, workspace: Workspace, cloud: Cloud, names: Collection[str]) -> None:
     spec = workspace.spec
-    with state.output.step("waiting for what is still going on") as step:
+    with session.reporter.step("waiting for what is still going on") as step:
         stacks = [stack.name for stack in environment_stacks(cloud, spec.base) if stack.in_progress]
         wait_until_settled(cloud, stacks, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}"))
         full_names = [spec.endpoint_name(name) for name in names]

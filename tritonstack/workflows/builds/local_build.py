@@ -21,12 +21,12 @@ import model_build
 from model_build.resources import available_memory
 from model_build.store.artifacts import read_manifest
 from tritonstack.base.errors import TritonstackError, shown_path
-from tritonstack.cli.build_outcomes import LINES_SHOWN, Outcome, error_from, show_event
-from tritonstack.cli.context import Context
-from tritonstack.cli.extras import require
-from tritonstack.cli.output import Step, Steps
 from tritonstack.operations.builds.jobs import parse_event
 from tritonstack.project.build_plans import NeededArtifact
+from tritonstack.workflows.builds.outcomes import LINES_SHOWN, Outcome, error_from, show_event
+from tritonstack.workflows.extras import require
+from tritonstack.workflows.reporter import Step, Steps
+from tritonstack.workflows.session import Session
 
 _CORES_EACH, _GIB_EACH = 2, 6
 """What one build can use: the framework, the graph's runtime and a server do not all work at once."""
@@ -44,7 +44,7 @@ def most_at_once() -> int:
 
 
 def build_here(
-    state: Context, needed: Sequence[NeededArtifact], *, at_once: int, on_done: Callable[[Outcome], None]
+    session: Session, needed: Sequence[NeededArtifact], *, at_once: int, on_done: Callable[[Outcome], None]
 ) -> None:
     """Build each of these; one that fails does not keep the others from it."""
     require("isal", what="what builds models")
@@ -52,8 +52,8 @@ def build_here(
     pool = ThreadPoolExecutor(at_once)
     running: set[Future[Outcome]] = set()
     try:
-        with state.output.steps() as steps:
-            running |= {pool.submit(_build_one, state, steps, children, item) for item in needed}
+        with session.reporter.steps() as steps:
+            running |= {pool.submit(_build_one, session, steps, children, item) for item in needed}
             while running:
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     on_done(future.result())
@@ -118,19 +118,19 @@ class _Children:
                     os.killpg(process.pid, signal.SIGKILL)
 
 
-def _build_one(state: Context, steps: Steps, children: _Children, needed: NeededArtifact) -> Outcome:
+def _build_one(session: Session, steps: Steps, children: _Children, needed: NeededArtifact) -> Outcome:
     with steps.step(f"building {needed.model} for {needed.target}", label=needed.model) as step:
-        outcome = _run(children, step, needed, _command(state, needed), _log_file(state, needed))
+        outcome = _run(children, step, needed, _command(session, needed), _log_file(session, needed))
         step.failed = outcome.error is not None
         if outcome.manifest:
             step.detail = "already built" if outcome.reused else f"digest {outcome.manifest.digest[:12]}"
         return outcome
 
 
-def _command(state: Context, needed: NeededArtifact) -> list[str]:
+def _command(session: Session, needed: NeededArtifact) -> list[str]:
     return [
         *(sys.executable, "-m", "model_build"),
-        *("--project", str(state.project.root)),
+        *("--project", str(session.project.root)),
         *("--model", needed.model),
         *("--targets", " ".join(needed.targets)),
         *("--choices", json.dumps(needed.choices)),
@@ -147,8 +147,8 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _log_file(state: Context, needed: NeededArtifact) -> Path:
-    folder = state.project.state_dir / "logs" / "builds"
+def _log_file(session: Session, needed: NeededArtifact) -> Path:
+    folder = session.project.state_dir / "logs" / "builds"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{needed.model}-{needed.target}.log"
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 import shlex
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack.cli.context import Context
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.cdk import CdkCli
 from tritonstack.operations.stacks import is_bootstrapped
 from tritonstack.reference.bootstrap import CDK_QUALIFIER, Bootstrap
+from tritonstack.workflows.session import Session
 
 
 def require_bootstrap(
-    state: Context, cloud: Cloud, cdk: CdkCli, bootstrap: Bootstrap, *, allowed: bool | None
+    session: Session, cloud: Cloud, cdk: CdkCli, bootstrap: Bootstrap, *, allowed: bool | None
 ) -> None:
     """Prepare the account if that is allowed, and say what to do if it is not.
 
     `allowed` is None where the command has no option for it.
     """
     if lacks_bootstrap(cloud, bootstrap, allowed=allowed):
-        make_bootstrap(state, cdk, bootstrap)
+        make_bootstrap(session, cdk, bootstrap)
 
 
 def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None) -> bool:
@@ -38,7 +38,7 @@ def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None)
     return True
 
 
-def make_bootstrap(state: Context, cdk: CdkCli, bootstrap: Bootstrap) -> None:
+def make_bootstrap(session: Session, cdk: CdkCli, bootstrap: Bootstrap) -> None:
     """Prepare the account."""
-    with state.output.step(f"bootstrapping {' '.join(bootstrap.arguments)}") as step:
+    with session.reporter.step(f"bootstrapping {' '.join(bootstrap.arguments)}") as step:
         cdk.run("bootstrap", *bootstrap.arguments, on_line=step.log)

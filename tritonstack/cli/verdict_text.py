@@ -1,0 +1,40 @@
+"""Render the verdict of `verify` for the console."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tritonstack.operations.verification.checks import Check
+from tritonstack.operations.verification.verdicts import Verdict
+
+
+def verdict_lines(verdict: Verdict) -> Iterator[str]:
+    """A verdict for people: a line for each check, and below it what is wrong or worth knowing."""
+    if verdict.stacks:
+        yield verdict.environment
+        yield from _check_lines(verdict.stacks)
+        yield ""
+    for endpoint in verdict.endpoints:
+        yield f"{endpoint.name}: {endpoint.full_name}"
+        yield from _check_lines(endpoint.checks)
+        if endpoint.not_compared:
+            yield f"  by its template alone: {_counted(endpoint.not_compared)}"
+        yield ""
+    if verdict.revision.files:
+        yield str(verdict.revision.note)
+    yield verdict.words
+
+
+def _check_lines(checks: Iterable[Check]) -> Iterator[str]:
+    checks = list(checks)
+    width = max((len(check.aspect) for check in checks), default=0)
+    for check in checks:
+        mark = "✓" if check.passed else "✗"
+        yield f"  {mark} {check.aspect:<{width}}  {check.detail}".rstrip()
+        yield from (f"      {fault}" for fault in check.faults)
+        yield from (f"      (note: {note})" for note in check.notes)
+
+
+def _counted(kinds: Mapping[str, int]) -> str:
+    """How many of each type, as CloudFormation calls it."""
+    return ", ".join(f"{count} {kind.removeprefix('AWS::')}" for kind, count in sorted(kinds.items()))

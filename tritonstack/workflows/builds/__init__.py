@@ -1,0 +1,1 @@
+"""Build artifacts on this machine or in the account, and publish them."""

@@ -1,0 +1,1 @@
+"""Prepare and deploy the stacks of an environment."""

@@ -1,0 +1,1 @@
+"""Find deployed environments, with or without their files."""

@@ -1,0 +1,1 @@
+"""Copy artifacts and images between environments and lock them."""

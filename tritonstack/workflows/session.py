@@ -1,0 +1,86 @@
+"""What every workflow needs: the project, a reporter, and the cloud of an environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT, is_embedded
+from tritonstack.base.errors import UsageError
+from tritonstack.base.paths import Project
+from tritonstack.operations.aws import Cloud, CloudAccessError, require_account
+from tritonstack.operations.instances import read_instance
+from tritonstack.operations.promotion.access import readable_cloud
+from tritonstack.project.loading import find_template, load_instance, load_workspace, sample_instance
+from tritonstack.project.workspace import Workspace
+from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.workflows.local_cloud import read_address
+from tritonstack.workflows.reporter import NullReporter, Reporter
+
+
+@dataclass
+class Session:
+    """A project, and the reporter that workflows report their progress to."""
+
+    project: Project
+    reporter: Reporter = field(default_factory=NullReporter)
+
+    def workspace(self, environment: str, name: str | None = None) -> Workspace:
+        """An environment and all that it refers to; with a name, the deployed instance of a template."""
+        if name is None:
+            return load_workspace(self.project, environment)
+        template = find_template(self.project, environment)
+        spec = load_instance(self.project, sample_instance(template.name, name)).spec
+        instance = read_instance(self.cloud(spec), spec)
+        if instance is None:
+            raise UsageError(
+                f"no instance {name!r} of {environment} is deployed",
+                remedy=f"`tritonstack deploy {environment} --name {name}` makes one",
+            )
+        if instance.template != environment:
+            raise UsageError(
+                f"{name!r} is an instance of {instance.template}, not of {environment}",
+                remedy=f"write {instance.template} --name {name}",
+            )
+        return load_instance(self.project, instance)
+
+    def cloud(self, spec: EnvironmentSpec, *, profile: str | None = None) -> Cloud:
+        """The cloud that an environment lives in, reachable and with the right credentials.
+
+        They are those of a profile of AWS's configuration, or what the usual chain finds.
+        """
+        what = f"environment {spec.name!r}"
+        return self.cloud_at(spec.account, spec.region, what=what, profile=profile)
+
+    def cloud_at(self, account: str, region: str, *, what: str, profile: str | None = None) -> Cloud:
+        """An account's cloud in a region; `what` says in errors what is looked for there."""
+        if not is_embedded(account):
+            cloud = Cloud(account, region, {"AWS_PROFILE": profile} if profile else {})
+            require_account(cloud)
+            return cloud
+        if profile is not None:
+            raise UsageError(
+                f"{what} lives in the embedded cloud, which has no profiles",
+                remedy=f"leave {profile!r} away",
+            )
+        address = read_address(self.project.cloud_dir(account))
+        which = "" if account == EMBEDDED_ACCOUNT else f" --account {account}"
+        if address is None:
+            raise CloudAccessError(
+                f"{what} lives in the embedded cloud, which is not running",
+                remedy=f"start it with `tritonstack up --detach{which}`",
+            )
+        if address.account_id != account:
+            raise CloudAccessError(
+                f"the embedded cloud plays account {address.account_id}, and {what} lives in {account}",
+                remedy=f"run `tritonstack down{which}`, then `tritonstack up --detach{which}`",
+            )
+        return Cloud(account, region, address.environment())
+
+    def cloud_to_read(
+        self, spec: EnvironmentSpec, *, beside: EnvironmentSpec, cloud: Cloud, profile: str | None = None
+    ) -> Cloud:
+        """The cloud of an environment that something is read from for another one, whose cloud is given."""
+        if is_embedded(spec.account):
+            return self.cloud(spec, profile=profile)
+        at_hand = None if is_embedded(beside.account) else cloud
+        return readable_cloud(spec, profile=profile, at_hand=at_hand)
