@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from tritonstack.base.paths import Project
@@ -56,3 +57,18 @@ def edit(file: Path, old: str, new: str) -> None:
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))
+
+
+def copy_build_source(repository: Path, root: Path) -> None:
+    """Copy what jobs in an account build with, except models."""
+    # Loads the CDK, which most tests do not need.
+    from tritonstack.constructs.builds.build_source import READ_BY_BUILDS
+
+    for name in READ_BY_BUILDS:
+        if name == "models":
+            continue
+        if (repository / name).is_file():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(repository / name, root / name)
+        else:
+            shutil.copytree(repository / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))

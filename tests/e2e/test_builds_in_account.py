@@ -24,8 +24,8 @@ import pytest
 from tests.e2e.conftest import REPOSITORY, Site, furnished_site
 from tests.model_build.given_models import PYTHON_MODEL
 from tests.model_build.tiny import save_tiny_model, write_model
+from tests.projects import copy_build_source
 from tritonstack.base.naming import EVENTS
-from tritonstack.constructs.builds.build_source import READ_BY_BUILDS
 from tritonstack.operations.aws import cloud_of
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.locks import Lock, load_lock
@@ -137,9 +137,7 @@ def _played_programs(folder: Path) -> Path:
 
 def _site(root: Path) -> Site:
     """A project of three models: one that nobody doubts, one with code of its own, one that is damaged."""
-    for name in READ_BY_BUILDS:
-        if name != "models":
-            shutil.copytree(REPOSITORY.root / name, root / name)
+    copy_build_source(REPOSITORY.root, root)
     site = furnished_site(root, shared=("server",))
     models = root / "models"
     write_model(models / "tiny", source="file://weights")

@@ -17,6 +17,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from tests.model_build.tiny import write_model
+from tests.projects import copy_build_source
 from tritonstack.base.paths import Project, find_project
 
 REPOSITORY = find_project(Path(__file__)).root
@@ -25,16 +26,7 @@ REPOSITORY = find_project(Path(__file__)).root
 @pytest.fixture
 def project(tmp_path: Path, tiny_folder: Path) -> Project:
     """What the source archive holds, unpacked: the folders that builds read, and no more."""
-    from tritonstack.constructs.builds.build_source import READ_BY_BUILDS
-
-    for name in READ_BY_BUILDS:
-        if name != "models":
-            copy = tmp_path / "src" / name
-            if (REPOSITORY / name).is_file():
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(REPOSITORY / name, copy)
-            else:
-                shutil.copytree(REPOSITORY / name, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_build_source(REPOSITORY, tmp_path / "src")
     shutil.copytree(tiny_folder, tmp_path / "src" / "models" / "tiny" / "weights")
     write_model(tmp_path / "src" / "models" / "tiny", source="file://weights")
     return Project(tmp_path / "src")
