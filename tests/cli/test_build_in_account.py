@@ -26,7 +26,7 @@ from tritonstack.project.loading import load_workspace
 from tritonstack.workflows.builds import remote_build as module
 from tritonstack.workflows.builds.local_build import BuildInterruptedError
 from tritonstack.workflows.builds.outcomes import Outcome
-from tritonstack.workflows.builds.remote_build import build_there, ground_of
+from tritonstack.workflows.builds.remote_build import build_remotely, ground_of
 
 OUTPUTS = {"SourceArchive": "assets/abc.zip", "CpuImage": "1.dkr.ecr.eu-west-1.amazonaws.com/t/builder:1"}
 CPU = "tritonstack-dev-build-cpu"
@@ -64,7 +64,7 @@ class Watched:
 
     def run(self, *, wait_for_it: bool = True, ground: BuildGround | None = None) -> list[Outcome]:
         outcomes: list[Outcome] = []
-        build_there(
+        build_remotely(
             Context(self.project, Output()),
             self.cloud,
             ground or self.ground,

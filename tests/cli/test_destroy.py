@@ -10,13 +10,13 @@ import pytest
 from tests.operations.strict_aws import refused
 from tests.projects import edit
 from tritonstack.base.paths import Project
-from tritonstack.cli.commands import audit as audit_command
-from tritonstack.cli.commands import reap as reap_command
 from tritonstack.cli.main import run
 from tritonstack.operations.audit.report import Item, Report
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.reaping import Leased
 from tritonstack.operations.stacks import StackFailedError
+from tritonstack.workflows import audit as audit_workflow
+from tritonstack.workflows import reap as reap_workflow
 from tritonstack.workflows.environments import expiring as leased_module
 
 TEMPLATE = """\
@@ -247,14 +247,14 @@ def test_a_destruction_that_fails_stops_no_other(
     here: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leased(account)
-    take_down = reap_command.take_down
+    take_down = reap_workflow.take_down
 
     def fail_for_one(cloud: Cloud, base: str, **more: Any) -> bool:
         if base == "tritonstack-old":
             raise StackFailedError("stack tritonstack-old-foundation is DELETE_FAILED: no")
         return take_down(cloud, base, **more)
 
-    monkeypatch.setattr(reap_command, "take_down", fail_for_one)
+    monkeypatch.setattr(reap_workflow, "take_down", fail_for_one)
     code, facts = reaped(here, capsys)
     assert code == 1
     assert facts["reaped"] == ["tritonstack-older"]
@@ -294,7 +294,7 @@ def test_a_place_that_cannot_be_reached_stops_no_audit_of_the_others(
     edit(here.template_file("preview"), account, "2" * 12)
     stack = "tritonstack-dev-foundation"
     held = Report((Item("AWS::CloudFormation::Stack", stack, stack),), ())
-    monkeypatch.setattr(audit_command, "look", lambda *_, **__: held)
+    monkeypatch.setattr(audit_workflow, "look", lambda *_, **__: held)
     assert tell(here, "audit") == 1
     said = capsys.readouterr().out
     assert f"{stack}  of {stack}" in said

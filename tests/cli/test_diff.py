@@ -214,7 +214,7 @@ def test_a_deploy_refuses_in_the_same_words_before_it_changes_anything(
     retained: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tritonstack.workflows.deployment.deploying.missing_artifacts", lambda *_, **__: [])
-    for change in ("make_bootstrap", "put_on_shelves"):
+    for change in ("bootstrap_account", "fill_model_prefixes"):
         monkeypatch.setattr(
             f"tritonstack.workflows.deployment.deploying.{change}",
             lambda *_: pytest.fail("something was changed"),

@@ -10,7 +10,7 @@ import pytest
 
 from tritonstack.base.errors import UsageError
 from tritonstack.spec.environments.templates import Instance, Template, TemplateHead
-from tritonstack.workflows.deployment.instance_request import Wish, lease, parse_settings
+from tritonstack.workflows.deployment.instance_request import InstanceRequest, parse_settings, plan_instance
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 HEAD = TemplateHead(locks="dev", purpose="tests", longest="24h", parameters={"most": 2, "machine": "small"})
@@ -18,44 +18,54 @@ TEMPLATE = Template("preview", Path("preview.template.yaml"), HEAD, {}, {})
 STANDING = Instance("preview", "pr-1", "ann", "2030-01-01T05:00:00Z", {"most": 3})
 
 
-def asked(wish: Wish, standing: Instance | None = None) -> Instance:
-    return lease(TEMPLATE, wish, standing=standing, actor="bob[bot]", now=NOW)
+def asked(wish: InstanceRequest, standing: Instance | None = None) -> Instance:
+    return plan_instance(TEMPLATE, wish, deployed=standing, actor="bob[bot]", now=NOW)
 
 
 def test_a_new_one_is_the_actors_and_lives_as_long_as_said() -> None:
-    made = asked(Wish("pr-1", ttl="4h", settings={"most": "5"}))
+    made = asked(InstanceRequest("pr-1", ttl="4h", settings={"most": "5"}))
     assert made == Instance("preview", "pr-1", "bob-bot-", "2030-01-01T04:00:00Z", {"most": 5})
 
 
 def test_where_nobody_says_it_lives_as_long_as_it_may() -> None:
-    assert asked(Wish("pr-1")).expires == "2030-01-02T00:00:00Z"
+    assert asked(InstanceRequest("pr-1")).expires == "2030-01-02T00:00:00Z"
 
 
 def test_deployed_again_it_keeps_owner_expiry_and_parameters() -> None:
-    assert asked(Wish("pr-1"), STANDING) == STANDING
+    assert asked(InstanceRequest("pr-1"), STANDING) == STANDING
 
 
 def test_what_is_said_again_changes() -> None:
-    wish = Wish("pr-1", ttl="2h", owner="eve", settings={"machine": "large"})
+    wish = InstanceRequest("pr-1", ttl="2h", owner="eve", settings={"machine": "large"})
     assert asked(wish, STANDING) == Instance(
         "preview", "pr-1", "eve", "2030-01-01T02:00:00Z", {"machine": "large", "most": 3}
     )
 
 
 def test_a_parameter_set_to_its_default_follows_the_template_again() -> None:
-    assert asked(Wish("pr-1", settings={"most": "2"}), STANDING).parameters == {}
+    assert asked(InstanceRequest("pr-1", settings={"most": "2"}), STANDING).parameters == {}
 
 
 @pytest.mark.parametrize(
     ("wish", "standing", "message"),
     [
-        (Wish("pr-1", ttl="25h"), None, "--ttl 25h is longer than instances of preview may live"),
-        (Wish("pr-1", ttl="soon"), None, "--ttl 'soon' is not a length of time"),
-        (Wish("pr-1"), replace(STANDING, expires="2030-01-01T00:00:00Z"), "expired at 2030-01-01T00:00:00Z"),
-        (Wish("pr-1", ttl="1h"), replace(STANDING, template="test"), "'pr-1' is an instance of test already"),
+        (InstanceRequest("pr-1", ttl="25h"), None, "--ttl 25h is longer than instances of preview may live"),
+        (InstanceRequest("pr-1", ttl="soon"), None, "--ttl 'soon' is not a length of time"),
+        (
+            InstanceRequest("pr-1"),
+            replace(STANDING, expires="2030-01-01T00:00:00Z"),
+            "expired at 2030-01-01T00:00:00Z",
+        ),
+        (
+            InstanceRequest("pr-1", ttl="1h"),
+            replace(STANDING, template="test"),
+            "'pr-1' is an instance of test already",
+        ),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_remedy(wish: Wish, standing: Instance | None, message: str) -> None:
+def test_what_cannot_be_is_refused_with_a_remedy(
+    wish: InstanceRequest, standing: Instance | None, message: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         asked(wish, standing)
     assert message in caught.value.message
@@ -64,7 +74,7 @@ def test_what_cannot_be_is_refused_with_a_remedy(wish: Wish, standing: Instance 
 
 def test_an_expired_one_lives_on_where_it_is_given_time() -> None:
     expired = replace(STANDING, expires="2029-01-01T00:00:00Z")
-    assert asked(Wish("pr-1", ttl="1h"), expired).expires == "2030-01-01T01:00:00Z"
+    assert asked(InstanceRequest("pr-1", ttl="1h"), expired).expires == "2030-01-01T01:00:00Z"
 
 
 def test_settings_are_pairs() -> None:

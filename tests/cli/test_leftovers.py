@@ -10,10 +10,10 @@ from tests.cli.test_destroy import TEMPLATE
 from tests.operations.strict_aws import StrictProcessing
 from tests.projects import edit
 from tritonstack.base.paths import Project
-from tritonstack.cli.commands import audit as audit_command
 from tritonstack.cli.main import run
 from tritonstack.operations.audit.report import Item, Report
 from tritonstack.operations.aws import Cloud
+from tritonstack.workflows import audit as audit_workflow
 
 JOB = "tritonstack-pr-1-build-0123456789abcdef-1"
 KEY = Item("AWS::KMS::Key", "k", None, pending=True)
@@ -42,7 +42,7 @@ def test_what_waits_for_its_deletion_is_counted_by_its_sort_and_is_not_left_over
     pending: tuple[Item, ...],
     words: str,
 ) -> None:
-    monkeypatch.setattr(audit_command, "look", lambda *_, **__: Report(pending, ()))
+    monkeypatch.setattr(audit_workflow, "look", lambda *_, **__: Report(pending, ()))
     assert run(["--project", str(dev.root), "audit", "dev", "--gone"]) == 0
     assert capsys.readouterr().out == f"dev: 0 resources belong to stacks, 0 to none; {words}\n"
 

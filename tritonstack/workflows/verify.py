@@ -1,4 +1,4 @@
-"""Verifying an environment: what is asked for, what runs, what it answers, and the verdict written down."""
+"""Verify that an environment runs and answers what the checked-out files ask for."""
 
 from __future__ import annotations
 
@@ -19,8 +19,39 @@ from tritonstack.operations.verification.verdicts import (
     with_smoke,
 )
 from tritonstack.project.workspace import Workspace
-from tritonstack.workflows.deployment.synthesis import cdk_of, synthesised
+from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
+from tritonstack.workflows.environments.requirements import require_built, require_endpoint
 from tritonstack.workflows.session import Session
+
+
+def verify(
+    session: Session,
+    environment: str,
+    *,
+    instance: str | None = None,
+    endpoints: Collection[str] = (),
+    smoke: bool = True,
+    record: bool = True,
+    wait: bool = False,
+) -> Verdict:
+    """Verify an environment, an instance of a template, or some endpoints; read `passed` of the verdict.
+
+    Without `smoke`, no endpoint is invoked. Without `record`, nothing is written, and read access is enough.
+    With `wait`, wait for running updates first.
+    """
+    workspace = session.workspace(environment, instance)
+    require_built(workspace)
+    for name in endpoints:
+        require_endpoint(workspace, name)
+    return verify_workspace(
+        session,
+        workspace,
+        session.cloud(workspace.spec),
+        endpoints=endpoints,
+        smoke=smoke,
+        record=record,
+        wait=wait,
+    )
 
 
 def verify_workspace(
@@ -33,17 +64,13 @@ def verify_workspace(
     record: bool = True,
     wait: bool = False,
 ) -> Verdict:
-    """Prove that an environment, or some of its endpoints, runs what the checked-out files ask for.
-
-    Without `smoke` nothing is sent to endpoints; without `record` nothing is written: then the right to read
-    is enough. `wait`: first for all that is still going on.
-    """
+    """Verify a loaded environment, or some of its endpoints; see `verify`."""
     names = known_endpoints(workspace, endpoints or ())
     if wait:
         _wait(session, workspace, cloud, names)
     revision = revision_of(workspace)
     with (
-        synthesised(session, cdk_of(workspace, cloud)) as assembly,
+        synthesized(session, cdk_of(workspace, cloud)) as assembly,
         session.reporter.step("looking at what runs") as step,
     ):
         require_unchanged(workspace, revision)
@@ -66,7 +93,7 @@ def verify_workspace(
 
 
 def _asked(session: Session, workspace: Workspace, cloud: Cloud, verdict: EndpointVerdict) -> EndpointVerdict:
-    """A verdict with the endpoint's answers; one that is not there is asked nothing."""
+    """Invoke an endpoint and add its answers to the verdict; a missing endpoint is not invoked."""
     if len(verdict.checks) == 1:
         return verdict
     with session.reporter.step(f"asking {verdict.name}") as step:

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from tritonstack.base import naming
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
-from tritonstack.operations.audit.found import Scope
-from tritonstack.operations.audit.report import Item, Refusal, Report
-from tritonstack.operations.audit.report import audit as look
-from tritonstack.operations.aws import Cloud, CloudAccessError
-from tritonstack.project.loading import environment_names
-from tritonstack.workflows.environments.deployed import (
-    Ground,
-    Place,
-    Standing,
-    find_standing,
-    require_grounds,
-)
+from tritonstack.operations.audit.report import Item, Report
+from tritonstack.workflows.audit import audit as run
+from tritonstack.workflows.environments.deployed import LocationFilter
 
 
 def audit(
@@ -46,61 +36,13 @@ def audit(
     Example: tritonstack audit preview --name pr-123 --gone
     """
     state: Context = context.obj
-    place = Place(account, region, prefix)
-    if environment is None:
-        reports = _everywhere(state, require_grounds(state.project, place))
-    else:
-        standing = find_standing(state, environment, name, place)
-        reports = {standing.name: _look(state, standing.cloud, _scope(standing), _others(state, standing))}
-    failed = [_failed(report, gone=gone) for report in reports.values()]
+    found = run(state, environment, instance=name, where=LocationFilter(account, region, prefix))
     state.output.result(
-        {what: report.facts() for what, report in reports.items()},
-        text="\n\n".join("\n".join(_words(what, report)) for what, report in reports.items()),
+        found.to_json(),
+        text="\n\n".join("\n".join(_words(what, report)) for what, report in found.reports.items()),
     )
-    if any(failed):
+    if not (found.gone if gone else found.clean):
         raise typer.Exit(1)
-
-
-def _everywhere(state: Context, grounds: Sequence[Ground]) -> dict[str, Report]:
-    """A report for each place; of one that cannot be reached, all services refuse to tell."""
-    reports, errors = dict[str, Report](), list[CloudAccessError]()
-    for ground in grounds:
-        where = f"{ground.prefix} in {ground.account} {ground.region}"
-        try:
-            cloud = state.cloud_at(ground.account, ground.region, what=f"what begins with {ground.prefix!r}")
-        except CloudAccessError as error:
-            errors.append(error)
-            reports[where] = Report((), (Refusal("every service", error.message),))
-        else:
-            reports[where] = _look(state, cloud, Scope(ground.prefix, {"project": ground.prefix}, whole=True))
-    if len(errors) == len(grounds):
-        raise errors[0]
-    return reports
-
-
-def _look(state: Context, cloud: Cloud, scope: Scope, others: Iterable[str] = ()) -> Report:
-    where = f"{cloud.account} {cloud.region}"
-    with state.output.step(f"asking each service in {where} for what begins with {scope.base}") as step:
-        report = look(cloud, scope, others=others)
-        step.detail = f"{len(report.there)} resources"
-    return report
-
-
-def _scope(standing: Standing) -> Scope:
-    prefix = standing.base.removesuffix(f"-{standing.name}")
-    usual = {"project": prefix, "environment": standing.name}
-    given = standing.spec.tags if standing.spec else {}
-    return Scope(standing.base, {key: given.get(key, value) for key, value in usual.items()})
-
-
-def _others(state: Context, standing: Standing) -> list[str]:
-    prefix = standing.base.removesuffix(f"-{standing.name}")
-    names = [name for name in environment_names(state.project) if name != standing.name]
-    return [naming.environment_prefix(prefix=prefix, environment=name) for name in names]
-
-
-def _failed(report: Report, *, gone: bool) -> bool:
-    return bool(report.orphans or report.refusals or (gone and report.there))
 
 
 def _words(what: str, report: Report) -> list[str]:

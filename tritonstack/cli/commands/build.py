@@ -30,10 +30,10 @@ from tritonstack.records.manifests import Manifest
 from tritonstack.reference.drivers import CUDA_12_DRIVER, least_driver
 from tritonstack.runtime.sandbox import EXPOSE
 from tritonstack.spec.models.inputs import WRITE_ANSWERS
-from tritonstack.workflows.builds.artifacts import local_manifest, publish_artifact, put_on_shelves
-from tritonstack.workflows.builds.local_build import build_here, most_at_once
+from tritonstack.workflows.builds.artifacts import fill_model_prefixes, local_manifest, publish_artifact
+from tritonstack.workflows.builds.local_build import build_locally, most_at_once
 from tritonstack.workflows.builds.outcomes import Outcome, failure_of
-from tritonstack.workflows.builds.remote_build import build_there, prepare_bucket, prepare_ground
+from tritonstack.workflows.builds.remote_build import build_remotely, prepare_bucket, prepare_ground
 
 
 def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
@@ -124,7 +124,7 @@ class _Run:
         there = [needed for needed in missing if needed not in here]
         if there and self.cloud is not None:
             ground = prepare_ground(self.state, self.workspace, self.cloud)
-            build_there(
+            build_remotely(
                 self.state,
                 self.cloud,
                 ground,
@@ -135,7 +135,7 @@ class _Run:
         if here:
             if self.cloud is not None:
                 prepare_bucket(self.state, self.workspace, self.cloud)
-            build_here(self.state, here, at_once=at_once, on_done=self.outcomes.append)
+            build_locally(self.state, here, at_once=at_once, on_done=self.outcomes.append)
 
     def keep(self) -> bool:
         """Publish what was built here, and lock all that succeeded; tells whether the lock changed."""
@@ -226,7 +226,7 @@ class _Run:
             lock = lock.with_artifact(manifest)
         locked = replace(self.workspace, lock=replace(self.workspace.lock, record=lock))
         names = {outcome.needed.model for outcome in self.outcomes if outcome.error is None}
-        put_on_shelves(self.state, self.workspace, cloud, shelf_copies(locked, models=names))
+        fill_model_prefixes(self.state, self.workspace, cloud, shelf_copies(locked, models=names))
 
     def _parts(self, made: Sequence[Manifest]) -> Mapping[str, Mapping[str, str]]:
         hashes = self.workspace.hashes

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.errors import UsageError
 from tritonstack.cli.context import Context
-from tritonstack.operations.checkout import Checkout
-from tritonstack.operations.instances import read_instance
-from tritonstack.project.checks.compatibility import unbuilt
-from tritonstack.project.loading import find_template, load_instance, sample_instance
-from tritonstack.project.workspace import Workspace
-from tritonstack.workflows.deployment.deploying import deploy_workspace
-from tritonstack.workflows.deployment.instance_request import Wish, lease, parse_settings
+from tritonstack.workflows.deploy import deploy as run
+from tritonstack.workflows.deployment.instance_request import InstanceRequest, parse_settings
 
 
 def deploy(
@@ -52,37 +46,13 @@ def deploy(
     Example: tritonstack deploy preview --name pr-123 --ttl 4h
     """
     state: Context = context.obj
-    if name is not None:
-        wish = Wish(name, ttl, owner, parse_settings(setting or ()))
-        workspace = _leased(state, environment, wish)
-    elif ttl or owner or setting:
+    if name is None and (ttl or owner or setting):
         raise UsageError(
             "--ttl, --owner and --set are for instances of a template", remedy="add --name, or leave them out"
         )
-    else:
-        workspace = state.workspace(environment)
-    if problems := unbuilt(workspace):
-        raise InvalidFilesError(problems)
-    deploy_workspace(state, workspace, state.cloud(workspace.spec), bootstrap=bootstrap)
-    names = {name: workspace.spec.endpoint_name(name) for name in workspace.spec.endpoints}
-    facts = {"environment": workspace.spec.name, "endpoints": names}
-    lines = [f"{name}: endpoint {full} is in service" for name, full in names.items()]
-    if instance := workspace.instance:
-        facts |= {"owner": instance.owner, "expires": instance.expires}
+    request = InstanceRequest(name, ttl, owner, parse_settings(setting or ())) if name is not None else None
+    deployment = run(state, environment, request=request, bootstrap=bootstrap)
+    lines = [f"{name}: endpoint {full} is in service" for name, full in deployment.endpoints.items()]
+    if instance := deployment.instance:
         lines.append(f"{instance.name} belongs to {instance.owner} and expires at {instance.expires}")
-    state.output.result(facts, text="\n".join(lines))
-
-
-def _leased(state: Context, environment: str, wish: Wish) -> Workspace:
-    template = find_template(state.project, environment)
-    spec = load_instance(state.project, sample_instance(environment, wish.name)).spec
-    return load_instance(
-        state.project,
-        lease(
-            template,
-            wish,
-            standing=read_instance(state.cloud(spec), spec),
-            actor=Checkout(state.project.root).actor(),
-            now=datetime.now(UTC),
-        ),
-    )
+    state.output.result(deployment.to_json(), text="\n".join(lines))

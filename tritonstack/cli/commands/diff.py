@@ -27,7 +27,7 @@ from tritonstack.operations.events import latest_events, latest_of_each
 from tritonstack.operations.model_prefix import missing_copies, shelf_copies
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.workspace import Workspace
-from tritonstack.workflows.deployment.synthesis import cdk_of, synthesised
+from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
 
 
 def diff(
@@ -51,7 +51,7 @@ def diff(
     cloud = state.cloud(workspace.spec)
     cdk = cdk_of(workspace, cloud)
     with (
-        synthesised(state, cdk) as assembly,
+        synthesized(state, cdk) as assembly,
         state.output.step("comparing with what is deployed"),
     ):
         outlook = look_at_deploy(workspace, cloud, assembly, cdk_diff(cdk, assembly))

@@ -52,9 +52,9 @@ from tritonstack.workflows.promotion.copying import (
     Side,
     bytes_to_copy,
     copy_all,
+    deploy_foundation,
     has_bucket,
     lacking,
-    lay_ground,
     lock_all,
     record_missing,
 )
@@ -164,7 +164,7 @@ class _Run:
         """Copy, lock, and write down."""
         self._require_open(self._shut())
         if self.missing or self.decision.entries:
-            lay_ground(self.state, self.target, bootstrap=bootstrap)
+            deploy_foundation(self.state, self.target, bootstrap=bootstrap)
         copied = copy_all(self.state, self.source, self.target, self.missing) if self.source else []
         # Copying may take hours, in which a window closes or somebody refutes what is copied.
         shut = self._shut()

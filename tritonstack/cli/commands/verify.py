@@ -6,14 +6,10 @@ from typing import Annotated
 
 import typer
 
-from tritonstack.base.documents import closest
-from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.cli.verdict_text import verdict_lines
-from tritonstack.project.checks.compatibility import unbuilt
-from tritonstack.project.workspace import Workspace
-from tritonstack.workflows.verify import verify_workspace
+from tritonstack.workflows.verify import verify as run
 
 
 def verify(
@@ -39,15 +35,11 @@ def verify(
     Example: tritonstack verify prod --endpoint search
     """
     state: Context = context.obj
-    workspace = state.workspace(environment, name)
-    if problems := unbuilt(workspace):
-        raise InvalidFilesError(problems)
-    _require_known(workspace, endpoint or [])
-    verdict = verify_workspace(
+    verdict = run(
         state,
-        workspace,
-        state.cloud(workspace.spec),
-        endpoints=endpoint,
+        environment,
+        instance=name,
+        endpoints=endpoint or (),
         smoke=smoke,
         record=record,
         wait=wait,
@@ -55,14 +47,3 @@ def verify(
     state.output.result(verdict.facts(), text="\n".join(verdict_lines(verdict)))
     if not verdict.passed:
         raise typer.Exit(1)
-
-
-def _require_known(workspace: Workspace, endpoints: list[str]) -> None:
-    known = list(workspace.spec.endpoints)
-    for name in endpoints:
-        if name not in known:
-            suggestion = closest(name, known)
-            raise UsageError(
-                f"environment {workspace.spec.name!r} has no endpoint {name!r}",
-                remedy=f"did you mean '{suggestion}'?" if suggestion else f"it has: {', '.join(known)}",
-            )

@@ -64,7 +64,7 @@ def publish_artifact(session: Session, workspace: Workspace, cloud: Cloud, artif
         return publish(artifact_dir=artifact, bucket=bucket, s3_client=cloud.client("s3"))
 
 
-def put_on_shelves(
+def fill_model_prefixes(
     session: Session, workspace: Workspace, cloud: Cloud, copies: Sequence[ShelfCopy]
 ) -> Mapping[str, list[str]]:
     """Give multi-model endpoints their models; by endpoint, those that were not there or were wrong."""

@@ -22,7 +22,7 @@ from tritonstack.records.lock_writing import add_image_to_lock
 from tritonstack.records.locks import Built, LockedImage
 from tritonstack.runtime.docker_engine import docker_engine, held_image
 from tritonstack.workflows.builds.outcomes import LINES_SHOWN
-from tritonstack.workflows.builds.remote_build import build_images_there, prepare_ground
+from tritonstack.workflows.builds.remote_build import build_images_remotely, prepare_ground
 from tritonstack.workflows.session import Session
 
 
@@ -79,7 +79,7 @@ def _digest(
             _publish_from_here(session, workspace, cloud, image)
         else:
             ground = prepare_ground(session, workspace, cloud)
-            build_images_there(session, cloud, ground, threading.Event())
+            build_images_remotely(session, cloud, ground, threading.Event())
         digest = image_digest(cloud, image.uri)
     if digest is None:
         raise ImageNotBuiltError(

@@ -43,7 +43,7 @@ def most_at_once() -> int:
     return max(1, min(len(os.sched_getaffinity(0)) // _CORES_EACH, memory // _GIB_EACH))
 
 
-def build_here(
+def build_locally(
     session: Session, needed: Sequence[NeededArtifact], *, at_once: int, on_done: Callable[[Outcome], None]
 ) -> None:
     """Build each of these; one that fails does not keep the others from it."""

@@ -123,7 +123,7 @@ def ground_of(workspace: Workspace, outputs: Mapping[str, str]) -> BuildGround:
     )
 
 
-def build_there(
+def build_remotely(
     session: Session,
     cloud: Cloud,
     ground: BuildGround,
@@ -139,7 +139,7 @@ def build_there(
         return
     enough = threading.Event()
     try:
-        build_images_there(session, cloud, ground, enough)
+        build_images_remotely(session, cloud, ground, enough)
         began = begin(session, cloud, ground, waiting, on_done)
         if wait_for_it:
             _follow_all(session, cloud, ground, waiting, began, enough, on_done)
@@ -156,7 +156,9 @@ def build_there(
         ) from None
 
 
-def build_images_there(session: Session, cloud: Cloud, ground: BuildGround, enough: threading.Event) -> None:
+def build_images_remotely(
+    session: Session, cloud: Cloud, ground: BuildGround, enough: threading.Event
+) -> None:
     """Build the images that the account lacks."""
     missing = missing_images(cloud, ground)
     if not missing:

@@ -20,7 +20,7 @@ def require_bootstrap(
     `allowed` is None where the command has no option for it.
     """
     if lacks_bootstrap(cloud, bootstrap, allowed=allowed):
-        make_bootstrap(session, cdk, bootstrap)
+        bootstrap_account(session, cdk, bootstrap)
 
 
 def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None) -> bool:
@@ -38,7 +38,7 @@ def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None)
     return True
 
 
-def make_bootstrap(session: Session, cdk: CdkCli, bootstrap: Bootstrap) -> None:
+def bootstrap_account(session: Session, cdk: CdkCli, bootstrap: Bootstrap) -> None:
     """Prepare the account."""
     with session.reporter.step(f"bootstrapping {' '.join(bootstrap.arguments)}") as step:
         cdk.run("bootstrap", *bootstrap.arguments, on_line=step.log)

@@ -25,10 +25,10 @@ from tritonstack.operations.running import require_running
 from tritonstack.operations.stacks import environment_stacks, wait_until_settled
 from tritonstack.project.checks.regions import region_warnings
 from tritonstack.project.workspace import Workspace
-from tritonstack.workflows.builds.artifacts import missing_artifacts, publish_artifact, put_on_shelves
-from tritonstack.workflows.deployment.bootstrap import lacks_bootstrap, make_bootstrap
-from tritonstack.workflows.deployment.instance_artifacts import find_loan
-from tritonstack.workflows.deployment.synthesis import cdk_of, synthesised
+from tritonstack.workflows.builds.artifacts import fill_model_prefixes, missing_artifacts, publish_artifact
+from tritonstack.workflows.deployment.bootstrap import bootstrap_account, lacks_bootstrap
+from tritonstack.workflows.deployment.instance_artifacts import find_borrowed
+from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
 from tritonstack.workflows.reporter import Step
 from tritonstack.workflows.session import Session
 
@@ -68,17 +68,17 @@ def _deploy(
     with session.reporter.step("waiting for what CloudFormation is still doing") as step:
         busy = [stack.name for stack in environment_stacks(cloud, spec.base) if stack.in_progress]
         wait_until_settled(cloud, busy, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}"))
-    loan = find_loan(session, workspace, cloud) if workspace.instance else None
+    loan = find_borrowed(session, workspace, cloud) if workspace.instance else None
     lent = loan.digests if loan else ()
     missing = missing_artifacts(session, workspace, cloud, endpoints=endpoints, lent=lent)
     unprepared = lacks_bootstrap(cloud, spec.bootstrap, allowed=bootstrap)
-    with synthesised(session, cdk) as assembly:
+    with synthesized(session, cdk) as assembly:
         changes = look_ahead(cloud, spec.base, assembly)
         if only:
             changes = changes.of(stacks)
         changes.require_possible(refused_fates(cdk, changes))
         if unprepared:  # not before it is sure that the deploy can go on
-            make_bootstrap(session, cdk, spec.bootstrap)
+            bootstrap_account(session, cdk, spec.bootstrap)
         if missing or loan:
             foundation = naming.foundation_stack_name(spec.base)
             _cdk_deploy(session, cdk, changes.assembly, [foundation], title=f"deploying {foundation}")
@@ -87,7 +87,7 @@ def _deploy(
         if loan:
             loan.bring(session)
         copies = [copy for copy in shelf_copies(workspace) if copy.endpoint in endpoints]
-        put = put_on_shelves(session, workspace, cloud, copies)
+        put = fill_model_prefixes(session, workspace, cloud, copies)
         if workspace.instance is None:  # the bucket of an instance goes with it
             _mark_superseded(session, workspace, cloud)
         _deploy_all(session, workspace, cloud, cdk, changes, stacks=stacks if only else ["--all"])

@@ -23,7 +23,7 @@ from tritonstack.workflows.session import Session
 
 
 @dataclass(frozen=True)
-class Loan:
+class BorrowedArtifacts:
     """What another environment has of that which this one runs and lacks."""
 
     source: Side
@@ -49,7 +49,7 @@ class Loan:
         copy_all(session, self.source, self.target, self.images)
 
 
-def find_loan(session: Session, workspace: Workspace, cloud: Cloud) -> Loan | None:
+def find_borrowed(session: Session, workspace: Workspace, cloud: Cloud) -> BorrowedArtifacts | None:
     """What an instance can be lent; None where it lacks nothing, or the other environment has none of it."""
     target = Side(workspace, cloud)
     missing = lacking(target, list(_run_by(workspace)))
@@ -70,7 +70,7 @@ def find_loan(session: Session, workspace: Workspace, cloud: Cloud) -> Loan | No
             source.cloud, bucket=source.bucket, model=item.name, artifact=item.entry
         ):
             artifacts.append(Replacement(item.name, item.key, item.entry, None))
-    return Loan(source, target, tuple(artifacts), tuple(images)) if artifacts or images else None
+    return BorrowedArtifacts(source, target, tuple(artifacts), tuple(images)) if artifacts or images else None
 
 
 def _run_by(workspace: Workspace) -> Iterator[Entry]:

@@ -1,4 +1,4 @@
-"""What an instance of a template is asked for with, in the light of what stands under its name already."""
+"""Combine a request for an instance of a template with the instance that is deployed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tritonstack.spec.environments.templates import Instance, Template
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a person says of an instance."""
+class InstanceRequest:
+    """The options for an instance of a template; None keeps the deployed value."""
 
     name: str
     ttl: str | None = None
@@ -32,46 +32,46 @@ def parse_settings(settings: Sequence[str]) -> dict[str, str]:
     return parsed
 
 
-def lease(
-    template: Template, wish: Wish, *, standing: Instance | None, actor: str, now: datetime
+def plan_instance(
+    template: Template, request: InstanceRequest, *, deployed: Instance | None, actor: str, now: datetime
 ) -> Instance:
-    """The instance to deploy. What nobody says anew stays as it is deployed: owner, expiry, parameters."""
-    if standing is not None and standing.template != template.name:
+    """Return the instance to deploy; owner, expiry, and parameters that are not requested stay."""
+    if deployed is not None and deployed.template != template.name:
         raise UsageError(
-            f"{wish.name!r} is an instance of {standing.template} already",
-            remedy=f"choose another --name, or destroy it: `tritonstack destroy {standing.template} "
-            f"--name {wish.name}`",
+            f"{request.name!r} is an instance of {deployed.template} already",
+            remedy=f"choose another --name, or destroy it: `tritonstack destroy {deployed.template} "
+            f"--name {request.name}`",
         )
-    held = dict(standing.parameters) if standing else {}
-    asked = held | template.parameters(wish.settings or {})
+    held = dict(deployed.parameters) if deployed else {}
+    asked = held | template.parameters(request.settings or {})
     defaults = template.head.parameters
     return Instance(
         template=template.name,
-        name=wish.name,
-        owner=tag_text(wish.owner or (standing.owner if standing else actor)) or "unknown",
-        expires=_expires(template, wish, standing, now),
-        # What is as the template has it follows the template when that changes.
+        name=request.name,
+        owner=tag_text(request.owner or (deployed.owner if deployed else actor)) or "unknown",
+        expires=_expires(template, request, deployed, now),
+        # Values equal to the template's defaults follow the template when it changes.
         parameters={name: value for name, value in sorted(asked.items()) if defaults.get(name) != value},
     )
 
 
-def _expires(template: Template, wish: Wish, standing: Instance | None, now: datetime) -> str:
-    if wish.ttl is None and standing is not None:
-        if parse_moment(standing.expires) <= now:
+def _expires(template: Template, request: InstanceRequest, deployed: Instance | None, now: datetime) -> str:
+    if request.ttl is None and deployed is not None:
+        if parse_moment(deployed.expires) <= now:
             raise UsageError(
-                f"{wish.name!r} expired at {standing.expires}, and a clean-up may be taking it down",
+                f"{request.name!r} expired at {deployed.expires}, and a clean-up may be taking it down",
                 remedy="give it more time: add --ttl, for example --ttl 4h",
             )
-        return standing.expires
+        return deployed.expires
     try:
         longest = parse_lifetime(template.head.longest)
-        length = parse_lifetime(wish.ttl) if wish.ttl else longest
+        length = parse_lifetime(request.ttl) if request.ttl else longest
     except ValueError as error:
         text, _, remedy = str(error).partition("; ")
         raise UsageError(f"--ttl {text}", remedy=remedy) from None
     if length > longest:
         raise UsageError(
-            f"--ttl {wish.ttl} is longer than instances of {template.name} may live",
+            f"--ttl {request.ttl} is longer than instances of {template.name} may live",
             remedy=f"choose at most {template.head.longest}; deploying again with --ttl gives it that anew",
         )
     return moment_text((now + length).astimezone(UTC))

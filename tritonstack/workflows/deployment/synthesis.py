@@ -25,7 +25,7 @@ def cdk_of(workspace: Workspace, cloud: Cloud) -> CdkCli:
 
 
 @contextmanager
-def synthesised(session: Session, cdk: CdkCli) -> Iterator[Assembly]:
+def synthesized(session: Session, cdk: CdkCli) -> Iterator[Assembly]:
     """The stacks of an environment, in a folder that goes again."""
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
         with session.reporter.step("synthesising the stacks") as step:

@@ -1,7 +1,7 @@
-"""Environments that are to be taken down or looked over: found by their files, or by name alone.
+"""Find deployed environments by their files, or by name alone.
 
-What is left of an environment can outlive its file. Then its stacks are looked for wherever this project's
-environments live, or where --account and --region say.
+Resources of an environment can outlive its file. Its stacks are then searched for in every location of the
+project's environments, or in the one that --account and --region name.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ DEFAULT_PREFIX = str(EnvironmentSpec.model_fields["name_prefix"].default)
 
 
 @dataclass(frozen=True, order=True)
-class Ground:
-    """Where environments live, and what their names begin with."""
+class Location:
+    """An account and region, and the prefix of the names in it."""
 
     account: str
     region: str
@@ -43,61 +43,67 @@ class Ground:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where --account, --region and --prefix say to look."""
+class LocationFilter:
+    """Restricts a search to an account, a region, or a prefix; None admits all."""
 
     account: str | None = None
     region: str | None = None
     prefix: str | None = None
 
-    def admits(self, ground: Ground) -> bool:
-        """Whether a ground is one that is meant."""
+    def admits(self, location: Location) -> bool:
+        """Return True if the location passes the filter."""
         return (
-            self.account in (None, ground.account)
-            and self.region in (None, ground.region)
-            and self.prefix in (None, ground.prefix)
+            self.account in (None, location.account)
+            and self.region in (None, location.region)
+            and self.prefix in (None, location.prefix)
         )
 
 
 @dataclass(frozen=True)
-class Standing:
-    """One environment, whether or not there is a file of it."""
+class DeployedEnvironment:
+    """An environment to destroy or audit, with or without a file."""
 
     name: str
     base: str
     cloud: Cloud
     file: Path
-    """What describes it, or would."""
+    """Its file; it may not exist."""
     words: str
-    """What a command has to be told to mean it."""
+    """The command-line arguments that select it."""
     spec: EnvironmentSpec | None = None
-    """What its file says; None where there is none."""
+    """The contents of its file; None without one."""
 
 
-def require_unprotected_file(project: Project, environment: str, name: str | None, place: Place) -> None:
-    """Refuse what its file protects, whether or not its account can be reached."""
+def require_unprotected_file(
+    project: Project, environment: str, name: str | None, place: LocationFilter
+) -> None:
+    """Raise if the file protects the environment, even if its account is unreachable."""
     if described := _described(project, environment, name, place):
         spec, file = described
         refuse_protected(spec, file)
 
 
-def find_standing(session: Session, environment: str, name: str | None, place: Place) -> Standing:
-    """The environment that is meant, with its cloud at hand."""
+def find_deployed(
+    session: Session, environment: str, name: str | None, place: LocationFilter
+) -> DeployedEnvironment:
+    """Return an environment, with access to its cloud."""
     if described := _described(session.project, environment, name, place):
         spec, file = described
-        return Standing(spec.name, spec.base, session.cloud(spec), file, _words(environment, name), spec)
+        return DeployedEnvironment(
+            spec.name, spec.base, session.cloud(spec), file, _words(environment, name), spec
+        )
     return _found_by_name(session, environment, name, place)
 
 
-def grounds(project: Project) -> list[Ground]:
-    """Where the environments of a project live, as far as their files can be read."""
+def locations(project: Project) -> list[Location]:
+    """Return the locations of a project's environments; unreadable files are skipped."""
     files = [project.environment_file(name) for name in environment_names(project)]
     files += [project.template_file(name) for name in template_names(project)]
-    return sorted(set(_grounds_of(files)))
+    return sorted(set(_locations_of(files)))
 
 
-def require_grounds(project: Project, place: Place) -> list[Ground]:
-    """Where environments can be that are not named one by one, as far as --account and the rest admit it."""
+def require_locations(project: Project, place: LocationFilter) -> list[Location]:
+    """Return the locations that pass the filter; raises UsageError if there is none."""
     found = _candidates(project, place)
     if not found:
         raise UsageError(
@@ -107,24 +113,24 @@ def require_grounds(project: Project, place: Place) -> list[Ground]:
     return found
 
 
-def _grounds_of(files: list[Path]) -> Iterator[Ground]:
+def _locations_of(files: list[Path]) -> Iterator[Location]:
     for file in files:
         try:
             data, _ = parse_yaml(read_text(file), file)
         except InvalidFilesError:
-            continue  # `tritonstack validate` tells of it
+            continue  # `tritonstack validate` reports it
         if isinstance(data, dict) and "account" in data and "region" in data:
-            yield Ground(
+            yield Location(
                 str(data["account"]), str(data["region"]), str(data.get("name_prefix", DEFAULT_PREFIX))
             )
 
 
 def _described(
-    project: Project, environment: str, name: str | None, place: Place
+    project: Project, environment: str, name: str | None, place: LocationFilter
 ) -> tuple[EnvironmentSpec, Path] | None:
-    """What the files say of it; None where there is no file, or the one there is means another place.
+    """Return the spec and file of an environment; None without a file, or if its location is filtered out.
 
-    Locks and models do not matter here.
+    Locks and models are not checked.
     """
     if name is not None:
         require_free(project, name)
@@ -132,8 +138,8 @@ def _described(
     if described is None:
         return None
     spec = described[0]
-    # Said once more, the place of an environment that has a file takes nothing from what the file protects.
-    return described if place.admits(Ground(spec.account, spec.region, spec.name_prefix)) else None
+    # Options that repeat the location of the file do not bypass its protection.
+    return described if place.admits(Location(spec.account, spec.region, spec.name_prefix)) else None
 
 
 def _environment(project: Project, environment: str) -> tuple[EnvironmentSpec, Path] | None:
@@ -157,23 +163,25 @@ def _instance(project: Project, environment: str, name: str) -> tuple[Environmen
     return instance_document(template, sample_instance(environment, name)).record, template.file
 
 
-def _found_by_name(session: Session, environment: str, name: str | None, place: Place) -> Standing:
-    """An environment without a file, by its stacks; where nothing stands of it, one ground must be meant."""
+def _found_by_name(
+    session: Session, environment: str, name: str | None, place: LocationFilter
+) -> DeployedEnvironment:
+    """Find an environment without a file by its stacks; without stacks, one location must remain."""
     meant = name or environment
     try:
         check_name(meant)
     except ValueError as error:
         raise UsageError(str(error)) from None
     reached, unreachable = [], []
-    for ground in _candidates(session.project, place):
+    for location in _candidates(session.project, place):
         try:
-            cloud = session.cloud_at(ground.account, ground.region, what=f"what is left of {meant!r}")
+            cloud = session.cloud_at(location.account, location.region, what=f"what is left of {meant!r}")
         except CloudAccessError as error:
-            unreachable.append(f"{ground.account} {ground.region}: {error.message}")
+            unreachable.append(f"{location.account} {location.region}: {error.message}")
             continue
-        base = naming.environment_prefix(prefix=ground.prefix, environment=meant)
+        base = naming.environment_prefix(prefix=location.prefix, environment=meant)
         file, words = session.project.environment_file(meant), _words(environment, name)
-        reached.append(Standing(meant, base, cloud, file, words))
+        reached.append(DeployedEnvironment(meant, base, cloud, file, words))
     there = [item for item in reached if environment_stacks(item.cloud, item.base)]
     chosen = there or reached
     if len(chosen) == 1:
@@ -194,14 +202,14 @@ def _found_by_name(session: Session, environment: str, name: str | None, place: 
 
 
 def _described_names(project: Project, name: str | None) -> list[str]:
-    """What the first word of a command may be, with a file."""
+    """Return the names that a command accepts because a file exists."""
     return template_names(project) if name else environment_names(project)
 
 
-def _candidates(project: Project, place: Place) -> list[Ground]:
-    known = [ground for ground in grounds(project) if place.admits(ground)]
+def _candidates(project: Project, place: LocationFilter) -> list[Location]:
+    known = [location for location in locations(project) if place.admits(location)]
     if place.account and place.region:
-        known.append(Ground(place.account, place.region, place.prefix or DEFAULT_PREFIX))
+        known.append(Location(place.account, place.region, place.prefix or DEFAULT_PREFIX))
     return sorted(set(known))
 
 

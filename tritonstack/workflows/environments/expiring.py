@@ -1,4 +1,4 @@
-"""What stands for a while, wherever this project's environments live, and in which words it is told."""
+"""Find environments with an `expires` tag in every location of the project."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.operations.aws import Cloud, CloudAccessError
 from tritonstack.operations.destruction.reaping import Leased, leased
-from tritonstack.workflows.environments.deployed import Ground
+from tritonstack.workflows.environments.deployed import Location
 from tritonstack.workflows.session import Session
 
 _AT_ONCE = 4
-_WORDS: Mapping[str, str] = {
+_TEXTS: Mapping[str, str] = {
     "expired": "expired at {expires}",
     "lives": "lives until {expires}",
-    "protected": "is protected, and stays",
-    "unreadable": "has an `expires` tag that is no time, and stays",
+    "protected": "is protected; kept",
+    "unreadable": "has an invalid `expires` tag; kept",
 }
 
 
 @dataclass(frozen=True)
 class Case:
-    """One environment with an expiry, and where it is."""
+    """An environment with an expiry, and its cloud."""
 
     cloud: Cloud
     lease: Leased
@@ -33,46 +33,48 @@ class Case:
 
 @dataclass(frozen=True)
 class Cases:
-    """All that was found."""
+    """The result of a search."""
 
     cases: tuple[Case, ...] = ()
-    unreachable: Mapping[Ground, str] = field(default_factory=dict)
-    """Places that did not tell, and why."""
+    unreachable: Mapping[Location, str] = field(default_factory=dict)
+    """Locations that could not be searched, and why."""
     refused: bool = False
-    """Whether one of them can be reached, and refused what it has to allow."""
+    """True if a reachable location denied access."""
 
     @property
     def gaps(self) -> list[str]:
-        """The places that did not tell, in words."""
-        return [f"{_where(ground)}: {why}" for ground, why in self.unreachable.items()]
+        """The unreachable locations as text."""
+        return [f"{_where(location)}: {why}" for location, why in self.unreachable.items()]
 
 
-def look_for_leased(session: Session, places: Sequence[Ground], *, now: datetime) -> Cases:
-    """What carries an expiry in all places, asked side by side."""
+def find_expiring(session: Session, places: Sequence[Location], *, now: datetime) -> Cases:
+    """Search all locations in parallel."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = list(pool.map(lambda ground: _look(session, ground, now), places))
+        found = list(pool.map(lambda location: _look(session, location, now), places))
     return Cases(
         tuple(case for one in found for case in one.cases),
-        {ground: why for one in found for ground, why in one.unreachable.items()},
+        {location: why for one in found for location, why in one.unreachable.items()},
         any(one.refused for one in found),
     )
 
 
-def _look(session: Session, ground: Ground, now: datetime) -> Cases:
+def _look(session: Session, location: Location, now: datetime) -> Cases:
     try:
-        cloud = session.cloud_at(ground.account, ground.region, what=f"what expires in {_where(ground)}")
-        held = leased(cloud, prefix=ground.prefix, now=now)
+        cloud = session.cloud_at(
+            location.account, location.region, what=f"what expires in {_where(location)}"
+        )
+        held = leased(cloud, prefix=location.prefix, now=now)
     except CloudAccessError as error:
-        return Cases(unreachable={ground: error.message})
+        return Cases(unreachable={location: error.message})
     except (ClientError, BotoCoreError) as error:
-        return Cases(unreachable={ground: str(error)}, refused=True)
+        return Cases(unreachable={location: str(error)}, refused=True)
     return Cases(tuple(Case(cloud, lease) for lease in held))
 
 
-def lease_words(lease: Leased) -> str:
-    """How long it lives, and whose it is."""
-    return f"{lease.base} of {lease.owner} {_WORDS[lease.verdict].format(expires=lease.expires)}"
+def expiry_text(lease: Leased) -> str:
+    """Return the owner and expiry as text."""
+    return f"{lease.base} of {lease.owner} {_TEXTS[lease.verdict].format(expires=lease.expires)}"
 
 
-def _where(ground: Ground) -> str:
-    return f"{ground.account} {ground.region}"
+def _where(location: Location) -> str:
+    return f"{location.account} {location.region}"

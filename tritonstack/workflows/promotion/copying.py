@@ -110,7 +110,7 @@ def bytes_to_copy(source: Side, target: Side, item: Entry) -> int:
     return image_bytes(source.images, target.images, item.entry.digest)
 
 
-def lay_ground(session: Session, target: Side, *, bootstrap: bool) -> None:
+def deploy_foundation(session: Session, target: Side, *, bootstrap: bool) -> None:
     """Deploy what every environment stands on, if it is not there: without a bucket nothing can be copied."""
     if has_bucket(target):
         return

@@ -1,0 +1,100 @@
+"""List the resources of environments and the stack that each belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tritonstack.base import naming
+from tritonstack.operations.audit.found import Scope
+from tritonstack.operations.audit.report import Refusal, Report
+from tritonstack.operations.audit.report import audit as look
+from tritonstack.operations.aws import Cloud, CloudAccessError
+from tritonstack.project.loading import environment_names
+from tritonstack.workflows.environments.deployed import (
+    DeployedEnvironment,
+    Location,
+    LocationFilter,
+    find_deployed,
+    require_locations,
+)
+from tritonstack.workflows.session import Session
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The audit of one environment, or of every location of the project."""
+
+    reports: Mapping[str, Report]
+    """By environment name, or by location."""
+
+    @property
+    def clean(self) -> bool:
+        """True if every resource belongs to a stack and every service answered."""
+        return not any(report.orphans or report.refusals for report in self.reports.values())
+
+    @property
+    def gone(self) -> bool:
+        """True if nothing is left, except resources that await their deletion."""
+        return self.clean and not any(report.there for report in self.reports.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the audit as JSON data."""
+        return {what: report.facts() for what, report in self.reports.items()}
+
+
+def audit(
+    session: Session,
+    environment: str | None = None,
+    *,
+    instance: str | None = None,
+    where: LocationFilter | None = None,
+) -> Audit:
+    """Audit an environment, or an instance of a template; all locations of the project by default."""
+    where = where or LocationFilter()
+    if environment is None:
+        return Audit(_everywhere(session, require_locations(session.project, where)))
+    deployed = find_deployed(session, environment, instance, where)
+    report = _look(session, deployed.cloud, _scope(deployed), _others(session, deployed))
+    return Audit({deployed.name: report})
+
+
+def _everywhere(session: Session, locations: Sequence[Location]) -> dict[str, Report]:
+    """Return a report per location; a location that is unreachable gets a refusal of every service."""
+    reports, errors = dict[str, Report](), list[CloudAccessError]()
+    for location in locations:
+        where = f"{location.prefix} in {location.account} {location.region}"
+        what = f"what begins with {location.prefix!r}"
+        try:
+            cloud = session.cloud_at(location.account, location.region, what=what)
+        except CloudAccessError as error:
+            errors.append(error)
+            reports[where] = Report((), (Refusal("every service", error.message),))
+        else:
+            scope = Scope(location.prefix, {"project": location.prefix}, whole=True)
+            reports[where] = _look(session, cloud, scope)
+    if len(errors) == len(locations):
+        raise errors[0]
+    return reports
+
+
+def _look(session: Session, cloud: Cloud, scope: Scope, others: Iterable[str] = ()) -> Report:
+    where = f"{cloud.account} {cloud.region}"
+    with session.reporter.step(f"asking each service in {where} for what begins with {scope.base}") as step:
+        report = look(cloud, scope, others=others)
+        step.detail = f"{len(report.there)} resources"
+    return report
+
+
+def _scope(deployed: DeployedEnvironment) -> Scope:
+    prefix = deployed.base.removesuffix(f"-{deployed.name}")
+    usual = {"project": prefix, "environment": deployed.name}
+    given = deployed.spec.tags if deployed.spec else {}
+    return Scope(deployed.base, {key: given.get(key, value) for key, value in usual.items()})
+
+
+def _others(session: Session, deployed: DeployedEnvironment) -> list[str]:
+    prefix = deployed.base.removesuffix(f"-{deployed.name}")
+    names = [name for name in environment_names(session.project) if name != deployed.name]
+    return [naming.environment_prefix(prefix=prefix, environment=name) for name in names]

@@ -1,0 +1,67 @@
+"""Deploy an environment, or an instance of a template."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tritonstack.operations.checkout import Checkout
+from tritonstack.operations.instances import read_instance
+from tritonstack.project.loading import find_template, load_instance, sample_instance
+from tritonstack.project.workspace import Workspace
+from tritonstack.spec.environments.templates import Instance
+from tritonstack.workflows.deployment.deploying import deploy_workspace
+from tritonstack.workflows.deployment.instance_request import InstanceRequest, plan_instance
+from tritonstack.workflows.environments.requirements import require_built
+from tritonstack.workflows.session import Session
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A finished deployment."""
+
+    environment: str
+    endpoints: dict[str, str]
+    """Endpoint name in the environment file -> full name in SageMaker; all are InService."""
+    instance: Instance | None = None
+    """The instance that was deployed; None for an environment that is no instance of a template."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the deployment as JSON data."""
+        data: dict[str, Any] = {"environment": self.environment, "endpoints": self.endpoints}
+        if self.instance:
+            data |= {"owner": self.instance.owner, "expires": self.instance.expires}
+        return data
+
+
+def deploy(
+    session: Session,
+    environment: str,
+    *,
+    request: InstanceRequest | None = None,
+    bootstrap: bool = False,
+) -> Deployment:
+    """Deploy an environment; with a request, an instance of the template `environment`.
+
+    `bootstrap` allows `cdk bootstrap` if the account needs it. Raises TritonstackError on failure.
+    """
+    workspace = _instance(session, environment, request) if request else session.workspace(environment)
+    require_built(workspace)
+    spec = workspace.spec
+    deploy_workspace(session, workspace, session.cloud(spec), bootstrap=bootstrap)
+    endpoints = {name: spec.endpoint_name(name) for name in spec.endpoints}
+    return Deployment(spec.name, endpoints, workspace.instance)
+
+
+def _instance(session: Session, environment: str, request: InstanceRequest) -> Workspace:
+    template = find_template(session.project, environment)
+    spec = load_instance(session.project, sample_instance(environment, request.name)).spec
+    instance = plan_instance(
+        template,
+        request,
+        deployed=read_instance(session.cloud(spec), spec),
+        actor=Checkout(session.project.root).actor(),
+        now=datetime.now(UTC),
+    )
+    return load_instance(session.project, instance)

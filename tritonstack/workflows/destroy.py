@@ -1,0 +1,125 @@
+"""Destroy an environment, with or without its file."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tritonstack.base.errors import UsageError
+from tritonstack.operations.checkout import Checkout
+from tritonstack.operations.deploying.cdk import InterruptedDeployError
+from tritonstack.operations.destruction.destroy import Destroyed, Foreseen, destroy_environment, foresee
+from tritonstack.operations.destruction.protection import needs_its_name, require_unprotected
+from tritonstack.operations.stacks import environment_stacks
+from tritonstack.workflows.environments.deployed import (
+    DeployedEnvironment,
+    LocationFilter,
+    find_deployed,
+    require_unprotected_file,
+)
+from tritonstack.workflows.session import Session
+
+
+@dataclass(frozen=True)
+class DestructionPlan:
+    """The resources that `destroy` would delete."""
+
+    target: DeployedEnvironment
+    foreseen: Foreseen
+    needs_name: bool
+    """True if the environment keeps data or was ever protected: `destroy` then needs its name."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON data."""
+        foreseen = self.foreseen
+        return {
+            "environment": self.target.name,
+            "dry_run": True,
+            "running_builds": [asdict(build) for build in foreseen.builds],
+            "ended_jobs": list(foreseen.jobs),
+            "stacks": foreseen.stacks,
+            "buckets": list(foreseen.buckets),
+            "repositories": list(foreseen.repositories),
+            "keys": list(foreseen.keys),
+            "log_groups": list(foreseen.log_groups),
+            "retained": [asdict(item) for item in foreseen.retained],
+            "wants_its_name": self.needs_name,
+        }
+
+
+@dataclass(frozen=True)
+class Destruction:
+    """A finished destruction."""
+
+    target: DeployedEnvironment
+    destroyed: Destroyed
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the destruction as JSON data."""
+        destroyed = self.destroyed
+        return {
+            "environment": self.target.name,
+            "stopped_builds": [asdict(build) for build in destroyed.builds],
+            "deleted_jobs": list(destroyed.jobs),
+            "deleted_stacks": list(destroyed.stacks),
+            "deleted_log_groups": list(destroyed.log_groups),
+            "retained": [asdict(item) for item in destroyed.retained],
+        }
+
+
+def plan_destruction(
+    session: Session, environment: str, *, instance: str | None = None, where: LocationFilter | None = None
+) -> DestructionPlan:
+    """List what a destruction would delete; raises if the environment is protected. Changes nothing."""
+    where = where or LocationFilter()
+    require_unprotected_file(session.project, environment, instance, where)
+    target = find_deployed(session, environment, instance, where)
+    checkout = Checkout(session.project.root)
+    stacks = environment_stacks(target.cloud, target.base)
+    require_unprotected(target.name, spec=target.spec, file=target.file, stacks=stacks, checkout=checkout)
+    foreseen = foresee(target.cloud, target.base)
+    needs_name = needs_its_name(
+        target.spec, file=target.file, keeps_data=bool(foreseen.retained), checkout=checkout
+    )
+    return DestructionPlan(target, foreseen, needs_name)
+
+
+def destroy(session: Session, plan: DestructionPlan, *, confirm: str | None = None) -> Destruction:
+    """Delete all that the plan lists. If `plan.needs_name`, `confirm` must be the environment's name.
+
+    It can be stopped at any time; planned and run again, it resumes.
+    """
+    target = plan.target
+    if plan.needs_name and confirm != target.name:
+        raise name_required(target.name, confirm)
+    try:
+        with session.reporter.step(f"destroying {target.name}") as step:
+            destroyed = destroy_environment(target.cloud, target.base, tell=step.log)
+            step.detail = _detail(destroyed)
+    except KeyboardInterrupt:
+        raise InterruptedDeployError(
+            "interrupted; CloudFormation finishes the deletions that it has begun",
+            remedy=f"`tritonstack destroy {target.words}` waits for that and goes on",
+        ) from None
+    return Destruction(target, destroyed)
+
+
+def name_required(name: str, confirm: str | None) -> UsageError:
+    """Return the error for a destruction whose environment was not confirmed by name."""
+    return UsageError(
+        f"{name} keeps data or was protected once, so it is destroyed only by who writes its name"
+        + (f"; this is not it: {confirm!r}" if confirm not in (None, name) else ""),
+        remedy=f"type it when asked, or add --yes --confirm {name}",
+    )
+
+
+def jobs_text(count: int) -> str:
+    """Return a count of ended Processing jobs as text."""
+    return "1 ended Processing job" if count == 1 else f"{count} ended Processing jobs"
+
+
+def _detail(destroyed: Destroyed) -> str:
+    count, builds, jobs = len(destroyed.stacks), len(destroyed.builds), len(destroyed.jobs)
+    text = f"{count} {'stack' if count == 1 else 'stacks'} deleted" if count else "no stack was left"
+    text += f", {builds} {'build' if builds == 1 else 'builds'} stopped" if builds else ""
+    return text + (f", {jobs_text(jobs)} deleted" if jobs else "")

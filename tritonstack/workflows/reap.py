@@ -1,0 +1,90 @@
+"""Destroy expired environments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.aws import CloudAccessError
+from tritonstack.operations.destruction.reaping import reap as take_down
+from tritonstack.workflows.environments.deployed import LocationFilter, require_locations
+from tritonstack.workflows.environments.expiring import Case, Cases, find_expiring
+from tritonstack.workflows.reporter import Steps
+from tritonstack.workflows.session import Session
+
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Reaping:
+    """The expired environments that were found, and those that were destroyed."""
+
+    found: Cases
+    dry_run: bool
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """Environment -> why its destruction failed."""
+
+    @property
+    def expired(self) -> list[Case]:
+        """The environments that have expired."""
+        return [case for case in self.found.cases if case.lease.verdict == "expired"]
+
+    @property
+    def succeeded(self) -> bool:
+        """True if no destruction failed and no reachable location refused to answer."""
+        return not (self.failures or self.found.refused)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as JSON data."""
+        expired = self.expired
+        names = [case.lease.base for case in expired if case.lease.base not in self.failures]
+        return {
+            "dry_run": self.dry_run,
+            "expired": [asdict(case.lease) for case in expired],
+            "reaped": [] if self.dry_run else names,
+            "failed": dict(self.failures),
+            "kept": [asdict(case.lease) for case in self.found.cases if case not in expired],
+            "unreachable": self.found.gaps,
+        }
+
+
+def reap(session: Session, *, where: LocationFilter | None = None, dry_run: bool = False) -> Reaping:
+    """Destroy every environment whose `expires` tag has passed, several in parallel.
+
+    A destruction that fails does not stop the others; read `failures` of the result.
+    """
+    now = datetime.now(UTC)
+    locations = require_locations(session.project, where or LocationFilter())
+    found = find_expiring(session, locations, now=now)
+    if len(found.unreachable) == len(locations):
+        raise CloudAccessError(
+            "\n".join(["no place can be looked at where something could have expired:", *found.gaps]),
+            remedy="log in, or name the place with --account and --region",
+        )
+    planned = Reaping(found, dry_run)
+    return planned if dry_run else Reaping(found, dry_run, _reap(session, planned.expired, now))
+
+
+def _reap(session: Session, expired: Sequence[Case], now: datetime) -> dict[str, str]:
+    """Destroy environments; return the reason of each failure."""
+    with session.reporter.steps() as steps, ThreadPoolExecutor(_AT_ONCE) as pool:
+        ended = list(pool.map(lambda case: _take_down(steps, case, now), expired))
+    return {case.lease.base: why for case, why in zip(expired, ended, strict=True) if why}
+
+
+def _take_down(steps: Steps, case: Case, now: datetime) -> str:
+    base = case.lease.base
+    with steps.step(f"destroying {base}, expired at {case.lease.expires}", label=base) as step:
+        try:
+            if not take_down(case.cloud, base, now=now, tell=step.log):
+                step.detail = "it was given more time"
+        except (TritonstackError, ClientError, BotoCoreError) as error:
+            step.failed = True
+            return str(error)
+    return ""

@@ -1,0 +1,68 @@
+"""Read the status of environments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageError
+from tritonstack.operations.verification.status import EnvironmentStatus, environment_status
+from tritonstack.project.loading import environment_names
+from tritonstack.workflows.environments.deployed import locations
+from tritonstack.workflows.environments.expiring import Cases, find_expiring
+from tritonstack.workflows.session import Session
+
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Statuses:
+    """The status of environments, and the instances of templates that exist beside them."""
+
+    environments: tuple[EnvironmentStatus, ...]
+    expiring: Cases | None = None
+    """None if single environments were asked for."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the statuses as JSON data."""
+        data: dict[str, Any] = {"environments": [one.facts() for one in self.environments]}
+        if self.expiring is not None:
+            data["for_a_while"] = [asdict(case.lease) for case in self.expiring.cases]
+            data["not_looked_at"] = self.expiring.gaps
+        return data
+
+
+def status(session: Session, environments: Sequence[str] = (), *, instance: str | None = None) -> Statuses:
+    """Read the status of environments, or of an instance of one template; of all by default.
+
+    An environment that is unreachable has `error` set and does not stop the others.
+    """
+    if instance is not None and len(environments) != 1:
+        raise UsageError("--name goes with one template", remedy="for example status preview --name pr-123")
+    now = datetime.now(UTC)
+    wanted = environments or environment_names(session.project)
+    with session.reporter.step("looking at what runs"), ThreadPoolExecutor(_AT_ONCE) as pool:
+        beside = None
+        if not environments:
+            beside = pool.submit(find_expiring, session, locations(session.project), now=now)
+        known = tuple(pool.map(lambda one: _one(session, one, instance, now=now), wanted))
+        return Statuses(known, beside.result() if beside else None)
+
+
+def _one(session: Session, name: str, instance: str | None, *, now: datetime) -> EnvironmentStatus:
+    try:
+        workspace = session.workspace(name, instance)
+    except TritonstackError as error:
+        if isinstance(error, UsageError) and not isinstance(error, InvalidFilesError):
+            raise  # there is no such environment: nothing else is meant by its name
+        return EnvironmentStatus(instance or name, error=str(error))
+    spec = workspace.spec
+    try:
+        return environment_status(session.cloud(spec), workspace, now=now)
+    except (TritonstackError, BotoCoreError, ClientError) as error:
+        return EnvironmentStatus(spec.name, spec.account, spec.region, error=str(error))
