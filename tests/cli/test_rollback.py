@@ -16,7 +16,6 @@ from tests.projects import edit
 from tests.records.test_locks import BUILT
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
-from tritonstack.cli.commands import rollback as command
 from tritonstack.operations.aws import cloud_of
 from tritonstack.operations.events import read_events
 from tritonstack.operations.revisions import Revision
@@ -27,6 +26,7 @@ from tritonstack.records.events import Event
 from tritonstack.records.lock_writing import add_to_lock
 from tritonstack.records.locks import load_lock
 from tritonstack.records.manifests import DIGEST_NOTE
+from tritonstack.workflows import rollback as workflow
 
 
 class Dev:
@@ -81,8 +81,8 @@ class Dev:
 @pytest.fixture
 def dev(project: Project, account: str, monkeypatch: pytest.MonkeyPatch) -> Dev:
     dev = Dev(project, account)
-    monkeypatch.setattr(command, "deploy_workspace", dev.deploy)
-    monkeypatch.setattr(command, "verify_workspace", dev.verify)
+    monkeypatch.setattr(workflow, "deploy_workspace", dev.deploy)
+    monkeypatch.setattr(workflow, "verify_workspace", dev.verify)
     return dev
 
 
@@ -149,7 +149,7 @@ def test_a_rollback_that_is_done_does_nothing_more(
     before = dev.project.lock_file("dev").read_bytes()
     code, _, err = rollback(capsys, dev)
     assert code == 0
-    assert "search has gone back already, and nothing has changed since; to go further back: --to " in err
+    assert "search is already rolled back, and nothing has changed since; to go further back: --to " in err
     assert dev.project.lock_file("dev").read_bytes() == before
     assert (len(dev.deployed), len(dev.events())) == (1, 1)
 
@@ -182,9 +182,9 @@ def test_killed_anywhere_the_same_command_goes_on(
                 loaded.append(load_workspace(*arguments))
                 return loaded[0]
 
-            broken.setattr(command, place, second_time)
+            broken.setattr(workflow, place, second_time)
         else:
-            broken.setattr(command, place, killed)
+            broken.setattr(workflow, place, killed)
         assert rollback(capsys, dev)[0] == 1
     if committed:
         dev.repository.commit("in between")
@@ -252,7 +252,7 @@ def test_another_promotion_meanwhile_is_not_overwritten(
         add_to_lock(dev.project.lock_file("dev"), [manifest("minilm", digest="44" * 32)], built=BUILT)
         return False
 
-    monkeypatch.setattr(command, "fetch_back", slow)
+    monkeypatch.setattr(workflow, "fetch_back", slow)
     code, _, err = rollback(capsys, dev)
     assert code == 1
     assert "another minilm for cpu has come into environments/dev.lock.yaml meanwhile" in err
@@ -266,7 +266,7 @@ def test_what_does_not_answer_rightly_afterwards_is_no_rollback_that_is_done(
     code, _, err = rollback(capsys, dev)
     assert code == 1
     assert "0.5 instead of 0.25" in err
-    assert "search has gone back, but what runs is not what the lock asks for" in err
+    assert "search was rolled back, but what runs is not what the lock asks for" in err
     assert (dev.locked(), dev.events()) == ("11", [])
     dev.right = True
     assert rollback(capsys, dev)[0] == 0

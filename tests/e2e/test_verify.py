@@ -6,13 +6,15 @@ The model is tiny and built for real, twice. The tests of this file run in order
 from __future__ import annotations
 
 import json
+import re
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Site, furnished_site
+from tests.e2e.conftest import REPOSITORY, Site, furnished_site
 from tests.model_build.tiny import save_tiny_model
 from tests.projects import edit
 from tritonstack.base import naming
@@ -100,9 +102,13 @@ def test_what_was_deployed_is_verified(site: Site) -> None:
     assert kinds(site) == ["deployed", "verified"]
 
 
-def test_a_deploy_that_changes_nothing_is_no_new_beginning(site: Site) -> None:
-    site.tritonstack("deploy", "local")
-    assert kinds(site) == ["deployed", "verified"]
+def test_the_documented_script_redeploys_without_an_event_and_verifies(site: Site) -> None:
+    (script,) = re.findall(
+        r"```python\n(.*?)```", (REPOSITORY.root / "docs/python.md").read_text(), re.DOTALL
+    )
+    output = site.run(sys.executable, "-c", script)
+    assert output == "search: tritonstack-local-search is in service\n"
+    assert kinds(site) == ["deployed", "verified", "verified"]
 
 
 def test_the_state_of_the_environment(site: Site) -> None:
@@ -222,7 +228,7 @@ def test_an_endpoint_that_is_back_on_what_it_had_is_refuted_by_its_configuration
     last = read_events(site.cloud, site.spec.artifact_bucket)[-1]
     assert (last.kind, last.endpoints) == ("refuted", ("search",))
     assert "search: endpoint: it serves with configuration before" in last.note
-    assert kinds(site) == ["deployed", "verified", "refuted", "deployed", "verified", "refuted"]
+    assert kinds(site) == ["deployed", "verified", "verified", "refuted", "deployed", "verified", "refuted"]
 
 
 def active(site: Site) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Build, deploy, verify, and the other commands as Python functions. No typer, no rich."""
+"""Build, deploy, verify, promote, roll back, destroy, and audit as Python functions. No typer, no rich."""

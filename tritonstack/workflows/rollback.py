@@ -1,0 +1,161 @@
+"""Roll an endpoint back to the artifacts that an earlier lock names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tritonstack.base.errors import InvalidFilesError, UsageError, shown_path
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.checkout import Checkout
+from tritonstack.operations.events import now
+from tritonstack.operations.locks.restoring import fetch_back, is_recorded, record_rollback
+from tritonstack.operations.locks.rollback import (
+    RollbackPlan,
+    as_planned,
+    entries_to_write,
+    further_back,
+    plan_rollback,
+)
+from tritonstack.operations.locks.rollback_targets import RollbackError
+from tritonstack.operations.locks.versions import lock_history
+from tritonstack.operations.revisions import change_revision_of
+from tritonstack.operations.verification.verdicts import Verdict
+from tritonstack.project.checks.compatibility import unbuilt
+from tritonstack.project.loading import find_template, load_workspace, template_names
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.lock_writing import replace_entries
+from tritonstack.records.locks import RolledBack
+from tritonstack.workflows.deployment.deploying import deploy_workspace
+from tritonstack.workflows.environments.requirements import require_endpoint
+from tritonstack.workflows.session import Session
+from tritonstack.workflows.verify import verify_workspace
+
+
+@dataclass(frozen=True)
+class Rollback:
+    """A rollback that was planned or made."""
+
+    plan: RollbackPlan
+    changed: bool
+    """False for a dry run, and if the rollback was already complete."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the rollback as JSON data."""
+        return {
+            "endpoint": self.plan.endpoint,
+            "origin": self.plan.origin,
+            "changed": self.changed,
+            "with_it": list(self.plan.others),
+            "steps": [
+                {
+                    "name": step.slot.name,
+                    "key": step.then.key,
+                    "from": step.now.entry.digest,
+                    "to": step.then.entry.digest,
+                }
+                for step in self.plan.steps
+            ],
+        }
+
+
+class RollbackRefutedError(RollbackError):
+    """The rollback was deployed, but `verify` failed."""
+
+    def __init__(self, plan: RollbackPlan, verdict: Verdict) -> None:
+        super().__init__(
+            f"{plan.endpoint} was rolled back, but what runs is not what the lock asks for",
+            remedy="fix the errors above and rerun; it resumes here",
+        )
+        self.verdict = verdict
+
+
+def rollback(
+    session: Session, environment: str, endpoint: str, *, to: str | None = None, dry_run: bool = False
+) -> Rollback:
+    """Write the lock of an earlier commit or digest, deploy, and verify.
+
+    Other endpoints that serve the same model are rolled back too. An interrupted rollback resumes when it is
+    called again; a complete one changes nothing. Raises RollbackRefutedError if verification fails.
+    """
+    _require_own_lock(session, environment)
+    workspace = load_workspace(session.project, environment)
+    require_endpoint(workspace, endpoint)
+    history = lock_history(session.project, environment)
+    plan = plan_rollback(workspace, endpoint, history, to=to)
+    for step in plan.edited:
+        session.reporter.note(
+            f"the entry of {step.slot.name} for {step.now.key} in {shown_path(workspace.lock.file)} was "
+            "edited by hand since it was written: that goes, too"
+        )
+    if dry_run:
+        _check(workspace, plan)
+        return Rollback(plan, changed=False)
+    cloud = session.cloud(workspace.spec)
+    if plan.written and is_recorded(cloud, workspace, plan.written):
+        further = further_back(workspace, endpoint, history)
+        session.reporter.note(
+            f"{endpoint} is already rolled back, and nothing has changed since"
+            + (f"; to go further back: --to {further}" if further else "")
+        )
+        return Rollback(plan, changed=False)
+    back = plan.written or _rolled_back_by(workspace)
+    _check(workspace, plan)
+    _apply(session, workspace, cloud, plan, back)
+    file = shown_path(workspace.lock.file)
+    session.reporter.note(f"commit {file}: it says what {environment} runs from now on")
+    return Rollback(plan, changed=True)
+
+
+def require_no_instance(session: Session, environment: str, instance: str) -> None:
+    """Raise UsageError: an instance of a template has no lock of its own."""
+    lender = find_template(session.project, environment).head.locks
+    raise UsageError(
+        f"instances of {environment} have no lock of their own to go back in: they run that of {lender}",
+        remedy=f"go back in {lender} (`tritonstack rollback {lender}`), or check out the lock that it had "
+        f"(`git checkout <commit> -- {shown_path(session.project.lock_file(lender))}`); then run "
+        f"`tritonstack deploy {environment} --name {instance}`",
+    )
+
+
+def _require_own_lock(session: Session, environment: str) -> None:
+    if environment in template_names(session.project):
+        require_no_instance(session, environment, "<name>")
+
+
+def _apply(
+    session: Session, workspace: Workspace, cloud: Cloud, plan: RollbackPlan, back: RolledBack
+) -> None:
+    """Apply a plan; each step can be repeated, so that an interrupted rollback resumes."""
+    for step in plan.steps:
+        if fetch_back(cloud, workspace, step, session.project.artifacts_dir):
+            session.reporter.note(f"{step.words}: it had been deleted, and was brought back")
+    if plan.written is None:
+        artifacts, images = entries_to_write(workspace, plan, back)
+        replace_entries(workspace.lock.file, artifacts=artifacts, images=images)
+        session.reporter.note(f"{shown_path(workspace.lock.file)} written")
+    written = load_workspace(workspace.project, workspace.spec.name)
+    deploy_workspace(session, written, cloud, bootstrap=False, only=plan.concerned)
+    verdict = verify_workspace(session, written, cloud, endpoints=plan.concerned)
+    if not verdict.passed:
+        raise RollbackRefutedError(plan, verdict)
+    record_rollback(cloud, written, plan, back)
+
+
+def _check(workspace: Workspace, plan: RollbackPlan) -> None:
+    """Raise if the planned lock could not be deployed, before anything is written."""
+    after = workspace if plan.written else as_planned(workspace, plan, _rolled_back_by(workspace))
+    if problems := unbuilt(after, *plan.concerned):
+        raise InvalidFilesError(problems)
+
+
+def _rolled_back_by(workspace: Workspace) -> RolledBack:
+    checkout, revision = Checkout(workspace.project.root), change_revision_of(workspace)
+    return RolledBack(
+        instead_of="",
+        as_of="",
+        by=checkout.actor(),
+        at=now(),
+        commit=revision.text,
+        uncommitted=revision.recorded,
+    )
