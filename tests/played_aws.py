@@ -11,7 +11,7 @@ from unittest.mock import patch
 from moto import mock_aws
 from moto.core.models import DEFAULT_ACCOUNT_ID
 
-from tritonstack_local.corrections import uncorrected
+from tritonstack_local.moto_patches.patching import uncorrected
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def played_aws() -> Iterator[None]:
 
 def _its_own_account() -> AbstractContextManager[object]:
     """Callers without an account in their key act in moto's own, not in that of the last embedded cloud."""
-    corrections = sys.modules.get("tritonstack_local.moto_corrections")
+    corrections = sys.modules.get("tritonstack_local.moto_patches.install")
     if corrections is None:
         return nullcontext()
     return patch.object(corrections, "_default_account", DEFAULT_ACCOUNT_ID)

@@ -175,5 +175,5 @@ def test_all_yaml_is_read_through_one_function() -> None:
     }
     assert found == {
         "tritonstack/base/yaml_nodes.py",
-        "packages/local_cloud/tritonstack_local/cloudformation/template.py",
+        "packages/local_cloud/tritonstack_local/cloudformation/templates/template.py",
     }

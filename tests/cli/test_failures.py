@@ -20,8 +20,8 @@ from tritonstack.project.loading import load_models
 from tritonstack.records.lock_writing import add_to_lock, write_lock
 from tritonstack.records.locks import Lock, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
-from tritonstack_local.access.keys import CloudSecret
 from tritonstack_local.process import CloudAddress
+from tritonstack_local.signatures.keys import CloudSecret
 
 DIGEST = "ab" * 32
 

@@ -18,7 +18,7 @@ from tritonstack.base.paths import find_project
 from tritonstack.runtime.docker_engine import NoEngineError, docker_engine
 from tritonstack.runtime.installation import find_embedded
 from tritonstack.runtime.sandbox import EXPOSE
-from tritonstack_local.container_ground import ContainerGround
+from tritonstack_local.container_group import ContainerGround
 
 PROJECT = find_project(Path(__file__).parent)
 CONTAINERS = PROJECT.root / "containers"

@@ -14,9 +14,9 @@ import pytest
 from tests.containers.conftest import PROJECT
 from tests.containers.probe import CONFIG, question, told_by, write_probe
 from tritonstack.runtime import TritonFailedError
-from tritonstack_local.container_ground import ContainerGround
-from tritonstack_local.sagemaker.container_servers import ContainerServer, ContainerStarter
-from tritonstack_local.sagemaker.servers import ServerOrder
+from tritonstack_local.container_group import ContainerGround
+from tritonstack_local.sagemaker.runtime.container_servers import ContainerServer, ContainerStarter
+from tritonstack_local.sagemaker.runtime.servers import ServerOrder
 
 pytestmark = pytest.mark.e2e
 

@@ -54,8 +54,8 @@ def forget_cloud(state_dir: Path) -> bool:
 def cloud_settings(*, minute_s: float, **settings: Any) -> CloudSettings:
     """Return settings of a local cloud; one minute of waiting on AWS takes `minute_s` seconds here."""
     require_local_cloud()
-    from tritonstack_local.pace import Pace  # noqa: PLC0415
     from tritonstack_local.settings import CloudSettings  # noqa: PLC0415
+    from tritonstack_local.time_scale import Pace  # noqa: PLC0415
 
     return CloudSettings(**settings, pace=Pace(minute_s=minute_s))
 

@@ -17,12 +17,12 @@ from botocore.config import Config
 from packages.local_cloud.tests.sagemaker.cloud import FakeTritons
 from packages.local_cloud.tests.sagemaker.multi_model_triton import MultiModelTriton
 from tests.credentials import keys_of, register
-from tritonstack_local.pace import Pace
 from tritonstack_local.sagemaker import SageMakerApp
-from tritonstack_local.sagemaker.app import Surroundings
-from tritonstack_local.sagemaker.servers import ServerOrder
+from tritonstack_local.sagemaker.control_plane.app import Surroundings
+from tritonstack_local.sagemaker.runtime.servers import ServerOrder
 from tritonstack_local.server import Cloud
 from tritonstack_local.settings import CloudSettings
+from tritonstack_local.time_scale import Pace
 
 REGION = "eu-west-1"
 _accounts = itertools.count(200000000000)

@@ -6,7 +6,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.conftest import Account
-from tritonstack_local.bucket_policies import (
+from tritonstack_local.identity.bucket_policies import (
     UnsupportedPolicyError,
     check_policy,
     effective_policy,

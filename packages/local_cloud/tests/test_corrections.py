@@ -1,6 +1,6 @@
 """What is corrected in moto can be had as it comes."""
 
-from tritonstack_local.corrections import correct, uncorrected
+from tritonstack_local.moto_patches.patching import correct, uncorrected
 
 
 class Library:

@@ -24,7 +24,7 @@ from botocore.exceptions import ClientError
 from packages.local_cloud.tests.access.test_verifier import chunked
 from tritonstack_local.process import CloudAddress, start_detached, stop
 from tritonstack_local.settings import CloudSettings
-from tritonstack_local.state.place import state_folder
+from tritonstack_local.state.location import state_folder
 
 pytestmark = pytest.mark.e2e
 

@@ -1,6 +1,6 @@
 """What the machine has left, and the container that this cloud may run in."""
 
-from tritonstack_local import machine
+from tritonstack_local.sagemaker.runtime import machine
 
 MIB = 1 << 20
 

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, resource
 from tests.credentials import keys_of, variables_of
 from tritonstack_local.access.own_routes import read_inventory
-from tritonstack_local.accounts import access_key_for, account_in_key, read_credential
+from tritonstack_local.identity.accounts import access_key_for, account_in_key, read_credential
 
 ANYBODY = json.dumps(
     {

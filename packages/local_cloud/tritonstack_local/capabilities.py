@@ -15,8 +15,7 @@ from tritonstack_local.cloudformation.actions import ACTIONS
 from tritonstack_local.cloudformation.providers import PROVIDERS
 from tritonstack_local.cloudformation.providers.base import Provider
 from tritonstack_local.cloudformation.providers.refused import REFUSED_TYPES
-from tritonstack_local.cloudwatch.alarm_spec import NOT_BUILT
-from tritonstack_local.cloudwatch.moto_alarms import NO_SUPPRESSION, SUPPRESSION
+from tritonstack_local.cloudwatch.alarms.spec import NOT_BUILT
 from tritonstack_local.codebuild.app import OFFERED as OFFERED_IN_CODEBUILD
 from tritonstack_local.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEBUILD
 from tritonstack_local.codebuild.refusals import REFUSED as REFUSED_IN_CODEBUILD
@@ -24,9 +23,10 @@ from tritonstack_local.codepipeline.app import OFFERED as OFFERED_IN_CODEPIPELIN
 from tritonstack_local.codepipeline.refusals import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEPIPELINE
 from tritonstack_local.codepipeline.refusals import REFUSED as REFUSED_IN_CODEPIPELINE
 from tritonstack_local.ecr.app import OFFERED as OFFERED_IN_ECR
+from tritonstack_local.moto_patches.alarms import NO_SUPPRESSION, SUPPRESSION
 from tritonstack_local.sagemaker import ACCEPTED_WITHOUT_EFFECT
 from tritonstack_local.sagemaker import REFUSED as REFUSED_IN_SAGEMAKER
-from tritonstack_local.sagemaker.app import OFFERED
+from tritonstack_local.sagemaker.control_plane.app import OFFERED
 from tritonstack_local.service.faults import sentence
 from tritonstack_local.tagging.app import OFFERED as OFFERED_IN_TAGGING
 

@@ -13,7 +13,7 @@ def main() -> None:
     sys.stdin.buffer.read()
     # Imported here: while it waits, it is to cost next to nothing.
     from tritonstack.runtime.docker_engine import docker_engine  # noqa: PLC0415
-    from tritonstack_local.container_ground import RUN_LABEL, remove_labelled  # noqa: PLC0415
+    from tritonstack_local.container_group import RUN_LABEL, remove_labelled  # noqa: PLC0415
 
     remove_labelled(docker_engine(), RUN_LABEL, sys.argv[1])
 

@@ -13,7 +13,7 @@ from moto.core.base_backend import BackendDict
 from moto.core.common_models import BaseModel
 
 from tritonstack_local.cloudformation.records import Stack
-from tritonstack_local.places import AWS_OWN_ACCOUNT
+from tritonstack_local.identity.scope import AWS_OWN_ACCOUNT
 
 # Classes of moto that are no resources of an account's own: built in, sessions, or parts of something else.
 _LEFT_OUT = {

@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import IO
 
 from tritonstack.base.errors import TritonstackError, UsageError
-from tritonstack_local.access.keys import CloudSecret, forget_secret
 from tritonstack_local.access.profile import remove_profile, write_profile
 from tritonstack_local.lifetime import die_with_parent, is_running, start_ticks
 from tritonstack_local.settings import CloudSettings
+from tritonstack_local.signatures.keys import CloudSecret, forget_secret
 from tritonstack_local.state.errors import NotKeptError
-from tritonstack_local.state.place import forget as forget_state
+from tritonstack_local.state.location import forget as forget_state
 
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 90.0

@@ -25,15 +25,11 @@ from moto.moto_server.werkzeug_app import (
 from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.wrappers import Request, Response
 
-from tritonstack_local import moto_corrections
-from tritonstack_local.access.accounts_apart import confined_to, crossing
 from tritonstack_local.access.denials import DeniedError, Reason
+from tritonstack_local.access.framing import dechunked, framing_fault, refusing_malformed_bodies
 from tritonstack_local.access.guard import SENT_REQUEST, Caller, Guard, caller_of
-from tritonstack_local.access.keys import AccessKey, CloudSecret
-from tritonstack_local.access.moto_keys import find_issued_key
 from tritonstack_local.access.own_routes import INVENTORY_PATH
 from tritonstack_local.access.requests import SentRequest
-from tritonstack_local.clients import Clients
 from tritonstack_local.cloudformation.api import CloudFormationApp
 from tritonstack_local.cloudformation.providers import PROVIDERS
 from tritonstack_local.cloudwatch.metrics import Metrics
@@ -41,20 +37,28 @@ from tritonstack_local.cloudwatch.watch import Watch
 from tritonstack_local.codebuild.app import BuildSurroundings
 from tritonstack_local.codebuild.app import create_app as create_codebuild
 from tritonstack_local.codepipeline.app import CodePipelineApp
-from tritonstack_local.ecr import moto_images
 from tritonstack_local.ecr.app import OFFERED as ABOUT_LAYERS
 from tritonstack_local.ecr.app import create_app as create_ecr_layers
 from tritonstack_local.ecr.layers import Layers
-from tritonstack_local.framing import dechunked, framing_fault, refusing_malformed_bodies
+from tritonstack_local.identity.account_isolation import confined_to, crossing
 from tritonstack_local.inventory import inventory
-from tritonstack_local.sagemaker.app import RUNTIME_PREFIX, SageMakerApp, Surroundings, create_app
+from tritonstack_local.moto_patches import ecr, install
+from tritonstack_local.sagemaker.control_plane.app import (
+    RUNTIME_PREFIX,
+    SageMakerApp,
+    Surroundings,
+    create_app,
+)
+from tritonstack_local.service.clients import Clients
+from tritonstack_local.service.tables import Tables
 from tritonstack_local.settings import CloudSettings
+from tritonstack_local.signatures.keys import AccessKey, CloudSecret
+from tritonstack_local.signatures.moto_keys import find_issued_key
 from tritonstack_local.state.folder import open_state
-from tritonstack_local.state.front_door import Application, FrontDoor
-from tritonstack_local.state.keeper import Keeper
+from tritonstack_local.state.location import state_folder
 from tritonstack_local.state.moto_backends import untouched
-from tritonstack_local.state.place import state_folder
-from tritonstack_local.tables import Tables
+from tritonstack_local.state.persistence import Application, FrontDoor
+from tritonstack_local.state.writer import Keeper
 from tritonstack_local.tagging.app import SIGNED_AS
 from tritonstack_local.tagging.app import create_app as create_tagging
 from tritonstack_local.tagging.resources import tagged_in_moto
@@ -62,7 +66,7 @@ from tritonstack_local.tagging.resources import tagged_in_moto
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-    from tritonstack_local.container_ground import ContainerGround
+    from tritonstack_local.container_group import ContainerGround
 
 _POLL_S = 0.05
 """How often the server looks whether it is to stop."""
@@ -87,7 +91,7 @@ class Cloud:
         self._ground = _ground_of(settings)
         self._account_id = settings.account_id
         self.secret = CloudSecret.kept_in(settings.state_dir)
-        moto_corrections.apply(account_id=settings.account_id)
+        install.apply(account_id=settings.account_id)
         self._state = open_state(state_folder(settings.state_dir))
         self._keeper = Keeper(self._state)
         self._front_door = FrontDoor(self._state, self._keeper)
@@ -127,7 +131,7 @@ class Cloud:
             start_build=self._codebuild.builds.start_for_pipeline,
         )
         self._layers = Layers(clients=clients, folder=settings.state_dir / "layers")
-        moto_images.apply(self._layers)
+        ecr.apply(self._layers)
         self._ecr_layers = create_ecr_layers(region=settings.region, layers=self._layers, clients=clients)
         self._own: Mapping[str, Application] = {
             "cloudformation": self._cloudformation,
@@ -244,7 +248,7 @@ def _ground_of(settings: CloudSettings) -> ContainerGround | None:
         return None
     # Imported here: nobody else needs Docker's library.
     from tritonstack.runtime.docker_engine import docker_engine  # noqa: PLC0415
-    from tritonstack_local.container_ground import ContainerGround  # noqa: PLC0415
+    from tritonstack_local.container_group import ContainerGround  # noqa: PLC0415
 
     return ContainerGround(engine=docker_engine(), owner=settings.state_dir)
 
@@ -252,9 +256,9 @@ def _ground_of(settings: CloudSettings) -> ContainerGround | None:
 def _backend_app(service: Any) -> Any:
     """Make moto's application of a service, when it is first asked for."""
     if service == "ec2":
-        from tritonstack_local import ec2_correction  # noqa: PLC0415
+        from tritonstack_local.moto_patches import ec2  # noqa: PLC0415
 
-        ec2_correction.apply()
+        ec2.apply()
     return create_backend_app(service)
 
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tritonstack_local.pace import USUAL_PACE, Pace
+from tritonstack_local.time_scale import USUAL_PACE, Pace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,9 @@ from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from tritonstack_local.access.keys import AccessKey
 from tritonstack_local.access.requests import SentRequest
-from tritonstack_local.access.verifier import Verifier
+from tritonstack_local.signatures.keys import AccessKey
+from tritonstack_local.signatures.verifier import Verifier
 
 ACCOUNT = "111122223333"
 KEY = AccessKey("AKIA0000111122223333", "a/secret+key", ACCOUNT, f"arn:aws:iam::{ACCOUNT}:root")

@@ -294,7 +294,7 @@ def test_no_header_changes_the_account_that_was_verified(account, name):
 
 
 def test_another_clouds_key_is_denied(account, tmp_path):
-    from tritonstack_local.access.keys import CloudSecret
+    from tritonstack_local.signatures.keys import CloudSecret
 
     other = CloudSecret.kept_in(tmp_path).account_key(account.account_id)
     assert (
@@ -494,7 +494,7 @@ def test_a_large_body_is_verified_in_pieces():
     import tracemalloc
 
     from tritonstack_local.access.guard import _CheckedStream, _spool
-    from tritonstack_local.access.payload import HashedPayload, equal_to
+    from tritonstack_local.signatures.payload import HashedPayload, equal_to
 
     size = 64 * 2**20
 

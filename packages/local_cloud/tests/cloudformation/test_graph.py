@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tritonstack_local.cloudformation.errors import TemplateError
-from tritonstack_local.cloudformation.graph import dependencies, in_order
-from tritonstack_local.cloudformation.template import parse_template
+from tritonstack_local.cloudformation.templates.graph import dependencies, in_order
+from tritonstack_local.cloudformation.templates.template import parse_template
 
 
 def graph_of(resources):

@@ -3,7 +3,7 @@
 import pytest
 
 from tritonstack_local.cloudformation.errors import TemplateError
-from tritonstack_local.cloudformation.intrinsics import Unknown, resolve
+from tritonstack_local.cloudformation.templates.intrinsics import Unknown, resolve
 
 LATER = Unknown("New.Arn")
 

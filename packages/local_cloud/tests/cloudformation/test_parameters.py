@@ -3,7 +3,11 @@
 import pytest
 
 from tritonstack_local.cloudformation.errors import TemplateError
-from tritonstack_local.cloudformation.parameters import GivenParameter, Parameter, resolve_parameters
+from tritonstack_local.cloudformation.templates.parameters import (
+    GivenParameter,
+    Parameter,
+    resolve_parameters,
+)
 
 
 def resolved(declared, *, previous=None, **given):

@@ -3,7 +3,7 @@
 import pytest
 
 from tritonstack_local.cloudformation.errors import TemplateError
-from tritonstack_local.cloudformation.template import parse_template
+from tritonstack_local.cloudformation.templates.template import parse_template
 
 
 def test_short_forms_become_functions():

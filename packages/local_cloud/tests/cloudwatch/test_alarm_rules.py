@@ -2,7 +2,7 @@
 
 import pytest
 
-from tritonstack_local.cloudwatch.alarm_rules import RuleError, alarms_in, check_rule, holds, parse_rule
+from tritonstack_local.cloudwatch.alarms.rules import RuleError, alarms_in, check_rule, holds, parse_rule
 
 STATES = {"up": "ALARM", "down": "OK", "new": "INSUFFICIENT_DATA", "two words": "ALARM"}
 

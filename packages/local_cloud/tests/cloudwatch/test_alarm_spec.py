@@ -2,8 +2,8 @@
 
 import pytest
 
-from tritonstack_local.cloudwatch.alarm_spec import AlarmRefusedError, read_alarm
-from tritonstack_local.pace import Pace
+from tritonstack_local.cloudwatch.alarms.spec import AlarmRefusedError, read_alarm
+from tritonstack_local.time_scale import Pace
 
 PLAIN = {
     "AlarmName": "a",

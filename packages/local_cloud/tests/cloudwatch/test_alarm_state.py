@@ -2,7 +2,7 @@
 
 import pytest
 
-from tritonstack_local.cloudwatch.alarm_state import Condition, Window, decide, reason, reason_data
+from tritonstack_local.cloudwatch.alarms.state import Condition, Window, decide, reason, reason_data
 
 MARKS = {"0": 0.0, "X": 9.0, "-": None}
 RETAINED = None

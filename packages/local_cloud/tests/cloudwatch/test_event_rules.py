@@ -8,14 +8,14 @@ from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.test_server import ANYBODY
 from tests.credentials import secret_of
-from tritonstack_local.clients import Clients
-from tritonstack_local.cloudwatch.moto_events import target_input
-from tritonstack_local.cloudwatch.state_changes import (
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.moto_patches.events import target_input
+from tritonstack_local.sagemaker.hosting.state_events import (
     endpoint_detail,
     event_status,
     publish_endpoint_state_change,
 )
-from tritonstack_local.places import Place
+from tritonstack_local.service.clients import Clients
 
 PATTERN = {
     "source": ["aws.sagemaker"],

@@ -3,7 +3,7 @@
 import pytest
 
 from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, LogCount
-from tritonstack_local.cloudwatch.filter_patterns import PatternError, parse_pattern
+from tritonstack_local.moto_patches.logs import PatternError, parse_pattern
 
 
 @pytest.mark.parametrize(

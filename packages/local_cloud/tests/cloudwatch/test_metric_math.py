@@ -2,8 +2,8 @@
 
 import pytest
 
-from tritonstack_local.cloudwatch.expressions import ExpressionError, parse_expression
-from tritonstack_local.cloudwatch.metric_math import Inputs, check, evaluate
+from tritonstack_local.cloudwatch.metric_math.evaluation import Inputs, check, evaluate
+from tritonstack_local.cloudwatch.metric_math.expressions import ExpressionError, parse_expression
 
 _ = None
 

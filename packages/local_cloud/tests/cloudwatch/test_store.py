@@ -4,8 +4,8 @@ import time
 
 from tritonstack_local.cloudwatch.statistics import Summary
 from tritonstack_local.cloudwatch.store import MetricKey, MetricStore, Span
-from tritonstack_local.pace import Pace
-from tritonstack_local.places import Place
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.time_scale import Pace
 
 HERE = Place("123456789012", "eu-west-1")
 KEY = MetricKey("n", "m")

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, LogCount
 from tritonstack_local.cloudwatch.metrics import Datum, Metrics
-from tritonstack_local.places import Place
+from tritonstack_local.identity.scope import Place
 
 PATIENCE_S = 20
 

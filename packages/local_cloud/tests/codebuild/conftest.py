@@ -23,14 +23,14 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import make_server
 
 from packages.local_cloud.tests.sagemaker.cloud import _Handler
-from tritonstack_local.access.keys import CloudSecret
-from tritonstack_local.accounts import access_key_for, account_in_key, read_credential
-from tritonstack_local.clients import Clients
 from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.codebuild.app import BuildSurroundings, CodeBuildApp
-from tritonstack_local.codebuild.machines import StartMachine
-from tritonstack_local.codebuild.processes import process_starter
-from tritonstack_local.pace import REAL_MINUTE_S
+from tritonstack_local.codebuild.machines.base import StartMachine
+from tritonstack_local.codebuild.machines.processes import process_starter
+from tritonstack_local.identity.accounts import access_key_for, account_in_key, read_credential
+from tritonstack_local.service.clients import Clients
+from tritonstack_local.signatures.keys import CloudSecret
+from tritonstack_local.time_scale import REAL_MINUTE_S
 
 REGION = "eu-west-1"
 QUICK_MINUTE_S = 0.1

@@ -15,8 +15,8 @@ import pytest
 
 from packages.local_cloud.tests.codebuild.conftest import Account, an_environment, run_cloud, spec, why
 from tritonstack.runtime.docker_engine import NoEngineError, docker_engine
-from tritonstack_local.codebuild.containers import LABEL
-from tritonstack_local.codebuild.starting import container_starter, remove_left_over
+from tritonstack_local.codebuild.machines.containers import LABEL
+from tritonstack_local.codebuild.machines.selection import container_starter, remove_left_over
 
 pytestmark = pytest.mark.e2e
 

@@ -5,9 +5,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.codebuild.conftest import REGION, Account, an_environment, spec
-from tritonstack_local.codebuild.buildspec import Buildspec
-from tritonstack_local.codebuild.paging import page
+from tritonstack_local.codebuild.projects import page
 from tritonstack_local.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT, REFUSED
+from tritonstack_local.codebuild.runs.buildspec import Buildspec
 
 TRUE = spec("true")
 

@@ -11,8 +11,8 @@ import pytest
 
 from packages.local_cloud.tests.codebuild.conftest import REGION, kinds, phase, spec, why
 from tritonstack_local.codebuild.app import CodeBuildApp
-from tritonstack_local.codebuild.processes import ProcessMachine, process_starter
-from tritonstack_local.places import Place
+from tritonstack_local.codebuild.machines.processes import ProcessMachine, process_starter
+from tritonstack_local.identity.scope import Place
 
 # A process that leaves its group and session, and one that refuses to be asked.
 STUBBORN = "setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' </dev/null >/dev/null 2>&1 &"
@@ -140,7 +140,7 @@ def test_builds_end_with_their_cloud(account):
 
 @pytest.mark.parametrize("forbidden", [None, "operation not permitted"])
 def test_everything_ends_with_and_without_namespaces(account, monkeypatch, forbidden):
-    monkeypatch.setattr("tritonstack_local.codebuild.processes.why_no_namespaces", lambda: forbidden)
+    monkeypatch.setattr("tritonstack_local.codebuild.machines.processes.why_no_namespaces", lambda: forbidden)
     account.project(spec(STUBBORN, "(" + STUBBORN + ")", "echo up", "sleep 100"))
     build = account.start()
     account.wait_for_line(build, "up")
@@ -154,8 +154,8 @@ def test_everything_ends_with_and_without_namespaces(account, monkeypatch, forbi
 
 def test_when_the_cloud_is_killed_the_agent_ends_its_build(account, tmp_path):
     """The end of its standard input is all that the agent gets to know."""
-    from tritonstack_local.codebuild.machines import MachineOrder
-    from tritonstack_local.codebuild.played import played_image
+    from tritonstack_local.codebuild.machines.base import MachineOrder
+    from tritonstack_local.codebuild.machines.processes import played_image
 
     order = MachineOrder("b:1", tmp_path, "image", False, {"PATH": os.defpath, "MARK": str(tmp_path)})
     machine = ProcessMachine(order, played_image(folder=tmp_path, server_home=tmp_path / "none"))

@@ -144,9 +144,9 @@ def test_a_builds_folder_is_gone_afterwards(account):
 def test_the_image_is_what_the_builder_is_made_as():
     """What is played is what containers/builder holds."""
     from tritonstack.base.paths import find_project
-    from tritonstack_local.codebuild import played
+    from tritonstack_local.codebuild.machines import processes
 
     dockerfile = (find_project().containers_dir / "builder" / "Dockerfile").read_text()
-    assert f"-m venv {played.PYTHON} " in dockerfile
-    assert f"ENV TRITONSTACK_HOME={played.STATE}" in dockerfile
+    assert f"-m venv {processes.PYTHON} " in dockerfile
+    assert f"ENV TRITONSTACK_HOME={processes.STATE}" in dockerfile
     assert "useradd --system --create-home --shell /bin/sh builder" in dockerfile

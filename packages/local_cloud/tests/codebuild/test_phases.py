@@ -147,8 +147,8 @@ def test_a_long_log_arrives_whole(account):
 
 
 def test_of_a_huge_log_the_beginning_and_the_end_are_kept(account, monkeypatch):
-    monkeypatch.setattr("tritonstack_local.codebuild.build_log.ROOM_BYTES", 1 << 14)
-    monkeypatch.setattr("tritonstack_local.codebuild.build_log.LAST_LINES", 50)
+    monkeypatch.setattr("tritonstack_local.codebuild.runs.reporting.ROOM_BYTES", 1 << 14)
+    monkeypatch.setattr("tritonstack_local.codebuild.runs.reporting.LAST_LINES", 50)
     account.project(spec("seq 1 5000"))
     build = account.ended(account.start())
     lines = account.log(build)

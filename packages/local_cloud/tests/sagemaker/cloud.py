@@ -25,13 +25,13 @@ from tritonstack.runtime import (
     TritonResponse,
     TritonTimeoutError,
 )
-from tritonstack_local.access.keys import CloudSecret
-from tritonstack_local.accounts import access_key_for, account_in_key, read_credential
-from tritonstack_local.clients import Clients
 from tritonstack_local.cloudwatch.metrics import Metrics
-from tritonstack_local.pace import Pace
-from tritonstack_local.sagemaker.app import Surroundings
-from tritonstack_local.sagemaker.machine import Machine
+from tritonstack_local.identity.accounts import access_key_for, account_in_key, read_credential
+from tritonstack_local.sagemaker.control_plane.app import Surroundings
+from tritonstack_local.sagemaker.runtime.machine import Machine
+from tritonstack_local.service.clients import Clients
+from tritonstack_local.signatures.keys import CloudSecret
+from tritonstack_local.time_scale import Pace
 
 REGION = "eu-west-1"
 IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/sagemaker-tritonserver:24.09-py3"

@@ -7,8 +7,8 @@ import tarfile
 import pytest
 
 from packages.local_cloud.tests.sagemaker.cloud import short_id, tarball, tree
-from tritonstack_local.sagemaker import artifacts
-from tritonstack_local.sagemaker.artifacts import Allowance, ArtifactError, unpack
+from tritonstack_local.sagemaker.runtime import artifacts
+from tritonstack_local.sagemaker.runtime.artifacts import Allowance, ArtifactError, unpack
 
 URL = "s3://b/model.tar.gz"
 

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, ROLE, a_variant
 from tritonstack_local.sagemaker import ACCEPTED_WITHOUT_EFFECT
-from tritonstack_local.sagemaker.refusals import REFUSED
+from tritonstack_local.sagemaker.control_plane.refusals import REFUSED
 
 
 def _without_checks(cloud):

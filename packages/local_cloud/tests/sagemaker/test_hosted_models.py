@@ -13,12 +13,12 @@ from packages.local_cloud.tests.sagemaker.cloud import IMAGE, tarball
 from packages.local_cloud.tests.sagemaker.multi_model_triton import TARGET, MultiModelTriton, archive
 from packages.local_cloud.tests.sagemaker.shelves import ShelfOfArchives
 from tritonstack.runtime import TritonTimeoutError, TritonUnreachableError
-from tritonstack_local.sagemaker.instances import Container, Instance
+from tritonstack_local.sagemaker.hosting.instances import Container, Instance
 from tritonstack_local.sagemaker.multi_model import HostedModels, Limits, LoadRefusedError, Measures, Shelf
 from tritonstack_local.sagemaker.multi_model import hosted as hosted_module
 from tritonstack_local.sagemaker.multi_model import limits as limits_module
 from tritonstack_local.sagemaker.multi_model.downloads import Downloads
-from tritonstack_local.sagemaker.servers import ServerOrder
+from tritonstack_local.sagemaker.runtime.servers import ServerOrder
 from tritonstack_local.service.faults import ServiceError
 
 TARGETS = "abcdefgh"

@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import FakeTritons, run_cloud
 from tritonstack_local.sagemaker import SageMakerApp
-from tritonstack_local.sagemaker.fleet import Pool
-from tritonstack_local.sagemaker.machine import Machine
+from tritonstack_local.sagemaker.hosting.fleet import Pool
+from tritonstack_local.sagemaker.runtime.machine import Machine
 
 GROUP = "/aws/sagemaker/Endpoints/e"
 

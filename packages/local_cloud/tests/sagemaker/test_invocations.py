@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError
 from packages.local_cloud.tests.sagemaker.cloud import REGION
 from tritonstack import client as endpoint_client
 from tritonstack.client import EndpointClient
-from tritonstack_local.sagemaker import invocations
+from tritonstack_local.sagemaker.runtime import invocations
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from botocore.exceptions import ClientError, WaiterError
 
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, run_cloud, short_id, tarball, tree
 from tritonstack_local.sagemaker import create_app
-from tritonstack_local.sagemaker.logs import LogShipper
-from tritonstack_local.sagemaker.supply import Supply
+from tritonstack_local.sagemaker.hosting.capacity import Supply
+from tritonstack_local.sagemaker.runtime.logs import LogShipper
 
 
 def ready_to_create(cloud, name="e", *, url=None, **environment):

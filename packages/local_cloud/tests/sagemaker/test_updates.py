@@ -9,8 +9,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import run_cloud
-from tritonstack_local.pace import Pace
 from tritonstack_local.sagemaker import SageMakerApp
+from tritonstack_local.time_scale import Pace
 
 ALARM = "latency"
 CANARY = {

@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import a_variant
-from tritonstack_local.sagemaker.fleet import Fleet
+from tritonstack_local.sagemaker.hosting.fleet import Fleet
 
 SCALING = {
     "ServiceNamespace": "sagemaker",

@@ -18,8 +18,8 @@ from tritonstack_local.state import database, pickling
 from tritonstack_local.state.bodies import Bodies
 from tritonstack_local.state.database import Database, Row, own_folder
 from tritonstack_local.state.errors import ForeignStateError, NotKeptError, StateInUseError
-from tritonstack_local.state.folder import open_state
-from tritonstack_local.state.place import forget
+from tritonstack_local.state.folder import open_state, stamp
+from tritonstack_local.state.location import forget
 
 ROOT = Path(__file__).parents[4]
 
@@ -129,6 +129,34 @@ def test_a_record_of_other_fields_is_another_version(tmp_path, monkeypatch):
     state.database.close()
     monkeypatch.setitem(pickling._FIELDS, Record, ("name", "colour"))
     assert "Record consisted of name" in open_state(tmp_path / "state").notices[0]
+
+
+def test_a_state_with_the_class_names_of_an_earlier_layout_is_set_aside(tmp_path):
+    state = open_state(tmp_path / "state")
+    earlier = b"ctritonstack_local.places\nPlace\n."
+    state.database.write([Row("moto", "s3/1/2", pickling.dumps("kept")), Row("receipts", "k", earlier)])
+    state.database.close()
+    state = open_state(tmp_path / "state")
+    assert state.found == ()
+    assert "another version (it has a tritonstack_local.places.Place)" in state.notices[0]
+    assert "`tritonstack down --forget` removes it" in state.notices[0]
+    assert (tmp_path / "state.set-aside-1" / "cloud.db").exists()
+    state.database.close()
+
+
+def test_the_format_before_the_new_layout_is_set_aside(tmp_path):
+    state = open_state(tmp_path / "state")
+    state.database.close()
+    connection = sqlite3.connect(tmp_path / "state" / "cloud.db")
+    earlier = stamp().replace("format 3", "format 2")
+    connection.execute("UPDATE stamp SET text = ?", (earlier,))
+    connection.commit()
+    connection.close()
+    state = open_state(tmp_path / "state")
+    assert earlier != stamp()
+    assert f"written by another version ({earlier})" in state.notices[0]
+    assert state.found == ()
+    state.database.close()
 
 
 def test_what_one_service_cannot_read_back_does_not_cost_the_others(tmp_path):

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from tritonstack_local.state import keeper as keeper_module
+from tritonstack_local.state import writer as keeper_module
 from tritonstack_local.state.errors import NotKeptError
 from tritonstack_local.state.folder import open_state
-from tritonstack_local.state.keeper import Keeper
 from tritonstack_local.state.pickling import dumps
+from tritonstack_local.state.writer import Keeper
 
 
 class Notes:

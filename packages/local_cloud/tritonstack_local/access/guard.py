@@ -16,15 +16,14 @@ from werkzeug.formparser import parse_form_data
 from werkzeug.wrappers import Request
 from werkzeug.wsgi import get_input_stream
 
-from tritonstack_local.access.checksums import ChecksummedPayload
 from tritonstack_local.access.denials import DeniedError, Reason
-from tritonstack_local.access.keys import AccessKey
 from tritonstack_local.access.origin import bucket_in_host, check_origin
-from tritonstack_local.access.payload import STREAMING, UNSIGNED, Payload
-from tritonstack_local.access.post_policy import check_form, form_key_id
 from tritonstack_local.access.requests import SentRequest
 from tritonstack_local.access.responses import denial_response
-from tritonstack_local.access.verifier import Verifier
+from tritonstack_local.signatures.keys import AccessKey
+from tritonstack_local.signatures.payload import STREAMING, UNSIGNED, ChecksummedPayload, Payload
+from tritonstack_local.signatures.post_policy import check_form, form_key_id
+from tritonstack_local.signatures.verifier import Verifier
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

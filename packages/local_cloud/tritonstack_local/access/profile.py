@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tritonstack_local.access.keys import write_private
+from tritonstack_local.signatures.keys import write_private
 
 _SETTINGS = {
     "aws_access_key_id": "AWS_ACCESS_KEY_ID",

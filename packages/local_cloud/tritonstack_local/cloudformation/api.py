@@ -17,15 +17,15 @@ from moto.core.utils import get_service_model
 from werkzeug.wrappers import Request, Response
 
 from tritonstack_local.access.guard import caller_of
-from tritonstack_local.clients import Clients
 from tritonstack_local.cloudformation.actions import ACTIONS, Action, Context
-from tritonstack_local.cloudformation.changes import Providers
-from tritonstack_local.cloudformation.engine import Engine
+from tritonstack_local.cloudformation.deployments.changes import Providers
+from tritonstack_local.cloudformation.deployments.engine import Engine
 from tritonstack_local.cloudformation.errors import CloudFormationError, InvalidActionError
 from tritonstack_local.cloudformation.records import Stack
 from tritonstack_local.cloudformation.store import Store
-from tritonstack_local.places import Place
-from tritonstack_local.state.receipts import Receipts
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.service.clients import Clients
+from tritonstack_local.state.idempotency import Receipts
 from tritonstack_local.tagging.resources import TaggedResource
 
 if TYPE_CHECKING:

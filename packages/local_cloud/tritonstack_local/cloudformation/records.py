@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from tritonstack_local.cloudformation.changes import Change, ResourceState
-from tritonstack_local.cloudformation.evaluation import Evaluation, StackIdentity
+from tritonstack_local.cloudformation.deployments.changes import Change, ResourceState
 from tritonstack_local.cloudformation.names import new_token
-from tritonstack_local.cloudformation.parameters import Parameter
-from tritonstack_local.cloudformation.template import Template
+from tritonstack_local.cloudformation.templates.evaluation import Evaluation, StackIdentity
+from tritonstack_local.cloudformation.templates.parameters import Parameter
+from tritonstack_local.cloudformation.templates.template import Template
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tritonstack_local.clients import Clients
 from tritonstack_local.cloudformation.errors import AlreadyExistsError, CloudFormationError, TemplateError
 from tritonstack_local.cloudformation.records import Output, Stack
-from tritonstack_local.places import Place
-from tritonstack_local.state.keeper import Tell, kept_nowhere
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.service.clients import Clients
 from tritonstack_local.state.pickling import dumps
+from tritonstack_local.state.writer import Tell, kept_nowhere
 
 
 @dataclass

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from tritonstack_local.cloudwatch import moto_metrics
 from tritonstack_local.cloudwatch.statistics import Summary
 from tritonstack_local.cloudwatch.store import METRICS, MetricKey
-from tritonstack_local.places import Place
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.moto_patches import metrics
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Metrics:
     """Takes values from any thread. They need no call over the network: the store is this process's own."""
 
     def __init__(self) -> None:
-        moto_metrics.apply()
+        metrics.apply()
 
     def put(self, place: Place, data: Iterable[Datum]) -> None:
         """Publish values."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from math import ceil, floor
 
 from tritonstack_local.cloudwatch.statistics import Summary, merged
-from tritonstack_local.pace import USUAL_PACE, Pace
-from tritonstack_local.places import Place
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.time_scale import USUAL_PACE, Pace
 
 BUCKET_S = 10
 """What a bucket lasts on AWS's clock."""

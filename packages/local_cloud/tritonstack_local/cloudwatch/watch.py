@@ -20,15 +20,17 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack_local.clients import Clients
-from tritonstack_local.cloudwatch import moto_alarms, moto_events, moto_logs, moto_metrics, notices, targets
-from tritonstack_local.cloudwatch.alarm_rules import alarms_in, holds
-from tritonstack_local.cloudwatch.alarm_state import State, decide, reason, reason_data
-from tritonstack_local.cloudwatch.held_alarms import HeldAlarm, held_alarms
-from tritonstack_local.cloudwatch.moments import timestamp
+from tritonstack_local.cloudwatch.alarms import notifications
+from tritonstack_local.cloudwatch.alarms.records import HeldAlarm, held_alarms
+from tritonstack_local.cloudwatch.alarms.rules import alarms_in, holds
+from tritonstack_local.cloudwatch.alarms.state import State, decide, reason, reason_data
 from tritonstack_local.cloudwatch.store import METRICS
-from tritonstack_local.pace import Pace
-from tritonstack_local.places import Place
+from tritonstack_local.cloudwatch.timestamps import timestamp
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.moto_patches import alarms as moto_alarms
+from tritonstack_local.moto_patches import events, logs, metrics
+from tritonstack_local.service.clients import Clients
+from tritonstack_local.time_scale import Pace
 
 _LOOKS_A_MINUTE = 4
 _SHORTEST_PAUSE_S = 0.05
@@ -48,10 +50,10 @@ class Watch:
         self._seen: dict[tuple[Place, str], object] = {}
         self._errands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         METRICS.start_over(pace)
-        moto_metrics.apply()
+        metrics.apply()
         moto_alarms.apply(on_change=self.tell)
-        moto_logs.apply()
-        moto_events.apply(deliver=self.deliver)
+        logs.apply()
+        events.apply(deliver=self.deliver)
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
         self._thread.start()
 
@@ -69,7 +71,7 @@ class Watch:
                 self._evaluate(held, now)
         self._follow_rules(alarms, now)
 
-    def tell(self, change: notices.StateChange, held: HeldAlarm) -> None:
+    def tell(self, change: notifications.StateChange, held: HeldAlarm) -> None:
         """Carry out the actions of a change soon."""
         for action in change.actions:
             self._errands.put(partial(self._act, action, change, held))
@@ -78,7 +80,7 @@ class Watch:
         """Hand a message to a rule's target soon."""
 
         def errand() -> None:
-            targets.deliver(self._clients, target_arn, message)
+            events.deliver(self._clients, target_arn, message)
 
         self._errands.put(errand)
 
@@ -160,11 +162,13 @@ class Watch:
         log.info("alarm %s of %s goes from %s to %s: %s", held.name, held.place, held.state, state, why)
         held.move(state, reason=why, data=json.dumps(data), at=now, on_change=self.tell)
 
-    def _act(self, action: str, change: notices.StateChange, held: HeldAlarm) -> None:
+    def _act(self, action: str, change: notifications.StateChange, held: HeldAlarm) -> None:
         if action.split(":")[2:3] != ["sns"]:
             held.note_action(action, fault="the embedded cloud carries out the actions of SNS topics alone")
             return
-        fault = self._publish(action, Message=notices.message(change), Subject=notices.subject(change))
+        fault = self._publish(
+            action, Message=notifications.message(change), Subject=notifications.subject(change)
+        )
         held.note_action(action, fault=fault)
 
     def _publish(self, topic_arn: str, **fields: str) -> str | None:

@@ -9,14 +9,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from tritonstack_local.codebuild.build_pool import Workshop
 from tritonstack_local.codebuild.faults import invalid_input, no_build, no_project, too_many
-from tritonstack_local.codebuild.paging import page
 from tritonstack_local.codebuild.pipelines import PipelineOrder
-from tritonstack_local.codebuild.projects import checked_settings
+from tritonstack_local.codebuild.projects import checked_settings, page
 from tritonstack_local.codebuild.records import BuildRecord, Phase, ProjectRecord, Store, now
 from tritonstack_local.codebuild.refusals import PIPELINE, refuse_unbuilt
-from tritonstack_local.codebuild.workshop import Workshop
-from tritonstack_local.places import Place
+from tritonstack_local.identity.scope import Place
 
 Fields = Mapping[str, Any]
 

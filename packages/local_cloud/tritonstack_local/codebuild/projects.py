@@ -1,16 +1,28 @@
-"""CreateProject and its relatives: the actions that only write down and read back."""
+"""Create, change, list, and delete CodeBuild projects."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tritonstack_local.codebuild.faults import invalid_input, no_project, project_exists
-from tritonstack_local.codebuild.paging import page
 from tritonstack_local.codebuild.records import ProjectRecord, Store, now
 from tritonstack_local.codebuild.refusals import PIPELINE, refuse_settings
-from tritonstack_local.places import Place
+from tritonstack_local.identity.scope import Place
+
+PAGE_SIZE = 100
+
+
+def page(items: Sequence[str], request: Mapping[str, Any]) -> tuple[list[str], str | None]:
+    """Give the page that a request asks for, and the token of the next if there is one."""
+    token = request.get("nextToken") or "0"
+    if not token.isdecimal():
+        raise invalid_input("Invalid nextToken")
+    start = int(token)
+    end = start + PAGE_SIZE
+    return list(items[start:end]), str(end) if end < len(items) else None
+
 
 Fields = Mapping[str, Any]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from tritonstack_local.places import Place
-from tritonstack_local.tables import Table
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.service.tables import Table
 
 Status = Literal["IN_PROGRESS", "SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT", "STOPPED"]
 _TOLD_WITHOUT_CONTEXT = ("SUBMITTED", "QUEUED", "COMPLETED")

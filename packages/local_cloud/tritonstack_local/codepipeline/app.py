@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tritonstack_local.clients import Clients
 from tritonstack_local.codepipeline.actions.work import StartBuild
+from tritonstack_local.codepipeline.execution_queue import Line
 from tritonstack_local.codepipeline.executions import Executions
-from tritonstack_local.codepipeline.line import Line
 from tritonstack_local.codepipeline.pipelines import Pipelines
 from tritonstack_local.codepipeline.records import Store
-from tritonstack_local.places import Place
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.control_plane import Action, ControlPlane, Fields
-from tritonstack_local.tables import Tables
+from tritonstack_local.service.tables import Tables
 from tritonstack_local.tagging.resources import TaggedResource
 
 if TYPE_CHECKING:

@@ -20,12 +20,12 @@ from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
 
-from tritonstack_local.clients import Clients
 from tritonstack_local.codepipeline.actions import ACTIONS
 from tritonstack_local.codepipeline.actions.work import Outcome, StartBuild, Work, reason_of
 from tritonstack_local.codepipeline.faults import AbandonedError, ActionFailedError, CloudEndsError
 from tritonstack_local.codepipeline.records import ActionRun, ExecutionRecord, Store, now
-from tritonstack_local.places import Place
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.service.clients import Clients
 
 _VARIABLE = re.compile(r"#\{(?P<namespace>[\w@-]+)\.(?P<name>[\w@-]+)\}")
 _NAME_PART = 20

@@ -6,14 +6,14 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tritonstack_local.clients import Clients
 from tritonstack_local.codepipeline.actions.approval import APPROVED, REJECTED
+from tritonstack_local.codepipeline.execution_queue import Line
 from tritonstack_local.codepipeline.faults import invalid, no_execution
-from tritonstack_local.codepipeline.line import Line
 from tritonstack_local.codepipeline.pipelines import Pipelines
 from tritonstack_local.codepipeline.records import ExecutionRecord, PipelineRecord, Store, now
 from tritonstack_local.codepipeline.showing import action_detail, described, stage_state, summarised
-from tritonstack_local.places import Place
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.control_plane import Fields
 from tritonstack_local.service.faults import ServiceError
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tritonstack_local.assuming import may_take_on
-from tritonstack_local.clients import Clients
 from tritonstack_local.codepipeline.faults import invalid, no_pipeline
 from tritonstack_local.codepipeline.records import PipelineRecord, Store, now
 from tritonstack_local.codepipeline.refusals import refuse_unbuilt
-from tritonstack_local.places import Place
+from tritonstack_local.identity.role_trust import may_take_on
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.control_plane import Fields
 from tritonstack_local.service.faults import ServiceError
 

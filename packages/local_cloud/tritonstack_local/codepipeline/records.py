@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from tritonstack_local.tables import Table, Tags
+from tritonstack_local.service.tables import Table, Tags
 
 ActionStatus = Literal["InProgress", "Succeeded", "Failed", "Abandoned"]
 Status = Literal["InProgress", "Stopping", "Stopped", "Succeeded", "Superseded", "Failed"]

@@ -10,9 +10,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack_local.clients import Clients
 from tritonstack_local.ecr.layers import Layers, Repository
-from tritonstack_local.places import Place
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.control_plane import ControlPlane, Fields
 from tritonstack_local.service.faults import ServiceError
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack_local.clients import Clients
-from tritonstack_local.places import AWS_OWN_ACCOUNT, Place
+from tritonstack_local.identity.scope import AWS_OWN_ACCOUNT, Place
+from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.faults import ServiceError
-from tritonstack_local.tables import Table
+from tritonstack_local.service.tables import Table
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from werkzeug.wrappers import Request, Response
 
-from tritonstack_local.places import Place
+from tritonstack_local.identity.scope import Place
 from tritonstack_local.service import wire
 from tritonstack_local.service.faults import ServiceError
 

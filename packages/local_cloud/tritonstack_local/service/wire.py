@@ -15,8 +15,8 @@ import moto.iam.models as iam_models
 from botocore.model import OperationModel, ServiceModel, StructureShape
 from werkzeug.wrappers import Request, Response
 
-from tritonstack_local.accounts import account_in_key, read_credential
-from tritonstack_local.places import Place
+from tritonstack_local.identity.accounts import account_in_key, read_credential
+from tritonstack_local.identity.scope import Place
 from tritonstack_local.service import validation
 from tritonstack_local.service.faults import ServiceError
 

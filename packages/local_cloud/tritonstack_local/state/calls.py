@@ -10,8 +10,7 @@ from urllib.parse import parse_qs
 
 from werkzeug.wrappers import Request
 
-from tritonstack_local.state.bodies import Bodies
-from tritonstack_local.state.stored_bytes import StoredBytes
+from tritonstack_local.state.bodies import Bodies, StoredBytes
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment

@@ -18,7 +18,8 @@ from tritonstack_local.state.pickling import loads
 
 _log = logging.getLogger(__name__)
 
-_FORMAT = 2
+_FORMAT = 3
+"""Increase it when classes in the state are moved or renamed: rows are pickles, which name their classes."""
 _MOST_LISTED = 20
 
 

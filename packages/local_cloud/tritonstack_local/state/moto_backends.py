@@ -18,7 +18,7 @@ from moto.core.base_backend import AccountSpecificBackend, BackendDict, BaseBack
 from moto.iam.models import AWSManagedPolicy
 from moto.s3.models import FakeKey, s3_backends
 
-from tritonstack_local.access.accounts_apart import check_account
+from tritonstack_local.identity.account_isolation import check_account
 from tritonstack_local.state.bodies import Body, new_body
 from tritonstack_local.state.pickling import Reduce, Reduced, dumps
 

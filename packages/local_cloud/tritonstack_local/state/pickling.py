@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, Pub
 
 from tritonstack_local.state.errors import OtherVersionError
 
+_OWN = "tritonstack_local."
 Reduced = tuple[Any, ...]
 Reduce = Callable[[Any], Reduced | Any]
 """What an object is to be made of again, as `__reduce__` says it, or NotImplemented for pickle's own way."""
@@ -36,8 +37,19 @@ def dumps(value: Any, *, reducers: Mapping[type, Reduce] = {}) -> bytes:
 
 
 def loads(value: bytes) -> Any:
-    """Make it again what was pickled. Runs what the bytes say: they have to come from this cloud."""
-    return pickle.loads(value)  # noqa: S301 - the folder it comes from is checked to be the user's own
+    """Unpickle. This can run any code, so the bytes must come from this cloud's own state folder."""
+    return _Unpickler(io.BytesIO(value)).load()
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """Find a class; a missing class of this package means that another version wrote the state."""
+        try:
+            return super().find_class(module, name)
+        except (ImportError, AttributeError) as missing:
+            if module.startswith(_OWN):
+                raise OtherVersionError(f"it has a {module}.{name}") from missing
+            raise
 
 
 class _Pickler(pickle.Pickler):
@@ -55,11 +67,7 @@ class _Pickler(pickle.Pickler):
 
     def _choose(self, kind: type) -> Reduce | None:
         found = next((reduce for known, reduce in self._reducers.items() if issubclass(kind, known)), None)
-        if (
-            found is None
-            and dataclasses.is_dataclass(kind)
-            and kind.__module__.startswith("tritonstack_local.")
-        ):
+        if found is None and dataclasses.is_dataclass(kind) and kind.__module__.startswith(_OWN):
             return _own_record
         return found
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from tritonstack_local.places import Place
+from tritonstack_local.identity.scope import Place
 from tritonstack_local.service.control_plane import ControlPlane, Fields
 from tritonstack_local.service.faults import ServiceError
 from tritonstack_local.tagging.resources import ListTagged, TaggedResource

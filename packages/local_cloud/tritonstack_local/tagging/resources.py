@@ -9,7 +9,7 @@ from typing import Any
 from moto.core.base_backend import BackendDict
 from moto.core.resource_tagging import TaggableResourcesMixin
 
-from tritonstack_local.places import Place
+from tritonstack_local.identity.scope import Place
 
 
 @dataclass(frozen=True, order=True)

@@ -10,16 +10,16 @@ from typing import Any
 
 from tritonstack_local.cloudformation.actions.base import Answer, Context, Params, action
 from tritonstack_local.cloudformation.actions.stacks import check_updatable, new_stack, stack_settings
-from tritonstack_local.cloudformation.changes import Change, PropertyChange, Replacement
+from tritonstack_local.cloudformation.deployments.changes import Change, PropertyChange, Replacement
+from tritonstack_local.cloudformation.deployments.proposals import propose
 from tritonstack_local.cloudformation.errors import (
     AlreadyExistsError,
     ChangeSetNotFoundError,
     CloudFormationError,
     InvalidChangeSetStatusError,
 )
-from tritonstack_local.cloudformation.intrinsics import Unknown
-from tritonstack_local.cloudformation.proposals import propose
 from tritonstack_local.cloudformation.records import ChangeSet, Proposal, Stack, timestamp
+from tritonstack_local.cloudformation.templates.intrinsics import Unknown
 
 _NO_CHANGES = (
     "The submitted information didn't contain changes. Submit different information to create a change set."

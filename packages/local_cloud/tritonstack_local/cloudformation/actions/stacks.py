@@ -6,10 +6,10 @@ import re
 import uuid
 
 from tritonstack_local.cloudformation.actions.base import Answer, Context, Params, action
+from tritonstack_local.cloudformation.deployments.proposals import propose
 from tritonstack_local.cloudformation.errors import AlreadyExistsError, CloudFormationError
-from tritonstack_local.cloudformation.evaluation import StackIdentity
-from tritonstack_local.cloudformation.proposals import propose
 from tritonstack_local.cloudformation.records import Stack, StackSettings, timestamp
+from tritonstack_local.cloudformation.templates.evaluation import StackIdentity
 
 _UPDATABLE = {
     "CREATE_COMPLETE",

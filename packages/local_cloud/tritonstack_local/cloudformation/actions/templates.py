@@ -7,9 +7,9 @@ import re
 
 from tritonstack_local.cloudformation.actions.base import Answer, Context, Params, action
 from tritonstack_local.cloudformation.actions.change_sets import find_change_set
+from tritonstack_local.cloudformation.deployments.proposals import needed_capabilities, submitted_template
 from tritonstack_local.cloudformation.errors import CloudFormationError
-from tritonstack_local.cloudformation.proposals import needed_capabilities, submitted_template
-from tritonstack_local.cloudformation.template import Template
+from tritonstack_local.cloudformation.templates.template import Template
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 

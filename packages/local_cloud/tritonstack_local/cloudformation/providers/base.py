@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 from botocore.exceptions import ClientError
 
-from tritonstack_local.clients import Clients
-from tritonstack_local.cloudformation.evaluation import StackIdentity
 from tritonstack_local.cloudformation.names import generated_name
-from tritonstack_local.cloudformation.shapes import shape_named, to_api, unknown_members
-from tritonstack_local.places import Place
+from tritonstack_local.cloudformation.templates.evaluation import StackIdentity
+from tritonstack_local.cloudformation.templates.shapes import shape_named, to_api, unknown_members
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.service.clients import Clients
 
 Members = Mapping[str, "Members | None"]
 

@@ -5,7 +5,7 @@ A type that stands neither here nor among the providers is refused too, as unrec
 
 from collections.abc import Mapping
 
-from tritonstack_local.sagemaker.refusals import NO_COMPONENTS
+from tritonstack_local.sagemaker.control_plane.refusals import NO_COMPONENTS
 
 _NO_PROVIDER = (
     "The embedded cloud does not offer connections: nobody could complete the handshake with a Git provider. "

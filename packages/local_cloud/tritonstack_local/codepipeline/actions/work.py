@@ -11,11 +11,11 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack_local.clients import Clients
 from tritonstack_local.codebuild.pipelines import PipelineOrder
 from tritonstack_local.codepipeline.faults import ActionFailedError
 from tritonstack_local.codepipeline.records import ActionRun
-from tritonstack_local.places import Place
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.service.clients import Clients
 
 StartBuild = Callable[[Place, PipelineOrder], str]
 """Begins a build and returns its id."""

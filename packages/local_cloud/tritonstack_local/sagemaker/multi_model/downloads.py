@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack_local.sagemaker import artifacts
-from tritonstack_local.sagemaker.artifacts import ArtifactError, Checkpoint, MissingArtifactError
-from tritonstack_local.sagemaker.faults import invocation_refused
+from tritonstack_local.sagemaker.control_plane.faults import invocation_refused
 from tritonstack_local.sagemaker.multi_model.container import NoRoomError, name_of
 from tritonstack_local.sagemaker.multi_model.limits import DISK_RESERVE_BYTES
+from tritonstack_local.sagemaker.runtime import artifacts
+from tritonstack_local.sagemaker.runtime.artifacts import ArtifactError, Checkpoint, MissingArtifactError
 
 CONTAINER = "model"
 

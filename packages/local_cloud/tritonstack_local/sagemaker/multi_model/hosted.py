@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tritonstack.runtime import TritonRequestError, TritonUnreachableError
-from tritonstack_local.sagemaker.faults import invocation_refused, model_not_ready
+from tritonstack_local.sagemaker.control_plane.faults import invocation_refused, model_not_ready
 from tritonstack_local.sagemaker.multi_model.container import (
     LOAD_TIMEOUT_S,
     Container,

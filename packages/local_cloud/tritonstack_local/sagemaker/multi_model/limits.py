@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonstack.reference.hardware import INSTANCE_TYPES
-from tritonstack_local.machine import free_memory
+from tritonstack_local.sagemaker.runtime.machine import free_memory
 
 # SageMaker attaches so much to an instance that has no disks of its own, unless asked for another size.
 USUAL_VOLUME_GB = 30

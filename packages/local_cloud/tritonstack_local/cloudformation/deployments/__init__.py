@@ -1,0 +1,1 @@
+"""Plan, run, and roll back deployments of stacks."""

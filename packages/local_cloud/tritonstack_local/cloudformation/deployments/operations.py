@@ -1,0 +1,268 @@
+"""Carries out single steps on resources through their providers, and keeps the stack's history of them.
+
+A step is written down before it is done: after a kill, `take_up` finds out how far it had come.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack_local.cloudformation.deployments.changes import (
+    Providers,
+    Replacement,
+    ResourceState,
+    compare,
+)
+from tritonstack_local.cloudformation.errors import CloudFormationError
+from tritonstack_local.cloudformation.providers.base import ProviderError, ResourceRequest, UnchangeableError
+from tritonstack_local.cloudformation.records import Stack, Step
+from tritonstack_local.cloudformation.templates.template import Resource
+from tritonstack_local.service.clients import Clients
+from tritonstack_local.state.idempotency import Receipts, in_step
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LiveAnswers:
+    """What the resources of a stack answer now."""
+
+    resources: Mapping[str, ResourceState]
+    providers: Providers
+
+    def reference(self, logical_id: str) -> Any:
+        """Answer `Ref`."""
+        state = self.resources[logical_id]
+        return self.providers[state.type].reference(state.physical_id)
+
+    def attribute(self, logical_id: str, attribute: str) -> Any:
+        """Answer `Fn::GetAtt`."""
+        return self.resources[logical_id].attributes[attribute]
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Steps on the resources of one stack."""
+
+    stack: Stack
+    providers: Providers
+    clients: Clients
+    receipts: Receipts = field(default_factory=Receipts)
+
+    def bring(self, resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]) -> None:
+        """Make, change or replace a resource so that it has these properties, unless it has them."""
+        before = self.stack.resources.get(resource.logical_id)
+        wanted = _wanted(resource, properties, needs)
+        if before is None:
+            self._make(wanted, None, word="CREATE")
+            return
+        changes = compare(self.providers[resource.type], before.properties, properties)
+        if not changes:
+            self.stack.keep(replace(wanted, physical_id=before.physical_id, attributes=before.attributes))
+        elif any(change.replacement is not Replacement.NEVER for change in changes):
+            self._replace(before, wanted)
+        else:
+            self._change(before, wanted)
+
+    def find(self, resource: Resource, properties: Mapping[str, Any]) -> str | None:
+        """Return the physical id of a resource that exists already under the name the template gives."""
+        request = self.request(_wanted(resource, properties, frozenset()))
+        return self.providers[resource.type].find(request)
+
+    def take_in(self, resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]) -> None:
+        """Import an existing resource: from now on the stack keeps it as the template says."""
+        wanted = _wanted(resource, properties, needs)
+        physical_id = self.find(resource, properties)
+        if physical_id is None:
+            raise ProviderError("the resource to be imported does not exist any more")
+        wanted = replace(wanted, physical_id=physical_id)
+        self.stack.set_resource_status(wanted, "IMPORT_IN_PROGRESS")
+        try:
+            wanted = self._settled(wanted, self.request(wanted))
+        except Exception as error:
+            self.stack.set_resource_status(wanted, "IMPORT_FAILED", reason_of(error))
+            raise StepError(reason_of(error)) from error
+        self.stack.set_resource_status(wanted, "IMPORT_COMPLETE")
+        self.stack.keep(wanted)
+
+    def change_back(self, step: Step) -> None:
+        """Undo a change in place; for one that made a resource there is nothing to be done to the old one."""
+        before = step.before
+        if before is None:
+            return
+        if not step.made:
+            self.stack.set_resource_status(before, "UPDATE_IN_PROGRESS")
+            provider, request = self.providers[before.type], self.request(before)
+            provider.update(request, before.physical_id, self.request(step.after))
+            provider.settle(request, before.physical_id)
+        self.stack.set_resource_status(before, "UPDATE_COMPLETE")
+
+    def take_up(self, step: Step) -> None:
+        """Find out how far a step had come when the process was killed; what it has made gets its id."""
+        if step.progress != "under way":
+            return
+        if step.made and not step.after.physical_id:
+            if not self.receipts.has_from_before(step.token):
+                self.stack.drop(step)
+                return
+            try:
+                self._note_made(step, self._created(step))
+            except Exception as error:
+                # What was refused before the kill is refused again, and so has made nothing.
+                _log.warning("%s of %s: %s", step.logical_id, self.stack.identity.name, reason_of(error))
+                self.stack.drop(step)
+                return
+        self.stack.end(step, progress="failed")
+        word = "UPDATE" if step.before else "CREATE"
+        self.stack.set_resource_status(step.after, f"{word}_FAILED", "The embedded cloud was ended meanwhile")
+
+    def remove(self, state: ResourceState, *, retain: bool) -> None:
+        """Delete a resource, or leave it standing when its policy says so."""
+        standing = self.stack.resources.get(state.logical_id)
+        # The logical id may live on in another resource; only the events tell of this one then.
+        elsewhere = standing is not None and standing.physical_id != state.physical_id
+
+        def note(status: str, reason: str | None = None) -> None:
+            self.stack.set_resource_status(state, status, reason, only_tell=elsewhere)
+
+        if retain:
+            note("DELETE_SKIPPED")
+            return
+        note("DELETE_IN_PROGRESS")
+        try:
+            self.providers[state.type].delete(self.request(state), state.physical_id)
+        except Exception as error:
+            note("DELETE_FAILED", reason_of(error))
+            raise
+        note("DELETE_COMPLETE")
+
+    def request(self, state: ResourceState, token: str | None = None) -> ResourceRequest:
+        """Return what a provider is told about a resource."""
+        return ResourceRequest(
+            logical_id=state.logical_id,
+            properties=state.properties,
+            stack=self.stack.identity,
+            clients=self.clients,
+            specification=self.providers[state.type].properties,
+            cancelled=self.stack.cancelled,
+            token=token,
+        )
+
+    def _replace(self, before: ResourceState, wanted: ResourceState) -> None:
+        name = self.providers[wanted.type].name_property
+        if name and wanted.properties.get(name) and wanted.properties[name] == before.properties.get(name):
+            message = (
+                "CloudFormation cannot update a stack when a custom-named resource requires replacing. "
+                f"Rename {wanted.properties[name]} and update the stack again."
+            )
+            self.stack.set_resource_status(before, "UPDATE_FAILED", message)
+            raise StepError(message)
+        reason = "Requested update requires the creation of a new physical resource; hence creating one."
+        self._make(wanted, before, word="UPDATE", reason=reason)
+
+    def _make(
+        self, wanted: ResourceState, before: ResourceState | None, *, word: str, reason: str | None = None
+    ) -> None:
+        self.stack.set_resource_status(before or wanted, f"{word}_IN_PROGRESS", reason)
+        step = self.stack.begin(Step(wanted.logical_id, wanted.type, before, wanted))
+        try:
+            self._note_made(step, self._created(step))
+            self.stack.set_resource_status(step.after, f"{word}_IN_PROGRESS", "Resource creation Initiated")
+            made = self._settled(step.after, self.request(step.after))
+        except Exception as error:
+            if step.after.physical_id:
+                self.stack.end(step, progress="failed")
+            else:
+                self.stack.drop(step)
+            raise self._failed(
+                step.after if step.after.physical_id else before or wanted, word, error
+            ) from error
+        self._done(step, made, word)
+
+    def _created(self, step: Step) -> str:
+        with in_step(step.token):
+            return self.providers[step.type].create(self.request(step.after, step.token))
+
+    def _note_made(self, step: Step, physical_id: str) -> None:
+        with self.stack.changing():
+            self.stack.end(step, after=replace(step.after, physical_id=physical_id))
+        self.receipts.forget(step.token)
+
+    def _change(self, before: ResourceState, wanted: ResourceState) -> None:
+        wanted = replace(wanted, physical_id=before.physical_id)
+        self.stack.set_resource_status(wanted, "UPDATE_IN_PROGRESS")
+        step = self.stack.begin(Step(wanted.logical_id, wanted.type, before, wanted))
+        request = self.request(wanted)
+        try:
+            self.providers[wanted.type].update(request, wanted.physical_id, self.request(before))
+            changed = self._settled(wanted, request)
+        except Exception as error:
+            if isinstance(error, UnchangeableError):
+                self.stack.drop(step)
+            else:
+                self.stack.end(step, progress="failed")
+            raise self._failed(wanted, "UPDATE", error) from error
+        self._done(step, changed, "UPDATE")
+
+    def _settled(self, state: ResourceState, request: ResourceRequest) -> ResourceState:
+        provider = self.providers[state.type]
+        provider.settle(request, state.physical_id)
+        return replace(state, attributes=provider.attributes(request, state.physical_id))
+
+    def _done(self, step: Step, state: ResourceState, word: str) -> None:
+        with self.stack.changing():
+            self.stack.end(step, after=state, progress="done")
+            self.stack.set_resource_status(state, f"{word}_COMPLETE")
+            self.stack.keep(state)
+
+    def _failed(self, state: ResourceState, word: str, error: Exception) -> StepError:
+        reason = reason_of(error)
+        self.stack.set_resource_status(state, f"{word}_FAILED", reason)
+        return StepError(reason)
+
+
+def blank_state(resource: Resource) -> ResourceState:
+    """Return a resource of which nothing is known yet."""
+    return _wanted(resource, {}, frozenset())
+
+
+def _wanted(resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]) -> ResourceState:
+    return ResourceState(
+        logical_id=resource.logical_id,
+        type=resource.type,
+        physical_id="",
+        properties=properties,
+        attributes={},
+        depends_on=needs,
+        metadata=resource.metadata,
+        deletion_policy=resource.deletion_policy,
+        update_replace_policy=resource.update_replace_policy,
+    )
+
+
+class StepError(Exception):
+    """A step failed, and the stack's history says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def reason_of(error: BaseException) -> str:
+    """Return an error as the status reason of a resource."""
+    if isinstance(error, StepError):
+        return error.reason
+    if isinstance(error, ClientError):
+        answer = error.response["Error"]
+        return (
+            f"{answer.get('Message', '')} (Operation: {error.operation_name}, Code: {answer.get('Code', '')})"
+        )
+    if isinstance(error, ProviderError | CloudFormationError | BotoCoreError):
+        return str(error)
+    _log.error("a resource provider broke", exc_info=error)
+    return f"Internal failure of the embedded cloud: {type(error).__name__}: {error}"

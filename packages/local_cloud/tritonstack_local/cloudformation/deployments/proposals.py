@@ -1,0 +1,164 @@
+"""Turns what a caller submits into a proposal: the template read, evaluated, checked and planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from botocore.exceptions import ClientError
+
+from tritonstack_local.cloudformation.deployments.changes import Change, Providers, plan_changes
+from tritonstack_local.cloudformation.deployments.operations import LiveAnswers, Operations
+from tritonstack_local.cloudformation.errors import CloudFormationError, InsufficientCapabilitiesError
+from tritonstack_local.cloudformation.records import Proposal, Stack, StackSettings
+from tritonstack_local.cloudformation.store import AccountSurroundings, Store
+from tritonstack_local.cloudformation.templates.evaluation import Evaluation
+from tritonstack_local.cloudformation.templates.parameters import GivenParameter, resolve_parameters
+from tritonstack_local.cloudformation.templates.template import Template, parse_template
+from tritonstack_local.identity.scope import Place
+
+_NAMED_IAM = {
+    "AWS::IAM::Role": "RoleName",
+    "AWS::IAM::ManagedPolicy": "ManagedPolicyName",
+    "AWS::IAM::User": "UserName",
+    "AWS::IAM::Group": "GroupName",
+    "AWS::IAM::InstanceProfile": "InstanceProfileName",
+}
+
+
+def propose(
+    *, store: Store, providers: Providers, stack: Stack, params: Mapping[str, Any], settings: StackSettings
+) -> Proposal:
+    """Return the proposal that a CreateStack, UpdateStack or CreateChangeSet call makes."""
+    place = Place(stack.identity.account, stack.identity.region)
+    template = submitted_template(store=store, place=place, params=params, previous=stack.template)
+    check_capabilities(template, settings.capabilities)
+    surroundings = AccountSurroundings(store, place)
+    parameters = resolve_parameters(
+        declared=template.parameters,
+        given=given_parameters(params),
+        previous=stack.parameters,
+        read_ssm=surroundings.ssm_value,
+    )
+    evaluation = Evaluation(
+        template=template,
+        parameters=parameters,
+        identity=stack.identity,
+        surroundings=surroundings,
+    )
+    evaluation.check_rules()
+    changes = plan_changes(
+        existing=stack.resources, evaluation=evaluation, providers=providers, tags=settings.tags
+    )
+    if params.get("ImportExistingResources"):
+        changes = tuple(
+            _imported(change, Operations(stack, providers, store.clients), template) for change in changes
+        )
+    return Proposal(
+        template=template,
+        parameters=parameters,
+        settings=settings,
+        evaluation=evaluation,
+        changes=changes,
+        changes_anything=bool(changes)
+        or stack.template is None
+        or bool(stack.unfinished)
+        or _about_the_stack(settings) != _about_the_stack(stack.settings)
+        or _outputs_change(stack, evaluation, providers),
+    )
+
+
+def _about_the_stack(settings: StackSettings) -> tuple[Mapping[str, str], str | None]:
+    """Return what lives on in the stack; the other settings are about this one call."""
+    return settings.tags, settings.role_arn
+
+
+def _imported(change: Change, operations: Operations, template: Template) -> Change:
+    """Turn an addition into an import if the named resource exists and its policy is to be retained."""
+    resource = template.resources.get(change.logical_id)
+    if change.action != "Add" or resource is None or resource.deletion_policy == "Delete":
+        return change
+    found = operations.find(resource, change.after or {})
+    return change if found is None else replace(change, action="Import")
+
+
+def _outputs_change(stack: Stack, evaluation: Evaluation, providers: Providers) -> bool:
+    """Tell whether the outputs differ; asked only when no resource changes, so all of them can answer."""
+    if stack.template is not None and evaluation.template.outputs != stack.template.outputs:
+        return True
+    resolved = evaluation.resolve_outputs(LiveAnswers(stack.resources, providers))
+    return {key: str(output["Value"]) for key, output in resolved.items()} != {
+        output.key: output.value for output in stack.outputs
+    }
+
+
+def given_parameters(params: Mapping[str, Any]) -> tuple[GivenParameter, ...]:
+    """Return the parameters of a call."""
+    return tuple(
+        GivenParameter(
+            key=given["ParameterKey"],
+            value=given.get("ParameterValue"),
+            use_previous=bool(given.get("UsePreviousValue", False)),
+        )
+        for given in params.get("Parameters", ())
+    )
+
+
+def submitted_template(
+    *, store: Store, place: Place, params: Mapping[str, Any], previous: Template | None
+) -> Template:
+    """Return the template that a call carries, points at in S3, or leaves as it was."""
+    if params.get("UsePreviousTemplate"):
+        if previous is None:
+            raise CloudFormationError("There is no previous template to use")
+        return previous
+    given = [name for name in ("TemplateBody", "TemplateURL") if params.get(name)]
+    if len(given) != 1:
+        raise CloudFormationError("Either Template URL or Template Body must be specified.")
+    body = (
+        params["TemplateBody"] if given == ["TemplateBody"] else _read_s3(store, place, params["TemplateURL"])
+    )
+    return parse_template(body)
+
+
+def _read_s3(store: Store, place: Place, url: str) -> str:
+    bucket, key, version = _s3_address(url)
+    s3 = store.clients.client("s3", place)
+    extra = {"VersionId": version} if version else {}
+    try:
+        body: bytes = s3.get_object(Bucket=bucket, Key=key, **extra)["Body"].read()
+    except ClientError as error:
+        raise CloudFormationError(f"S3 error: {error.response['Error'].get('Message')} ({url})") from error
+    return body.decode()
+
+
+def _s3_address(url: str) -> tuple[str, str, str | None]:
+    """Return bucket, key and version of a template URL, in path style or with the bucket in the host name."""
+    parts = urlsplit(url)
+    host, path = parts.hostname or "", unquote(parts.path).lstrip("/")
+    for base in ("s3.", "localhost", "127.0.0.1"):
+        if host.startswith(base):
+            bucket, _, key = path.partition("/")
+            break
+    else:
+        bucket, key = host.split(".", 1)[0], path
+    if parts.scheme not in {"http", "https"} or not bucket or not key:
+        raise CloudFormationError("TemplateURL must be a supported URL.")
+    return bucket, key, parse_qs(parts.query).get("versionId", [None])[0]
+
+
+def needed_capabilities(template: Template) -> tuple[str, ...]:
+    """Return the capabilities that a template needs acknowledged."""
+    iam = [resource for resource in template.resources.values() if resource.type.startswith("AWS::IAM::")]
+    named = any(_NAMED_IAM.get(resource.type, "") in resource.properties for resource in iam)
+    return ("CAPABILITY_NAMED_IAM",) if named else ("CAPABILITY_IAM",) if iam else ()
+
+
+def check_capabilities(template: Template, given: tuple[str, ...]) -> None:
+    """Refuse a template whose IAM resources the caller did not acknowledge."""
+    needed = needed_capabilities(template)
+    granted = set(given) | ({"CAPABILITY_IAM"} if "CAPABILITY_NAMED_IAM" in given else set())
+    if not set(needed) <= granted:
+        raise InsufficientCapabilitiesError(f"Requires capabilities : [{', '.join(needed)}]")

@@ -1,0 +1,123 @@
+"""AWS::KMS resources."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+from tritonstack_local.cloudformation.providers.base import (
+    NOT_ENFORCED,
+    Property,
+    Provider,
+    ResourceRequest,
+    ignoring,
+    refuse_change,
+)
+
+
+class Alias(Provider):
+    """Identifier: the alias name."""
+
+    type_name = "AWS::KMS::Alias"
+    name_property = "AliasName"
+    properties: ClassVar = {
+        "AliasName": Property(create_only=True, required=True),
+        "TargetKeyId": Property(required=True),
+    }
+
+    def create(self, request: ResourceRequest) -> str:
+        """Make the alias."""
+        request.client("kms").create_alias(**request.api())
+        return str(request.properties["AliasName"])
+
+    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
+        """Point the alias at another key."""
+        request.client("kms").update_alias(**request.api())
+
+    def delete(self, request: ResourceRequest, physical_id: str) -> None:
+        """Delete the alias."""
+        with ignoring("NotFoundException"):
+            request.client("kms").delete_alias(AliasName=physical_id)
+
+
+class Key(Provider):
+    """Identifier: the key's id. Deleting schedules the deletion; the key is pending until then."""
+
+    type_name = "AWS::KMS::Key"
+    properties: ClassVar = {
+        "BypassPolicyLockoutSafetyCheck": Property(
+            effect=False, why="No policy locks anybody out: none is enforced."
+        ),
+        "Description": Property(),
+        "EnableKeyRotation": Property(effect=False, why="It is kept and read back; no key is rotated."),
+        "Enabled": Property(),
+        "KeyPolicy": Property(effect=False, why=NOT_ENFORCED),
+        "KeySpec": Property(
+            why="Encrypt, Sign and the like work; what other services keep is not encrypted."
+        ),
+        "KeyUsage": Property(),
+        "MultiRegion": Property(),
+        "PendingWindowInDays": Property(
+            effect=False, why="It is kept and read back; the key waits for good."
+        ),
+        "RotationPeriodInDays": Property(effect=False, why="Not kept: no key is rotated."),
+        "Tags": Property(members={"Key": None, "Value": None}),
+    }
+    attribute_names = frozenset({"Arn", "KeyId"})
+
+    def create(self, request: ResourceRequest) -> str:
+        """Make the key."""
+        given = request.api("Description", "KeySpec", "KeyUsage")
+        made = request.client("kms").create_key(
+            **given, MultiRegion=request.flag("MultiRegion"), **_policy(request)
+        )
+        return str(made["KeyMetadata"]["KeyId"])
+
+    def settle(self, request: ResourceRequest, physical_id: str) -> None:
+        """Set policy, rotation, state, description and tags."""
+        kms = request.client("kms")
+        if "KeyPolicy" in request.properties:
+            kms.put_key_policy(KeyId=physical_id, PolicyName="default", **_policy(request))
+        kms.update_key_description(KeyId=physical_id, Description=request.properties.get("Description", ""))
+        if request.flag("EnableKeyRotation"):
+            period = {"RotationPeriodInDays": int(request.properties.get("RotationPeriodInDays", 365))}
+            kms.enable_key_rotation(KeyId=physical_id, **period)
+        tags = request.properties.get("Tags", [])
+        if tags:
+            kms.tag_resource(
+                KeyId=physical_id,
+                Tags=[{"TagKey": tag["Key"], "TagValue": str(tag["Value"])} for tag in tags],
+            )
+        if "Enabled" in request.properties and not request.flag("Enabled"):
+            kms.disable_key(KeyId=physical_id)
+
+    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
+        """Take back rotation, disabling and tags."""
+        refuse_change(request, previous, "KeySpec", "KeyUsage", "MultiRegion")
+        kms = request.client("kms")
+        if previous.flag("EnableKeyRotation") and not request.flag("EnableKeyRotation"):
+            kms.disable_key_rotation(KeyId=physical_id)
+        if "Enabled" in previous.properties and not previous.flag("Enabled"):
+            kms.enable_key(KeyId=physical_id)
+        kept = {tag["Key"] for tag in request.properties.get("Tags", [])}
+        gone = [tag["Key"] for tag in previous.properties.get("Tags", []) if tag["Key"] not in kept]
+        if gone:
+            kms.untag_resource(KeyId=physical_id, TagKeys=gone)
+
+    def delete(self, request: ResourceRequest, physical_id: str) -> None:
+        """Schedule the deletion."""
+        days = int(request.properties.get("PendingWindowInDays", 30))
+        with ignoring("NotFoundException", "KMSInvalidStateException"):
+            request.client("kms").schedule_key_deletion(KeyId=physical_id, PendingWindowInDays=days)
+
+    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
+        """Return the key's names."""
+        stack = request.stack
+        return {"Arn": f"arn:aws:kms:{stack.region}:{stack.account}:key/{physical_id}", "KeyId": physical_id}
+
+
+def _policy(request: ResourceRequest) -> dict[str, str]:
+    if "KeyPolicy" not in request.properties:
+        return {}
+    policy = request.properties["KeyPolicy"]
+    return {"Policy": policy if isinstance(policy, str) else json.dumps(policy)}

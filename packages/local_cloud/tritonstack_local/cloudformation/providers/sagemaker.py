@@ -1,0 +1,249 @@
+"""AWS::SageMaker resources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from botocore.exceptions import ClientError
+
+from tritonstack_local.cloudformation.providers.base import Property, Provider, ProviderError, ResourceRequest
+from tritonstack_local.sagemaker.control_plane.refusals import refusal_of_template
+
+
+def change_tags(request: ResourceRequest, arn: str, previous: ResourceRequest) -> None:
+    """Bring a resource's tags to what the template says."""
+    sagemaker = request.client("sagemaker")
+    kept = {tag["Key"] for tag in request.properties.get("Tags", [])}
+    gone = [tag["Key"] for tag in previous.properties.get("Tags", []) if tag["Key"] not in kept]
+    if gone:
+        sagemaker.delete_tags(ResourceArn=arn, TagKeys=gone)
+    if request.properties.get("Tags"):
+        sagemaker.add_tags(ResourceArn=arn, Tags=request.value("Tags"))
+
+
+def name_of(request: ResourceRequest, prop: str, arn: str) -> str:
+    """Return a resource's name: the one the template gives, or the made-up one at the end of its ARN.
+
+    SageMaker writes names in lower case into ARNs, so that only made-up names can be read from there.
+    """
+    return str(request.properties.get(prop, arn.rsplit("/", 1)[1]))
+
+
+def is_gone(error: ClientError) -> bool:
+    """Tell whether SageMaker says that a resource does not exist; it has no code for that."""
+    answer = error.response["Error"]
+    return answer["Code"] == "ValidationException" and "could not find" in answer["Message"].lower()
+
+
+@contextmanager
+def unless_gone() -> Iterator[None]:
+    """Carry out a deletion; that there is nothing to delete counts as success."""
+    try:
+        yield
+    except ClientError as error:
+        if not is_gone(error):
+            raise
+
+
+_POLL_S = 0.2
+_UPDATE = ("DeploymentConfig", "RetainAllVariantProperties", "RetainDeploymentConfig")
+_BUSY = {"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"}
+
+
+class Endpoint(Provider):
+    """Identifier: the endpoint's ARN, which is also what `Ref` answers.
+
+    An endpoint that is InService on another configuration than the one asked for has rolled back: that is a
+    failed update, whatever its status says.
+    """
+
+    type_name = "AWS::SageMaker::Endpoint"
+    name_property = "EndpointName"
+    properties: ClassVar = {
+        "DeploymentConfig": Property(shape="sagemaker:UpdateEndpoint.DeploymentConfig"),
+        "EndpointConfigName": Property(required=True),
+        "EndpointName": Property(create_only=True),
+        "ExcludeRetainedVariantProperties": Property(
+            shape="sagemaker:UpdateEndpoint.ExcludeRetainedVariantProperties"
+        ),
+        "RetainAllVariantProperties": Property(shape="sagemaker:UpdateEndpoint.RetainAllVariantProperties"),
+        "RetainDeploymentConfig": Property(shape="sagemaker:UpdateEndpoint.RetainDeploymentConfig"),
+        "Tags": Property(shape="sagemaker:TagList"),
+    }
+    attribute_names = frozenset({"EndpointArn", "EndpointName"})
+
+    def create(self, request: ResourceRequest) -> str:
+        """Start the endpoint; `settle` waits for it."""
+        made = request.client("sagemaker").create_endpoint(
+            EndpointName=request.name("EndpointName", max_length=63, lower=True),
+            **request.api("EndpointConfigName", "DeploymentConfig", "Tags"),
+        )
+        return str(made["EndpointArn"])
+
+    def settle(self, request: ResourceRequest, physical_id: str) -> None:
+        """Wait until the endpoint serves the configuration asked for."""
+        name = name_of(request, "EndpointName", physical_id)
+        found = _wait(request, name, cancelled=request.cancelled.is_set)
+        wanted = request.properties["EndpointConfigName"]
+        if found["EndpointStatus"] != "InService" or found["EndpointConfigName"] != wanted:
+            reason = found.get("FailureReason") or f"the endpoint serves {found['EndpointConfigName']}"
+            raise ProviderError(f"Endpoint {name} is {found['EndpointStatus']}: {reason}")
+
+    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
+        """Move the endpoint to another configuration, and change its tags."""
+        name = name_of(request, "EndpointName", physical_id)
+        change_tags(request, physical_id, previous)
+        standing = _wait(request, name, cancelled=lambda: False)
+        wanted = request.properties["EndpointConfigName"]
+        if standing["EndpointConfigName"] == wanted and standing["EndpointStatus"] == "InService":
+            return
+        settings = request.api(*_UPDATE, "ExcludeRetainedVariantProperties")
+        request.client("sagemaker").update_endpoint(EndpointName=name, EndpointConfigName=wanted, **settings)
+
+    def delete(self, request: ResourceRequest, physical_id: str) -> None:
+        """Stop the endpoint and wait until it is gone."""
+        name = name_of(request, "EndpointName", physical_id)
+        with unless_gone():
+            _wait(request, name, cancelled=lambda: False)
+            request.client("sagemaker").delete_endpoint(EndpointName=name)
+            found = _wait(request, name, cancelled=lambda: False)
+            raise ProviderError(f"Endpoint {name} could not be deleted: it is {found['EndpointStatus']}")
+
+    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
+        """Return ARN and name."""
+        return {"EndpointArn": physical_id, "EndpointName": name_of(request, "EndpointName", physical_id)}
+
+
+def _wait(request: ResourceRequest, name: str, *, cancelled: Callable[[], bool]) -> dict[str, Any]:
+    """Return the endpoint once nothing is under way; ClientError when there is none."""
+    sagemaker = request.client("sagemaker")
+    while True:
+        found: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=name)
+        if found["EndpointStatus"] not in _BUSY:
+            return found
+        if cancelled():
+            raise ProviderError("Resource creation cancelled")
+        request.pause(_POLL_S)
+
+
+_CREATE_ONLY = (
+    "AsyncInferenceConfig",
+    "DataCaptureConfig",
+    "EnableNetworkIsolation",
+    "ExecutionRoleArn",
+    "ExplainerConfig",
+    "KmsKeyId",
+    "MetricsConfig",
+    "ProductionVariants",
+    "ShadowProductionVariants",
+    "VpcConfig",
+)
+
+
+class EndpointConfig(Provider):
+    """Identifier: the configuration's ARN, which `Ref` answers too. Nothing but its tags can change."""
+
+    type_name = "AWS::SageMaker::EndpointConfig"
+    name_property = "EndpointConfigName"
+    properties: ClassVar = {
+        "EndpointConfigName": Property(create_only=True),
+        "Tags": Property(shape="sagemaker:TagList"),
+        **{
+            name: Property(
+                shape=f"sagemaker:CreateEndpointConfig.{name}",
+                create_only=True,
+                required=name == "ProductionVariants",
+            )
+            for name in _CREATE_ONLY
+        },
+    }
+    attribute_names = frozenset({"EndpointConfigArn", "EndpointConfigName"})
+
+    def problems(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
+        """Yield what SageMaker would refuse too, before anything is made."""
+        yield from super().problems(logical_id, properties)
+        refusal = refusal_of_template("CreateEndpointConfig", properties)
+        if refusal is not None:
+            yield f"{logical_id}: {refusal}"
+
+    def create(self, request: ResourceRequest) -> str:
+        """Make the configuration."""
+        name = request.name("EndpointConfigName", max_length=63, lower=True)
+        made = request.client("sagemaker").create_endpoint_config(
+            EndpointConfigName=name, **request.api(*_CREATE_ONLY, "Tags")
+        )
+        return str(made["EndpointConfigArn"])
+
+    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
+        """Change the tags."""
+        change_tags(request, physical_id, previous)
+
+    def delete(self, request: ResourceRequest, physical_id: str) -> None:
+        """Delete the configuration."""
+        with unless_gone():
+            request.client("sagemaker").delete_endpoint_config(
+                EndpointConfigName=name_of(request, "EndpointConfigName", physical_id)
+            )
+
+    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
+        """Return ARN and name."""
+        return {
+            "EndpointConfigArn": physical_id,
+            "EndpointConfigName": name_of(request, "EndpointConfigName", physical_id),
+        }
+
+
+_MODEL_CREATE_ONLY = (
+    "Containers",
+    "EnableNetworkIsolation",
+    "ExecutionRoleArn",
+    "InferenceExecutionConfig",
+    "PrimaryContainer",
+    "VpcConfig",
+)
+
+
+class Model(Provider):
+    """Identifier: the model's ARN, which is also what `Ref` answers. Nothing but its tags can change."""
+
+    type_name = "AWS::SageMaker::Model"
+    name_property = "ModelName"
+    properties: ClassVar = {
+        "ModelName": Property(create_only=True),
+        "Tags": Property(shape="sagemaker:TagList"),
+        **{
+            name: Property(shape=f"sagemaker:CreateModel.{name}", create_only=True)
+            for name in _MODEL_CREATE_ONLY
+        },
+    }
+    attribute_names = frozenset({"ModelArn", "ModelName"})
+
+    def problems(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
+        """Yield what SageMaker would refuse too, before anything is made."""
+        yield from super().problems(logical_id, properties)
+        refusal = refusal_of_template("CreateModel", properties)
+        if refusal is not None:
+            yield f"{logical_id}: {refusal}"
+
+    def create(self, request: ResourceRequest) -> str:
+        """Make the model."""
+        name = request.name("ModelName", max_length=63, lower=True)
+        made = request.client("sagemaker").create_model(
+            ModelName=name, **request.api(*_MODEL_CREATE_ONLY, "Tags")
+        )
+        return str(made["ModelArn"])
+
+    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
+        """Change the tags."""
+        change_tags(request, physical_id, previous)
+
+    def delete(self, request: ResourceRequest, physical_id: str) -> None:
+        """Delete the model."""
+        with unless_gone():
+            request.client("sagemaker").delete_model(ModelName=name_of(request, "ModelName", physical_id))
+
+    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
+        """Return ARN and name."""
+        return {"ModelArn": physical_id, "ModelName": name_of(request, "ModelName", physical_id)}

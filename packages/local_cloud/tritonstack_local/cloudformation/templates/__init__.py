@@ -1,0 +1,1 @@
+"""Read and evaluate templates: parameters, intrinsic functions, and dependencies."""

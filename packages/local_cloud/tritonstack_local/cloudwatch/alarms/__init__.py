@@ -1,0 +1,1 @@
+"""CloudWatch alarms: specification, evaluation, state, and notifications."""

@@ -1,0 +1,145 @@
+"""What an alarm tells an SNS topic when its state changes: the JSON that CloudWatch publishes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from botocore.loaders import Loader
+
+from tritonstack_local.cloudwatch.timestamps import timestamp
+from tritonstack_local.identity.scope import Place
+
+_SUBJECT_LIMIT = 100
+
+
+@dataclass(frozen=True)
+class StateChange:
+    """One change of one alarm, with the request that made the alarm."""
+
+    place: Place
+    arn: str
+    given: Mapping[str, Any]
+    configured_at: float
+    before: str
+    state: str
+    reason: str
+    at: float
+    triggered_by: tuple[Mapping[str, Any], ...] = ()
+    """The alarms that made a composite alarm change."""
+
+    @property
+    def name(self) -> str:
+        """The alarm's name."""
+        return str(self.given["AlarmName"])
+
+    @property
+    def actions(self) -> Sequence[str]:
+        """What is to be done about it."""
+        return list(self.given.get(_ACTIONS[self.state]) or [])
+
+
+_ACTIONS = {"ALARM": "AlarmActions", "OK": "OKActions", "INSUFFICIENT_DATA": "InsufficientDataActions"}
+
+
+def subject(change: StateChange) -> str:
+    """The subject of the message."""
+    return f'{change.state}: "{change.name}" in {region_name(change.place.region)}'[:_SUBJECT_LIMIT]
+
+
+def message(change: StateChange) -> str:
+    """The message itself."""
+    given = change.given
+    told = {
+        "AlarmName": change.name,
+        "AlarmDescription": given.get("AlarmDescription"),
+        "AWSAccountId": change.place.account,
+        "AlarmConfigurationUpdatedTimestamp": timestamp(change.configured_at),
+        "NewStateValue": change.state,
+        "NewStateReason": change.reason,
+        "StateChangeTime": timestamp(change.at),
+        "Region": region_name(change.place.region),
+        "AlarmArn": change.arn,
+        "OldStateValue": change.before,
+        **{
+            name: list(given.get(name) or [])
+            for name in ("OKActions", "AlarmActions", "InsufficientDataActions")
+        },
+    }
+    if "AlarmRule" in given:
+        return json.dumps(told | {"AlarmRule": given["AlarmRule"], "TriggeringChildren": _children(change)})
+    return json.dumps(told | {"Trigger": _trigger(given)})
+
+
+@lru_cache
+def region_name(region: str) -> str:
+    """AWS's name of a region, as people read it."""
+    for partition in Loader().load_data("endpoints")["partitions"]:
+        if region in partition["regions"]:
+            return str(partition["regions"][region]["description"])
+    return region
+
+
+def _children(change: StateChange) -> list[dict[str, Any]]:
+    return [
+        {
+            "Arn": child["arn"],
+            "State": {"Value": child["state"]["value"], "Timestamp": child["state"]["timestamp"]},
+        }
+        for child in change.triggered_by
+    ]
+
+
+def _trigger(given: Mapping[str, Any]) -> dict[str, Any]:
+    told = {
+        "EvaluationPeriods": given["EvaluationPeriods"],
+        "DatapointsToAlarm": given.get("DatapointsToAlarm"),
+        "ComparisonOperator": given["ComparisonOperator"],
+        "Threshold": given["Threshold"],
+        "TreatMissingData": given.get("TreatMissingData") or "missing",
+        "EvaluateLowSampleCountPercentile": given.get("EvaluateLowSampleCountPercentile") or "",
+    }
+    told = {name: value for name, value in told.items() if value is not None}
+    if given.get("Metrics"):
+        return told | {"Metrics": [_query(query) for query in given["Metrics"]]}
+    extended = given.get("ExtendedStatistic")
+    statistic = (
+        {"StatisticType": "ExtendedStatistic", "ExtendedStatistic": extended}
+        if extended
+        else {"StatisticType": "Statistic", "Statistic": _STATISTICS[given["Statistic"]]}
+    )
+    return {
+        "MetricName": given["MetricName"],
+        "Namespace": given["Namespace"],
+        **statistic,
+        "Unit": given.get("Unit"),
+        "Dimensions": _dimensions(given.get("Dimensions")),
+        "Period": given["Period"],
+        **told,
+    }
+
+
+_STATISTICS = {
+    "SampleCount": "SAMPLE_COUNT",
+    "Average": "AVERAGE",
+    "Sum": "SUM",
+    "Minimum": "MINIMUM",
+    "Maximum": "MAXIMUM",
+}
+
+
+def _query(query: Mapping[str, Any]) -> dict[str, Any]:
+    told = {name: query[name] for name in ("Id", "Label", "Expression") if name in query}
+    told["ReturnData"] = query.get("ReturnData", True)
+    stat = query.get("MetricStat")
+    if stat:
+        metric = dict(stat["Metric"]) | {"Dimensions": _dimensions(stat["Metric"].get("Dimensions"))}
+        told["MetricStat"] = dict(stat) | {"Metric": metric}
+    return told
+
+
+def _dimensions(given: Sequence[Mapping[str, str]] | None) -> list[dict[str, str]]:
+    return [{"value": item["Value"], "name": item["Name"]} for item in given or []]

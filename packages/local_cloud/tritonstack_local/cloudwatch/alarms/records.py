@@ -1,0 +1,148 @@
+"""Alarms that exist: read from moto's records, and moved from one state to another."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from moto.cloudwatch.models import cloudwatch_backends
+
+from tritonstack_local.cloudwatch.alarms.notifications import StateChange
+from tritonstack_local.cloudwatch.alarms.rules import Rule, parse_rule
+from tritonstack_local.cloudwatch.alarms.spec import AlarmSpec, read_alarm
+from tritonstack_local.cloudwatch.alarms.state import State
+from tritonstack_local.cloudwatch.timestamps import moment, seconds
+from tritonstack_local.identity.scope import Place
+
+_HISTORY_LIMIT = 500
+
+OnChange = Callable[[StateChange, "HeldAlarm"], None]
+"""Hears of a change that asks for actions."""
+
+
+@dataclass(frozen=True)
+class HeldAlarm:
+    """One of moto's alarms, as it is read and moved."""
+
+    place: Place
+    record: Any
+    """moto's own."""
+    spec: AlarmSpec | None
+    rule: Rule | None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.record.name)
+
+    @property
+    def arn(self) -> str:
+        """Its ARN."""
+        return str(self.record.alarm_arn)
+
+    @property
+    def state(self) -> State:
+        """The state it is in."""
+        return cast("State", self.record.state_value)
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The request that made it."""
+        return cast("Mapping[str, Any]", self.record.given)
+
+    @property
+    def configuration(self) -> object:
+        """What changes when the alarm is put anew."""
+        return self.record.configuration_updated_timestamp
+
+    @property
+    def transitioned(self) -> float:
+        """When it came into the state it is in."""
+        return seconds(self.record.state_transitioned_timestamp)
+
+    def move(self, state: State, *, reason: str, data: str | None, at: float, on_change: OnChange) -> None:
+        """Bring it into a state; if that is another one, its actions are to be carried out."""
+        record, before = self.record, self.state
+        old = {"stateValue": before, "stateReason": record.state_reason}
+        new: dict[str, Any] = {"stateValue": state, "stateReason": reason}
+        told = json.loads(data) if data else None
+        if told is not None:
+            new["stateReasonData"] = told
+        date = moment(at)
+        record.state_value, record.state_reason, record.state_reason_data = state, reason, data
+        record.state_updated_timestamp = date
+        if state == before:
+            return
+        record.state_transitioned_timestamp = date
+        summary = f"Alarm updated from {before} to {state}"
+        note(record, "StateUpdate", summary, {"version": "1.0", "oldState": old, "newState": new}, at)
+        if record.actions_enabled:
+            triggered = tuple((told or {}).get("triggeringAlarms", ()))
+            configured = seconds(record.configuration_updated_timestamp)
+            on_change(
+                StateChange(
+                    self.place, self.arn, self.given, configured, before, state, reason, at, triggered
+                ),
+                self,
+            )
+
+    def note_action(self, action: str, *, fault: str | None) -> None:
+        """Write an action into the history."""
+        summary = f"Successfully executed action {action}"
+        if fault is not None:
+            summary = f"Failed to execute action {action}. Received error: {fault}"
+        outcome = {
+            "actionState": "Failed" if fault else "Succeeded",
+            "notificationResource": action,
+            "error": fault,
+        }
+        note(self.record, "Action", summary, outcome, time.time())
+
+
+_read: dict[int, tuple[Any, HeldAlarm]] = {}
+
+
+def held_alarms() -> dict[tuple[Place, str], HeldAlarm]:
+    """Return every alarm of every place. Reading them again costs next to nothing."""
+    backends: list[tuple[str, str, Any]] = list(cloudwatch_backends.iter_backends())
+    found = {
+        (Place(account, region), alarm.name): alarm
+        for account, region, backend in backends
+        for alarm in list(backend.alarms.values())
+        if hasattr(alarm, "given")
+    }
+    gone = _read.keys() - {id(alarm) for alarm in found.values()}
+    for number in gone:
+        del _read[number]
+    return {key: held_alarm(key[0], alarm) for key, alarm in found.items()}
+
+
+def held_alarm(place: Place, alarm: Any) -> HeldAlarm:
+    """Return one of moto's alarms; what it is made of is read once."""
+    known = _read.get(id(alarm))
+    if known is not None and known[0] is alarm:
+        return known[1]
+    rule = alarm.given.get("AlarmRule")
+    held = HeldAlarm(
+        place, alarm, None if rule else read_alarm(alarm.given), parse_rule(rule) if rule else None
+    )
+    _read[id(alarm)] = alarm, held
+    return held
+
+
+def note(alarm: Any, kind: str, summary: str, data: Mapping[str, Any], at: float) -> None:
+    """Write into an alarm\'s history; the oldest of many go."""
+    alarm.history.append(
+        {
+            "AlarmName": alarm.name,
+            "AlarmType": "CompositeAlarm" if alarm.rule else "MetricAlarm",
+            "Timestamp": moment(at),
+            "HistoryItemType": kind,
+            "HistorySummary": summary,
+            "HistoryData": json.dumps(data),
+        }
+    )
+    del alarm.history[:-_HISTORY_LIMIT]

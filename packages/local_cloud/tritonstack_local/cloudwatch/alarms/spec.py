@@ -1,0 +1,230 @@
+"""What an alarm looks at: a PutMetricAlarm request, read once, refused where it would not ring as on AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import floor
+from typing import Any
+
+from tritonstack_local.cloudwatch.alarms.state import COMPARISONS, TREATMENTS, Condition, Window
+from tritonstack_local.cloudwatch.metric_math.evaluation import Inputs, check, evaluate
+from tritonstack_local.cloudwatch.metric_math.expressions import ExpressionError, Node, parse_expression
+from tritonstack_local.cloudwatch.metric_math.functions import Series
+from tritonstack_local.cloudwatch.statistics import PLAIN_STATISTICS, Summary, percentile_of, statistic_named
+from tritonstack_local.cloudwatch.store import BUCKET_S, MetricKey, MetricStore, Span, key_of
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.time_scale import Pace
+
+_MINUTE_S = 60
+_DAY_S = 86_400
+_SHORT_PERIODS = (10, 20, 30)
+
+NOT_BUILT: Mapping[str, str] = {
+    "ThresholdMetricId": "there is no anomaly detection",
+    "EvaluationCriteria": "PromQL is not evaluated",
+    "EvaluationInterval": "alarms are evaluated several times a minute",
+    "EvaluationWindow": "windows slide by the minute",
+    "WarmUpConfiguration": "an alarm is evaluated from its first minute on",
+    "ActionConfiguration": "actions are carried out once, when the state changes",
+}
+"""Parameters of PutMetricAlarm that are refused, each with its reason."""
+
+
+class AlarmRefusedError(Exception):
+    """An alarm that would not ring as it does on AWS; the message says why."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """One series that an alarm names: of a metric, or of an expression."""
+
+    id: str
+    metric: MetricKey | None = None
+    statistic: str = ""
+    unit: str | None = None
+    expression: Node | None = None
+
+
+@dataclass(frozen=True)
+class AlarmSpec:
+    """An alarm as it is evaluated."""
+
+    condition: Condition
+    period_s: int
+    queries: tuple[Query, ...]
+    watched: Query
+    waits_for_samples: bool = False
+    """Whether a percentile of too few values leaves the alarm as it is."""
+
+    @property
+    def metrics(self) -> Iterator[MetricKey]:
+        """Every metric that it needs."""
+        return (query.metric for query in self.queries if query.metric is not None)
+
+    def span(self, now: float, pace: Pace) -> Span:
+        """Return the windows to look at: they end with the last full minute, in short periods ten seconds.
+
+        So they slide by the minute, as CloudWatch's do, and a value counts once its minute has passed.
+        """
+        step, length = pace.lasting(min(_step(self.period_s), _MINUTE_S)), pace.lasting(self.period_s)
+        count = self.condition.windows
+        return Span(floor(now / step) * step - count * length, length, count)
+
+    def observe(self, store: MetricStore, place: Place, span: Span) -> list[Window] | None:
+        """Return the windows with their values, None where there are too few values for a percentile."""
+        held = {
+            query.id: self._summaries(query, store, place, span) for query in self.queries if query.metric
+        }
+        if self.waits_for_samples and self._too_few(held[self.watched.id]):
+            return None
+        series = {query.id: _series(query, held[query.id]) for query in self.queries if query.metric}
+        samples: Sequence[float | None] = (None,) * span.count
+        if self.watched.expression is None:
+            values = series[self.watched.id]
+            samples = [summary.count if summary else None for summary in held[self.watched.id]]
+        else:
+            values = evaluate(self.watched.expression, self._inputs(series, span.count))
+        return [Window(*one) for one in zip(span.starts, values, samples, strict=True)]
+
+    def check(self) -> None:
+        """Refuse an expression that can never be computed."""
+        expression = self.watched.expression
+        if expression is None:
+            return
+        count = self.condition.windows
+        try:
+            check(
+                expression,
+                self._inputs({query.id: (1.0,) * count for query in self.queries if query.metric}, count),
+            )
+        except ExpressionError as error:
+            raise AlarmRefusedError(f"Metrics: {self.watched.id}: {error}") from error
+
+    def _inputs(self, series: Mapping[str, Series], windows: int) -> Inputs:
+        expressions = {query.id: query.expression for query in self.queries if query.expression}
+        return Inputs(series, expressions, self.period_s, windows)
+
+    def _summaries(self, query: Query, store: MetricStore, place: Place, span: Span) -> list[Summary | None]:
+        assert query.metric is not None  # noqa: S101 - callers ask of metrics alone
+        return store.windows(place, query.metric, span, unit=query.unit)
+
+    def _too_few(self, summaries: Sequence[Summary | None]) -> bool:
+        share = percentile_of(self.watched.statistic)
+        if share is None or not 0 < share < 1:
+            return False
+        evaluated = [summary.count for summary in summaries if summary][-self.condition.periods :]
+        count = sum(evaluated)
+        return 0 < count < 10 / (1 - share if share >= 0.5 else share)
+
+
+def _series(query: Query, summaries: Sequence[Summary | None]) -> Series:
+    compute = statistic_named(query.statistic)
+    return tuple(None if summary is None or compute is None else compute(summary) for summary in summaries)
+
+
+def _step(period_s: int) -> int:
+    return BUCKET_S if period_s < _MINUTE_S else _MINUTE_S
+
+
+def read_alarm(given: Mapping[str, Any]) -> AlarmSpec:
+    """Read a PutMetricAlarm request, or raise AlarmRefusedError."""
+    for name, why in NOT_BUILT.items():
+        if given.get(name):
+            raise AlarmRefusedError(f"The embedded cloud does not offer {name} in PutMetricAlarm: {why}.")
+    condition = _condition(given)
+    metrics = given.get("Metrics")
+    if bool(metrics) == bool(given.get("MetricName")):
+        raise AlarmRefusedError("Exactly one of MetricName and Metrics must be specified")
+    if metrics:
+        queries, watched, period_s = _queries(metrics)
+    else:
+        period_s = _needed(given, "Period")
+        watched = _query("", given, _statistic(given), given)
+        queries = (watched,)
+    _check_time(period_s, condition.periods)
+    ignored = given.get("EvaluateLowSampleCountPercentile") == "ignore"
+    spec = AlarmSpec(condition, period_s, queries, watched, ignored and watched.expression is None)
+    spec.check()
+    return spec
+
+
+def _condition(given: Mapping[str, Any]) -> Condition:
+    comparison = given.get("ComparisonOperator", "")
+    if comparison not in COMPARISONS:
+        raise AlarmRefusedError(
+            f"The embedded cloud does not offer the ComparisonOperator {comparison!r}: there is no anomaly "
+            f"detection. It offers {', '.join(COMPARISONS)}."
+        )
+    missing = given.get("TreatMissingData") or "missing"
+    if missing not in TREATMENTS:
+        raise AlarmRefusedError(f"TreatMissingData {missing!r} is none of {', '.join(TREATMENTS)}")
+    periods, datapoints = int(_needed(given, "EvaluationPeriods")), given.get("DatapointsToAlarm")
+    if datapoints is not None and not 1 <= int(datapoints) <= periods:
+        raise AlarmRefusedError("DatapointsToAlarm must be between 1 and EvaluationPeriods")
+    threshold = float(_needed(given, "Threshold"))
+    return Condition(comparison, threshold, periods, datapoints and int(datapoints), missing)
+
+
+def _needed(given: Mapping[str, Any], name: str) -> Any:
+    if given.get(name) is None:
+        raise AlarmRefusedError(f"The parameter {name} is required")
+    return given[name]
+
+
+def _statistic(given: Mapping[str, Any]) -> str:
+    plain, extended = given.get("Statistic"), given.get("ExtendedStatistic")
+    if bool(plain) == bool(extended):
+        raise AlarmRefusedError("Exactly one of Statistic and ExtendedStatistic must be specified")
+    if plain and plain not in PLAIN_STATISTICS:
+        raise AlarmRefusedError(f"Statistic {plain!r} is none of {', '.join(PLAIN_STATISTICS)}")
+    return str(plain or extended)
+
+
+def _query(name: str, metric: Mapping[str, Any], statistic: str, stat: Mapping[str, Any]) -> Query:
+    if statistic_named(statistic) is None:
+        raise AlarmRefusedError(f"The value {statistic} for parameter ExtendedStatistic is not supported.")
+    key = key_of(_needed(metric, "Namespace"), _needed(metric, "MetricName"), metric.get("Dimensions") or [])
+    return Query(name, key, statistic, stat.get("Unit"))
+
+
+def _queries(given: Sequence[Mapping[str, Any]]) -> tuple[tuple[Query, ...], Query, int]:
+    queries = tuple(map(_one_query, given))
+    shown = [query for query, item in zip(queries, given, strict=True) if item.get("ReturnData", True)]
+    if len(shown) != 1:
+        raise AlarmRefusedError("Exactly one element of the metrics list should return data")
+    if len({query.id for query in queries}) < len(queries):
+        raise AlarmRefusedError("Each element of the metrics list needs an Id of its own")
+    periods = {int(item["MetricStat"]["Period"]) for item in given if item.get("MetricStat")}
+    if not periods:
+        raise AlarmRefusedError("An alarm needs at least one metric; its expressions alone have no data")
+    if len(periods) > 1:
+        raise AlarmRefusedError(
+            "The embedded cloud offers alarms whose metrics all have the same Period alone"
+        )
+    return queries, shown[0], periods.pop()
+
+
+def _one_query(item: Mapping[str, Any]) -> Query:
+    if item.get("AccountId"):
+        raise AlarmRefusedError(
+            "The embedded cloud does not offer AccountId in PutMetricAlarm: alarms look at their own account."
+        )
+    if stat := item.get("MetricStat"):
+        return _query(item["Id"], stat["Metric"], stat["Stat"], stat)
+    text = _needed(item, "Expression")
+    if text.lstrip().upper().startswith("SELECT"):
+        raise AlarmRefusedError("The embedded cloud does not offer Metrics Insights queries in alarms.")
+    try:
+        return Query(item["Id"], expression=parse_expression(text))
+    except ExpressionError as error:
+        raise AlarmRefusedError(f"Metrics: {item['Id']}: {error}") from error
+
+
+def _check_time(period_s: int, periods: int) -> None:
+    if period_s not in _SHORT_PERIODS and (period_s < _MINUTE_S or period_s % _MINUTE_S):
+        raise AlarmRefusedError("Period must be 10, 20, 30 or a multiple of 60")
+    if period_s * periods > _DAY_S:
+        raise AlarmRefusedError(
+            "Metrics cannot be checked across more than a day (EvaluationPeriods * Period)"
+        )

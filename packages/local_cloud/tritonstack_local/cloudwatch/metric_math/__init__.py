@@ -1,0 +1,1 @@
+"""Metric math: parse and evaluate expressions."""

@@ -1,0 +1,1 @@
+"""Where builds run: in processes or in containers."""

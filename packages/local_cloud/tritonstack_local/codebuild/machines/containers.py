@@ -1,0 +1,127 @@
+"""Builds in containers of their project's image, where the machine's Docker engine holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+import docker
+from docker.errors import APIError, DockerException, NotFound
+
+from tritonstack.runtime.docker_engine import DOCKER_FAULTS, NoEngineError, docker_engine, holds_image
+from tritonstack_local.codebuild.faults import MachineGoneError
+from tritonstack_local.codebuild.machines.base import Hear, MachineOrder, NoMachineError
+from tritonstack_local.container_group import remove_labelled
+
+LABEL = "tritonstack.build"
+"""On every container of a build; its value is the folder that the builds of its cloud live in."""
+_SHOWN_AS = PurePosixPath("/codebuild")
+_BYTES_AT_ONCE = 1 << 16
+_KILLED = 128 + signal.SIGKILL
+_DOUBTED_S = 2.0
+
+log = logging.getLogger(__name__)
+
+
+class ContainerMachine:
+    """One container, kept up by a command that waits; each command of the build is another one in it."""
+
+    def __init__(self, engine: docker.DockerClient, order: MachineOrder) -> None:
+        self._folder = order.folder
+        self._api = engine.api
+        self._ending = threading.Lock()
+        self.environment: Mapping[str, str] = {}
+        self.notices: Sequence[str] = [
+            f"The image {order.image} runs in a container of this machine's engine."
+        ]
+        try:
+            self._container = engine.containers.run(
+                order.image,
+                entrypoint=["sleep"],
+                command=["infinity"],
+                detach=True,
+                init=True,
+                user="root",
+                privileged=order.privileged,
+                environment=dict(order.environment),
+                network_mode="host",  # this cloud listens on the machine's loopback alone
+                volumes={str(order.folder): {"bind": str(_SHOWN_AS), "mode": "rw"}},
+                labels={LABEL: str(order.folder.parent)},
+            )
+        except DockerException as fault:
+            raise NoMachineError(f"the container did not start: {fault}") from fault
+
+    def inside(self, path: Path) -> str:
+        """The build's folder is shown as /codebuild."""
+        return str(_SHOWN_AS / path.relative_to(self._folder))
+
+    def run(self, argv: Sequence[str], *, user: str | None, hear: Hear) -> int:
+        """Run a command as that user of the image."""
+        try:
+            command = self._api.exec_create(self._container.id, list(argv), user=user or "root")["Id"]
+            held = b""
+            for data in self._api.exec_start(command, stream=True):
+                *lines, held = (held + data).split(b"\n")
+                if len(held) > _BYTES_AT_ONCE:
+                    lines, held = [*lines, held], b""
+                for line in lines:
+                    hear(_decoded(line))
+            if held:
+                hear(_decoded(held))
+            status: int | None = self._api.exec_inspect(command)["ExitCode"]
+            up = self._is_up(doubted=status == _KILLED)
+        except DockerException as fault:
+            raise MachineGoneError(f"the build's container has ended: {fault}") from fault
+        if status is None or not up:
+            raise MachineGoneError("the build's container has ended")
+        return status
+
+    def _is_up(self, *, doubted: bool) -> bool:
+        """Whether the container runs; its commands are told to have been killed a moment before itself."""
+        deadline = time.monotonic() + (_DOUBTED_S if doubted else 0)
+        while True:
+            self._container.reload()
+            if self._container.status != "running":
+                return False
+            if time.monotonic() > deadline:
+                return True
+            time.sleep(0.1)
+
+    def end(self) -> None:
+        """Remove the container with all that runs in it, and leave its files to whoever runs this cloud."""
+        owner = f"{os.getuid()}:{os.getgid()}"
+        with self._ending, contextlib.suppress(NotFound):
+            if os.getuid() != 0:
+                with contextlib.suppress(APIError):  # a container that has died owns nothing any more
+                    self._container.exec_run(["chown", "-R", owner, str(_SHOWN_AS)])
+            self._container.remove(force=True, v=True)
+
+
+def start_container(order: MachineOrder) -> ContainerMachine | None:
+    """Start a build in a container; None where no engine holds its image."""
+    try:
+        engine = docker_engine()
+    except NoEngineError:
+        return None
+    return ContainerMachine(engine, order) if holds_image(engine, order.image) else None
+
+
+def remove_left_over(folder: Path) -> None:
+    """Remove the containers that an earlier cloud left without ending properly."""
+    try:
+        remove_labelled(docker_engine(), LABEL, str(folder))
+    except NoEngineError:
+        return
+    except DOCKER_FAULTS as fault:
+        # What is left over is in nobody's way, and no reason not to start.
+        log.warning("containers of earlier builds could not be removed: %s", fault)
+
+
+def _decoded(line: bytes) -> str:
+    return line.decode(errors="replace").rstrip("\r")

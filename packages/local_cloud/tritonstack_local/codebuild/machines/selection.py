@@ -1,0 +1,39 @@
+"""Chooses what a build runs in: a container where an engine holds its image, else what is given instead.
+
+Docker's library is loaded where an engine may answer only: it takes longer than most of the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from tritonstack_local.codebuild.machines.base import MachineOrder, StartMachine
+
+_USUAL_SOCKET = Path("/var/run/docker.sock")
+
+
+def container_starter(otherwise: StartMachine) -> StartMachine:
+    """Start builds in containers, and those whose image no engine holds as `otherwise` does."""
+
+    def start(order: MachineOrder) -> Any:
+        if _engine_may_answer():
+            from tritonstack_local.codebuild.machines.containers import start_container  # noqa: PLC0415
+
+            return start_container(order) or otherwise(order)
+        return otherwise(order)
+
+    return start
+
+
+def remove_left_over(folder: Path) -> None:
+    """Remove the containers that an earlier cloud left without ending properly."""
+    if _engine_may_answer():
+        from tritonstack_local.codebuild.machines import containers  # noqa: PLC0415
+
+        containers.remove_left_over(folder)
+
+
+def _engine_may_answer() -> bool:
+    return bool(os.environ.get("DOCKER_HOST")) or _USUAL_SOCKET.exists()

@@ -1,0 +1,1 @@
+"""Run one build: phases, variables, sources, artifacts, and its log."""

@@ -1,0 +1,306 @@
+"""The life of one build, phase by phase, and where each may lead.
+
+    SUBMITTED > QUEUED > PROVISIONING > DOWNLOAD_SOURCE > INSTALL > PRE_BUILD > BUILD > POST_BUILD >
+    UPLOAD_ARTIFACTS > FINALIZING > COMPLETED
+
+A phase that fails ends the build, but for BUILD: POST_BUILD follows in any case, and artifacts are uploaded.
+`on-failure` says otherwise. A build that is stopped or out of time ends where it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tritonstack_local.cloudwatch.metrics import Metrics
+from tritonstack_local.codebuild.faults import BuildEndedError, MachineGoneError, PhaseFailedError
+from tritonstack_local.codebuild.machines.base import Machine, MachineOrder, NoMachineError, StartMachine
+from tritonstack_local.codebuild.records import BuildRecord, LogPlace, Status, Store
+from tritonstack_local.codebuild.runs.build_shell import BuildShell
+from tritonstack_local.codebuild.runs.buildspec import Buildspec, PhaseSpec, is_inline, parse_buildspec
+from tritonstack_local.codebuild.runs.reporting import BuildJournal, measured
+from tritonstack_local.codebuild.runs.s3_files import fetch_source, fetch_text, upload_artifact
+from tritonstack_local.codebuild.runs.variables import given_variables, role_credentials, service_variables
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.service.clients import Clients
+
+FOUND_DEAD = "Build container found dead before completing the build."
+_INTERNAL = "INTERNAL_SERVICE_ERROR"
+_BUILDSPEC = "buildspec.yml"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all builds of a cloud share."""
+
+    folder: Path
+    """Where each has a folder of its own."""
+    store: Store
+    clients: Clients
+    metrics: Metrics
+    start_machine: StartMachine
+    minute_s: float
+    """What a minute of a build's time limits lasts."""
+
+
+class BuildRun:
+    """One build on its way. `run` takes it to its end; `end` may be called by any thread, at any time."""
+
+    def __init__(self, bench: Bench, place: Place, build: BuildRecord) -> None:
+        self._bench = bench
+        self._place = place
+        self._id = build.name
+        self._settings = build.settings
+        self._folder = bench.folder / build.uuid
+        self._source = self._folder / "output" / "src" / "src"
+        self._ending: BuildEndedError | None = None
+        self._machine: Machine | None = None
+        self._lock = threading.Lock()
+        self._journal = BuildJournal(bench.store, place, build.name, checkpoint=self._checkpoint)
+
+    @property
+    def ended(self) -> bool:
+        """Whether somebody has ended it."""
+        return self._ending is not None
+
+    def end(self, status: Status, code: str = "", message: str = "") -> None:
+        """End it with a status; the first to ask decides on that."""
+        with self._lock:
+            self._ending = self._ending or BuildEndedError(status, code, message)
+            machine = self._machine
+        if machine is not None:
+            machine.end()
+
+    def run(self) -> None:
+        """Take the build to its end, whatever that is."""
+        outcome: tuple[Status, str, str]
+        try:
+            with self._journal.phase("QUEUED"):
+                pass  # this machine is there at once
+            with self._time_limit():
+                outcome = "SUCCEEDED" if self._work() else "FAILED", "", ""
+        except BuildEndedError as ending:
+            outcome = ending.status, ending.code, ending.message
+        except PhaseFailedError as failed:
+            outcome = "FAILED", failed.code, failed.message
+        except MachineGoneError as gone:
+            outcome = "FAULT", _INTERNAL, f"{FOUND_DEAD} {gone.message}"
+        except Exception as fault:
+            # A build must never stay on its way for good.
+            log.exception("build %s", self._id)
+            outcome = "FAULT", _INTERNAL, f"Internal failure of the embedded cloud: {fault}"
+        self._clean_up()
+        self._journal.change(lambda build: build.over(*outcome))
+        self._bench.metrics.put(self._place, measured(self._journal.build))
+
+    def _work(self) -> bool:
+        """Go through the phases; tells whether all of them succeeded."""
+        with self._journal.phase("PROVISIONING"):
+            self._provision()
+        with self._journal.phase("DOWNLOAD_SOURCE"):
+            spec = self._download()
+            shell = BuildShell(
+                self._started_machine(), self._folder, spec, self._source, hear=self._journal.hear
+            )
+        succeeding, uploads = self._run_phases(spec, shell)
+        if uploads:
+            succeeding = self._upload(spec, shell) and succeeding
+        with self._journal.phase("FINALIZING"):
+            exported = {name: shell.value(f"${{{name}}}") for name in spec.env.exported_variables}
+            self._journal.change(lambda build: replace(build, exported=exported))
+        return succeeding
+
+    def _provision(self) -> None:
+        """Make the build's folder and log, and take on its role."""
+        (self._folder / "tmp").mkdir(parents=True)
+        (self._folder / "home").mkdir()
+        place = _log_place(self._journal.build)
+        self._journal.open_log(self._bench.clients.client("logs", self._place), place)
+        self._journal.change(lambda build: replace(build, log=place))
+        self._credentials = role_credentials(self._bench.clients, self._place, self._journal.build)
+
+    def _download(self) -> Buildspec:
+        """Bring the sources, read the buildspec, and start the machine with the variables of both."""
+        s3, settings = self._bench.clients.client("s3", self._place), self._settings
+        scratch = self._folder / "tmp"
+        version = fetch_source(
+            s3, settings["source"], settings.get("sourceVersion"), to=self._source, scratch=scratch
+        )
+        self._journal.change(lambda build: replace(build, source_version=version or None))
+        versions = {
+            item["sourceIdentifier"]: item["sourceVersion"]
+            for item in settings.get("secondarySourceVersions", [])
+        }
+        for source in settings.get("secondarySources", []):
+            name = source["sourceIdentifier"]
+            fetch_source(s3, source, versions.get(name), to=self._secondary(name), scratch=scratch)
+        spec = self._buildspec()
+        given = given_variables(self._bench.clients, self._place, settings, spec.env, hide=self._journal.hide)
+        self._start_machine(
+            {**service_variables(self._place, self._journal.build), **self._credentials, **given}
+        )
+        for line in spec.without_effect():
+            self._journal.say(f"Without effect: {line}.")
+        return spec
+
+    def _buildspec(self) -> Buildspec:
+        text = self._settings["source"].get("buildspec") or _BUILDSPEC
+        if is_inline(text):
+            return parse_buildspec(text)
+        if text.startswith("arn:"):
+            return parse_buildspec(fetch_text(self._bench.clients.client("s3", self._place), text))
+        path = (self._source / text).resolve()
+        try:
+            if not path.is_relative_to(self._source.resolve()) or not path.is_file():
+                raise PhaseFailedError("YAML_FILE_ERROR", f"stat {path}: no such file or directory")
+            return parse_buildspec(path.read_text())
+        except (OSError, UnicodeDecodeError) as fault:
+            raise PhaseFailedError("YAML_FILE_ERROR", f"{text}: {fault}") from fault
+
+    def _start_machine(self, variables: dict[str, str]) -> None:
+        environment = self._settings["environment"]
+        order = MachineOrder(
+            build=self._id,
+            folder=self._folder,
+            image=environment["image"],
+            privileged=environment.get("privilegedMode", False),
+            environment=variables,
+        )
+        try:
+            machine = self._bench.start_machine(order)
+        except NoMachineError as fault:
+            raise PhaseFailedError("BUILD_CONTAINER_UNABLE_TO_PULL_IMAGE", fault.message) from fault
+        with self._lock:
+            self._machine = machine
+        if self.ended:  # before the machine was there to be ended
+            machine.end()
+        for notice in machine.notices:
+            self._journal.say(notice)
+
+    def _started_machine(self) -> Machine:
+        assert self._machine is not None  # noqa: S101 - started just before
+        return self._machine
+
+    def _run_phases(self, spec: Buildspec, shell: BuildShell) -> tuple[bool, bool]:
+        """Run the buildspec's phases; tells whether all succeeded, and whether artifacts are to follow."""
+        succeeding = True
+        for kind in ("INSTALL", "PRE_BUILD", "BUILD", "POST_BUILD"):
+            phase = spec.phase(kind.lower())
+            try:
+                with self._journal.phase(kind):
+                    self._journal.say(f"Entering phase {kind}")
+                    self._run_commands(shell, phase, phase.run_as or spec.run_as, succeeding)
+            except PhaseFailedError:
+                succeeding = False
+                if phase.on_failure == "CONTINUE" or (kind == "BUILD" and phase.on_failure != "ABORT"):
+                    continue
+                return False, kind == "POST_BUILD" and phase.on_failure != "ABORT"
+        return succeeding, True
+
+    def _run_commands(self, shell: BuildShell, phase: PhaseSpec, user: str | None, succeeding: bool) -> None:
+        failed: PhaseFailedError | None = None
+        for commands in (phase.commands, phase.finally_):
+            try:
+                self._run_all(shell, commands, user, succeeding and failed is None)
+            except PhaseFailedError as fault:
+                failed = failed or fault
+        if failed is not None:
+            raise failed
+
+    def _run_all(
+        self, shell: BuildShell, commands: Sequence[str], user: str | None, succeeding: bool
+    ) -> None:
+        for command in commands:
+            self._checkpoint()
+            self._journal.say(f"Running command {command}")
+            status = shell.run(command, user=user, succeeding=succeeding)
+            if status != 0:
+                self._journal.say(f"Command did not exit successfully {command} exit status {status}")
+                raise PhaseFailedError(
+                    "COMMAND_EXECUTION_ERROR",
+                    f"Error while executing command: {command}. Reason: exit status {status}",
+                )
+
+    def _upload(self, spec: Buildspec, shell: BuildShell) -> bool:
+        try:
+            with self._journal.phase("UPLOAD_ARTIFACTS"):
+                for settings in self._wanted_artifacts():
+                    self._upload_one(settings, spec, shell)
+        except PhaseFailedError:
+            return False
+        return True
+
+    def _wanted_artifacts(self) -> Iterator[dict[str, str]]:
+        settings = self._settings
+        for artifact in (settings["artifacts"], *settings.get("secondaryArtifacts", [])):
+            if artifact.get("location"):
+                yield artifact
+
+    def _upload_one(self, settings: dict[str, str], spec: Buildspec, shell: BuildShell) -> None:
+        identifier = settings.get("artifactIdentifier")
+        secondary = settings is not self._settings["artifacts"]
+        files = spec.artifact(identifier if secondary else None)
+        name = settings.get("name") or self._journal.build.project
+        if settings.get("overrideArtifactName") and files is not None and files.name:
+            name = shell.value(files.name)
+        told = upload_artifact(
+            self._bench.clients.client("s3", self._place),
+            settings,
+            files,
+            name=name,
+            build_id=self._journal.build.uuid,
+            source=self._source,
+            scratch=self._folder / "tmp",
+        )
+        if secondary:
+            self._journal.change(
+                lambda build: replace(build, secondary_artifacts=(*build.secondary_artifacts, told))
+            )
+        else:
+            self._journal.change(lambda build: replace(build, artifacts=told))
+
+    def _checkpoint(self) -> None:
+        if self._ending is not None:
+            raise self._ending
+
+    @contextmanager
+    def _time_limit(self) -> Iterator[None]:
+        minutes = self._settings["timeoutInMinutes"]
+        words = f"Build has timed out. It ran longer than {minutes} minutes."
+        timer = threading.Timer(
+            minutes * self._bench.minute_s, self.end, ("TIMED_OUT", "BUILD_TIMED_OUT", words)
+        )
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _clean_up(self) -> None:
+        try:
+            if self._machine is not None:
+                self._machine.end()
+        except Exception:
+            # Whatever became of the machine, the build is over and has to say so.
+            log.exception("the machine of build %s could not be given back", self._id)
+        self._journal.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _secondary(self, name: str) -> Path:
+        return self._source.parent / f"sec_{name}"
+
+
+def _log_place(build: BuildRecord) -> LogPlace | None:
+    config = build.settings.get("logsConfig", {}).get("cloudWatchLogs", {"status": "ENABLED"})
+    if config["status"] != "ENABLED":
+        return None
+    stream = "/".join(filter(None, (config.get("streamName"), build.uuid)))
+    return LogPlace(config.get("groupName") or f"/aws/codebuild/{build.project}", stream)

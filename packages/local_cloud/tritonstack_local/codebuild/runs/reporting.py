@@ -1,0 +1,236 @@
+"""Report a build's progress: its record, its log in CloudWatch Logs, and its metrics.
+
+What CloudWatch Logs holds here is held in memory. So of a log that is larger than `ROOM_BYTES` the middle is
+left out: its last lines, which say how the build ended, are kept back until then.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack_local.cloudwatch.metrics import Datum
+from tritonstack_local.codebuild.faults import MachineGoneError, PhaseFailedError
+from tritonstack_local.codebuild.records import BuildRecord, LogPlace, Phase, Store, now
+from tritonstack_local.identity.scope import Place
+
+_NAMESPACE = "AWS/CodeBuild"
+
+
+def measured(build: BuildRecord) -> Iterator[Datum]:
+    """Give the values."""
+    assert build.ended is not None  # noqa: S101 - only builds that have ended are measured
+    succeeded = build.status == "SUCCEEDED"
+    values = {
+        "Builds": (1.0, "Count"),
+        "SucceededBuilds" if succeeded else "FailedBuilds": (1.0, "Count"),
+        "Duration": ((build.ended - build.started).total_seconds(), "Seconds"),
+    }
+    for dimensions in ({"ProjectName": build.project}, {}):
+        for name, (value, unit) in values.items():
+            yield Datum(_NAMESPACE, name, dimensions, value, unit)
+
+
+_PAUSE_S = 0.2
+# CloudWatch Logs takes 10,000 events and 1 MiB a call, counting 26 bytes more for each event.
+_BATCH_LINES = 10_000
+_BATCH_BYTES = 1 << 20
+_LINE_BYTES = 200_000
+_EXTRA_BYTES = 26
+_MASK = "***"
+ROOM_BYTES = 16 << 20
+LAST_LINES = 1_000
+
+log = logging.getLogger(__name__)
+
+_Line = tuple[int, str]
+"""When it came, in milliseconds, and what it says."""
+
+
+class BuildLog:
+    """Takes lines until it is closed. `place` is None for a build that keeps no log."""
+
+    def __init__(self, *, client: Any, place: LogPlace | None) -> None:
+        self._client = client
+        self._place = place
+        self._secrets: list[str] = []
+        self._waiting: list[_Line] = []
+        self._room = ROOM_BYTES
+        self._last: deque[_Line] = deque(maxlen=LAST_LINES)
+        self._beyond = self._latest = 0
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="log of a build", daemon=True)
+        self._thread.start()
+
+    def hide(self, secret: str) -> None:
+        """Never show this text from here on."""
+        self._secrets += [line for line in secret.splitlines() if line.strip()]
+
+    def write(self, line: str) -> None:
+        """Add what a command said."""
+        for secret in self._secrets:
+            line = line.replace(secret, _MASK)
+        with self._lock:
+            self._take(line)
+
+    def say(self, line: str) -> None:
+        """Add what CodeBuild itself says."""
+        self.write(f"{_own()} {line}")
+
+    def close(self) -> None:
+        """Send what is left and end."""
+        left_out = self._beyond - len(self._last)
+        if left_out > 0:
+            self._waiting.append(_line(f"{_own()} {left_out} lines are left out here."))
+        self._waiting.extend(self._last)
+        self._closed.set()
+        self._thread.join()
+
+    def _take(self, line: str) -> None:
+        self._room -= len(line) + _EXTRA_BYTES
+        if self._room > 0:
+            self._waiting.append(_line(line))
+            return
+        if not self._beyond:
+            told = f"{_own()} This log is large: its last {LAST_LINES} lines follow when the build ends."
+            self._waiting.append(_line(told))
+        self._beyond += 1
+        self._last.append(_line(line))
+
+    def _run(self) -> None:
+        try:
+            if self._place is not None:
+                self._make_stream(self._place)
+            while not self._closed.wait(_PAUSE_S):
+                self._send()
+            self._send()
+        except (ClientError, BotoCoreError) as fault:
+            log.warning("the log %s is no longer carried to CloudWatch Logs: %s", self._place, fault)
+            with self._lock:
+                # Nobody takes from what waits any more.
+                self._room = 0
+
+    def _make_stream(self, place: LogPlace) -> None:
+        try:
+            self._client.create_log_group(logGroupName=place.group)
+        except self._client.exceptions.ResourceAlreadyExistsException:
+            log.debug("the stack has made %s", place.group)
+        self._client.create_log_stream(logGroupName=place.group, logStreamName=place.stream)
+
+    def _send(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        if self._place is None:
+            return
+        for batch in _batches(self._in_order(waiting)):
+            self._client.put_log_events(
+                logGroupName=self._place.group, logStreamName=self._place.stream, logEvents=batch
+            )
+
+    def _in_order(self, lines: list[_Line]) -> Iterator[_Line]:
+        """Yield no line with an earlier time than the one before: that is refused, and clocks go back."""
+        for moment, text in lines:
+            self._latest = max(self._latest, moment)
+            yield self._latest, text
+
+
+def _line(text: str) -> _Line:
+    return int(datetime.now(UTC).timestamp() * 1000), text
+
+
+def _own() -> str:
+    """How the lines of CodeBuild itself begin."""
+    return f"[Container] {datetime.now(UTC):%Y/%m/%d %H:%M:%S.%f}"
+
+
+def _batches(lines: Iterable[_Line]) -> Iterator[list[dict[str, Any]]]:
+    """Cut into calls that CloudWatch Logs takes. An event cannot be empty."""
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for milliseconds, line in lines:
+        text = line.encode(errors="replace")[:_LINE_BYTES].decode(errors="ignore") or " "
+        added = len(text.encode()) + _EXTRA_BYTES
+        if batch and (len(batch) == _BATCH_LINES or size + added > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append({"timestamp": milliseconds, "message": f"{text}\n"})
+        size += added + 1
+    if batch:
+        yield batch
+
+
+class BuildJournal:
+    """Keeps the record. `checkpoint` raises when the build has been ended from outside."""
+
+    def __init__(self, store: Store, place: Place, build_id: str, *, checkpoint: Callable[[], None]) -> None:
+        self._store = store
+        self._place = place
+        self._id = build_id
+        self._checkpoint = checkpoint
+        self._log: BuildLog | None = None
+
+    @property
+    def build(self) -> BuildRecord:
+        """The build as it is told of now."""
+        found = self._store.builds.get(self._place, self._id)
+        assert found is not None  # noqa: S101 - builds on their way cannot be deleted
+        return found
+
+    def change(self, step: Callable[[BuildRecord], BuildRecord]) -> None:
+        """Tell something else of it."""
+        self._store.builds.change(self._place, self._id, step)
+
+    def open_log(self, client: Any, place: LogPlace | None) -> None:
+        """Begin the log; what is said before is in the record alone."""
+        self._log = BuildLog(client=client, place=place)
+
+    def hide(self, secret: str) -> None:
+        """Never show this text in the log."""
+        if self._log is not None:
+            self._log.hide(secret)
+
+    def hear(self, line: str) -> None:
+        """Log what a command says."""
+        if self._log is not None:
+            self._log.write(line)
+
+    def say(self, line: str) -> None:
+        """Log what CodeBuild itself says."""
+        if self._log is not None:
+            self._log.say(line)
+
+    def close(self) -> None:
+        """Bring the rest of the log to its place."""
+        if self._log is not None:
+            self._log.close()
+
+    @contextmanager
+    def phase(self, kind: str) -> Iterator[None]:
+        """Begin a phase and tell how it ends; what ends the whole build ends its open phase too."""
+        phase = Phase(kind, now())
+        self.change(lambda build: build.with_phase(phase))
+        try:
+            self._checkpoint()
+            yield
+            self._checkpoint()
+        except PhaseFailedError as failed:
+            self._checkpoint()  # what was ended may fail for that very reason
+            self._end(phase.closed("FAILED", failed.code, failed.message))
+            raise
+        except MachineGoneError:
+            self._checkpoint()
+            raise
+        self._end(phase.closed("SUCCEEDED"))
+
+    def _end(self, phase: Phase) -> None:
+        self.change(lambda build: build.with_phase(phase))
+        self.say(f"Phase complete: {phase.type} State: {phase.status}")
+        self.say(f"Phase context status code: {phase.code} Message: {phase.message}")

@@ -1,0 +1,187 @@
+"""Download a build's source from S3, and upload its artifacts."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tritonstack_local.codebuild.faults import PhaseFailedError
+from tritonstack_local.codebuild.runs.buildspec import ArtifactSpec
+
+_ARN = "arn:aws:s3:::"
+_MODE_SHIFT, _MODE_MASK = 16, 0o777
+_CHUNK = 1 << 20
+# What an archive can be wrong with: its form, its names (too long, or one below a file), a password, a method
+# of compression that Python does not know, data that the method cannot read.
+_UNUSABLE = (
+    zipfile.BadZipFile,
+    ValueError,
+    OSError,
+    RuntimeError,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+)
+
+
+def fetch_source(s3: Any, source: Mapping[str, Any], version: str | None, *, to: Path, scratch: Path) -> str:
+    """Bring a source into a folder; returns the version that it turned out to be."""
+    to.mkdir(parents=True)
+    if source["type"] == "NO_SOURCE":
+        return ""
+    bucket, _, key = source["location"].removeprefix(_ARN).partition("/")
+    name = source.get("sourceIdentifier", "primary source")
+    try:
+        if key.endswith("/"):
+            _fetch_folder(s3, bucket, key, to)
+            return f"{_ARN}{bucket}/{key}"
+        return _fetch_archive(s3, bucket, key, version, to=to, scratch=scratch)
+    except ClientError as fault:
+        error = fault.response["Error"]
+        reason = f"{error.get('Code')}: {error.get('Message')}"
+        raise PhaseFailedError(
+            "CLIENT_ERROR", f"error while downloading key {key}, error: {reason}, for {name}"
+        ) from fault
+    except _UNUSABLE as fault:
+        raise PhaseFailedError("CLIENT_ERROR", f"{fault} for {name}") from fault
+
+
+def fetch_text(s3: Any, arn: str) -> str:
+    """Read a buildspec that lies in S3."""
+    bucket, _, key = arn.removeprefix(_ARN).partition("/")
+    try:
+        text: str = s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode()
+    except ClientError as fault:
+        raise PhaseFailedError("YAML_FILE_ERROR", f"{arn}: {fault.response['Error']['Message']}") from fault
+    return text
+
+
+def _fetch_archive(s3: Any, bucket: str, key: str, version: str | None, *, to: Path, scratch: Path) -> str:
+    answer = s3.get_object(Bucket=bucket, Key=key, **({"VersionId": version} if version else {}))
+    archive = scratch / "source.zip"
+    with archive.open("wb") as file:
+        for chunk in answer["Body"].iter_chunks(_CHUNK):
+            file.write(chunk)
+    unpack(archive, to)
+    archive.unlink()
+    return str(answer.get("VersionId") or f"{_ARN}{bucket}/{key}")
+
+
+def _fetch_folder(s3: Any, bucket: str, prefix: str, to: Path) -> None:
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    keys = [item["Key"] for page in pages for item in page.get("Contents", [])]
+    if not keys:
+        raise PhaseFailedError("CLIENT_ERROR", f"no objects below {bucket}/{prefix} for primary source")
+    for key in keys:
+        target = _below(to, key.removeprefix(prefix))
+        if key.endswith("/"):
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        s3.download_file(bucket, key, str(target))
+
+
+def unpack(archive: Path, to: Path) -> None:
+    """Unpack a zip archive with the files' modes; nothing of it may lie outside the folder."""
+    with zipfile.ZipFile(archive) as files:
+        for member in files.infolist():
+            target = _below(to, member.filename)
+            files.extract(member, to)
+            mode = member.external_attr >> _MODE_SHIFT & _MODE_MASK
+            if mode and not member.is_dir():
+                target.chmod(mode)
+
+
+def _below(folder: Path, name: str) -> Path:
+    target = (folder / name).resolve()
+    if not target.is_relative_to(folder.resolve()):
+        raise ValueError(f"illegal file path in the source: {name}")
+    return target
+
+
+def upload_artifact(
+    s3: Any,
+    settings: Mapping[str, Any],
+    spec: ArtifactSpec | None,
+    *,
+    name: str,
+    build_id: str,
+    source: Path,
+    scratch: Path,
+) -> dict[str, Any]:
+    """Upload one artifact, and say where it lies as BatchGetBuilds does."""
+    found = _files(spec, source) if spec is not None else {}
+    if not found:
+        raise PhaseFailedError("CLIENT_ERROR", "no matching artifact paths found")
+    bucket = settings["location"].removeprefix("arn:aws:s3:::")
+    key = _key(settings, name, build_id)
+    told = {"location": f"arn:aws:s3:::{bucket}/{key}"}
+    told |= {
+        item: settings[item]
+        for item in ("artifactIdentifier", "overrideArtifactName", "encryptionDisabled")
+        if item in settings
+    }
+    try:
+        if settings.get("packaging") == "ZIP":
+            return told | _upload_archive(s3, found, bucket, key, scratch / "artifact.zip")
+        for inside, file in found.items():
+            s3.upload_file(str(file), bucket, f"{key}/{inside}")
+    except ClientError as fault:
+        raise PhaseFailedError("CLIENT_ERROR", f"Error in UPLOAD_ARTIFACTS phase: {fault}") from fault
+    return told
+
+
+def _key(settings: Mapping[str, Any], name: str, build_id: str) -> str:
+    namespace = build_id if settings.get("namespaceType") == "BUILD_ID" else ""
+    parts = (settings.get("path", ""), namespace, name)
+    return "/".join(part.strip("/") for part in parts if part.strip("/"))
+
+
+def _files(spec: ArtifactSpec, source: Path) -> dict[str, Path]:
+    """The files by the names that they have in the artifact."""
+    bases = [base for base in _expanded(source, spec.base_directory) if base.is_dir()]
+    if not bases:
+        raise PhaseFailedError(
+            "CLIENT_ERROR", "no matching base directory path found for " + spec.base_directory
+        )
+    found: dict[str, Path] = {}
+    for base in bases:
+        left_out = {file for pattern in spec.exclude_paths for file in _expanded(base, pattern)}
+        for file in (file for pattern in spec.files for file in _expanded(base, pattern)):
+            if file.is_file() and file not in left_out:
+                inside = file.name if spec.discard_paths else file.relative_to(base).as_posix()
+                found[inside] = file
+    return found
+
+
+def _expanded(base: Path, pattern: str) -> Iterator[Path]:
+    """What a pattern stands for below a folder; nothing above the folder belongs to a build."""
+    relative = PurePosixPath(pattern.removeprefix(str(base)).lstrip("/"))
+    if ".." in relative.parts:
+        raise PhaseFailedError("CLIENT_ERROR", f"artifact path {pattern} lies outside the source")
+    if str(relative) == ".":
+        yield base
+        return
+    # A last ** stands for files too, at any depth.
+    yield from base.glob(f"{relative}/*" if relative.name == "**" else str(relative))
+
+
+def _upload_archive(
+    s3: Any, files: Mapping[str, Path], bucket: str, key: str, archive: Path
+) -> dict[str, str]:
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for inside, file in sorted(files.items()):
+            packed.write(file, inside)
+    sums = {}
+    for algorithm in ("sha256", "md5"):
+        with archive.open("rb") as content:
+            sums[f"{algorithm}sum"] = hashlib.file_digest(content, algorithm).hexdigest()
+    s3.upload_file(str(archive), bucket, key)
+    archive.unlink()
+    return sums

@@ -1,0 +1,115 @@
+"""The variables that a build's commands see: nothing of the user's, everything that CodeBuild gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tritonstack_local.codebuild.faults import PhaseFailedError
+from tritonstack_local.codebuild.records import BuildRecord
+from tritonstack_local.codebuild.runs.buildspec import EnvSpec
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.service.clients import Clients
+
+Hide = Callable[[str], None]
+
+
+def service_variables(place: Place, build: BuildRecord) -> dict[str, str]:
+    """What CodeBuild tells every build of itself."""
+    return {
+        "CODEBUILD_BUILD_ARN": build.arn,
+        "CODEBUILD_BUILD_ID": build.name,
+        "CODEBUILD_BUILD_IMAGE": build.settings["environment"]["image"],
+        "CODEBUILD_BUILD_NUMBER": str(build.number),
+        "CODEBUILD_INITIATOR": build.initiator,
+        "CODEBUILD_KMS_KEY_ID": build.settings.get("encryptionKey", ""),
+        "CODEBUILD_PROJECT_ARN": place.arn("codebuild", f"project/{build.project}"),
+        "CODEBUILD_SOURCE_REPO_URL": build.settings["source"].get("location", ""),
+        "CODEBUILD_SOURCE_VERSION": build.settings.get("sourceVersion", ""),
+        "CODEBUILD_START_TIME": str(int(build.started.timestamp() * 1000)),
+    }
+
+
+def role_credentials(clients: Clients, place: Place, build: BuildRecord) -> dict[str, str]:
+    """Take on the build's role, and say how its commands reach this cloud with it."""
+    role = build.settings["serviceRole"]
+    name = role.rpartition("/")[2]
+    try:
+        arn = clients.client("iam", place).get_role(RoleName=name)["Role"]["Arn"]
+    except clients.client("iam", place).exceptions.NoSuchEntityException as fault:
+        raise PhaseFailedError(
+            "ACCESS_DENIED",
+            f"CodeBuild is not authorized to perform: sts:AssumeRole on service role. Please verify that: "
+            f"1) The provided service role exists, 2) The role name is case-sensitive and matches exactly, "
+            f"and 3) The role has the necessary trust policy configured ({role})",
+        ) from fault
+    session = f"AWSCodeBuild-{build.uuid}"
+    found = clients.client("sts", place).assume_role(RoleArn=arn, RoleSessionName=session)["Credentials"]
+    return {
+        "AWS_ACCESS_KEY_ID": found["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": found["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": found["SessionToken"],
+        "AWS_DEFAULT_REGION": place.region,
+        "AWS_REGION": place.region,
+        "AWS_ENDPOINT_URL": clients.endpoint_url,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+def given_variables(
+    clients: Clients, place: Place, settings: Mapping[str, Any], env: EnvSpec, *, hide: Hide
+) -> dict[str, str]:
+    """The variables of the buildspec, and over them those of project and request; secrets are fetched."""
+    wanted = [
+        *(("PLAINTEXT", name, value) for name, value in env.variables.items()),
+        *(("PARAMETER_STORE", name, value) for name, value in env.parameter_store.items()),
+        *(("SECRETS_MANAGER", name, value) for name, value in env.secrets_manager.items()),
+        *(
+            (item.get("type", "PLAINTEXT"), item["name"], item["value"])
+            for item in settings["environment"].get("environmentVariables", [])
+        ),
+    ]
+    last = {name: (kind, value) for kind, name, value in wanted}
+    return {name: _value(clients, place, kind, value, hide) for name, (kind, value) in last.items()}
+
+
+def _value(clients: Clients, place: Place, kind: str, value: str, hide: Hide) -> str:
+    if kind == "PLAINTEXT":
+        return value
+    read = _parameter if kind == "PARAMETER_STORE" else _secret
+    found = read(clients, place, value)
+    hide(found)
+    return found
+
+
+def _parameter(clients: Clients, place: Place, name: str) -> str:
+    ssm = clients.client("ssm", place)
+    try:
+        return str(ssm.get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"])
+    except ClientError as fault:
+        code = fault.response["Error"]["Code"]
+        words = "parameter does not exist" if code == "ParameterNotFound" else code
+        raise PhaseFailedError("Decrypted Variables Error", f"{words}: {name}") from fault
+
+
+def _secret(clients: Clients, place: Place, reference: str) -> str:
+    """Read `secret-id:json-key:version-stage:version-id`; an ARN as secret-id has six colons of its own."""
+    parts = reference.split(":")
+    length = 7 if reference.startswith("arn:") else 1
+    secret = ":".join(parts[:length])
+    key, stage, version = [*parts[length:], "", "", ""][:3]
+    options = {name: value for name, value in (("VersionStage", stage), ("VersionId", version)) if value}
+    try:
+        found = clients.client("secretsmanager", place).get_secret_value(SecretId=secret, **options)
+        text = str(found["SecretString"])
+        return text if not key else str(json.loads(text)[key])
+    except ClientError as fault:
+        error = fault.response["Error"]
+        raise PhaseFailedError("Secrets Manager Error", f"{error['Code']}: {error['Message']}") from fault
+    except (KeyError, json.JSONDecodeError) as fault:
+        raise PhaseFailedError(
+            "Secrets Manager Error", f"the secret {secret} has no text {key}".rstrip()
+        ) from fault

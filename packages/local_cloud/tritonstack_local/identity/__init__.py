@@ -1,0 +1,1 @@
+"""Accounts, scopes (account and region), role trust, and bucket policies."""

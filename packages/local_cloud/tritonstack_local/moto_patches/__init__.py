@@ -1,0 +1,1 @@
+"""Corrections of moto: where its services must behave differently to match AWS."""

@@ -1,0 +1,60 @@
+"""Images as moto holds them, corrected: one is named by its manifest's hash, and stands on its layers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from moto.ecr.exceptions import ValidationException
+from moto.ecr.models import ECRBackend
+
+from tritonstack_local.ecr.app import layers_not_found
+from tritonstack_local.ecr.layers import Layers, Repository
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.moto_patches.patching import correct
+
+_put_image = ECRBackend.put_image
+
+
+def apply(layers: Layers) -> None:
+    """Correct moto."""
+
+    def put_image(
+        backend: Any,
+        repository_name: str,
+        image_manifest: str,
+        image_tag: str,
+        image_manifest_mediatype: str | None = None,
+        digest: str | None = None,
+    ) -> Any:
+        found = f"sha256:{hashlib.sha256(image_manifest.encode()).hexdigest()}"
+        if digest not in {None, found}:
+            message = f"The given digest {digest} is not that of the manifest, {found}"
+            raise _refusal("ImageDigestDoesNotMatchException", message)
+        _check_layers(layers, backend, repository_name, image_manifest)
+        return _put_image(
+            backend, repository_name, image_manifest, image_tag, image_manifest_mediatype, found
+        )
+
+    correct((ECRBackend, "put_image", put_image))
+
+
+def _check_layers(layers: Layers, backend: Any, name: str, manifest: str) -> None:
+    held = backend.repositories.get(name)
+    if held is None:
+        return  # moto says so
+    place = Place(backend.account_id, backend.region_name)
+    repository = Repository.made_at(place, name, held.created_at)
+    wanted = [layer["digest"] for layer in json.loads(manifest).get("layers", ())]
+    missing = [digest for digest in wanted if layers.find(repository, digest) is None]
+    if missing:
+        fault = layers_not_found(missing, name, place.account)
+        raise _refusal(fault.code, fault.message)
+
+
+def _refusal(code: str, message: str) -> ValidationException:
+    """Make an error of moto's: it is written by the model of the service that its class belongs to."""
+    refusal = ValidationException(message)
+    refusal.code = code
+    return refusal

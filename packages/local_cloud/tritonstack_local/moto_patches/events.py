@@ -1,0 +1,147 @@
+"""Correct moto's EventBridge: deliver events to topics, CodeBuild projects, and pipelines.
+
+Beside that, moto sends events to disabled rules, ignores Input and InputPath, and breaks on targets that it
+does not know when an event comes; those are refused when the rule gets them.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from moto.events.exceptions import ValidationException
+from moto.events.models import EventsBackend, Rule
+
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.moto_patches.patching import correct
+from tritonstack_local.service.clients import Clients
+from tritonstack_local.service.wire import service_model
+
+log = logging.getLogger(__name__)
+
+
+def deliver(clients: Clients, arn: str, message: str) -> str | None:
+    """Hand a message to a target; returns why that did not succeed."""
+    _, _, service, region, account, resource = arn.split(":", 5)
+    try:
+        TARGETS[service](clients.client(service, Place(account, region)), arn, resource, message)
+    except (ClientError, BotoCoreError) as fault:
+        log.warning("nothing is delivered to %s: %s", arn, fault)
+        return str(fault)
+    return None
+
+
+def _publish(sns: Any, arn: str, _: str, message: str) -> None:
+    sns.publish(TopicArn=arn, Message=message)
+
+
+def _build(codebuild: Any, _: str, resource: str, message: str) -> None:
+    """Start a build; the message may say what is to be otherwise than the project has it."""
+    given = json.loads(message)
+    known = service_model("codebuild").operation_model("StartBuild").input_shape.members
+    asked = {name: value for name, value in given.items() if name in known} if isinstance(given, dict) else {}
+    codebuild.start_build(**{**asked, "projectName": resource.removeprefix("project/")})
+
+
+def _run(codepipeline: Any, _: str, resource: str, __: str) -> None:
+    codepipeline.start_pipeline_execution(name=resource)
+
+
+TARGETS: Mapping[str, Callable[[Any, str, str, str], None]] = {
+    "codebuild": _build,
+    "codepipeline": _run,
+    "sns": _publish,
+}
+"""By the service in their ARN."""
+
+
+Deliver = Callable[[str, str], None]
+"""Hands a message to a target of targets.py: its ARN, the message."""
+
+DELIVERED_TO = (*TARGETS, "sqs", "logs", "events")
+"""The services whose targets get the events of a rule."""
+
+_send_to_targets = Rule.send_to_targets
+_put_targets = EventsBackend.put_targets
+_PLACEHOLDER = re.compile(r"<([^<>]+)>")
+
+
+def apply(*, deliver: Deliver) -> None:
+    """Correct moto; `deliver` hands on what moto does not."""
+
+    def send_to_targets(rule: Any, original_event: Any, transform_input: bool = True) -> None:
+        if rule.state != "ENABLED" or not rule.event_pattern.matches_event(original_event):
+            return
+        event = _told(original_event)
+        for target in rule.targets:
+            if _service(target) in TARGETS:
+                deliver(target["Arn"], target_input(target, event))
+        others = copy.copy(rule)
+        others.targets = [target for target in rule.targets if _service(target) not in TARGETS]
+        _send_to_targets(others, original_event, transform_input)
+
+    correct((Rule, "send_to_targets", send_to_targets), (EventsBackend, "put_targets", _put_known_targets))
+
+
+def _put_known_targets(
+    backend: EventsBackend, name: str, event_bus_arn: str | None, targets: list[dict[str, Any]]
+) -> None:
+    for target in targets:
+        service = _service(target)
+        if service not in DELIVERED_TO:
+            raise ValidationException(
+                f"The embedded cloud does not offer targets of {service} in PutTargets: events go to topics, "
+                "queues, log groups, buses, CodeBuild projects and pipelines alone."
+            )
+        ignored = sorted({"Input", "InputPath"} & target.keys())
+        if ignored and service not in TARGETS:
+            raise ValidationException(
+                f"The embedded cloud does not offer {ignored[0]} in PutTargets for targets of {service}, "
+                "only for topics, projects and pipelines."
+            )
+    _put_targets(backend, name, event_bus_arn, targets)
+
+
+def target_input(target: Mapping[str, Any], event: Mapping[str, Any]) -> str:
+    """Return what a target gets of an event."""
+    if "Input" in target:
+        return str(target["Input"])
+    if "InputPath" in target:
+        return json.dumps(_at(event, target["InputPath"]))
+    transformer = target.get("InputTransformer")
+    if transformer is None:
+        return json.dumps(event)
+    values = {name: _at(event, path) for name, path in transformer.get("InputPathsMap", {}).items()}
+
+    def value(match: re.Match[str]) -> str:
+        found = values.get(match[1], "")
+        return found if isinstance(found, str) else json.dumps(found)
+
+    return _PLACEHOLDER.sub(value, transformer["InputTemplate"])
+
+
+def _at(event: Any, path: str) -> Any:
+    """Follow a path such as $.detail.status; what is not there is an empty text."""
+    found = event
+    for name in path.removeprefix("$").strip(".").split("."):
+        if name:
+            found = found.get(name, "") if isinstance(found, Mapping) else ""
+    return found
+
+
+def _told(event: Mapping[str, Any]) -> dict[str, Any]:
+    """An event as AWS writes it: moto counts its time in seconds, and adds one of its own."""
+    told = {name: value for name, value in event.items() if name != "ingestion-time"}
+    if isinstance(told["time"], int | float):
+        told["time"] = f"{datetime.fromtimestamp(told['time'], UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return told
+
+
+def _service(target: Mapping[str, Any]) -> str:
+    return str(target["Arn"].split(":")[2])

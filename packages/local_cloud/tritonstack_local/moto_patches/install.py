@@ -1,0 +1,128 @@
+"""Where moto has to behave differently to stand for AWS here. Each correction says why it is needed.
+
+EC2's is in ec2_correction.py; those of S3, IAM and STS that need more than a line are in files of theirs.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import flask
+import moto.iam.models as iam_models
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.iam.access_control import IAMPolicy, PermissionResult
+from moto.iam.policy_validation import IAMTrustPolicyDocumentValidator
+from moto.iam.responses import IamResponse
+from moto.s3.exceptions import S3ClientError
+from moto.s3.models import FakeBucket, S3Backend
+from moto.sns.models import Subscription
+from moto.sts.models import STSBackend
+from moto.sts.responses import TokenResponse
+
+from tritonstack_local.access.guard import caller_of
+from tritonstack_local.identity import bucket_policies
+from tritonstack_local.identity.account_isolation import in_crossing
+from tritonstack_local.identity.accounts import account_in_key
+from tritonstack_local.identity.bucket_policies import (
+    RequestContext,
+    UnsupportedPolicyError,
+    check_policy,
+    effective_policy,
+    request_context,
+)
+from tritonstack_local.moto_patches import s3
+from tritonstack_local.moto_patches.iam import (
+    add_client_id,
+    assume_role,
+    assume_role_with_web_identity,
+    policies_of_aws,
+    remove_client_id,
+)
+from tritonstack_local.moto_patches.patching import correct
+from tritonstack_local.signatures import moto_keys
+from tritonstack_local.state import moto_backends
+
+_put_bucket_policy = S3Backend.put_bucket_policy
+_default_account = DEFAULT_ACCOUNT_ID
+
+
+def apply(*, account_id: str) -> None:
+    """Correct moto for a cloud whose callers act in `account_id` unless their key says otherwise."""
+    global _default_account  # noqa: PLW0603 - moto's own state is global too
+    _default_account = account_id
+    correct(*_CORRECTIONS)
+
+
+def account_of(access_key: str) -> str:
+    """Return the account that an access key belongs to."""
+    named = account_in_key(access_key)
+    if named is not None:
+        return named
+    for account_id, partitions in list(iam_models.iam_backends.items()):
+        # Asked for without making it: every backend that is made loads all of AWS's managed policies.
+        backend = partitions.get("aws")
+        if backend is not None and access_key in backend.access_keys:
+            return account_id
+    return _default_account
+
+
+def _get_permission(bucket: Any, action: str, resource: str) -> PermissionResult:
+    if bucket.policy is None:
+        return PermissionResult.NEUTRAL
+    policy = effective_policy(json.loads(bucket.policy), _context_of_request())
+    # moto makes actions of HTTP's methods; S3 has no such ones for these two.
+    named = {"s3:HeadObject": "s3:GetObject", "s3:PostObject": "s3:PutObject"}.get(action, action)
+    return IAMPolicy(json.dumps(policy)).is_action_permitted(named, resource)
+
+
+def _context_of_request() -> RequestContext:
+    headers = {name.lower(): value for name, value in flask.request.headers.items()}
+    return request_context(account=caller_of(flask.request.environ).account, headers=headers)
+
+
+def _put_checked_bucket_policy(backend: Any, bucket_name: str, policy: bytes) -> None:
+    try:
+        check_policy(json.loads(policy))
+    except (json.JSONDecodeError, KeyError) as error:
+        raise S3ClientError("MalformedPolicy", "Policies must be valid JSON") from error
+    except UnsupportedPolicyError as error:
+        raise S3ClientError("NotImplemented", str(error)) from error
+    _put_bucket_policy(backend, bucket_name, policy)
+
+
+_CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
+    # What outlives the process needs to know what changed, and holds S3's bodies in files.
+    *moto_backends.CORRECTIONS,
+    # moto puts unknown keys into the account 123456789012, knows no key that names an account, and looks an
+    # issued one up in every partition of every account, all of which it makes for that.
+    (iam_models, "get_account_id_from", account_of),
+    *moto_keys.CORRECTIONS,
+    (STSBackend, "assume_role", assume_role),
+    (STSBackend, "assume_role_with_web_identity", assume_role_with_web_identity),
+    # moto keeps the public keys of notifications of all accounts in one of them.
+    (Subscription, "get_post_data", in_crossing(Subscription.get_post_data)),
+    # These look at all accounts by their nature; AssumeRole evaluates the role's trust policy.
+    (TokenResponse, "assume_role", in_crossing(TokenResponse.assume_role)),
+    (STSBackend, "get_access_key_info", in_crossing(STSBackend.get_access_key_info)),
+    (
+        iam_models.IAMBackend,
+        "get_all_access_keys_for_all_users",
+        in_crossing(iam_models.IAMBackend.get_all_access_keys_for_all_users),
+    ),
+    (IamResponse, "add_client_id_to_open_id_connect_provider", add_client_id),
+    (IamResponse, "remove_client_id_from_open_id_connect_provider", remove_client_id),
+    # moto reads AWS's own policies anew for every account, which takes a third of a second.
+    (iam_models.IAMBackend, "_init_aws_policies", policies_of_aws),
+    # moto enforces bucket policies but ignores their conditions: a TLS-only policy would deny everything.
+    (FakeBucket, "get_permission", _get_permission),
+    (S3Backend, "put_bucket_policy", _put_checked_bucket_policy),
+    # What moto does with objects that several write and read at once, and with their checksums.
+    *s3.CORRECTIONS,
+    *bucket_policies.CORRECTIONS,
+    # moto asks for the log bucket's permissions when logging is set up; AWS does so when it delivers. The CDK
+    # grants them in a policy that is made later.
+    (FakeBucket, "_log_permissions_enabled_policy", lambda _bucket, **_: True),
+    # moto wants a Version in updated trust policies; AWS takes them without, and the CDK's roles have none.
+    (IAMTrustPolicyDocumentValidator, "_validate_version", lambda _validator: None),
+)

@@ -1,0 +1,1 @@
+"""SageMaker's API: models, endpoint configurations, and endpoints."""

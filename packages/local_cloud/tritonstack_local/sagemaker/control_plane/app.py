@@ -1,0 +1,250 @@
+"""The WSGI application: SageMaker's control plane and its runtime, as boto3 speaks to them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from werkzeug.wrappers import Request, Response
+
+from tritonstack_local.cloudwatch.metrics import Metrics
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.sagemaker.control_plane.endpoints import Endpoints
+from tritonstack_local.sagemaker.control_plane.faults import invocation_refused
+from tritonstack_local.sagemaker.control_plane.records import EndpointRecord, Store, StoredRecord
+from tritonstack_local.sagemaker.control_plane.resources import EndpointConfigs, Models, TagActions
+from tritonstack_local.sagemaker.hosting.deployment import Launcher
+from tritonstack_local.sagemaker.hosting.hosting import Hosting
+from tritonstack_local.sagemaker.hosting.lookups import ask_autoscaling, ask_cloudwatch
+from tritonstack_local.sagemaker.hosting.state_events import tell_eventbridge
+from tritonstack_local.sagemaker.multi_model import ModelHost
+from tritonstack_local.sagemaker.runtime.invocations import Invocations
+from tritonstack_local.sagemaker.runtime.load import MachineMetrics
+from tritonstack_local.sagemaker.runtime.machine import Machine, this_machine
+from tritonstack_local.sagemaker.runtime.measurements import RequestMetrics
+from tritonstack_local.sagemaker.runtime.servers import StartServer, triton_starter
+from tritonstack_local.service import wire
+from tritonstack_local.service.clients import Clients
+from tritonstack_local.service.control_plane import Action, ControlPlane, Fields
+from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.service.tables import Table, Tables
+from tritonstack_local.tagging.resources import TaggedResource
+from tritonstack_local.time_scale import USUAL_PACE, Pace
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+    from tritonstack_local.container_group import ContainerGround
+
+SERVICE = "sagemaker"
+RUNTIME_PREFIX = "/endpoints/"
+_INVOCATION = re.compile(r"/endpoints/(?P<endpoint>[^/]+)/invocations")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What this SageMaker finds in the cloud that it is a part of."""
+
+    folder: Path
+    """Where the endpoints' instances live."""
+    region: str
+    """The region of callers who name none."""
+    clients: Clients
+    metrics: Metrics
+    pace: Pace = USUAL_PACE
+    machine: Machine = field(default_factory=this_machine)
+    """What holds the instances."""
+    ground: ContainerGround | None = None
+    """Where images run that the machine's Docker engine holds; None where the embedded Triton plays all."""
+    loaded_models: int | None = None
+    """How many models an instance of a multi-model endpoint may have loaded, however much memory it has."""
+
+
+class SageMakerApp:
+    """Answers both APIs. Threads may call it at once; `close` ends every server it has started."""
+
+    def __init__(self, *, surroundings: Surroundings, start_server: StartServer) -> None:
+        self._region = surroundings.region
+        self._store = Store()
+        self._model_host = ModelHost(
+            metrics=surroundings.metrics,
+            pace=surroundings.pace,
+            loaded_models=surroundings.loaded_models,
+        )
+        launcher = Launcher(
+            folder=surroundings.folder,
+            clients=surroundings.clients,
+            start_server=start_server,
+            model_host=self._model_host,
+        )
+        self._hosting = Hosting(
+            store=self._store,
+            launcher=launcher,
+            machine=surroundings.machine,
+            pace=surroundings.pace,
+            read_alarms=ask_cloudwatch(surroundings.clients),
+            announce=tell_eventbridge(surroundings.clients, self._store.tags),
+        )
+        self._request_metrics = RequestMetrics(metrics=surroundings.metrics)
+        self._machine_metrics = MachineMetrics(
+            metrics=surroundings.metrics, pace=surroundings.pace, instances=lambda: self._hosting.live
+        )
+        self._invocations = Invocations(hosting=self._hosting, metrics=self._request_metrics)
+        endpoints = Endpoints(
+            store=self._store, hosting=self._hosting, is_scaled=ask_autoscaling(surroundings.clients)
+        )
+        self._control_plane = ControlPlane(
+            service=SERVICE, region=surroundings.region, actions=_actions(self._store, endpoints)
+        )
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request."""
+        request = Request(environ)
+        if request.path.startswith(RUNTIME_PREFIX):
+            return self._answer_runtime(request)(environ, start_response)
+        return self._control_plane(environ, start_response)
+
+    @property
+    def tables(self) -> Tables:
+        """Everything it remembers; filled before `resume` when the cloud starts again."""
+        store = self._store
+        return {
+            "models": store.models,
+            "endpoint-configs": store.configs,
+            "endpoints": store.endpoints,
+            "tags": store.tags,
+        }
+
+    @property
+    def endpoint_count(self) -> int:
+        """How many endpoints there are."""
+        return len(self._store.endpoints.everywhere())
+
+    def inventory(self) -> list[dict[str, str]]:
+        """List everything that exists, in every account and region."""
+        tables: dict[str, Table[StoredRecord] | Table[EndpointRecord]] = {
+            "model": self._store.models,
+            "endpoint-config": self._store.configs,
+            "endpoint": self._store.endpoints,
+        }
+        return [
+            {
+                "service": SERVICE,
+                "type": kind,
+                "id": record.name,
+                "account": place.account,
+                "region": place.region,
+            }
+            for kind, table in tables.items()
+            for place, record in table.everywhere()
+        ]
+
+    def tagged(self, place: Place) -> Iterator[TaggedResource]:
+        """List what has tags in a place."""
+        prefix = place.arn(SERVICE, "")
+        for arn, tags in self._store.tags.everywhere().items():
+            if arn.startswith(prefix):
+                kind = arn.removeprefix(prefix).partition("/")[0]
+                yield TaggedResource(arn, f"{SERVICE}:{kind}", tags)
+
+    def resume(self) -> None:
+        """Bring back the endpoints of the tables, once they hold what an earlier cloud has left."""
+        self._hosting.resume()
+
+    def close(self) -> None:
+        """End every server; what is on its way fails."""
+        self._machine_metrics.close()
+        self._hosting.close()
+        self._request_metrics.close()
+        self._model_host.close()
+
+    def _answer_runtime(self, request: Request) -> Response:
+        try:
+            return self._invoke(request)
+        except ServiceError as fault:
+            return wire.runtime_fault(fault)
+
+    def _invoke(self, request: Request) -> Response:
+        match = _INVOCATION.fullmatch(request.path)
+        if match is None or request.method != "POST":
+            raise invocation_refused(
+                f"The embedded cloud's SageMaker runtime offers InvokeEndpoint alone, not {request.path}."
+            )
+        place = wire.caller_place(request, default_region=self._region)
+        return self._invocations.invoke(request, place=place, endpoint=match["endpoint"])
+
+
+def create_app(*, surroundings: Surroundings, server_home: Path) -> SageMakerApp:
+    """Make the application that real Tritons from `server_home` stand behind.
+
+    What an earlier cloud left in the endpoints' folder without ending properly is removed.
+    """
+    shutil.rmtree(surroundings.folder, ignore_errors=True)
+    start_server = triton_starter(server_home=server_home)
+    if surroundings.ground is not None:
+        # Imported here: nobody else needs Docker's library.
+        from tritonstack_local.sagemaker.runtime.container_servers import ContainerStarter  # noqa: PLC0415
+
+        start_server = ContainerStarter(ground=surroundings.ground, otherwise=start_server)
+    return SageMakerApp(surroundings=surroundings, start_server=start_server)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    models: Models
+    configs: EndpointConfigs
+    endpoints: Endpoints
+    tags: TagActions
+
+
+_ACTIONS: Mapping[str, Callable[[_Parts], Action]] = {
+    "CreateModel": lambda parts: parts.models.create,
+    "DescribeModel": lambda parts: parts.models.describe,
+    "ListModels": lambda parts: parts.models.list,
+    "DeleteModel": lambda parts: parts.models.delete,
+    "CreateEndpointConfig": lambda parts: parts.configs.create,
+    "DescribeEndpointConfig": lambda parts: parts.configs.describe,
+    "ListEndpointConfigs": lambda parts: parts.configs.list,
+    "DeleteEndpointConfig": lambda parts: parts.configs.delete,
+    "CreateEndpoint": lambda parts: parts.endpoints.create,
+    "DescribeEndpoint": lambda parts: parts.endpoints.describe,
+    "ListEndpoints": lambda parts: parts.endpoints.list,
+    "UpdateEndpoint": lambda parts: parts.endpoints.update,
+    "UpdateEndpointWeightsAndCapacities": lambda parts: parts.endpoints.update_weights_and_capacities,
+    "DeleteEndpoint": lambda parts: parts.endpoints.delete,
+    "ListInferenceComponents": lambda _: _list_components,
+    "AddTags": lambda parts: parts.tags.add,
+    "ListTags": lambda parts: parts.tags.list,
+    "DeleteTags": lambda parts: parts.tags.delete,
+}
+_OF_NONE: Mapping[str, str] = {
+    "ListInferenceComponents": "InferenceComponents",
+    "ListModelPackageGroups": "ModelPackageGroupSummaryList",
+    "ListMonitoringSchedules": "MonitoringScheduleSummaries",
+    "ListNotebookInstances": "NotebookInstances",
+    "ListProcessingJobs": "ProcessingJobSummaries",
+    "ListTrainingJobs": "TrainingJobSummaries",
+    "ListTransformJobs": "TransformJobSummaries",
+}
+"""What can be listed and not be made here: the list, which is empty, by the action that asks for it."""
+OFFERED = (*_ACTIONS, *_OF_NONE)
+"""The actions of the control plane."""
+
+
+def _list_components(_: Place, __: Fields) -> Fields:
+    """There are none: they are refused when they are made."""
+    return {"InferenceComponents": []}
+
+
+def _actions(store: Store, endpoints: Endpoints) -> dict[str, Action]:
+    parts = _Parts(Models(store=store), EndpointConfigs(store=store), endpoints, TagActions(store=store))
+    empty: dict[str, Action] = {name: _listing_none(member) for name, member in _OF_NONE.items()}
+    return {**empty, **{name: action(parts) for name, action in _ACTIONS.items()}}
+
+
+def _listing_none(member: str) -> Action:
+    return lambda _place, _request: {member: []}

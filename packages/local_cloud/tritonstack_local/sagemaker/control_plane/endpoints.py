@@ -1,0 +1,207 @@
+"""CreateEndpoint and its relatives: checks a request against an endpoint's state; hosting does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.sagemaker.control_plane import refusals
+from tritonstack_local.sagemaker.control_plane.clock import now
+from tritonstack_local.sagemaker.control_plane.describing import describe
+from tritonstack_local.sagemaker.control_plane.faults import already_exists, not_built, not_found
+from tritonstack_local.sagemaker.control_plane.planning import plan_endpoint
+from tritonstack_local.sagemaker.control_plane.plans import Capacity, EndpointPlan, VariantRecord, counts_of
+from tritonstack_local.sagemaker.control_plane.records import (
+    EndpointRecord,
+    PendingUpdate,
+    Status,
+    Store,
+    arn_of,
+)
+from tritonstack_local.sagemaker.control_plane.resources import ENDPOINT, Fields, page
+from tritonstack_local.sagemaker.hosting.hosting import Hosting
+from tritonstack_local.sagemaker.hosting.lookups import IsScaled
+from tritonstack_local.sagemaker.hosting.rollouts import check_rollout
+from tritonstack_local.service.faults import validation_exception
+
+NO_ZERO = "a variant without an instance answers nobody, and only inference components scale to zero"
+
+
+class Endpoints:
+    """The endpoint actions."""
+
+    def __init__(self, *, store: Store, hosting: Hosting, is_scaled: IsScaled) -> None:
+        self._store = store
+        self._hosting = hosting
+        self._is_scaled = is_scaled
+
+    def create(self, place: Place, request: Fields) -> Fields:
+        """Begin to create an endpoint."""
+        name = request["EndpointName"]
+        plan = plan_endpoint(self._store, place, endpoint=name, config_name=request["EndpointConfigName"])
+        config, created = request.get("DeploymentConfig"), now()
+        record = EndpointRecord(
+            name=name,
+            arn=arn_of(place, "endpoint", name),
+            status="Creating",
+            created=created,
+            modified=created,
+            plan=plan,
+            variants=plan.variants,
+            deployment_config=config,
+            pending=PendingUpdate(plan, plan.variants, config, created),
+        )
+        if not self._store.endpoints.add(place, record):
+            raise already_exists(ENDPOINT, record.arn)
+        self._store.tags.put(record.arn, request.get("Tags", []))
+        self._hosting.create(record)
+        return {"EndpointArn": record.arn}
+
+    def update(self, place: Place, request: Fields) -> Fields:
+        """Begin to replace what an endpoint runs."""
+        name = request["EndpointName"]
+        record = self._endpoint(place, name)
+        plan = plan_endpoint(self._store, place, endpoint=name, config_name=request["EndpointConfigName"])
+        self._refuse_unscalable(record, place, plan)
+
+        def begin(current: EndpointRecord) -> EndpointRecord:
+            variants = _retained(request, old=current.variants, new=plan.variants)
+            config = _deployment_config(request, current)
+            pending = PendingUpdate(plan, variants, config, now())
+            updating = _step(current, "Updating", pending=pending)
+            check_rollout(config, counts_of(variants))
+            return updating
+
+        updating = self._store.endpoints.change(place, name, begin)
+        if updating is None or updating.pending is None:
+            raise not_found(ENDPOINT, record.arn)
+        self._hosting.update(updating, updating.pending)
+        return {"EndpointArn": record.arn}
+
+    def update_weights_and_capacities(self, place: Place, request: Fields) -> Fields:
+        """Begin to bring variants to other numbers; other weights alone hold at once."""
+        name = request["EndpointName"]
+        wanted = {item["VariantName"]: item for item in request["DesiredWeightsAndCapacities"]}
+        for item in wanted.values():
+            refusals.refuse_unbuilt("DesiredWeightAndCapacity", item)
+            if item.get("DesiredInstanceCount") == 0:
+                raise not_built("DesiredInstanceCount 0", NO_ZERO)
+        former = self._endpoint(place, name)
+
+        def note(current: EndpointRecord) -> EndpointRecord:
+            nonlocal former
+            unknown = wanted.keys() - {variant.name for variant in current.variants}
+            if unknown:
+                raise validation_exception(f'Could not find variants "{", ".join(sorted(unknown))}".')
+            variants = tuple(_scaled(item, wanted.get(item.name, {})) for item in current.variants)
+            former, updating = current, _step(current, "Updating", variants=variants)
+            same = counts_of(variants) == counts_of(current.variants)
+            return updating.settled("InService") if same else updating
+
+        record = self._store.endpoints.change(place, name, note)
+        if record is None:
+            raise not_found(ENDPOINT, former.arn)
+        if record.status == "InService":
+            self._hosting.weigh(record)
+        else:
+            self._hosting.scale(record, former.variants)
+        return {"EndpointArn": record.arn}
+
+    def delete(self, place: Place, request: Fields) -> Fields:
+        """Begin to delete an endpoint."""
+        record = self._store.endpoints.change(
+            place, request["EndpointName"], lambda current: _step(current, "Deleting")
+        )
+        if record is None:
+            raise not_found(ENDPOINT, arn_of(place, "endpoint", request["EndpointName"]))
+        self._hosting.delete(record)
+        return {}
+
+    def describe(self, place: Place, request: Fields) -> Fields:
+        """Show an endpoint."""
+        record = self._endpoint(place, request["EndpointName"])
+        return describe(record, *self._hosting.fleets(place, record.name))
+
+    def list(self, place: Place, request: Fields) -> Fields:
+        """List endpoints."""
+        records, token = page(self._store.endpoints.within(place), request)
+        summaries = [
+            {
+                "EndpointName": record.name,
+                "EndpointArn": record.arn,
+                "CreationTime": record.created,
+                "LastModifiedTime": record.modified,
+                "EndpointStatus": record.status,
+            }
+            for record in records
+        ]
+        return {"Endpoints": summaries, "NextToken": token}
+
+    def _endpoint(self, place: Place, name: str) -> EndpointRecord:
+        record = self._store.endpoints.get(place, name)
+        if record is None:
+            raise not_found(ENDPOINT, arn_of(place, "endpoint", name))
+        return record
+
+    def _refuse_unscalable(self, record: EndpointRecord, place: Place, plan: EndpointPlan) -> None:
+        """Refuse to take a variant, or its kind of machine, from under a scaling that counts on it."""
+        kept = {(variant.name, variant.instance_type) for variant in plan.variants}
+        scaled = [
+            variant.name
+            for variant in record.variants
+            if (variant.name, variant.instance_type) not in kept
+            and self._is_scaled(place, record.name, variant.name)
+        ]
+        if scaled:
+            raise validation_exception(
+                f'The variant(s) "[{", ".join(scaled)}]" must be deregistered as scalable targets with AWS '
+                "Auto Scaling before they can be removed or have their instance type updated."
+            )
+
+
+def _step(record: EndpointRecord, status: Status, **changes: Any) -> EndpointRecord:
+    """Take a step that a caller asks for, or refuse it in AWS's words."""
+    if record.can_become(status):
+        return record.moved_to(status, **changes)
+    if record.status == "Failed":
+        raise validation_exception(f'Cannot update failed endpoint "{record.arn}"; it can only be deleted.')
+    raise validation_exception(f'Cannot update in-progress endpoint "{record.arn}".')
+
+
+def _retained(
+    request: Fields, *, old: tuple[VariantRecord, ...], new: tuple[VariantRecord, ...]
+) -> tuple[VariantRecord, ...]:
+    """Keep the running numbers of variants that stay when asked to, but for those that are excluded."""
+    if not request.get("RetainAllVariantProperties", False):
+        return new
+    excluded = {item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", [])}
+    running = {variant.name: variant.capacity for variant in old}
+    return tuple(
+        replace(variant, capacity=_merged(running.get(variant.name), variant.capacity, excluded))
+        for variant in new
+    )
+
+
+def _merged(running: Capacity | None, configured: Capacity, excluded: set[str]) -> Capacity:
+    if running is None:
+        return configured
+    return Capacity(
+        instance_count=(configured if "DesiredInstanceCount" in excluded else running).instance_count,
+        weight=(configured if "DesiredWeight" in excluded else running).weight,
+    )
+
+
+def _deployment_config(request: Fields, record: EndpointRecord) -> Mapping[str, Any] | None:
+    if request.get("RetainDeploymentConfig", False):
+        return record.deployment_config
+    return request.get("DeploymentConfig")
+
+
+def _scaled(variant: VariantRecord, wanted: Fields) -> VariantRecord:
+    capacity = Capacity(
+        instance_count=wanted.get("DesiredInstanceCount", variant.capacity.instance_count),
+        weight=wanted.get("DesiredWeight", variant.capacity.weight),
+    )
+    return replace(variant, capacity=capacity)

@@ -1,0 +1,199 @@
+"""What this SageMaker refuses because it is not built, and what it accepts although nothing comes of it.
+
+Every field of the service model that stands in neither table has its effect; a test holds the tables against
+botocore's model, so that a new field there is noticed here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tritonstack_local.sagemaker.control_plane.faults import not_built
+from tritonstack_local.sagemaker.control_plane.plans import LEAST_OUTSTANDING, RANDOM
+from tritonstack_local.service.faults import ServiceError, validation_exception
+
+NO_COMPONENTS = "copies of models on machines that SageMaker manages are not built; they run on AWS alone"
+_FOR_COMPONENTS = f"it is for inference components, and {NO_COMPONENTS}"
+_NO_QUEUE = "asynchronous endpoints are not built; they run on AWS alone"
+_NO_AWARENESS = "requests are routed at random or to the least busy instance, never by what they hold"
+_NO_SERVERLESS = "serverless endpoints are not built"
+
+# Field, as the service model names it below its operation -> why nothing comes of it here.
+ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
+    "CreateModel.ExecutionRoleArn": "the artifact is read with the account's own credentials",
+    "CreateModel.VpcConfig": "the server has no network at all",
+    "CreateModel.EnableNetworkIsolation": "the server never has a network, isolated or not",
+    "ContainerDefinition.Image": "the installed Triton plays every image of an ECR repository",
+    "ContainerDefinition.ContainerHostname": "there is one container and nobody calls it by name",
+    "CreateEndpointConfig.KmsKeyId": "there is no volume to encrypt",
+    "CreateEndpointConfig.MetricsConfig": "metrics are published per variant, once per minute, in any case",
+    "ProductionVariant.InstanceType": "its memory bounds multi-model endpoints; but this machine serves",
+    "ProductionVariant.EnableSSMAccess": "there is no instance to log in to",
+    "ProductionVariant.InferenceAmiVersion": "there is no host driver to choose",
+}
+
+# Field -> why it is refused.
+REFUSED: dict[str, str] = {
+    "CreateModel.InferenceExecutionConfig": "a model here is one container",
+    "ContainerDefinition.ImageConfig": "there is no private registry to read from",
+    "ContainerDefinition.ModelDataSource": "only ModelDataUrl, a compressed archive, is read",
+    "ContainerDefinition.AdditionalModelDataSources": "only ModelDataUrl, a compressed archive, is read",
+    "ContainerDefinition.ModelPackageName": "there is no model registry",
+    "ContainerDefinition.InferenceSpecificationName": "there is no model registry",
+    "ContainerDefinition.ContainerMetricsConfig": "container metrics are not published",
+    "CreateEndpointConfig.AsyncInferenceConfig": _NO_QUEUE,
+    "CreateEndpointConfig.ExplainerConfig": "there is no explainer",
+    "CreateEndpointConfig.ShadowProductionVariants": "shadow variants are not built; they run on AWS alone",
+    "CreateEndpointConfig.ExecutionRoleArn": _FOR_COMPONENTS,
+    "CreateEndpointConfig.VpcConfig": _FOR_COMPONENTS,
+    "CreateEndpointConfig.EnableNetworkIsolation": _FOR_COMPONENTS,
+    "CreateEndpointConfig.CrossRegionTrafficConfig": "there is no other region to send traffic to",
+    "ProductionVariant.InstancePools": "there are no instances to pool",
+    "ProductionVariant.VariantInstanceProvisionTimeoutInSeconds": "there are no instances to pool",
+    "ProductionVariant.AcceleratorType": "there is no accelerator to attach",
+    "ProductionVariant.CoreDumpConfig": "core dumps are not collected",
+    "ProductionVariant.ServerlessConfig": _NO_SERVERLESS,
+    "ProductionVariant.ManagedInstanceScaling": _FOR_COMPONENTS,
+    "ProductionVariant.CapacityReservationConfig": "there is no capacity to reserve",
+    "ProductionVariant.AcceleratorPartitionLayouts": "there is no accelerator to divide",
+    "DesiredWeightAndCapacity.ServerlessUpdateConfig": _NO_SERVERLESS,
+    "InvokeEndpoint.TargetContainerHostname": "a model here is one container",
+    "InvokeEndpoint.EnableExplanations": "there is no explainer",
+    "InvokeEndpoint.InferenceComponentName": NO_COMPONENTS,
+    "InvokeEndpoint.SessionId": "stateful sessions are not built",
+    "InvokeEndpoint.PrefixAwareId": _NO_AWARENESS,
+    "ProductionVariantRoutingConfig.PrefixAwareRoutingConfig": _NO_AWARENESS,
+}
+
+PUBLISH_FREQUENCIES_S = (10, 30, 60, 120, 180, 240, 300)
+"""The values of MetricPublishFrequencyInSeconds that SageMaker documents; its service model has no list."""
+
+_ECR_IMAGE = re.compile(r"\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/[a-z0-9._/-]+([:@][\w:.-]+)?")
+
+
+def refuse_unbuilt(shape: str, fields: Mapping[str, Any]) -> None:
+    """Refuse the first field of a request, or of a structure in it, that asks for what is not built."""
+    for name, value in fields.items():
+        reason = REFUSED.get(f"{shape}.{name}")
+        if reason is not None and value not in (None, False, [], {}):
+            raise not_built(f"{shape}.{name}", reason)
+
+
+def refusal_of_template(shape: str, fields: Mapping[str, Any]) -> str | None:
+    """Say why a resource of a template is refused, if the tables refuse it: known before anything is made.
+
+    `shape` is CreateModel or CreateEndpointConfig. Values that only the deployment will tell do not matter.
+    """
+    try:
+        refuse_unbuilt(shape, fields)
+        _refuse_metrics(fields.get("MetricsConfig", {}))
+        for inner, name in _STRUCTURES[shape]:
+            held = fields.get(name, [])
+            for structure in held if isinstance(held, list) else [held]:
+                refuse_unbuilt(inner, structure)
+                _refuse_components(inner, structure)
+                _refuse_routing(structure.get("RoutingConfig", {}))
+    except ServiceError as refused:
+        return refused.message
+    return None
+
+
+_STRUCTURES = {
+    "CreateModel": (("ContainerDefinition", "PrimaryContainer"), ("ContainerDefinition", "Containers")),
+    "CreateEndpointConfig": (("ProductionVariant", "ProductionVariants"),),
+}
+
+
+def _refuse_components(shape: str, fields: Mapping[str, Any]) -> None:
+    if shape == "ProductionVariant" and "ModelName" not in fields:
+        raise not_built("ProductionVariant without ModelName", _FOR_COMPONENTS)
+
+
+def refuse_unbuilt_model(fields: Mapping[str, Any]) -> None:
+    """Hold a CreateModel request against the tables."""
+    refuse_unbuilt("CreateModel", fields)
+    containers = fields.get("Containers", [])
+    if len(containers) > 1:
+        raise not_built("CreateModel.Containers with several containers", "a model here is one container")
+    if bool(containers) == bool(fields.get("PrimaryContainer")):
+        raise validation_exception("Exactly one of PrimaryContainer and Containers must be given.")
+    container = fields.get("PrimaryContainer") or containers[0]
+    refuse_unbuilt("ContainerDefinition", container)
+    _refuse_container(container)
+
+
+def _refuse_container(container: Mapping[str, Any]) -> None:
+    multi_model = container.get("Mode") == "MultiModel"
+    if not multi_model:
+        _refuse_multi_model_settings(container)
+    image = container.get("Image")
+    if image is None:
+        raise validation_exception("ContainerDefinition.Image must be given.")
+    if _ECR_IMAGE.fullmatch(image) is None:
+        raise validation_exception(
+            f'Using non-ECR image "{image}" without Vpc repository access mode is not supported.'
+        )
+    url = container.get("ModelDataUrl")
+    if url is None and multi_model:
+        raise validation_exception(
+            "ContainerDefinition.ModelDataUrl must be given for a container in MultiModel mode."
+        )
+    if url is not None and not url.startswith("s3://"):
+        raise not_built(f"ContainerDefinition.ModelDataUrl={url}", "artifacts are read from s3:// only")
+
+
+def _refuse_multi_model_settings(container: Mapping[str, Any]) -> None:
+    """Refuse what would make a container serve many models while SageMaker believes that it serves one."""
+    if container.get("MultiModelConfig"):
+        raise validation_exception("MultiModelConfig may be given for a container in MultiModel mode only.")
+    if container.get("Environment", {}).get("SAGEMAKER_MULTI_MODEL") == "true":
+        raise not_built(
+            "SAGEMAKER_MULTI_MODEL=true in ContainerDefinition.Environment",
+            "a container serves many models if its Mode is MultiModel",
+        )
+
+
+def refuse_unbuilt_config(fields: Mapping[str, Any]) -> None:
+    """Hold a CreateEndpointConfig request against the tables."""
+    refuse_unbuilt("CreateEndpointConfig", fields)
+    _refuse_metrics(fields.get("MetricsConfig", {}))
+    variants = fields["ProductionVariants"]
+    for number, variant in enumerate(variants):
+        _refuse_variant(number, variant)
+    destination = fields.get("DataCaptureConfig", {}).get("DestinationS3Uri", "s3://")
+    if not destination.startswith("s3://"):
+        raise not_built(f"DataCaptureConfig.DestinationS3Uri={destination}", "it is written to s3:// only")
+    names = [variant["VariantName"] for variant in variants]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise validation_exception(f"Two ProductionVariants have the VariantName {', '.join(twice)}.")
+
+
+def _refuse_metrics(metrics: Mapping[str, Any]) -> None:
+    frequency = metrics.get("MetricPublishFrequencyInSeconds", 60)
+    # In a template, a number may be text, or known only during the deployment.
+    if isinstance(frequency, str | int) and str(frequency) not in map(str, PUBLISH_FREQUENCIES_S):
+        raise validation_exception(
+            f"MetricsConfig.MetricPublishFrequencyInSeconds {frequency} is not valid. "
+            f"Valid values: {', '.join(map(str, PUBLISH_FREQUENCIES_S))}."
+        )
+
+
+def _refuse_variant(number: int, variant: Mapping[str, Any]) -> None:
+    refuse_unbuilt("ProductionVariant", variant)
+    _refuse_components("ProductionVariant", variant)
+    _refuse_routing(variant.get("RoutingConfig", {}))
+    for name in ("InstanceType", "InitialInstanceCount"):
+        if name not in variant:
+            raise validation_exception(
+                f"ProductionVariants[{number}].{name} must be given for a variant with instances."
+            )
+
+
+def _refuse_routing(routing: Mapping[str, Any]) -> None:
+    refuse_unbuilt("ProductionVariantRoutingConfig", routing)
+    strategy = routing.get("RoutingStrategy", RANDOM)
+    if strategy not in (RANDOM, LEAST_OUTSTANDING):
+        raise not_built(f"RoutingStrategy {strategy}", _NO_AWARENESS)

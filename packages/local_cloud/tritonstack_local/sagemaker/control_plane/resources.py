@@ -1,0 +1,205 @@
+"""Create, describe, list, and delete models, endpoint configurations, and tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.sagemaker.control_plane import refusals
+from tritonstack_local.sagemaker.control_plane.clock import now
+from tritonstack_local.sagemaker.control_plane.faults import already_exists, not_found
+from tritonstack_local.sagemaker.control_plane.records import EndpointRecord, Store, StoredRecord, arn_of
+from tritonstack_local.service.faults import validation_exception
+from tritonstack_local.service.tables import Table
+
+PAGE_SIZE = 10  # SageMaker's when MaxResults is not given
+_TOKEN = re.compile(r"[0-9]{1,9}")
+
+Record = TypeVar("Record", StoredRecord, EndpointRecord)
+Wanted = Callable[[Any, Any], bool]
+
+# Filter -> whether a record passes it.
+_FILTERS: dict[str, Wanted] = {
+    "NameContains": lambda record, text: text.lower() in record.name.lower(),
+    "CreationTimeBefore": lambda record, seconds: record.created.timestamp() < seconds,
+    "CreationTimeAfter": lambda record, seconds: record.created.timestamp() > seconds,
+    "LastModifiedTimeBefore": lambda record, seconds: record.modified.timestamp() < seconds,
+    "LastModifiedTimeAfter": lambda record, seconds: record.modified.timestamp() > seconds,
+    "StatusEquals": lambda record, status: record.status == status,
+}
+
+_ORDERS: dict[str, Callable[[Any], Any]] = {
+    "Name": lambda record: record.name,
+    "CreationTime": lambda record: (record.created, record.name),
+    "Status": lambda record: (record.status, record.name),
+}
+
+
+def page(records: list[Record], request: Mapping[str, Any]) -> tuple[list[Record], str | None]:
+    """Give the records that a List request asks for, and the token of the next page if there is one."""
+    passing = [
+        record
+        for record in records
+        if all(wanted(record, request[name]) for name, wanted in _FILTERS.items() if name in request)
+    ]
+    passing.sort(
+        key=_ORDERS[request.get("SortBy", "CreationTime")],
+        reverse=request.get("SortOrder", "Descending") == "Descending",
+    )
+    start = _start(request.get("NextToken"))
+    end = start + request.get("MaxResults", PAGE_SIZE)
+    return passing[start:end], str(end) if end < len(passing) else None
+
+
+def _start(token: str | None) -> int:
+    """A token is the place in the list where the next page begins."""
+    if token is None:
+        return 0
+    if _TOKEN.fullmatch(token) is None:
+        raise validation_exception(f"Invalid NextToken '{token}'.")
+    return int(token)
+
+
+Fields = Mapping[str, Any]
+MODEL, CONFIG, ENDPOINT = "model", "endpoint configuration", "endpoint"
+
+
+def stored(table: Table[StoredRecord], place: Place, *, kind: str, name: str) -> StoredRecord:
+    """Find a model or a configuration, or say in AWS's words that it is not there."""
+    record = table.get(place, name)
+    if record is None:
+        raise not_found(kind, arn_of(place, kind.replace("endpoint configuration", "endpoint-config"), name))
+    return record
+
+
+class Models:
+    """CreateModel and its relatives."""
+
+    def __init__(self, *, store: Store) -> None:
+        self._store = store
+
+    def create(self, place: Place, request: Fields) -> Fields:
+        """Write a model down; nothing is fetched before an endpoint wants it."""
+        refusals.refuse_unbuilt_model(request)
+        name = request["ModelName"]
+        record = StoredRecord(
+            name=name, arn=arn_of(place, "model", name), created=now(), fields=_untagged(request)
+        )
+        if not self._store.models.add(place, record):
+            raise already_exists(MODEL, record.arn)
+        self._store.tags.put(record.arn, request.get("Tags", []))
+        return {"ModelArn": record.arn}
+
+    def describe(self, place: Place, request: Fields) -> Fields:
+        """Show a model as it was made."""
+        record = stored(self._store.models, place, kind=MODEL, name=request["ModelName"])
+        shown = {"EnableNetworkIsolation": False, **record.fields}
+        if "PrimaryContainer" in shown:
+            shown["PrimaryContainer"] = {"Mode": "SingleModel", **shown["PrimaryContainer"]}
+        return {**shown, "ModelArn": record.arn, "CreationTime": record.created}
+
+    def list(self, place: Place, request: Fields) -> Fields:
+        """List models."""
+        records, token = page(self._store.models.within(place), request)
+        summaries = [
+            {"ModelName": record.name, "ModelArn": record.arn, "CreationTime": record.created}
+            for record in records
+        ]
+        return {"Models": summaries, "NextToken": token}
+
+    def delete(self, place: Place, request: Fields) -> Fields:
+        """Forget a model; an endpoint that already serves it goes on."""
+        record = stored(self._store.models, place, kind=MODEL, name=request["ModelName"])
+        self._store.models.remove(place, record.name)
+        self._store.tags.forget(record.arn)
+        return {}
+
+
+class EndpointConfigs:
+    """CreateEndpointConfig and its relatives."""
+
+    def __init__(self, *, store: Store) -> None:
+        self._store = store
+
+    def create(self, place: Place, request: Fields) -> Fields:
+        """Write a configuration down; its model must exist."""
+        refusals.refuse_unbuilt_config(request)
+        name = request["EndpointConfigName"]
+        for variant in request["ProductionVariants"]:
+            stored(self._store.models, place, kind=MODEL, name=variant["ModelName"])
+        record = StoredRecord(
+            name=name, arn=arn_of(place, "endpoint-config", name), created=now(), fields=_untagged(request)
+        )
+        if not self._store.configs.add(place, record):
+            raise already_exists(CONFIG, record.arn)
+        self._store.tags.put(record.arn, request.get("Tags", []))
+        return {"EndpointConfigArn": record.arn}
+
+    def describe(self, place: Place, request: Fields) -> Fields:
+        """Show a configuration as it was made."""
+        record = stored(self._store.configs, place, kind=CONFIG, name=request["EndpointConfigName"])
+        variants = [{"InitialVariantWeight": 1.0, **item} for item in record.fields["ProductionVariants"]]
+        return {
+            **record.fields,
+            "ProductionVariants": variants,
+            "EndpointConfigArn": record.arn,
+            "CreationTime": record.created,
+        }
+
+    def list(self, place: Place, request: Fields) -> Fields:
+        """List configurations."""
+        records, token = page(self._store.configs.within(place), request)
+        summaries = [
+            {
+                "EndpointConfigName": record.name,
+                "EndpointConfigArn": record.arn,
+                "CreationTime": record.created,
+            }
+            for record in records
+        ]
+        return {"EndpointConfigs": summaries, "NextToken": token}
+
+    def delete(self, place: Place, request: Fields) -> Fields:
+        """Forget a configuration."""
+        record = stored(self._store.configs, place, kind=CONFIG, name=request["EndpointConfigName"])
+        self._store.configs.remove(place, record.name)
+        self._store.tags.forget(record.arn)
+        return {}
+
+
+class TagActions:
+    """AddTags, ListTags and DeleteTags, on everything that has an ARN here."""
+
+    def __init__(self, *, store: Store) -> None:
+        self._store = store
+
+    def add(self, place: Place, request: Fields) -> Fields:
+        """Add or replace tags."""
+        arn = self._known(place, request["ResourceArn"])
+        self._store.tags.put(arn, request["Tags"])
+        return {"Tags": self._store.tags.of(arn)}
+
+    def list(self, place: Place, request: Fields) -> Fields:
+        """List all tags; AWS allows 50 on a resource, which is also the smallest page."""
+        return {"Tags": self._store.tags.of(self._known(place, request["ResourceArn"]))}
+
+    def delete(self, place: Place, request: Fields) -> Fields:
+        """Remove tags."""
+        self._store.tags.drop(self._known(place, request["ResourceArn"]), request["TagKeys"])
+        return {}
+
+    def _known(self, place: Place, arn: str) -> str:
+        if arn not in self._arns(place):
+            raise not_found("resource", arn)
+        return arn
+
+    def _arns(self, place: Place) -> Iterator[str]:
+        store = self._store
+        for table in (store.models, store.configs, store.endpoints):
+            yield from (record.arn for record in table.within(place))
+
+
+def _untagged(request: Fields) -> Fields:
+    return {name: value for name, value in request.items() if name != "Tags"}

@@ -1,0 +1,1 @@
+"""Run endpoints: instances, updates, and rollouts."""

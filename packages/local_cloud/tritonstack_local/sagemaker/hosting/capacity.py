@@ -1,0 +1,167 @@
+"""Brings fleets to the number of instances that they are to have, and takes instances out of service."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack_local.sagemaker.control_plane.plans import DeploymentPlan, EndpointPlan, weights_of
+from tritonstack_local.sagemaker.hosting.deployment import Launcher, LaunchFailedError
+from tritonstack_local.sagemaker.hosting.fleet import Fleet, Pool
+from tritonstack_local.sagemaker.hosting.instances import Instance
+from tritonstack_local.sagemaker.runtime.machine import Machine
+
+# The service model's limit for FailureReason.
+FAILURE_REASON_LIMIT = 1024
+# A request may take a minute (invocations.py); one that has not ended by then has no reader any more.
+DRAIN_TIMEOUT_S = 65.0
+# SageMaker sends SIGKILL so long after SIGTERM.
+STOP_GRACE_S = 30.0
+CLOSE_GRACE_S = 2.0
+# Servers end with this process in any case; waiting longer than this for them helps nobody.
+CLOSE_TIMEOUT_S = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class CloudEndingError(TritonstackError):
+    """This cloud is ending, and what was under way stays as it is recorded, for the next one."""
+
+
+class Supply:
+    """Starts, counts and retires instances. Threads may call it at once."""
+
+    def __init__(self, *, launcher: Launcher, machine: Machine) -> None:
+        self._launcher = launcher
+        self._machine = machine
+        self._live: set[Instance] = set()
+        self._pools: set[Pool] = set()
+        self._closed = False
+        self._lock = threading.Lock()
+
+    @property
+    def live(self) -> list[Instance]:
+        """Every instance: those that start, serve and retire."""
+        with self._lock:
+            return list(self._live)
+
+    def fleet(self, plan: EndpointPlan, weights: Mapping[str, float] | None = None) -> Fleet:
+        """Make a fleet that has no instance yet."""
+        pools = [Pool(one, capture=self._launcher.capture(one)) for one in plan.deployments]
+        with self._lock:
+            self._pools.update(pools)
+        return Fleet(pools, weights=weights or weights_of(plan.variants))
+
+    def grow(self, fleet: Fleet, counts: Mapping[str, int]) -> None:
+        """Launch what is missing, all at once; where one fails, the others go too (LaunchFailedError).
+
+        There are never more than the machine holds.
+        """
+        missing = [
+            (pool, notes)
+            for name, pool in fleet.pools.items()
+            for notes in self._missing(pool, counts.get(name, 0))
+        ]
+        if not missing:
+            return
+        with ThreadPoolExecutor(len(missing)) as threads:
+            launched = list(threads.map(lambda one: self._launched(one[0].plan, one[1]), missing))
+        failed = [one for one in launched if isinstance(one, LaunchFailedError)]
+        if failed:
+            self.stop([one for one in launched if isinstance(one, Instance)], grace_s=STOP_GRACE_S)
+            raise CloudEndingError("The embedded cloud is ending.") if self._closed else failed[0]
+        for (pool, _), instance in zip(missing, launched, strict=True):
+            if isinstance(instance, Instance):
+                pool.add([instance])
+
+    def shrink(self, fleet: Fleet, counts: Mapping[str, int]) -> None:
+        """Let the instances go that are too many, when their requests have been answered."""
+        leaving = [
+            (pool, instance)
+            for name, pool in fleet.pools.items()
+            for instance in pool.dismiss(keep=counts.get(name, 0))
+        ]
+        self._let_go(leaving)
+
+    def retire(self, fleet: Fleet) -> None:
+        """Take a fleet out of service for good; requests that wait at it go elsewhere."""
+        self._let_go([(pool, instance) for pool in fleet.pools.values() for instance in pool.close()])
+        for pool in fleet.pools.values():
+            if pool.capture is not None:
+                pool.capture.stop()
+        with self._lock:
+            self._pools.difference_update(fleet.pools.values())
+
+    def stop(self, instances: Iterable[Instance], *, grace_s: float) -> None:
+        """End instances, all at once: each takes its time."""
+
+        def work(instance: Instance) -> None:
+            instance.stop(grace_s=grace_s)
+            with self._lock:
+                self._live.discard(instance)
+
+        threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in instances]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=grace_s + CLOSE_TIMEOUT_S)
+
+    def close(self) -> None:
+        """End everything now; requests that are running break."""
+        with self._lock:
+            self._closed = True
+            pools = list(self._pools)
+        self._launcher.cancel()
+        for pool in pools:
+            pool.abandon()
+        self.stop(self.live, grace_s=CLOSE_GRACE_S)
+        for pool in pools:
+            if pool.capture is not None:
+                pool.capture.stop()
+
+    def _missing(self, pool: Pool, asked: int) -> list[list[str]]:
+        """For each instance to be launched, what its log says first."""
+        running = len(pool.instances)
+        held = self._machine.holds(asked, running=running)
+        notes = []
+        if held < asked:
+            notes = [f"{asked} instances of {pool.plan.variant} are asked for; this machine holds {held}."]
+        return [notes] * (held - running)
+
+    def _let_go(self, leaving: list[tuple[Pool, Instance]]) -> None:
+        def work(one: tuple[Pool, Instance]) -> None:
+            pool, instance = one
+            pool.drain(instance, timeout_s=DRAIN_TIMEOUT_S)
+            self.stop([instance], grace_s=STOP_GRACE_S)
+
+        if leaving:
+            with ThreadPoolExecutor(len(leaving)) as threads:
+                list(threads.map(work, leaving))
+
+    def _launched(self, plan: DeploymentPlan, notes: list[str]) -> Instance | LaunchFailedError:
+        """Launch, or say why not; an endpoint must never stay on its way for good."""
+        begun: list[Instance] = []
+
+        def note(instance: Instance) -> None:
+            begun.append(instance)
+            self._begun(instance)
+
+        try:
+            return self._launcher.launch(plan, notes=notes, begun=note)
+        except LaunchFailedError as failed:
+            reason = failed.message
+        except Exception as fault:
+            log.exception("launching endpoint %s", plan.endpoint)
+            reason = f"Internal failure: {fault}"
+        self.stop(begun, grace_s=STOP_GRACE_S)
+        return LaunchFailedError(reason[:FAILURE_REASON_LIMIT])
+
+    def _begun(self, instance: Instance) -> None:
+        with self._lock:
+            self._live.add(instance)
+            closed = self._closed
+        if closed:
+            self.stop([instance], grace_s=0)

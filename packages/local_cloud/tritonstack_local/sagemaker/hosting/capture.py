@@ -1,0 +1,159 @@
+"""Data capture: a sample of requests and answers, written to S3 as JSON lines, as SageMaker writes them.
+
+The files lie below `<destination>/<endpoint>/<variant>/<year>/<month>/<day>/<hour>/`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import threading
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack_local.sagemaker.control_plane.clock import now
+from tritonstack_local.sagemaker.runtime.artifacts import bucket_and_key
+
+# SageMaker collects for minutes before it writes; people who try it here should see something sooner.
+FLUSH_S = 2.0
+# What is held until then; a file this long is written at once.
+BUFFER_BYTES = 16 * 1024 * 1024
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CapturePlan:
+    """What a configuration asks to be kept."""
+
+    destination: str
+    percent: int
+    modes: frozenset[str]
+    kms_key: str | None
+    csv_types: frozenset[str]
+    json_types: frozenset[str]
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any] | None) -> CapturePlan | None:
+        """Read a DataCaptureConfig; None where nothing is to be kept."""
+        if settings is None or not settings.get("EnableCapture", True):
+            return None
+        asked = {option["CaptureMode"] for option in settings["CaptureOptions"]}
+        types = settings.get("CaptureContentTypeHeader", {})
+        return cls(
+            destination=settings["DestinationS3Uri"],
+            percent=settings["InitialSamplingPercentage"],
+            modes=frozenset({"Input", "Output"} if "InputAndOutput" in asked else asked),
+            kms_key=settings.get("KmsKeyId"),
+            csv_types=frozenset(types.get("CsvContentTypes", ())),
+            json_types=frozenset(types.get("JsonContentTypes", ())),
+        )
+
+
+@dataclass(frozen=True)
+class Message:
+    """A request or an answer."""
+
+    body: bytes
+    content_type: str
+
+
+class Capture:
+    """Keeps what passes through one variant. A failure to write is logged and loses what it held."""
+
+    def __init__(self, *, plan: CapturePlan, s3: Any, endpoint: str, variant: str) -> None:
+        self._plan = plan
+        self._s3 = s3
+        self._below = f"{endpoint}/{variant}"
+        self._owed = 0
+        self._lines: list[str] = []
+        self._size = 0
+        self._lock = threading.Lock()
+        self._wanted = threading.Event()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"capture of {self._below}", daemon=True)
+        self._thread.start()
+
+    def note(self, request: Message, answer: Message, *, inference_id: str | None) -> None:
+        """Keep an exchange if it is one of the sample: exactly so many of a hundred."""
+        with self._lock:
+            self._owed += self._plan.percent
+            if self._owed < 100:
+                return
+            self._owed -= 100
+        line = json.dumps(self._record(request, answer, inference_id))
+        with self._lock:
+            self._lines.append(line)
+            self._size += len(line)
+            if self._size > BUFFER_BYTES:
+                self._wanted.set()
+
+    def stop(self) -> None:
+        """Write what is left and end."""
+        self._ended.set()
+        self._wanted.set()
+        self._thread.join()
+
+    def _record(self, request: Message, answer: Message, inference_id: str | None) -> dict[str, Any]:
+        data = {}
+        if "Input" in self._plan.modes:
+            data["endpointInput"] = self._side(request, "INPUT")
+        if "Output" in self._plan.modes:
+            data["endpointOutput"] = self._side(answer, "OUTPUT")
+        metadata = {
+            "eventId": str(uuid.uuid4()),
+            **({"inferenceId": inference_id} if inference_id else {}),
+            "inferenceTime": now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        return {"captureData": data, "eventMetadata": metadata, "eventVersion": "0"}
+
+    def _side(self, message: Message, mode: str) -> dict[str, str]:
+        encoding = self._encoding(message.content_type)
+        text = base64.b64encode(message.body) if encoding == "BASE64" else message.body
+        return {
+            "observedContentType": message.content_type,
+            "mode": mode,
+            "data": text.decode(errors="replace"),
+            "encoding": encoding,
+        }
+
+    def _encoding(self, content_type: str) -> str:
+        kind = content_type.partition(";")[0].strip()
+        if kind in self._plan.csv_types:
+            return "CSV"
+        return "JSON" if kind in self._plan.json_types else "BASE64"
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self._wanted.wait(FLUSH_S)
+            self._wanted.clear()
+            self._flush()
+        self._flush()
+
+    def _flush(self) -> None:
+        with self._lock:
+            lines, self._lines, self._size = self._lines, [], 0
+        if not lines:
+            return
+        bucket, prefix = bucket_and_key(self._plan.destination)
+        key = f"{prefix.rstrip('/')}/{self._below}/{_file_name(now())}".lstrip("/")
+        encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": self._plan.kms_key}
+        try:
+            self._s3.put_object(
+                Bucket=bucket,
+                Key=key,
+                Body="".join(f"{line}\n" for line in lines).encode(),
+                **(encryption if self._plan.kms_key else {}),
+            )
+        except (ClientError, BotoCoreError) as fault:
+            log.warning("captured data of %s is lost: %s", self._below, fault)
+
+
+def _file_name(time: datetime) -> str:
+    return f"{time:%Y/%m/%d/%H}/{time:%M-%S}-{time.microsecond // 1000:03}-{uuid.uuid4()}.jsonl"

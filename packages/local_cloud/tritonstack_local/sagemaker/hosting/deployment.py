@@ -1,0 +1,177 @@
+"""Brings up instances: the archive from S3, unpacked in a folder of its own, and a server in front of it."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack.runtime import TritonFailedError
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.sagemaker.control_plane.plans import DeploymentPlan
+from tritonstack_local.sagemaker.hosting.capture import Capture
+from tritonstack_local.sagemaker.hosting.instances import Container, Instance
+from tritonstack_local.sagemaker.multi_model import ModelHost, volume_bytes
+from tritonstack_local.sagemaker.runtime import artifacts
+from tritonstack_local.sagemaker.runtime.logs import LogShipper, log_group
+from tritonstack_local.sagemaker.runtime.servers import ServerOrder, StartServer, introduction
+from tritonstack_local.service.clients import Clients
+
+MODEL_FOLDER = "model"
+
+log = logging.getLogger(__name__)
+
+
+class LaunchFailedError(TritonstackError):
+    """An instance did not come up; the message is the endpoint's FailureReason."""
+
+
+class Launcher:
+    """Brings instances up, each in a folder of its own below the endpoint's."""
+
+    def __init__(
+        self, *, folder: Path, clients: Clients, start_server: StartServer, model_host: ModelHost
+    ) -> None:
+        self._folder = folder
+        self._clients = clients
+        self._start_server = start_server
+        self._model_host = model_host
+        self._cancelled = threading.Event()
+        self._unwanted: set[tuple[Place, str]] = set()
+
+    def endpoint_folder(self, place: Place, endpoint: str) -> Path:
+        """Say where an endpoint's instances live."""
+        return self._folder / place.account / place.region / endpoint
+
+    def launch(
+        self, plan: DeploymentPlan, *, notes: list[str], begun: Callable[[Instance], None]
+    ) -> Instance:
+        """Fetch, unpack, start and wait until the server is ready; raise LaunchFailedError otherwise.
+
+        `notes` stand at the beginning of the instance's log. `begun` is told of the instance before its
+        server starts, so that another thread can stop it.
+        """
+        name = f"i-{secrets.token_hex(8)}"
+        folder = self.endpoint_folder(plan.place, plan.endpoint) / name
+        (folder / MODEL_FOLDER).mkdir(parents=True)
+        try:
+            self._fetch(plan, folder / MODEL_FOLDER)
+        except (TritonstackError, OSError, ClientError, BotoCoreError) as fault:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise LaunchFailedError(_told(fault)) from fault
+        instance = Instance(
+            plan=plan,
+            id_=name,
+            folder=folder,
+            start=lambda number: self._start(plan, folder, number),
+            log=self._ship_log(plan, name, notes),
+        )
+        begun(instance)
+        try:
+            instance.launch()
+        except TritonFailedError as fault:
+            instance.stop(grace_s=5)
+            raise LaunchFailedError(_ping_failed(plan, fault)) from fault
+        except (TritonstackError, OSError) as fault:
+            instance.stop(grace_s=5)
+            shutil.rmtree(folder, ignore_errors=True)
+            raise LaunchFailedError(_told(fault)) from fault
+        return instance
+
+    def capture(self, plan: DeploymentPlan) -> Capture | None:
+        """Begin to keep what a variant's plan asks to be kept."""
+        if plan.capture is None:
+            return None
+        s3 = self._clients.client("s3", plan.place)
+        return Capture(plan=plan.capture, s3=s3, endpoint=plan.endpoint, variant=plan.variant)
+
+    def cancel(self) -> None:
+        """Let every download under way fail soon."""
+        self._cancelled.set()
+
+    @contextmanager
+    def refusing(self, place: Place, endpoint: str) -> Iterator[None]:
+        """Let every launch for an endpoint fail soon, because it is being deleted."""
+        self._unwanted.add((place, endpoint))
+        try:
+            yield
+        finally:
+            self._unwanted.discard((place, endpoint))
+
+    def _check_wanted(self, plan: DeploymentPlan) -> None:
+        if self._cancelled.is_set():
+            raise LaunchFailedError("The embedded cloud was stopped.")
+        if (plan.place, plan.endpoint) in self._unwanted:
+            raise LaunchFailedError("The endpoint was deleted.")
+
+    def _start(self, plan: DeploymentPlan, folder: Path, number: int) -> Container:
+        """Start a container; a restarted one finds its model as it was, or as a multi-model one none."""
+        self._check_wanted(plan)
+        model_root, state_dir = folder / MODEL_FOLDER, folder / f"container-{number}"
+        if plan.multi_model and number > 1:
+            for former in folder.glob(f"{MODEL_FOLDER}*"):
+                shutil.rmtree(former, ignore_errors=True)
+            model_root = folder / f"{MODEL_FOLDER}-{number}"
+            model_root.mkdir()
+        state_dir.mkdir()
+        order = ServerOrder(
+            model_root=model_root, environment=plan.environment, state_dir=state_dir, image=plan.image
+        )
+        server = self._start_server(order)
+        s3 = self._clients.client("s3", plan.place)
+        models = self._model_host.hosted_models(plan, server=server, s3=s3, folder=model_root)
+        return Container(server=server, models=models)
+
+    def _fetch(self, plan: DeploymentPlan, model_root: Path) -> None:
+        if plan.model_data_url is None or plan.multi_model:
+            return
+        deadline = time.monotonic() + plan.download_timeout_s
+
+        def checkpoint() -> None:
+            self._check_wanted(plan)
+            if time.monotonic() > deadline:
+                raise LaunchFailedError(
+                    f'Model data at "{plan.model_data_url}" was not downloaded and unpacked within '
+                    f"ModelDataDownloadTimeoutInSeconds, {plan.download_timeout_s:g} s."
+                )
+
+        artifacts.fetch(
+            self._clients.client("s3", plan.place),
+            url=plan.model_data_url,
+            to=model_root,
+            container=plan.container,
+            checkpoint=checkpoint,
+            space=artifacts.Allowance(volume_bytes(plan.instance_type, plan.volume_gb)),
+        )
+
+    def _ship_log(self, plan: DeploymentPlan, instance: str, notes: list[str]) -> LogShipper:
+        preface = [introduction(self._start_server, plan.image), *notes]
+        for line in preface:
+            log.info("endpoint %s, %s: %s", plan.endpoint, plan.variant, line)
+        return LogShipper(
+            client=self._clients.client("logs", plan.place),
+            group=log_group(plan.endpoint),
+            stream=f"{plan.variant}/{instance}",
+            preface=preface,
+        )
+
+
+def _told(fault: BaseException) -> str:
+    if not isinstance(fault, TritonstackError):
+        return str(fault)
+    return f"{fault.message} (help: {fault.remedy})" if fault.remedy else fault.message
+
+
+def _ping_failed(plan: DeploymentPlan, fault: TritonFailedError) -> str:
+    return (
+        f"The primary container for production variant {plan.variant} did not pass the ping health check. "
+        f"Please check CloudWatch logs for this endpoint. {fault.message}"
+    )

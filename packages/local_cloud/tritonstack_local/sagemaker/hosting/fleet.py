@@ -1,0 +1,227 @@
+"""Route an endpoint's requests to the instances of its variants, also during an update."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from tritonstack_local.sagemaker.control_plane.plans import LEAST_OUTSTANDING, DeploymentPlan
+from tritonstack_local.sagemaker.hosting.capture import Capture
+from tritonstack_local.sagemaker.hosting.instances import Instance
+
+
+class NoInstanceError(Exception):
+    """None of a variant's instances could take a request in time."""
+
+    def __init__(self, pool: Pool) -> None:
+        super().__init__(f"no instance of {pool.plan.endpoint}/{pool.plan.variant} takes requests")
+        self.pool = pool
+
+
+class Pool:
+    """The instances of one variant and the requests that run on them. Threads may call it at once.
+
+    While no instance can take a request, because all are starting or being restarted, requests wait.
+    """
+
+    def __init__(self, plan: DeploymentPlan, *, capture: Capture | None = None) -> None:
+        self.plan = plan
+        self.capture = capture
+        self._serving: list[Instance] = []
+        self._running: dict[Instance, int] = {}
+        self._closed = False
+        self._abandoned = False
+        lock = threading.RLock()
+        self._arrivals = threading.Condition(lock)
+        self._departures = threading.Condition(lock)
+
+    @property
+    def instances(self) -> list[Instance]:
+        """The instances that are there for requests, those that are just being restarted too."""
+        with self._arrivals:
+            return list(self._serving)
+
+    @property
+    def requests(self) -> int:
+        """The requests that run."""
+        with self._arrivals:
+            return sum(self._running.values())
+
+    def add(self, instances: Iterable[Instance]) -> None:
+        """Let instances take requests."""
+        with self._arrivals:
+            for instance in instances:
+                instance.on_change = self._notice
+                self._serving.append(instance)
+                self._running[instance] = 0
+            self._arrivals.notify_all()
+
+    @contextmanager
+    def lease(self, *, target: str | None, deadline: float) -> Iterator[Instance | None]:
+        """Hold an instance for one request; gives None when the pool takes no more requests."""
+        instance = self._take(target, deadline)
+        try:
+            yield instance
+        finally:
+            if instance is not None:
+                with self._departures:
+                    if instance in self._running:  # one that was not waited for any longer is not counted
+                        self._running[instance] -= 1
+                    if instance not in self._serving:
+                        self._departures.notify_all()
+
+    def dismiss(self, *, keep: int) -> list[Instance]:
+        """Send no more requests to all but so many instances; those that run are better kept."""
+        with self._arrivals:
+            self._serving.sort(key=lambda instance: not instance.available)
+            leaving, self._serving = self._serving[keep:], self._serving[:keep]
+            return leaving
+
+    def close(self) -> list[Instance]:
+        """Take no more requests; those that wait go elsewhere."""
+        with self._arrivals:
+            self._closed = True
+            self._arrivals.notify_all()
+        return self.dismiss(keep=0)
+
+    def drain(self, instance: Instance, *, timeout_s: float) -> None:
+        """Wait for the requests that run on an instance that was dismissed."""
+        with self._departures:
+            self._departures.wait_for(
+                lambda: not self._running[instance] or self._abandoned, timeout=timeout_s
+            )
+            del self._running[instance]
+
+    def abandon(self) -> None:
+        """Wait for no request any more: this cloud is ending."""
+        with self._departures:
+            self._abandoned = True
+            self._departures.notify_all()
+        self.close()
+
+    def _notice(self) -> None:
+        with self._arrivals:
+            self._arrivals.notify_all()
+
+    def _take(self, target: str | None, deadline: float) -> Instance | None:
+        with self._arrivals:
+            while not self._closed:
+                ready = [instance for instance in self._serving if instance.available]
+                if ready:
+                    chosen = self._choose(ready, target)
+                    self._running[chosen] += 1
+                    return chosen
+                if not self._arrivals.wait(deadline - time.monotonic()):
+                    raise NoInstanceError(self)
+            return None
+
+    def _choose(self, ready: list[Instance], target: str | None) -> Instance:
+        """Follow the variant's routing; a multi-model request goes where its model is, if it is anywhere."""
+        holding = [instance for instance in ready if target is not None and _holds(instance, target)]
+        candidates = holding or ready
+        if self.plan.routing == LEAST_OUTSTANDING:
+            return min(candidates, key=self._running.__getitem__)
+        return random.choice(candidates)  # noqa: S311 - nobody must not guess it
+
+
+def _holds(instance: Instance, target: str) -> bool:
+    models = instance.container.models
+    return models is not None and models.holds(target)
+
+
+class Fleet:
+    """A pool for each variant. Threads may call it at once.
+
+    Requests follow the weights as evenly as can be: each choice goes to the variant that is furthest behind
+    its share, so that at 9 to 1 exactly one of ten goes to the lighter variant.
+    """
+
+    def __init__(self, pools: Iterable[Pool], *, weights: Mapping[str, float]) -> None:
+        self.pools = {pool.plan.variant: pool for pool in pools}
+        self._owed = dict.fromkeys(self.pools, 0.0)
+        self._weights = dict(weights)
+        self._lock = threading.Lock()
+
+    def choose(self, variant: str | None) -> Pool | None:
+        """Give the named variant's pool, or the one whose turn it is; None if there is no such."""
+        with self._lock:
+            return self.pools.get(variant or self._next())
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """Split traffic differently from now on; weights of variants that have gone meanwhile say nothing."""
+        with self._lock:
+            self._weights |= {name: weight for name, weight in weights.items() if name in self._weights}
+            self._owed = dict.fromkeys(self._owed, 0.0)
+
+    def _next(self) -> str:
+        """Smooth weighted round robin. Where no variant has a weight, all have the same."""
+        weights = self._weights if sum(self._weights.values()) else dict.fromkeys(self._weights, 1.0)
+        for name, weight in weights.items():
+            self._owed[name] += weight
+        chosen = max((name for name in weights if weights[name]), key=self._owed.__getitem__)
+        self._owed[chosen] -= sum(weights.values())
+        return chosen
+
+
+class Traffic:
+    """Splits an endpoint's requests between its fleet and the one that is to follow it."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.arriving: Fleet | None = None
+        self._share = 0.0
+        self._owed = 0.0
+        self._lock = threading.Lock()
+
+    @property
+    def share(self) -> float:
+        """The part of the requests that the fleet that arrives gets."""
+        return self._share
+
+    def choose(self, variant: str | None) -> Pool | None:
+        """Give the pool that the next request goes to; None if no fleet has the variant that it names."""
+        with self._lock:
+            first, second = self._order()
+        return first.choose(variant) or (second.choose(variant) if second is not None else None)
+
+    def announce(self, fleet: Fleet) -> None:
+        """Let a fleet be seen that takes no requests yet."""
+        with self._lock:
+            self.arriving, self._share, self._owed = fleet, 0.0, 0.0
+
+    def shift(self, share: float) -> None:
+        """Send a part of the requests to the fleet that arrives."""
+        with self._lock:
+            self._share = share
+
+    def complete(self) -> None:
+        """Make the fleet that has arrived the endpoint's own."""
+        with self._lock:
+            if self.arriving is not None:
+                self.fleet = self.arriving
+            self.arriving, self._share = None, 0.0
+
+    def withdraw(self) -> None:
+        """Send everything to the fleet of before."""
+        with self._lock:
+            self.arriving, self._share = None, 0.0
+
+    def instances_of(self, variant: str) -> int:
+        """Count a variant's instances in both fleets."""
+        fleets = [self.fleet, self.arriving] if self.arriving is not None else [self.fleet]
+        return sum(len(fleet.pools[variant].instances) for fleet in fleets if variant in fleet.pools)
+
+    def _order(self) -> tuple[Fleet, Fleet | None]:
+        """The fleet whose turn it is, and the other one, if it takes requests at all."""
+        if self.arriving is None or not self._share:
+            return self.fleet, None
+        if self._share >= 1:
+            return self.arriving, None
+        self._owed += self._share
+        if self._owed < 1:
+            return self.fleet, self.arriving
+        self._owed -= 1
+        return self.arriving, self.fleet

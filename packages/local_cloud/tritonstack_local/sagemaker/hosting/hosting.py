@@ -1,0 +1,350 @@
+"""Moves endpoints through their states: threads that launch, update, scale and retire what serves them."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.sagemaker.control_plane.clock import now
+from tritonstack_local.sagemaker.control_plane.faults import invocation_refused
+from tritonstack_local.sagemaker.control_plane.plans import VariantRecord, counts_of, weights_of
+from tritonstack_local.sagemaker.control_plane.records import (
+    EndpointRecord,
+    PendingUpdate,
+    Stage,
+    Status,
+    Store,
+)
+from tritonstack_local.sagemaker.hosting.capacity import (
+    CLOSE_TIMEOUT_S,
+    FAILURE_REASON_LIMIT,
+    CloudEndingError,
+    Supply,
+)
+from tritonstack_local.sagemaker.hosting.deployment import Launcher, LaunchFailedError
+from tritonstack_local.sagemaker.hosting.fleet import Fleet, Pool, Traffic
+from tritonstack_local.sagemaker.hosting.instances import Instance
+from tritonstack_local.sagemaker.hosting.lookups import ReadAlarms
+from tritonstack_local.sagemaker.hosting.rollouts import plan_rollout
+from tritonstack_local.sagemaker.hosting.state_events import Announce
+from tritonstack_local.sagemaker.hosting.updating import Means, Update, UpdateFailedError
+from tritonstack_local.sagemaker.runtime.machine import Machine
+from tritonstack_local.time_scale import Pace
+
+# How often what a deletion has to stop is looked for again, in seconds.
+_STOP_AGAIN_S = 0.1
+
+log = logging.getLogger(__name__)
+
+
+class Hosting:
+    """What serves, by endpoint."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        launcher: Launcher,
+        machine: Machine,
+        pace: Pace,
+        read_alarms: ReadAlarms,
+        announce: Announce,
+    ) -> None:
+        self._store = store
+        self._announce = announce
+        self._launcher = launcher
+        self._supply = Supply(launcher=launcher, machine=machine)
+        self._closing = threading.Event()
+        self._means = Means(self._supply, pace, read_alarms, self._closing)
+        self._serving: dict[tuple[Place, str], Traffic] = {}
+        self._created: dict[tuple[Place, str], threading.Event] = {}
+        self._threads: set[threading.Thread] = set()
+        self._lock = threading.Lock()
+        self._weighing = threading.Lock()
+
+    def create(self, endpoint: EndpointRecord) -> None:
+        """Bring a new endpoint, whose record is Creating, into service or to Failed."""
+        done = self._created[endpoint.plan.place, endpoint.name] = threading.Event()
+
+        def work() -> None:
+            try:
+                self._create(endpoint)
+            finally:
+                done.set()
+
+        self._begin(endpoint, work, f"create {endpoint.name}")
+
+    def update(self, endpoint: EndpointRecord, pending: PendingUpdate) -> None:
+        """Bring an endpoint, whose record is Updating, to another plan; if that fails, the old one stays."""
+        self._begin(endpoint, lambda: self._update(endpoint, pending), f"update {endpoint.name}")
+
+    def scale(self, endpoint: EndpointRecord, former: tuple[VariantRecord, ...]) -> None:
+        """Bring an endpoint, whose record is Updating, to the instances and weights that it tells."""
+        self._begin(endpoint, lambda: self._scale(endpoint, former), f"scale {endpoint.name}")
+
+    def weigh(self, endpoint: EndpointRecord) -> None:
+        """Split an endpoint's traffic by the weights of its record, the newest if others came meanwhile."""
+        place, name = endpoint.plan.place, endpoint.name
+        with self._weighing:
+            traffic, newest = self._traffic(place, name), self._store.endpoints.get(place, name)
+            if traffic is not None and newest is not None:
+                traffic.fleet.weigh(weights_of(newest.variants))
+
+    def delete(self, endpoint: EndpointRecord) -> None:
+        """Take an endpoint, whose record is Deleting, out of service and forget it."""
+        self._begin(endpoint, lambda: self._delete(endpoint), f"delete {endpoint.name}")
+
+    def resume(self) -> None:
+        """Bring back what served, and go on with what was under way, when an earlier cloud ended."""
+        for _, endpoint in self._store.endpoints.everywhere():
+            if endpoint.status == "Creating":
+                self.create(endpoint)
+            elif endpoint.status == "Deleting":
+                self.delete(endpoint)
+            elif endpoint.status != "Failed":
+                self._bring_back(endpoint)
+
+    @contextmanager
+    def lease(
+        self, place: Place, endpoint: str, *, variant: str | None, target: str | None, deadline: float
+    ) -> Iterator[tuple[Pool, Instance]]:
+        """Hold an instance of an endpoint for one request: the variant's, or the one whose turn it is.
+
+        A pool that is just being replaced takes no request, and then its successor stands in its place.
+        Raises NoInstanceError if no instance can take the request before the deadline.
+        """
+        while True:
+            pool = self._pool(place, endpoint, variant)
+            with pool.lease(target=target, deadline=deadline) as instance:
+                if instance is not None:
+                    yield pool, instance
+                    return
+
+    def fleets(self, place: Place, endpoint: str) -> tuple[Fleet | None, Fleet | None]:
+        """Give the fleet that serves an endpoint and the one that is on its way to it."""
+        traffic = self._traffic(place, endpoint)
+        return (None, None) if traffic is None else (traffic.fleet, traffic.arriving)
+
+    def instances_of(self, place: Place, endpoint: str, variant: str) -> int:
+        """Count the instances behind a variant."""
+        traffic = self._traffic(place, endpoint)
+        return 0 if traffic is None else traffic.instances_of(variant)
+
+    @property
+    def live(self) -> list[Instance]:
+        """Every instance of every endpoint."""
+        return self._supply.live
+
+    def close(self) -> None:
+        """End everything now; requests that are running break."""
+        self._closing.set()
+        self._supply.close()
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(timeout=CLOSE_TIMEOUT_S)
+
+    def _traffic(self, place: Place, endpoint: str) -> Traffic | None:
+        return self._serving.get((place, endpoint))
+
+    def _pool(self, place: Place, endpoint: str, variant: str | None) -> Pool:
+        traffic = self._traffic(place, endpoint)
+        if traffic is None or self._closing.is_set():
+            raise invocation_refused(f"Endpoint {endpoint} of account {place.account} not found.")
+        pool = traffic.choose(variant)
+        if pool is None:
+            raise invocation_refused(f"Variant {variant} not found for endpoint {endpoint}.")
+        return pool
+
+    def _create(self, endpoint: EndpointRecord) -> None:
+        fleet = self._supply.fleet(endpoint.plan)
+        counts = counts_of(endpoint.variants)
+        launching = {name: f"Launching {count} instance(s)." for name, count in counts.items()}
+        self._tell(endpoint, Stage("Creating", launching, now()))
+        try:
+            self._supply.grow(fleet, counts)
+        except LaunchFailedError as failed:
+            reason = failed.message
+            self._supply.retire(fleet)
+            self._move(endpoint, lambda record: _unless_deleting(record, "Failed", failure_reason=reason))
+            return
+        self._serve(endpoint, Traffic(fleet))
+        self._move(endpoint, lambda record: _unless_deleting(record, "InService"))
+
+    def _update(self, endpoint: EndpointRecord, pending: PendingUpdate) -> None:
+        traffic = self._serving[endpoint.plan.place, endpoint.name]
+        fleet = self._supply.fleet(pending.plan, weights_of(pending.variants))
+        old = counts_of(endpoint.variants)
+        update = Update(
+            place=endpoint.plan.place,
+            rollout=plan_rollout(pending.deployment_config, new=counts_of(pending.variants), old=old),
+            traffic=traffic,
+            fleet=fleet,
+            means=self._means,
+            tell=lambda stage: self._tell(endpoint, stage),
+        )
+        try:
+            update.carry_out()
+        except (LaunchFailedError, UpdateFailedError) as failed:
+            reason = failed.message[:FAILURE_REASON_LIMIT]
+            self._move(endpoint, lambda record: record.moved_to("RollingBack", failure_reason=reason))
+            update.take_back(old)
+            self._move(endpoint, lambda record: record.settled("InService"))
+            return
+        self._move(
+            endpoint,
+            lambda record: record.settled(
+                "InService",
+                failure_reason=None,
+                plan=pending.plan,
+                variants=pending.variants,
+                deployment_config=pending.deployment_config,
+            ),
+        )
+
+    def _scale(self, endpoint: EndpointRecord, former: tuple[VariantRecord, ...]) -> None:
+        fleet = self._serving[endpoint.plan.place, endpoint.name].fleet
+        counts, before = counts_of(endpoint.variants), counts_of(former)
+        scaling = {
+            name: f"Scaling {'out' if count > before[name] else 'in'} desired instance count to {count}."
+            for name, count in counts.items()
+            if count != before[name]
+        }
+        self._tell(endpoint, Stage("Updating", scaling, now()))
+        try:
+            self._supply.grow(fleet, counts)
+        except LaunchFailedError as failed:
+            reason = failed.message
+            self._move(endpoint, lambda record: record.moved_to("RollingBack", failure_reason=reason))
+            self._move(endpoint, lambda record: record.settled("InService", variants=former))
+            return
+        fleet.weigh(weights_of(endpoint.variants))
+        self._supply.shrink(fleet, counts)
+        self._move(endpoint, lambda record: record.settled("InService", failure_reason=None))
+
+    def _delete(self, endpoint: EndpointRecord) -> None:
+        place = endpoint.plan.place
+        self._stop_creation(place, endpoint.name)
+        with self._lock:
+            traffic = self._serving.pop((place, endpoint.name), None)
+        if traffic is not None:
+            self._supply.retire(traffic.fleet)
+        shutil.rmtree(self._launcher.endpoint_folder(place, endpoint.name), ignore_errors=True)
+        self._store.tags.forget(endpoint.arn)
+        self._store.endpoints.remove(place, endpoint.name)
+
+    def _stop_creation(self, place: Place, name: str) -> None:
+        """End what an endpoint's creation has started, and wait for the creation to notice."""
+        done = self._created.pop((place, name), None)
+        if done is None:
+            return
+        with self._launcher.refusing(place, name):
+            while not done.wait(_STOP_AGAIN_S):
+                launched = [one for one in self.live if (one.plan.place, one.plan.endpoint) == (place, name)]
+                self._supply.stop(launched, grace_s=0)
+                if self._closing.is_set():
+                    raise CloudEndingError("The embedded cloud is ending.")
+
+    def _bring_back(self, endpoint: EndpointRecord) -> None:
+        """Launch what an endpoint served with; requests that come meanwhile wait for it.
+
+        An update that was under way then starts again.
+        """
+        pending = endpoint.pending if endpoint.status == "Updating" else None
+        if pending is None:
+            self._move(endpoint, lambda record: record.moved_to("SystemUpdating"))
+        fleet = self._supply.fleet(endpoint.plan, weights_of(endpoint.variants))
+        self._serve(endpoint, Traffic(fleet))
+
+        def work() -> None:
+            try:
+                self._supply.grow(fleet, counts_of(endpoint.variants))
+            except LaunchFailedError as failed:
+                with self._lock:
+                    self._serving.pop((endpoint.plan.place, endpoint.name), None)
+                self._supply.retire(fleet)
+                self._settle(endpoint, "Failed", failed.message)
+                return
+            if pending is not None:
+                self._update(endpoint, pending)
+                return
+            self._move(endpoint, lambda record: record.settled("InService"))
+
+        self._spawn(endpoint, work, f"bring back {endpoint.name}")
+
+    def _recover(self, endpoint: EndpointRecord, reason: str) -> None:
+        """Bring an endpoint to rest whose step broke: what serves goes on, what was on its way goes."""
+        traffic = self._traffic(endpoint.plan.place, endpoint.name)
+        arriving = None if traffic is None else traffic.arriving
+        if traffic is not None and arriving is not None:
+            traffic.withdraw()
+            self._supply.retire(arriving)
+        serves = traffic is not None and any(pool.instances for pool in traffic.fleet.pools.values())
+
+        self._settle(endpoint, "InService" if serves else "Failed", reason)
+
+    def _settle(self, endpoint: EndpointRecord, status: Status, reason: str) -> None:
+        """Bring an endpoint to rest, wherever it was on its way to."""
+        self._move(
+            endpoint,
+            lambda record: replace(
+                record, status=status, modified=now(), pending=None, stage=None, failure_reason=reason
+            ),
+        )
+
+    def _serve(self, endpoint: EndpointRecord, traffic: Traffic) -> None:
+        with self._lock:
+            self._serving[endpoint.plan.place, endpoint.name] = traffic
+
+    def _tell(self, endpoint: EndpointRecord, stage: Stage) -> None:
+        self._move(endpoint, lambda record: replace(record, stage=stage))
+
+    def _move(self, endpoint: EndpointRecord, step: Callable[[EndpointRecord], EndpointRecord]) -> None:
+        before: EndpointRecord | None = None
+
+        def noted(record: EndpointRecord) -> EndpointRecord:
+            nonlocal before
+            before = record
+            return step(record)
+
+        after = self._store.endpoints.change(endpoint.plan.place, endpoint.name, noted)
+        if after is not None:
+            self._announce(before, after, self.fleets(endpoint.plan.place, endpoint.name))
+
+    def _begin(self, endpoint: EndpointRecord, work: Callable[[], None], name: str) -> None:
+        """Start what a caller has asked for; the endpoint's record tells of it already."""
+
+        def told() -> None:
+            self._announce(None, endpoint, self.fleets(endpoint.plan.place, endpoint.name))
+            work()
+
+        self._spawn(endpoint, told, name)
+
+    def _spawn(self, endpoint: EndpointRecord, work: Callable[[], None], name: str) -> None:
+        def run() -> None:
+            try:
+                work()
+            except CloudEndingError:
+                log.info("%s: the cloud ends before it is done; the next one takes it back", name)
+            except Exception as fault:  # an endpoint must never stay on its way for good
+                log.exception("%s", name)
+                self._recover(endpoint, f"Internal failure: {fault}"[:FAILURE_REASON_LIMIT])
+            finally:
+                with self._lock:
+                    self._threads.discard(threading.current_thread())
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        with self._lock:
+            self._threads.add(thread)
+        thread.start()
+
+
+def _unless_deleting(record: EndpointRecord, status: Status, **changes: Any) -> EndpointRecord:
+    """Settle a creation, unless a deletion has overtaken it."""
+    return record if record.status == "Deleting" else record.settled(status, **changes)

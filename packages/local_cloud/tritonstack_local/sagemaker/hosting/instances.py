@@ -1,0 +1,231 @@
+"""Run and monitor the server of one instance; restart it when it dies or hangs."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tritonstack.runtime import TritonFailedError, TritonRequestError
+from tritonstack_local.sagemaker.control_plane.plans import DeploymentPlan
+from tritonstack_local.sagemaker.multi_model import HostedModels
+from tritonstack_local.sagemaker.runtime.logs import LogShipper
+from tritonstack_local.sagemaker.runtime.servers import Server
+
+# A container that has died is noticed within this; each look is a system call.
+LOOK_S = 0.1
+PING_EVERY_S = 5.0
+# After one that has failed.
+PING_AGAIN_S = 2.0
+# SageMaker's own limit for an answer to /ping.
+PING_TIMEOUT_S = 2.0
+# So many pings in a row have to fail before a container that runs is taken for dead.
+FAILED_PINGS = 3
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+
+log = logging.getLogger(__name__)
+
+
+class Patient(Protocol):
+    """What is watched."""
+
+    @property
+    def name(self) -> str:
+        """What the log calls it."""
+
+    @property
+    def running(self) -> bool:
+        """Whether its container has not ended."""
+
+    def ended_within(self, seconds: float) -> bool:
+        """Wait so long, less if a request has just failed; say whether the instance has been stopped."""
+
+    @property
+    def suspect(self) -> bool:
+        """Whether a request could not reach it; it gets no other until it has answered a ping."""
+
+    def answers_ping(self, timeout_s: float) -> bool:
+        """Ping it; a good answer takes suspicion away."""
+
+    def restart(self) -> None:
+        """Put a new container in the place of this one, or raise."""
+
+
+def watch(patient: Patient) -> None:
+    """Watch until the instance has ended."""
+    failed, next_ping = 0, time.monotonic() + PING_EVERY_S
+    while not patient.ended_within(LOOK_S):
+        # A request could not reach it: that is looked into at once.
+        doubted = patient.suspect and not failed
+        if not patient.running:
+            _restart(patient, "has ended")
+            failed = 0
+        elif not doubted and time.monotonic() < next_ping:
+            continue
+        elif patient.answers_ping(PING_TIMEOUT_S):
+            failed = 0
+        else:
+            failed += 1
+            if failed == FAILED_PINGS:
+                _restart(patient, f"has not answered {FAILED_PINGS} pings")
+                failed = 0
+        next_ping = time.monotonic() + (PING_AGAIN_S if failed else PING_EVERY_S)
+
+
+def _restart(patient: Patient, reason: str) -> None:
+    """Restart, over and over if need be: the endpoint stays InService meanwhile."""
+    pause_s = 0.0
+    while not patient.ended_within(pause_s):
+        log.warning("%s: its container %s and is restarted", patient.name, reason)
+        try:
+            patient.restart()
+        except Exception as fault:  # whatever it was: nobody else would ever restart it
+            log.debug("restarting %s", patient.name, exc_info=True)
+            reason = f"could not be restarted ({fault})"
+            pause_s = min(max(_FIRST_PAUSE_S, 2 * pause_s), _LONGEST_PAUSE_S)
+        else:
+            return
+
+
+RESTART_GRACE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Container:
+    """A server that was started. `models` are those of a multi-model one; others load theirs at the start."""
+
+    server: Server
+    models: HostedModels | None
+
+    def stop(self, *, grace_s: float) -> None:
+        """End it."""
+        if self.models is not None:
+            self.models.close()
+        self.server.stop(grace_s=grace_s)
+
+
+StartContainer = Callable[[int], Container]
+"""Starts an instance's container for the first, second ... time; returns before it is ready."""
+
+
+class Instance:
+    """A place where a variant's container runs. Who takes requests to it is told of every change."""
+
+    def __init__(
+        self, *, plan: DeploymentPlan, id_: str, folder: Path, start: StartContainer, log: LogShipper
+    ) -> None:
+        self.plan = plan
+        self.id = id_
+        self.folder = folder
+        self.on_change: Callable[[], None] = _nobody
+        self._start = start
+        self._log = log
+        self._starts = 0
+        self._container: Container | None = None
+        self._ready = False
+        self._suspect = False
+        self._ended = False
+        self._woken = threading.Condition()
+        self._watch = threading.Thread(target=watch, args=(self,), name=self.name, daemon=True)
+
+    @property
+    def name(self) -> str:
+        """What the log calls it."""
+        return f"endpoint {self.plan.endpoint}, {self.plan.variant}/{self.id}"
+
+    @property
+    def container(self) -> Container:
+        """The container that runs, or the last one that did."""
+        if self._container is None:
+            raise ValueError(f"{self.name} has not been started")
+        return self._container
+
+    @property
+    def available(self) -> bool:
+        """Whether it can take a request."""
+        return self._ready and not self._suspect
+
+    @property
+    def suspect(self) -> bool:
+        """Whether a request could not reach it; it gets no other until it has answered a ping."""
+        return self._suspect
+
+    @property
+    def running(self) -> bool:
+        """Whether its container has not ended."""
+        return self.container.server.running
+
+    def launch(self) -> None:
+        """Start the container and wait until it is ready; what fails raises."""
+        self._bring_up()
+        self._watch.start()
+
+    def doubt(self) -> None:
+        """Note that a request has failed to reach it."""
+        with self._woken:
+            self._suspect = True
+            self._woken.notify_all()
+
+    def ended_within(self, seconds: float) -> bool:
+        """Wait so long, less if a request has just failed; say whether the instance has been stopped."""
+        with self._woken:
+            was_suspect = self._suspect
+            self._woken.wait_for(lambda: self._ended or self._suspect != was_suspect, timeout=seconds)
+            return self._ended
+
+    def answers_ping(self, timeout_s: float) -> bool:
+        """Ping it; a good answer takes suspicion away. One that unloads a model need not answer."""
+        answered = False
+        models = self.container.models
+        with contextlib.suppress(TritonFailedError, TritonRequestError):
+            answer = self.container.server.request("GET", "/ping", body=b"", headers={}, timeout_s=timeout_s)
+            answered = answer.status == 200
+        if answered and self._suspect:
+            self._suspect = False
+            self.on_change()
+        return answered or (models is not None and models.unloading)
+
+    def restart(self) -> None:
+        """Put a new container in the place of this one, or raise."""
+        self._ready = False
+        self.container.stop(grace_s=RESTART_GRACE_S)
+        self._bring_up()
+
+    def stop(self, *, grace_s: float) -> None:
+        """End the server, send the rest of its log and drop what it ran; the log files stay."""
+        with self._woken:
+            self._ended = True
+            self._woken.notify_all()
+            container = self._container
+        if container is not None:
+            container.stop(grace_s=grace_s)
+        if self._watch.is_alive():
+            self._watch.join()
+        self._log.stop()
+        for folder in self.folder.glob("model*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _bring_up(self) -> None:
+        if self.ended_within(0):
+            raise TritonFailedError(f"{self.name} has been stopped")
+        self._starts += 1
+        container = self._start(self._starts)
+        with self._woken:
+            self._container = container
+            ended: object = self._ended  # which another thread may have set meanwhile
+        self._log.follow(container.server.log_path)
+        if ended:  # between the start and the line above
+            container.stop(grace_s=0)
+        container.server.wait_ready(timeout_s=self.plan.startup_timeout_s)
+        self._ready, self._suspect = True, False
+        self.on_change()
+
+
+def _nobody() -> None:
+    """Nobody takes requests there yet."""

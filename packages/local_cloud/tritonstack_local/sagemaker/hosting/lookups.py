@@ -1,0 +1,45 @@
+"""Look up rollback alarms and scalable targets before and during an update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.service.clients import Clients
+
+ReadAlarms = Callable[[Place, Sequence[str]], dict[str, str]]
+"""The states of the named alarms of a place, by name; those that do not exist are left out."""
+
+
+def ask_cloudwatch(clients: Clients) -> ReadAlarms:
+    """Ask this cloud's CloudWatch."""
+
+    def read(place: Place, names: Sequence[str]) -> dict[str, str]:
+        if not names:
+            return {}
+        found = clients.client("cloudwatch", place).describe_alarms(
+            AlarmNames=list(names), AlarmTypes=["MetricAlarm", "CompositeAlarm"]
+        )
+        alarms = [*found.get("MetricAlarms", []), *found.get("CompositeAlarms", [])]
+        return {alarm["AlarmName"]: alarm["StateValue"] for alarm in alarms}
+
+    return read
+
+
+IsScaled = Callable[[Place, str, str], bool]
+"""Whether a variant of an endpoint is a scalable target: place, endpoint, variant."""
+
+
+def ask_autoscaling(clients: Clients) -> IsScaled:
+    """Ask this cloud's Application Auto Scaling."""
+
+    def is_scaled(place: Place, endpoint: str, variant: str) -> bool:
+        autoscaling = clients.client("application-autoscaling", place)
+        found = autoscaling.describe_scalable_targets(
+            ServiceNamespace="sagemaker",
+            ResourceIds=[f"endpoint/{endpoint}/variant/{variant}"],
+            ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+        )
+        return bool(found["ScalableTargets"])
+
+    return is_scaled

@@ -1,0 +1,94 @@
+"""Send the EventBridge events of endpoint and deployment state changes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.sagemaker.control_plane.describing import describe
+from tritonstack_local.sagemaker.control_plane.records import EndpointRecord
+from tritonstack_local.sagemaker.hosting.fleet import Fleet
+from tritonstack_local.service.clients import Clients
+from tritonstack_local.service.tables import Tags
+
+ENDPOINT_CHANGE = "SageMaker Endpoint State Change"
+DEPLOYMENT_CHANGE = "SageMaker Endpoint Deployment State Change"
+
+log = logging.getLogger(__name__)
+
+
+def publish_endpoint_state_change(
+    clients: Clients, place: Place, detail: Mapping[str, Any], *, kind: str = ENDPOINT_CHANGE
+) -> None:
+    """Send one event; `detail` is what SageMaker's events hold, with times in milliseconds since 1970.
+
+    An event that cannot be delivered stops nothing: SageMaker does not wait for its listeners either.
+    """
+    entry = {
+        "Source": "aws.sagemaker",
+        "DetailType": kind,
+        "Detail": json.dumps(detail, default=_milliseconds),
+        "Resources": [detail["EndpointArn"]],
+    }
+    try:
+        clients.client("events", place).put_events(Entries=[entry])
+    except (ClientError, BotoCoreError) as fault:
+        log.warning("the state of endpoint %s is not told to EventBridge: %s", detail["EndpointName"], fault)
+
+
+def endpoint_detail(described: Mapping[str, Any], *, tags: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the events hold of an endpoint, from what DescribeEndpoint answers."""
+    detail = {name: described[name] for name in _TOLD if described.get(name) is not None}
+    detail["EndpointStatus"] = event_status(described["EndpointStatus"])
+    for name in ("CreationTime", "LastModifiedTime"):
+        detail[name] = _milliseconds(described[name])
+    return detail | {"Tags": dict(tags)}
+
+
+_TOLD = (
+    "EndpointName",
+    "EndpointArn",
+    "EndpointConfigName",
+    "ProductionVariants",
+    "FailureReason",
+    "PendingDeploymentSummary",
+)
+
+
+def _milliseconds(at: datetime | float) -> int:
+    return round((at.timestamp() if isinstance(at, datetime) else at) * 1000)
+
+
+def event_status(status: str) -> str:
+    """Spell a status of DescribeEndpoint as the events do: InService is IN_SERVICE."""
+    return "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in status).lstrip("_")
+
+
+Fleets = tuple[Fleet | None, Fleet | None]
+Announce = Callable[[EndpointRecord | None, EndpointRecord, Fleets], None]
+"""Hears of an endpoint before a change (None: it is new) and after it, with what serves and what arrives."""
+
+
+def tell_eventbridge(clients: Clients, tags: Tags) -> Announce:
+    """Send SageMaker's events to this cloud's EventBridge."""
+
+    def announce(before: EndpointRecord | None, after: EndpointRecord, fleets: Fleets) -> None:
+        kinds = []
+        if before is None or before.status != after.status:
+            kinds.append(ENDPOINT_CHANGE)
+        if after.pending is not None and (before is None or before.stage != after.stage):
+            kinds.append(DEPLOYMENT_CHANGE)
+        for kind in kinds:
+            named = {tag["Key"]: tag["Value"] for tag in tags.of(after.arn)}
+            detail = endpoint_detail(describe(after, *fleets), tags=named)
+            if kind == ENDPOINT_CHANGE:
+                detail.pop("PendingDeploymentSummary", None)
+            publish_endpoint_state_change(clients, after.plan.place, detail, kind=kind)
+
+    return announce

@@ -1,0 +1,173 @@
+"""Carries out one update step by step: new instances beside the old, traffic, a while to watch, and the end.
+
+What AWS only waits for is waited for at the cloud's pace; starts and drains take the time they take.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.sagemaker.control_plane.clock import now
+from tritonstack_local.sagemaker.control_plane.records import Stage, StageStatus
+from tritonstack_local.sagemaker.hosting.capacity import CloudEndingError, Supply
+from tritonstack_local.sagemaker.hosting.deployment import LaunchFailedError
+from tritonstack_local.sagemaker.hosting.fleet import Fleet, Traffic
+from tritonstack_local.sagemaker.hosting.lookups import ReadAlarms
+from tritonstack_local.sagemaker.hosting.rollouts import Counts, Rollout, Step
+from tritonstack_local.time_scale import Pace
+
+# How often alarms are looked at, in real seconds.
+_LOOK_S = 0.25
+
+log = logging.getLogger(__name__)
+
+
+class UpdateFailedError(TritonstackError):
+    """An update is to be taken back; the message is the endpoint's FailureReason."""
+
+
+@dataclass(frozen=True)
+class Means:
+    """What every update is carried out with."""
+
+    supply: Supply
+    pace: Pace
+    read_alarms: ReadAlarms
+    closing: threading.Event
+
+
+class Update:
+    """One update on its way. `tell` is told of each stage that it comes to."""
+
+    def __init__(
+        self,
+        *,
+        place: Place,
+        rollout: Rollout,
+        traffic: Traffic,
+        fleet: Fleet,
+        means: Means,
+        tell: Callable[[Stage], None],
+    ) -> None:
+        self._place = place
+        self._rollout = rollout
+        self._traffic = traffic
+        self._fleet = fleet
+        self._means = means
+        self._tell = tell
+        self._spent_s = 0.0
+
+    def carry_out(self) -> None:
+        """Bring the new fleet into the old one's place; raise UpdateFailedError or LaunchFailedError."""
+        self._existing_alarms()
+        old = self._traffic.fleet
+        self._traffic.announce(self._fleet)
+        for step in self._rollout.steps:
+            self._grow(step)
+            self._say("ActivatingTraffic", step.active, f"Activating traffic on {_capacity(step)}.")
+            self._traffic.shift(step.share)
+            self._bake(step)
+            if step is not self._rollout.steps[-1]:
+                self._means.supply.shrink(old, step.old)
+        self._traffic.complete()
+        self._say("Deleting", _present(old), "Terminating {count} instance(s).")
+        self._means.supply.retire(old)
+
+    def take_back(self, old: Counts) -> None:
+        """Bring the old fleet back to its instances, batch by batch, and all traffic to it."""
+        standing = max(1, sum(_present(self._traffic.fleet).values()))
+        asked = sum(old.values())
+        batch = self._rollout.rollback_batch or asked
+        for there in [*range(min(standing + batch, asked), asked, batch), asked]:
+            counts = {name: -(-count * there // asked) for name, count in old.items()}
+            try:
+                self._means.supply.grow(self._traffic.fleet, counts)
+            except LaunchFailedError as failed:
+                log.error("what is left of the old fleet serves alone: %s", failed.message)
+                break
+            self._traffic.shift(min(self._traffic.share, 1 - there / asked))
+        self._traffic.withdraw()
+        self._means.supply.retire(self._fleet)
+
+    def _existing_alarms(self) -> dict[str, str]:
+        """The states of the alarms; without one of them nobody would notice what it is there for."""
+        found = self._states()
+        missing = [name for name in self._rollout.alarms if name not in found]
+        if missing:
+            raise UpdateFailedError(
+                f"The alarms of the auto-rollback configuration do not exist: {', '.join(missing)}. Create "
+                "them, or name others."
+            )
+        return found
+
+    def _grow(self, step: Step) -> None:
+        missing = {name: count - self._there(name) for name, count in step.new.items()}
+        if not any(count > 0 for count in missing.values()):
+            return
+        self._say("Creating", missing, "Launching {count} instance(s).")
+        began = time.monotonic()
+        self._means.supply.grow(self._fleet, step.new)
+        self._spend(time.monotonic() - began)
+
+    def _there(self, variant: str) -> int:
+        return len(self._fleet.pools[variant].instances)
+
+    def _bake(self, step: Step) -> None:
+        """Watch the alarms for the step's time, and once in any case."""
+        if step.wait_s:
+            text = f"Baking for {step.wait_s} seconds ({step.wait_name}) with traffic enabled on "
+            self._say("Baking", step.active, f"{text}{_capacity(step)}.")
+        ends = time.monotonic() + self._means.pace.lasting(step.wait_s)
+        while (left_s := ends - time.monotonic()) > 0:
+            self._look_at_alarms()
+            if self._means.closing.wait(min(left_s, _LOOK_S)):
+                raise CloudEndingError("The embedded cloud is ending.")
+        self._look_at_alarms()
+        self._spend(step.wait_s)
+
+    def _look_at_alarms(self) -> None:
+        states = self._existing_alarms()
+        ringing = [name for name in self._rollout.alarms if states[name] == "ALARM"]
+        if ringing:
+            raise UpdateFailedError(
+                "The deployment was rolled back, because CloudWatch alarms of its auto-rollback "
+                f"configuration are in the ALARM state: {', '.join(ringing)}."
+            )
+
+    def _states(self) -> dict[str, str]:
+        try:
+            return self._means.read_alarms(self._place, self._rollout.alarms)
+        except (ClientError, BotoCoreError) as fault:
+            raise UpdateFailedError(
+                f"The alarms of the auto-rollback configuration could not be read: {fault}"
+            ) from fault
+
+    def _spend(self, seconds: float) -> None:
+        """Count the time as AWS does: waits by their full length."""
+        self._spent_s += seconds
+        limit_s = self._rollout.limit_s
+        if limit_s is not None and self._spent_s > limit_s:
+            raise UpdateFailedError(
+                f"The deployment did not end within MaximumExecutionTimeoutInSeconds, {limit_s} s."
+            )
+
+    def _say(self, status: StageStatus, counts: Mapping[str, int], message: str) -> None:
+        messages = {name: message.format(count=count) for name, count in counts.items()}
+        self._tell(Stage(status, messages, now()))
+
+
+def _capacity(step: Step) -> str:
+    part = "full capacity" if step.portion == "full" else f"{step.portion} capacity"
+    return f"{part} of {{count}} instance(s)"
+
+
+def _present(fleet: Fleet) -> dict[str, int]:
+    return {name: len(pool.instances) for name, pool in fleet.pools.items()}

@@ -1,0 +1,1 @@
+"""Serve InvokeEndpoint requests: servers, artifacts, logs, and metrics."""

@@ -1,0 +1,242 @@
+"""Servers that are Docker containers: the very image that a model names, run as SageMaker runs it.
+
+A container finds its model read-only under /opt/ml/model, its models under /opt/ml/models, and its
+environment as CreateModel has it; it is run with the argument `serve` and asked on SageMaker's port. Where
+the engine can make a network without a way out, the container stands in one and keeps port 8080; the
+containers of one cloud share it. Where it cannot, the container shares the machine's network: it gets a free
+port by SAGEMAKER_BIND_TO_PORT, and a warning says what is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.errors import NotFound
+from docker.types import DeviceRequest, Mount
+
+from tritonstack.runtime import TritonFailedError, TritonResponse, TritonUnreachableError
+from tritonstack.runtime.connections import NO_HEADERS
+from tritonstack.runtime.docker_engine import DOCKER_FAULTS, held_image
+from tritonstack.runtime.readiness import Contact
+from tritonstack.runtime.sandbox import require_consent
+from tritonstack.runtime.serve import BIND_TO_PORT, DEFAULT_PORT, MULTI_MODEL
+from tritonstack.runtime.server import LOG_NAME, MULTI_MODEL_ROOT, SINGLE_MODEL_ROOT
+from tritonstack_local.container_group import ContainerGround, Network
+from tritonstack_local.sagemaker.runtime.servers import Server, ServerOrder, StartServer, introduction
+
+SHARED_MEMORY = "64m"
+"""Docker's default. SageMaker's hosting has no setting for it."""
+_ACCEPTS_PORTS = "com.amazonaws.sagemaker.capabilities.accept-bind-to-port"
+_CONNECT_S = 5.0
+_LOG_END_S = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class ContainerRefusedError(TritonFailedError):
+    """The engine does not run an image in the way that an endpoint needs."""
+
+
+class ContainerServer:
+    """A container, from its start to the last of it."""
+
+    def __init__(
+        self,
+        *,
+        container: Any,
+        connect: Callable[[], socket.socket],
+        log_path: Path,
+        model_root: Path,
+    ) -> None:
+        self.log_path = log_path
+        self.model_root = model_root
+        """The models' folder as the container sees it."""
+        self._container = container
+        self._exit_status: int | None = None
+        self._contact = Contact(
+            server="the container",
+            connect=connect,
+            exit_status=lambda: self._exit_status,
+            log_path=log_path,
+        )
+        self._stopping = threading.Lock()
+        self._removed = False
+        self._follower = threading.Thread(target=self._follow, name=f"container {self.name}", daemon=True)
+        self._follower.start()
+
+    @property
+    def name(self) -> str:
+        """The container's name in the engine."""
+        return str(self._container.name)
+
+    @property
+    def pid(self) -> int:
+        """The container's first process, as this machine counts."""
+        return int(self._container.attrs["State"]["Pid"])
+
+    @property
+    def running(self) -> bool:
+        """Whether the container, ready or not, has not ended."""
+        return self._exit_status is None
+
+    def wait_ready(self, *, timeout_s: float) -> None:
+        """Return when GET /ping answers 200; raise TritonFailedError if it ends or time runs out."""
+        self._contact.wait_ready(timeout_s=timeout_s)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
+        timeout_s: float = 60.0,
+    ) -> TritonResponse:
+        """Send one request to the container. Any status is an answer; no answer raises."""
+        return self._contact.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
+
+    def memory_held(self) -> int:
+        """The bytes that it holds, by the engine's count; files that were only read can be given up."""
+        told = self._container.stats(stream=False, one_shot=True)["memory_stats"]  # empty once it has ended
+        return int(told.get("usage", 0)) - int(told.get("stats", {}).get("inactive_file", 0))
+
+    def stop(self, *, grace_s: float = 30.0) -> None:
+        """End it as SageMaker does, by SIGTERM and after the grace by SIGKILL; nothing of it is left."""
+        with self._stopping:
+            if self._removed:
+                return
+            self._contact.close()
+            try:
+                if self.running and grace_s >= 1:
+                    self._container.stop(timeout=int(grace_s))
+                elif self.running:
+                    self._container.kill()
+                self._follower.join(_LOG_END_S)
+            except DOCKER_FAULTS as fault:  # it has just ended, or the engine has
+                log.debug("ending container %s: %s", self.name, fault)
+            self._remove()
+            self._removed = True
+
+    def _remove(self) -> None:
+        try:
+            self._container.remove(force=True, v=True)
+        except NotFound:
+            return
+        except DOCKER_FAULTS as fault:
+            log.warning("container %s could not be removed: %s", self.name, fault)
+
+    def _follow(self) -> None:
+        """Write what the container says, and learn how it ends."""
+        try:
+            with self.log_path.open("ab", buffering=0) as file:
+                for chunk in self._container.logs(stream=True, follow=True):
+                    file.write(chunk)
+            self._exit_status = int(self._container.wait()["StatusCode"])
+        except DOCKER_FAULTS as fault:
+            log.warning("container %s is lost: %s", self.name, fault)
+            self._exit_status = -1
+
+
+class ContainerStarter:
+    """Starts the images that the engine holds as containers, and all others by `otherwise`."""
+
+    def __init__(self, *, ground: ContainerGround, otherwise: StartServer) -> None:
+        self._ground = ground
+        self._otherwise = otherwise
+
+    def introduce(self, image: str) -> str:
+        """Say which of the two it will be."""
+        if self._held(image) is None:
+            return f"{introduction(self._otherwise, image)} This machine's Docker engine does not hold it."
+        return f"The image {image} itself runs, in a container of this machine's Docker engine."
+
+    def __call__(self, order: ServerOrder) -> Server:
+        """Start a server."""
+        image = self._held(order.image)
+        if image is None:
+            return self._otherwise(order)
+        try:
+            return _start(self._ground.engine, self._ground, order, image)
+        except DOCKER_FAULTS as fault:
+            raise ContainerRefusedError(f"Docker does not run {order.image}: {fault}") from fault
+
+    def _held(self, image: str) -> str | None:
+        try:
+            return held_image(self._ground.engine, image)
+        except DOCKER_FAULTS as fault:
+            raise ContainerRefusedError(f"Docker does not say whether it holds {image}: {fault}") from fault
+
+
+def _start(
+    engine: docker.DockerClient, ground: ContainerGround, order: ServerOrder, image: str
+) -> ContainerServer:
+    order.state_dir.mkdir(parents=True, exist_ok=True)
+    seen = MULTI_MODEL_ROOT if order.environment.get(MULTI_MODEL) == "true" else SINGLE_MODEL_ROOT
+    network = ground.network()
+    port = _port(engine, order, network, image)
+    container = engine.containers.create(
+        image,
+        ["serve"],
+        environment={**order.environment, **({BIND_TO_PORT: str(port)} if network.shared else {})},
+        mounts=[Mount(str(seen), str(order.model_root.resolve()), type="bind", read_only=True)],
+        network=network.name,
+        labels=ground.labels,
+        shm_size=SHARED_MEMORY,
+        device_requests=_gpus(engine),
+        security_opt=["no-new-privileges"],
+    )
+    try:
+        container.start()
+        container.reload()
+        address = (network.address_of(container), port)
+    except BaseException:
+        container.remove(force=True, v=True)
+        raise
+    return ContainerServer(
+        container=container,
+        connect=lambda: _connected(address),
+        log_path=order.state_dir / LOG_NAME,
+        model_root=seen,
+    )
+
+
+def _port(engine: docker.DockerClient, order: ServerOrder, network: Network, image: str) -> int:
+    if not network.shared:
+        return int(order.environment.get(BIND_TO_PORT) or DEFAULT_PORT)
+    require_consent(
+        "this machine's Docker engine makes no network of its own, so the container would listen on every "
+        "network interface of this machine, without authentication",
+        remedy="start an engine that can make networks (with the kernel's bridges)",
+    )
+    labels = engine.images.get(image).labels
+    if labels.get(_ACCEPTS_PORTS) != "true":
+        raise ContainerRefusedError(
+            f"{order.image} lacks the label {_ACCEPTS_PORTS}=true, and this machine's engine gives "
+            "containers no network in which each could have port 8080",
+            remedy="start an engine that can make networks (with the kernel's bridges)",
+        )
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _connected(address: tuple[str, int]) -> socket.socket:
+    try:
+        connection = socket.create_connection(address, timeout=_CONNECT_S)
+    except OSError as error:
+        raise TritonUnreachableError(f"the container cannot be reached: {error}") from error
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def _gpus(engine: docker.DockerClient) -> list[DeviceRequest]:
+    """Every GPU, where NVIDIA's runtime can hand them on."""
+    if "nvidia" not in engine.info().get("Runtimes", {}):
+        return []
+    return [DeviceRequest(count=-1, capabilities=[["gpu"]])]

@@ -1,0 +1,125 @@
+"""What SageMaker publishes of an endpoint's requests, measured on every one of them.
+
+Equal values travel together with their number, so that a request costs a few additions here: of the counts
+there are few different ones, and latencies are told to three digits.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tritonstack_local.cloudwatch.metrics import Datum, Metrics
+from tritonstack_local.identity.scope import Place
+
+NAMESPACE = "AWS/SageMaker"
+_PUBLISH_S = 0.5
+_MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The variant of an endpoint that metrics are of."""
+
+    place: Place
+    endpoint: str
+    variant: str
+
+    @property
+    def dimensions(self) -> dict[str, str]:
+        """As CloudWatch knows it."""
+        return {"EndpointName": self.endpoint, "VariantName": self.variant}
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request and what came of it."""
+
+    status: int
+    """What the model answered, or what the caller is told where it gave no answer."""
+    model_s: float
+    overhead_s: float
+    instances: int
+    """The instances behind the variant."""
+    concurrent: int
+    """The requests that ran at the time."""
+
+
+class RequestMetrics:
+    """Collects exchanges and publishes them twice a second."""
+
+    def __init__(self, *, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._values: Counter[tuple[Watched, str, float, str]] = Counter()
+        self._busiest: dict[Watched, int] = {}
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="request metrics", daemon=True)
+        self._thread.start()
+
+    def note(self, watched: Watched, exchange: Exchange) -> None:
+        """Count one request."""
+        status = exchange.status
+        values = (
+            ("Invocations", 1.0, "None"),
+            ("InvocationsPerInstance", 1 / max(1, exchange.instances), "None"),
+            ("Invocation4XXErrors", float(400 <= status < 500), "None"),
+            ("Invocation5XXErrors", float(status >= 500), "None"),
+            ("InvocationModelErrors", float(not 200 <= status < 300), "None"),
+            ("ModelLatency", _rounded(exchange.model_s), "Microseconds"),
+            ("OverheadLatency", _rounded(exchange.overhead_s), "Microseconds"),
+        )
+        with self._lock:
+            for name, value, unit in values:
+                self._values[watched, name, value, unit] += 1
+            self._busiest[watched] = max(self._busiest.get(watched, 0), exchange.concurrent)
+
+    def close(self) -> None:
+        """End; what has not been published is lost with its readers."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_PUBLISH_S):
+            self.publish()
+
+    def publish(self) -> None:
+        """Publish what was collected."""
+        with self._lock:
+            values, self._values = self._values, Counter()
+            busiest, self._busiest = self._busiest, {}
+        for (watched, name, value, unit), count in values.items():
+            datum = Datum(NAMESPACE, name, watched.dimensions, value, unit, count=count)
+            self._metrics.put(watched.place, [datum])
+        for watched, requests in busiest.items():
+            datum = Datum(NAMESPACE, "ConcurrentRequestsPerModel", watched.dimensions, float(requests))
+            self._metrics.put(watched.place, [datum])
+
+
+class Stopwatch:
+    """Tells a request's time in the model from the time around it."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self.model_s = 0.0
+
+    @contextmanager
+    def in_model(self) -> Iterator[None]:
+        """Count the time within as the model's."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.model_s = time.monotonic() - began
+
+    def overhead_s(self) -> float:
+        """What was not spent in the model until now."""
+        return time.monotonic() - self._began - self.model_s
+
+
+def _rounded(seconds: float) -> float:
+    return float(f"{seconds * _MICROSECONDS:.3g}")

@@ -1,0 +1,48 @@
+"""boto3 clients for this very cloud: its parts act on each other through the API that everybody uses."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from tritonstack_local.identity.scope import Place
+from tritonstack_local.signatures.keys import CloudSecret
+from tritonstack_local.state.idempotency import name_step
+
+# Everything is on this machine; a proxy meant for the world outside must not get between.
+_CONFIG = Config(
+    s3={"addressing_style": "path"}, proxies={}, retries={"total_max_attempts": 2}, max_pool_connections=32
+)
+
+
+class Clients:
+    """Makes each client once for a service and place: making one takes longer than most calls.
+
+    Clients are for sharing between threads, the making of them is not.
+    """
+
+    def __init__(self, *, endpoint_url: str, secret: CloudSecret) -> None:
+        self.endpoint_url = endpoint_url
+        self._secret = secret
+        self._lock = threading.Lock()
+        self._session = boto3.session.Session()
+        self._session.events.register("before-sign", name_step)
+        self._made: dict[tuple[str, Place], Any] = {}
+
+    def client(self, service: str, place: Place) -> Any:
+        """Return a client that acts in a place."""
+        with self._lock:
+            if (service, place) not in self._made:
+                key = self._secret.account_key(place.account)
+                self._made[service, place] = self._session.client(
+                    service,
+                    region_name=place.region,
+                    endpoint_url=self.endpoint_url,
+                    aws_access_key_id=key.key_id,
+                    aws_secret_access_key=key.secret,
+                    config=_CONFIG,
+                )
+            return self._made[service, place]

@@ -1,0 +1,1 @@
+"""Verify Signature Version 4 and its variants."""

@@ -1,0 +1,95 @@
+"""Access keys: one random secret per cloud, and one secret key per account derived from it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+import secrets
+import tempfile
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+
+from tritonstack_local.identity.accounts import access_key_for, account_in_key
+
+_FILE = "secret"
+_BYTES = 32
+
+
+@dataclass(frozen=True)
+class AccessKey:
+    """An access key, and the account and principal it belongs to."""
+
+    key_id: str
+    secret: str = field(repr=False)
+    account: str
+    principal: str
+    """The ARN that policies name: an account's root, a user, or the role of a session."""
+    session_token: str | None = field(default=None, repr=False)
+    expires: datetime | None = None
+
+
+class CloudSecret:
+    """The random secret of a cloud. Only its owner can read it; no log and no error shows it."""
+
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+        self.account_key = lru_cache(maxsize=1024)(self._account_key)
+
+    @classmethod
+    def random(cls) -> CloudSecret:
+        """Make a new one."""
+        return cls(secrets.token_bytes(_BYTES))
+
+    @classmethod
+    def kept_in(cls, folder: Path) -> CloudSecret:
+        """Read the secret of a cloud's folder; make one if the folder has none."""
+        found = cls.read(folder)
+        if found is not None:
+            return found
+        value = secrets.token_bytes(_BYTES)
+        write_private(folder / _FILE, value.hex() + "\n")
+        return cls(value)
+
+    @classmethod
+    def read(cls, folder: Path) -> CloudSecret | None:
+        """Read the secret of a cloud's folder; None if there is none, or not a whole one."""
+        try:
+            value = bytes.fromhex((folder / _FILE).read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return cls(value) if len(value) == _BYTES else None
+
+    def _account_key(self, account_id: str) -> AccessKey:
+        key_id = access_key_for(account_id)
+        digest = hmac.digest(self._value, key_id.encode(), hashlib.sha256)
+        secret = base64.b64encode(digest).decode()[:40]
+        return AccessKey(key_id, secret, account_id, f"arn:aws:iam::{account_id}:root")
+
+    def find(self, key_id: str) -> AccessKey | None:
+        """Return the account key with this id; None if it names no account."""
+        account = account_in_key(key_id)
+        return None if account is None else self.account_key(account)
+
+
+def forget_secret(folder: Path) -> None:
+    """Remove the secret of a cloud's folder."""
+    (folder / _FILE).unlink(missing_ok=True)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, replacing an earlier one as a whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise

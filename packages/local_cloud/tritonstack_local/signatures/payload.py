@@ -1,0 +1,272 @@
+"""Check request bodies against their signatures and checksums, chunk by chunk; no body is held in memory."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from tritonstack_local.access.denials import DeniedError, Reason
+from tritonstack_local.access.requests import SentRequest
+from tritonstack_local.signatures.canonical import EMPTY_SHA256, sign
+
+UNSIGNED = "UNSIGNED-PAYLOAD"
+STREAMING = "STREAMING-"
+STREAMING_SIGNED = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
+STREAMING_SIGNED_TRAILER = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
+STREAMING_UNSIGNED_TRAILER = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+STREAMED = (STREAMING_SIGNED, STREAMING_SIGNED_TRAILER, STREAMING_UNSIGNED_TRAILER)
+
+_LONGEST_LINE = 16 * 1024
+_SIZE_LINE = re.compile(rb"(?P<size>[0-9a-fA-F]{1,16})(?:;chunk-signature=(?P<signature>[0-9a-f]{64}))?")
+
+
+class Payload(Protocol):
+    """A check of one body."""
+
+    def update(self, data: bytes) -> bytes:
+        """Take the next piece of what was sent; return the content in it."""
+
+    def finish(self) -> None:
+        """Deny the request if the body is not what was signed."""
+
+    @property
+    def trailer(self) -> Mapping[str, str]:
+        """The headers that were sent after the content."""
+
+
+class AnyPayload:
+    """A body that the signature does not cover."""
+
+    trailer: Mapping[str, str] = {}
+
+    def update(self, data: bytes) -> bytes:
+        """Accept it."""
+        return data
+
+    def finish(self) -> None:
+        """Accept it."""
+
+
+class HashedPayload:
+    """A body whose SHA-256 `check` judges."""
+
+    trailer: Mapping[str, str] = {}
+
+    def __init__(self, check: Callable[[str], None]) -> None:
+        self._hash = hashlib.sha256()
+        self._check = check
+
+    def update(self, data: bytes) -> bytes:
+        """Add to the hash."""
+        self._hash.update(data)
+        return data
+
+    def finish(self) -> None:
+        """Judge the hash."""
+        self._check(self._hash.hexdigest())
+
+
+def equal_to(declared: str) -> Callable[[str], None]:
+    """Make a check that denies every hash but the declared one."""
+
+    def check(actual: str) -> None:
+        if not hmac.compare_digest(declared, actual):
+            raise DeniedError(Reason.PAYLOAD_MISMATCH)
+
+    return check
+
+
+@dataclass(frozen=True)
+class ChunkSigning:
+    """What the signatures of a body's chunks are computed from."""
+
+    key: bytes
+    date: str
+    scope: str
+
+    def of_chunk(self, previous: str, digest: str) -> str:
+        """Sign a chunk."""
+        lines = ("AWS4-HMAC-SHA256-PAYLOAD", self.date, self.scope, previous, EMPTY_SHA256, digest)
+        return sign(self.key, "\n".join(lines))
+
+    def of_trailer(self, previous: str, digest: str) -> str:
+        """Sign the trailer."""
+        return sign(
+            self.key, "\n".join(("AWS4-HMAC-SHA256-TRAILER", self.date, self.scope, previous, digest))
+        )
+
+
+class ChunkedPayload:
+    """A body in S3's aws-chunked encoding, each chunk signed after the one before, or none of them."""
+
+    def __init__(self, signing: ChunkSigning | None, *, seed: str, length: int, has_trailer: bool) -> None:
+        """`seed` is the signature of the request's headers, `length` that of the decoded body."""
+        self._signing = signing
+        self._signature = seed
+        self._expected = length
+        self._has_trailer = has_trailer
+        self._line = b""
+        self._left = 0
+        self._decoded = 0
+        self._hash = hashlib.sha256()
+        self._claimed = ""
+        self._trailer: list[bytes] = []
+        self._state: Callable[[bytes], None] = self._size_line
+
+    @property
+    def trailer(self) -> Mapping[str, str]:
+        """The headers that were sent after the last chunk."""
+        pairs = (line.decode("latin-1").partition(":") for line in self._trailer)
+        return {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+    def update(self, data: bytes) -> bytes:
+        """Take the next piece; return the content of its chunks."""
+        return b"".join(self._content(memoryview(data)))
+
+    def _content(self, view: memoryview) -> Iterator[memoryview]:
+        while view:
+            if self._left:
+                taken = view[: self._left]
+                self._hash.update(taken)
+                self._left -= len(taken)
+                view = view[len(taken) :]
+                yield taken
+            else:
+                view = self._next_line(view)
+
+    def finish(self) -> None:
+        """Deny a body that ends too early, or that decodes to another length than was announced."""
+        if self._state != self._after_the_end or self._line or self._decoded != self._expected:
+            raise DeniedError(Reason.INCOMPLETE_BODY)
+
+    def _next_line(self, view: memoryview) -> memoryview:
+        piece = bytes(view[:_LONGEST_LINE])
+        end = piece.find(b"\n")
+        self._line += piece if end < 0 else piece[: end + 1]
+        if len(self._line) > _LONGEST_LINE:
+            raise DeniedError(Reason.INCOMPLETE_BODY)
+        if end < 0:
+            return view[len(piece) :]
+        line, self._line = self._line.removesuffix(b"\n").removesuffix(b"\r"), b""
+        self._state(line)
+        return view[end + 1 :]
+
+    def _size_line(self, line: bytes) -> None:
+        match = _SIZE_LINE.fullmatch(line)
+        if match is None or (self._signing is None) != (match["signature"] is None):
+            raise DeniedError(Reason.INCOMPLETE_BODY)
+        self._left = int(match["size"], 16)
+        self._decoded += self._left
+        if self._decoded > self._expected:
+            raise DeniedError(Reason.INCOMPLETE_BODY)
+        self._claimed = (match["signature"] or b"").decode()
+        self._hash = hashlib.sha256()
+        if self._left:
+            self._state = self._after_chunk
+        else:
+            self._check_chunk()
+            self._state = self._trailer_line
+
+    def _after_chunk(self, line: bytes) -> None:
+        if line:
+            raise DeniedError(Reason.INCOMPLETE_BODY)
+        self._check_chunk()
+        self._state = self._size_line
+
+    def _check_chunk(self) -> None:
+        if self._signing is None:
+            return
+        expected = self._signing.of_chunk(self._signature, self._hash.hexdigest())
+        if not hmac.compare_digest(expected, self._claimed):
+            raise DeniedError(Reason.MISMATCH)
+        self._signature = expected
+
+    def _trailer_line(self, line: bytes) -> None:
+        """Take a line of the trailer; the empty one ends it."""
+        if line:
+            self._trailer.append(line)
+            if sum(map(len, self._trailer)) > _LONGEST_LINE or not self._has_trailer:
+                raise DeniedError(Reason.INCOMPLETE_BODY)
+            return
+        if self._signing is not None and self._has_trailer:
+            self._check_trailer(self._signing)
+        self._state = self._after_the_end
+
+    def _check_trailer(self, signing: ChunkSigning) -> None:
+        name = b"x-amz-trailer-signature:"
+        claimed = [line.removeprefix(name) for line in self._trailer if line.startswith(name)]
+        text = b"".join(line + b"\n" for line in self._trailer if not line.startswith(name))
+        expected = signing.of_trailer(self._signature, hashlib.sha256(text).hexdigest())
+        if len(claimed) != 1 or not hmac.compare_digest(expected.encode(), claimed[0]):
+            raise DeniedError(Reason.MISMATCH)
+
+    def _after_the_end(self, _: bytes) -> None:
+        raise DeniedError(Reason.INCOMPLETE_BODY)
+
+
+class _Hash(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+
+    def digest(self) -> bytes: ...
+
+
+class _Crc32:
+    def __init__(self) -> None:
+        self._value = 0
+
+    def update(self, data: bytes) -> None:
+        self._value = zlib.crc32(data, self._value)
+
+    def digest(self) -> bytes:
+        return self._value.to_bytes(4, "big")
+
+
+_HASHES: Mapping[str, Callable[[], _Hash]] = {
+    "content-md5": lambda: hashlib.md5(usedforsecurity=False),
+    "x-amz-checksum-crc32": _Crc32,
+    "x-amz-checksum-sha1": lambda: hashlib.sha1(usedforsecurity=False),
+    "x-amz-checksum-sha256": hashlib.sha256,
+}
+"""The checksums that are verified: Python's standard library has neither CRC32C nor CRC64NVME."""
+
+
+class ChecksummedPayload:
+    """A payload whose content must also match the checksums that the request declares."""
+
+    def __init__(self, payload: Payload, request: SentRequest) -> None:
+        self._payload = payload
+        self._headers = {name: request.header(name) for name in _HASHES if name in request.headers}
+        in_trailer = (request.header("x-amz-trailer") or "").lower().replace(" ", "").split(",")
+        self._hashes = {
+            name: make() for name, make in _HASHES.items() if name in {*self._headers, *in_trailer}
+        }
+
+    @property
+    def trailer(self) -> Mapping[str, str]:
+        """The headers that were sent after the content."""
+        return self._payload.trailer
+
+    def update(self, data: bytes) -> bytes:
+        """Take the next piece; return the content in it."""
+        content = self._payload.update(data)
+        for hashed in self._hashes.values():
+            hashed.update(content)
+        return content
+
+    def finish(self) -> None:
+        """Deny the request if the payload or one of its checksums is wrong."""
+        self._payload.finish()
+        # A header is signed; a trailer may not be, and must not replace it.
+        declared = {**self.trailer, **self._headers}
+        for name, hashed in self._hashes.items():
+            actual = base64.b64encode(hashed.digest()).decode()
+            if not hmac.compare_digest(actual.encode(), (declared.get(name) or "").encode()):
+                raise DeniedError(
+                    Reason.BAD_DIGEST, f"The {name} you specified did not match the calculated checksum."
+                )

@@ -1,0 +1,86 @@
+"""Answers that steps of a deployment were given: a step that a kill interrupted is taken up where it was.
+
+A deployment makes things by calls to this cloud, and learns their ids from the answers. A kill between a call
+and the note of its answer would leave a thing behind that nobody knows. So the calls of a step carry its
+name, and what they are answered is kept along with what they changed, until the step has its note. After a
+restart the step is done again: the calls that were answered before get the same answer and change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from tritonstack_local.state.pickling import dumps
+from tritonstack_local.state.writer import Tell, kept_nowhere
+
+HEADER = "X-Tritonstack-Step"
+_step: ContextVar[str | None] = ContextVar("step", default=None)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A call that changed something, and its answer."""
+
+    operation: str
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+class Receipts:
+    """The receipts of the steps that are under way. Each step is done by one thread."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, list[Receipt]] = {}
+        self._from_before: dict[str, list[Receipt]] = {}
+        self.tell: Tell = kept_nowhere
+
+    def add(self, step: str, receipt: Receipt) -> None:
+        """Keep the answer to a call of a step."""
+        self._given.setdefault(step, []).append(receipt)
+        self.tell(step)
+
+    def has_from_before(self, step: str) -> bool:
+        """Tell whether a step that was interrupted had been given any answer."""
+        return step in self._from_before
+
+    def from_before(self, step: str, operation: str) -> Receipt | None:
+        """Return the answer to a step's next call, if it was given before the process was killed."""
+        left = self._from_before.get(step)
+        return left.pop(0) if left and left[0].operation == operation else None
+
+    def forget(self, step: str) -> None:
+        """Forget a step that has noted what it did."""
+        self._from_before.pop(step, None)
+        if self._given.pop(step, None) is not None:
+            self.tell(step)
+
+    def dump(self, key: str) -> bytes | None:
+        """Pickle the receipts of a step."""
+        given = self._given.get(key)
+        return None if given is None else dumps(given)
+
+    def load(self, key: str, value: list[Receipt]) -> None:
+        """Take in the receipts of a step that was interrupted."""
+        self._given[key], self._from_before[key] = value, list(value)
+
+
+@contextmanager
+def in_step(name: str) -> Iterator[None]:
+    """Have the calls that this thread makes meanwhile carry the name of a step."""
+    token = _step.set(name)
+    try:
+        yield
+    finally:
+        _step.reset(token)
+
+
+def name_step(request: Any, **_: Any) -> None:
+    """Add the name of the step to a request that boto3 is about to sign."""
+    name = _step.get()
+    if name is not None:
+        request.headers[HEADER] = name

@@ -1,0 +1,134 @@
+"""Where requests come in: what one of them changes is kept before it is answered."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from werkzeug.wrappers import Request, Response
+
+from tritonstack_local.state.calls import Call, draft_of, read_call
+from tritonstack_local.state.errors import NotKeptError
+from tritonstack_local.state.folder import State
+from tritonstack_local.state.idempotency import HEADER, Receipt, Receipts
+from tritonstack_local.state.moto_backends import MotoBackends, touched_backends
+from tritonstack_local.state.writer import Keeper
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+Application = Callable[["WSGIEnvironment", "StartResponse"], Iterable[bytes]]
+
+_SPARE = 16 * 2**20
+"""Room that is left for what makes room, and for what was begun: bytes."""
+
+_log = logging.getLogger(__name__)
+
+
+class FrontDoor:
+    """Hands requests to applications and keeps what they change."""
+
+    def __init__(self, state: State, keeper: Keeper) -> None:
+        self._state = state
+        self._keeper = keeper
+        self._backends = MotoBackends()
+        self.receipts = Receipts()
+        self._tell_backend = keeper.hold("moto", self._backends)
+        self.receipts.tell = keeper.hold("receipts", self.receipts)
+
+    def drop_lost_objects(self) -> tuple[str, ...]:
+        """Remove S3's objects without their bodies, and keep that; return a notice that names them."""
+        found = self._backends.drop_lost_objects()
+        for key in found:
+            self._tell_backend(key)
+        lost = [name for names in found.values() for name in names]
+        return (f"lost with their bodies: {', '.join(lost)}",) if lost else ()
+
+    def answer(
+        self, environ: WSGIEnvironment, *, service: str, application: Application, is_moto: bool
+    ) -> Response:
+        """Answer a request."""
+        try:
+            call = read_call(environ, service=service, bodies=self._state.bodies)
+            self._check_room(call)
+            answer = self._answered_before(environ, call) or self._answered(
+                environ, call, application, is_moto
+            )
+            self._settle(call)
+        except NotKeptError as fault:
+            return refusal(environ, "InsufficientStorage", str(fault))
+        except NotImplementedError as error:
+            _log.warning("%s: %s", service, error)
+            message = f"{error} in the {service} of the embedded cloud"
+            return refusal(environ, "UnknownOperationException", message)
+        finally:
+            draft = draft_of(environ)
+            if draft is not None:
+                draft.discard()
+        return answer
+
+    def _check_room(self, call: Call) -> None:
+        """Refuse what could not be kept before it has changed anything."""
+        if call.changes and not call.deletes and self._state.room() < _SPARE + 2 * call.size:
+            raise NotKeptError(self._state.folder, "No space left on device")
+
+    def _answered_before(self, environ: WSGIEnvironment, call: Call) -> Response | None:
+        step = _step_of(environ)
+        receipt = self.receipts.from_before(step, call.name) if step and call.changes else None
+        return None if receipt is None else Response(receipt.body, receipt.status, list(receipt.headers))
+
+    def _answered(
+        self, environ: WSGIEnvironment, call: Call, application: Application, is_moto: bool
+    ) -> Response:
+        with ExitStack() as stack:
+            if is_moto:
+                # The others take their time, and call moto's services meanwhile.
+                stack.enter_context(self._keeper.gate.changing())
+            stack.enter_context(self._keeper.together())
+            stack.enter_context(self._state.bodies.used())
+            touched = stack.enter_context(touched_backends())
+            stack.callback(self._note, call, touched)
+            answer = Response.from_app(application, environ)
+            step = _step_of(environ)
+            if step and call.changes and answer.status_code < 400:
+                headers = tuple(answer.headers.to_wsgi_list())
+                self.receipts.add(step, Receipt(call.name, answer.status_code, headers, answer.get_data()))
+            return answer
+
+    def _note(self, call: Call, touched: Iterable[str]) -> None:
+        for key in touched:
+            if call.changes:
+                self._tell_backend(key, slow=call.is_slow)
+            elif not self._backends.is_known(key):
+                # What came into being with the first look at it, a default VPC say, is to keep its ids.
+                self._tell_backend(key, slow=True)
+
+    def _settle(self, call: Call) -> None:
+        try:
+            self._keeper.settle()
+        except NotKeptError:
+            if call.changes:
+                raise
+
+
+def _step_of(environ: WSGIEnvironment) -> str | None:
+    step: str | None = environ.get(f"HTTP_{HEADER.upper().replace('-', '_')}")
+    return step
+
+
+def refusal(environ: WSGIEnvironment, code: str, message: str) -> Response:
+    """Refuse in the words of the protocol that was spoken, with a status that clients do not retry."""
+    request = Request(environ, shallow=True)
+    if "X-Amz-Target" in request.headers:
+        body = json.dumps({"__type": code, "message": message})
+        return Response(body, 400, content_type="application/x-amz-json-1.1")
+    error = f"<Code>{code}</Code><Message>{escape(message)}</Message>"
+    if request.mimetype == "application/x-www-form-urlencoded":
+        whole = f"<ErrorResponse><Error><Type>Sender</Type>{error}</Error></ErrorResponse>"
+    else:
+        whole = f"<Error>{error}</Error>"
+    return Response(whole, 400, content_type="text/xml")

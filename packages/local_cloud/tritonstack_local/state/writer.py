@@ -1,0 +1,249 @@
+"""Write changed state to disk, and report when it is durable.
+
+Services tell of changes as they make them. One thread writes: whatever changed while it wrote goes into its
+next write, together, so that many requests share one. A request is answered when its changes are written;
+changes of the slow kind (log lines) are written within half a second, and nobody waits for them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+
+from tritonstack_local.state.database import Row
+from tritonstack_local.state.errors import NotKeptError
+from tritonstack_local.state.folder import State
+
+
+class Gate:
+    """Whoever wants to look goes first: those who come to change things wait until it has looked."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._changing = 0
+        self._looking = 0
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Change things, beside others who do. Not to be entered twice by one thread."""
+        with self._condition:
+            self._condition.wait_for(lambda: not self._looking)
+            self._changing += 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._changing -= 1
+                self._condition.notify_all()
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Look while nobody changes anything. One thread at a time does."""
+        with self._condition:
+            self._looking += 1
+            self._condition.wait_for(lambda: not self._changing)
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._looking -= 1
+                self._condition.notify_all()
+
+
+SLOW_S = 0.5
+"""How long a change of the slow kind may wait. It is what a kill may lose."""
+_SHARE = 10
+"""What is large waits longer: writing the slow kind takes a tenth of the time at most."""
+_RETRY_S = 1.0
+_IDLE_S = 3600.0
+
+_log = logging.getLogger(__name__)
+
+
+class Kept(Protocol):
+    """Something that remembers, piece by piece, each under a key. It tells the keeper of what it changes."""
+
+    def dump(self, key: str) -> bytes | None:
+        """Return a piece as bytes; None if it has gone."""
+
+    def load(self, key: str, value: Any) -> None:
+        """Take a piece in again; `value` is what was pickled."""
+
+
+class Tell(Protocol):
+    """How something kept says that one of its pieces changed."""
+
+    def __call__(self, key: str, *, slow: bool = False) -> None:
+        """Tell of it."""
+
+
+def kept_nowhere(key: str, *, slow: bool = False) -> None:
+    """Stand for a keeper where there is none."""
+
+
+class _Piece(NamedTuple):
+    kind: str
+    key: str
+
+
+class Keeper:
+    """Threads may call it at once. `load` comes first, then `start`."""
+
+    def __init__(self, state: State) -> None:
+        self.gate = Gate()
+        """Whoever changes several pieces together does so behind it, and no write sees half of that."""
+        self._state = state
+        self._kept: dict[str, Kept] = {}
+        self._condition = threading.Condition()
+        self._changed: dict[_Piece, None] = {}
+        self._slowly_changed: dict[_Piece, float] = {}
+        self._costs: dict[_Piece, float] = {}
+        self._told = self._written = self._failed = 0
+        self._fault: NotKeptError | None = None
+        self._unremoved: list[str] = []
+        self._unkept: set[_Piece] = set()
+        """What could not be written as it is now: an older row of it may refer to bodies no longer in use."""
+        self._closing = self._closed = False
+        self._collecting = threading.local()
+        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+
+    def hold(self, kind: str, kept: Kept) -> Tell:
+        """Keep something under a name of its own; returns how it tells of its changes."""
+        self._kept[kind] = kept
+
+        def tell(key: str, *, slow: bool = False) -> None:
+            self._note([(_Piece(kind, key), slow)])
+
+        return tell
+
+    def load(self) -> list[str]:
+        """Give everything that was found back to whom it belongs; return a notice for what does not fit."""
+        notices = []
+        for kind, key, value in self._state.found:
+            try:
+                self._kept[kind].load(key, value)
+            except Exception as fault:
+                _log.exception("%s %s", kind, key)
+                notices.append(f"{kind} {key} does not come back ({fault!r})")
+        return notices
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Hold back what this thread tells until the end: it is written with one write."""
+        collected: list[tuple[_Piece, bool]] = []
+        self._collecting.pieces = collected
+        try:
+            yield
+        finally:
+            self._collecting.pieces = None
+            self._note(collected)
+
+    def settle(self) -> None:
+        """Return when everything told so far is written; raise NotKeptError when it could not be."""
+        with self._condition:
+            goal = self._told
+            self._condition.wait_for(lambda: self._written >= goal or self._failed >= goal or self._closed)
+            if self._written < goal:
+                raise self._fault or NotKeptError(self._state.folder, "the embedded cloud is ending")
+
+    def close(self) -> None:
+        """Write what is left and let go of the folder."""
+        with self._condition:
+            self._closing = True
+            self._condition.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()
+        self._state.database.close()
+
+    def _note(self, pieces: list[tuple[_Piece, bool]]) -> None:
+        collected = getattr(self._collecting, "pieces", None)
+        if collected is not None:
+            collected.extend(pieces)
+            return
+        with self._condition:
+            for piece, slow in pieces:
+                if slow:
+                    wait = max(SLOW_S, _SHARE * self._costs.get(piece, 0.0))
+                    self._slowly_changed.setdefault(piece, time.monotonic() + wait)
+                else:
+                    self._changed[piece] = None
+                    self._told += 1
+            if pieces:
+                self._condition.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                while not self._closing and not self._changed and self._until_due() > 0:
+                    self._condition.wait(self._until_due())
+                closing = self._closing
+            kept = self._write(everything=closing)
+            if closing:
+                return
+            if not kept:
+                with self._condition:
+                    self._condition.wait_for(lambda: self._told > self._failed or self._closing, _RETRY_S)
+
+    def _until_due(self) -> float:
+        return min(self._slowly_changed.values(), default=time.monotonic() + _IDLE_S) - time.monotonic()
+
+    def _write(self, *, everything: bool) -> bool:
+        with self.gate.looking():
+            pieces, told = self._taken(everything=everything)
+            rows = [row for row in map(self._row, pieces) if row is not None]
+            unused = self._unremoved + self._state.bodies.unused()
+        try:
+            self._state.database.write(rows)
+        except NotKeptError as fault:
+            with self._condition:
+                if self._fault is None:
+                    _log.error("%s", fault)
+                self._changed = dict.fromkeys(pieces) | self._changed
+                self._unremoved = unused
+                self._failed, self._fault = told, fault
+                self._condition.notify_all()
+            return False
+        if not self._unkept:
+            self._state.bodies.remove(unused)
+            unused = []
+        with self._condition:
+            self._written, self._fault, self._unremoved = told, None, unused
+            self._condition.notify_all()
+        return True
+
+    def _taken(self, *, everything: bool) -> tuple[list[_Piece], int]:
+        with self._condition:
+            now = time.monotonic()
+            due = [piece for piece, when in self._slowly_changed.items() if everything or when <= now]
+            pieces = list(dict.fromkeys([*self._changed, *due]))
+            for piece in pieces:
+                self._slowly_changed.pop(piece, None)
+            self._changed = {}
+            return pieces, self._told
+
+    def _row(self, piece: _Piece) -> Row | None:
+        started = time.monotonic()
+        try:
+            value = self._kept[piece.kind].dump(piece.key)
+        except Exception:
+            # One service's oddity is not to cost all others their state.
+            _log.exception("%s %s cannot be kept: it lasts as long as this process", *piece)
+            self._unkept.add(piece)
+            return None
+        self._unkept.discard(piece)
+        if value is None:
+            self._costs.pop(piece, None)
+        else:
+            self._costs[piece] = time.monotonic() - started
+        return Row(piece.kind, piece.key, value)
