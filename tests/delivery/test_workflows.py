@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 import yaml
 
 from tests.delivery.workflows import ROOT, WORKFLOWS, listed, read_workflow
 from tritonstack.base.paths import Project
-from tritonstack.cli.main import app
+from tritonstack.cli.registry import load_command
 from tritonstack.spec.environments.delivery import require_delivery
 
 FILES = sorted(WORKFLOWS.glob("*.yml"))
@@ -167,9 +166,7 @@ COMMANDS = sorted({step.values[0]["run"] for step in steps() if "run" in step.va
 def test_the_command_line_takes_what_a_step_says(command):
     words = re.sub(r"\$\{\w+:\+(.*)\}", r"\1", command.partition(" >")[0])
     _, name, *rest = shlex.split(words)
-    group = typer.main.get_command(app)
-    assert name in group.commands, name
-    context = group.commands[name].make_context(name, list(rest))
+    context = load_command(name).make_context(name, list(rest))
     assert context.info_name == name
 
 

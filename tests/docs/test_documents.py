@@ -11,7 +11,7 @@ import pytest
 from model_build.graphs.candidates import LEAST_GAIN
 from tritonstack.base.documents import Record, load_document
 from tritonstack.base.paths import find_project
-from tritonstack.cli.main import app
+from tritonstack.cli.registry import COMMANDS
 from tritonstack.reference.releases import NEWEST, RELEASES
 from tritonstack.spec.environments.delivery import DeliverySpec
 from tritonstack.spec.environments.environment import EnvironmentSpec
@@ -54,7 +54,7 @@ def test_every_python_example_compiles(document: Path, text: str) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
 def test_every_command_shown_exists(document: Path) -> None:
-    known = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    known = set(COMMANDS)
     shown = set(re.findall(r"^(?:eval \"\$\()?tritonstack ([a-z]+)", document.read_text(), re.MULTILINE))
     assert shown <= known
 

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boto3.s3.transfer import TransferConfig
 
-import tritonstack.operations.artifacts
 from tests.git import Repository
 from tests.manifests import manifest
 from tests.projects import edit, write_project
@@ -243,8 +241,7 @@ def test_what_is_brought_back_is_as_it_was_published(
     dev: Dev, monkeypatch: pytest.MonkeyPatch, part_bytes: int
 ) -> None:
     """In one piece or in parts, and no version is destroyed: that is a right nobody has who deploys."""
-    parts = TransferConfig(multipart_threshold=part_bytes, multipart_chunksize=part_bytes)
-    monkeypatch.setattr(tritonstack.operations.artifacts, "_PARTS", parts)
+    monkeypatch.setattr("tritonstack.operations.artifacts.PART_BYTES", part_bytes)
     place = {"Bucket": dev.bucket.name, "Key": dev.bucket.key("11", "model.tar.gz")}
     body = bytes(6 * MIB)
     dev.bucket.s3.put_object(

@@ -9,7 +9,6 @@ import pytest
 
 from tests.projects import MODEL, edit, write_project
 from tests.sealing import write_sealed
-from tritonstack.operations import model_prefix
 from tritonstack.operations.artifacts import DamagedArtifactError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.model_prefix import ShelfCopy, Shelved, fill_shelves, missing_copies, shelf_copies
@@ -100,12 +99,7 @@ def test_large_archives_go_in_parts_and_keep_their_digest(
     body = bytes(range(256)) * (21 * 4096)  # 21 MiB; S3's smallest part is 5
     large = copy_of("large", body)
     put(stocked, large.source, body)
-    monkeypatch.setattr(model_prefix, "_PART_BYTES", 5 * 1024**2)
-    monkeypatch.setattr(
-        model_prefix,
-        "_PARTS",
-        model_prefix.TransferConfig(multipart_threshold=5 * 1024**2, multipart_chunksize=5 * 1024**2),
-    )
+    monkeypatch.setattr("tritonstack.operations.artifacts.PART_BYTES", 5 * 1024**2)
     assert fill(stocked, [large]) == ["copied"]
     found = stocked.client("s3").get_object(Bucket=BUCKET, Key=large.key)
     assert "-" in found["ETag"]

@@ -12,29 +12,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.paths import find_project
-from tritonstack.cli.commands.audit import audit
-from tritonstack.cli.commands.build import build
-from tritonstack.cli.commands.delivery import delivery
-from tritonstack.cli.commands.deploy import deploy
-from tritonstack.cli.commands.destroy import destroy
-from tritonstack.cli.commands.diff import diff
-from tritonstack.cli.commands.down import down
-from tritonstack.cli.commands.history import history
-from tritonstack.cli.commands.invoke import invoke
-from tritonstack.cli.commands.promote import promote
-from tritonstack.cli.commands.quotas import quotas
-from tritonstack.cli.commands.reap import reap
-from tritonstack.cli.commands.rollback import rollback
-from tritonstack.cli.commands.status import status
-from tritonstack.cli.commands.up import up
-from tritonstack.cli.commands.validate import validate
-from tritonstack.cli.commands.verify import verify
-from tritonstack.cli.context import Context
 from tritonstack.cli.output import Output
+from tritonstack.cli.registry import COMMANDS, CommandGroup
 from tritonstack.workflows.extras import REMEDY
 
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
@@ -42,7 +24,8 @@ _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC,
 
 app = typer.Typer(
     name="tritonstack",
-    help="From a trained model to a guarded NVIDIA Triton endpoint on Amazon SageMaker, as code.",
+    cls=CommandGroup,
+    help="Deploy models to NVIDIA Triton on Amazon SageMaker with AWS CDK.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -58,30 +41,10 @@ def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
 ) -> None:
     """Take what stands before the command; `run` has looked for --debug itself."""
+    # Loads AWS's SDK and the specification, which `--help` does not need.
+    from tritonstack.cli.context import Context  # noqa: PLC0415
+
     context.obj = Context(find_project(project), Output(as_json=json_output))
-
-
-COMMANDS = (
-    validate,
-    quotas,
-    up,
-    down,
-    build,
-    diff,
-    deploy,
-    verify,
-    status,
-    invoke,
-    delivery,
-    promote,
-    rollback,
-    history,
-    destroy,
-    audit,
-    reap,
-)
-for command in COMMANDS:
-    app.command()(command)
 
 
 def main() -> None:
@@ -113,8 +76,7 @@ def run(arguments: list[str]) -> int:
 
 def _before_command(arguments: list[str]) -> list[str]:
     """The options of the command line itself; they count even where it cannot be understood."""
-    names = {command.__name__ for command in COMMANDS}
-    return list(itertools.takewhile(lambda word: word not in names, arguments))
+    return list(itertools.takewhile(lambda word: word not in COMMANDS, arguments))
 
 
 def _in_words(error: BaseException) -> TritonstackError:
@@ -127,12 +89,18 @@ def _in_words(error: BaseException) -> TritonstackError:
         return UsageError(error.format_message(), remedy=f"`{command} --help` shows what it takes")
     if isinstance(error, typer.Abort | KeyboardInterrupt):
         return TritonstackError("stopped by you")
-    if isinstance(error, BotoCoreError | ClientError):
+    if _is_of_aws(error):
         return TritonstackError(f"AWS answered: {error}", remedy="run again with --debug to see the call")
     return _of_this_machine(error) or TritonstackError(
         f"this should not have happened: {type(error).__name__}: {error}",
         remedy="run again with --debug and report what it prints",
     )
+
+
+def _is_of_aws(error: BaseException) -> bool:
+    """Return whether botocore raised an error. botocore is imported only if something raised it."""
+    exceptions = sys.modules.get("botocore.exceptions")
+    return exceptions is not None and isinstance(error, exceptions.BotoCoreError | exceptions.ClientError)
 
 
 def _of_this_machine(error: BaseException) -> TritonstackError | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import TritonstackError
@@ -14,9 +13,8 @@ from tritonstack.operations.aws import Cloud, error_code
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME
 
-# One request copies up to 5 GB, but answers only when all is copied: parts keep each answer short.
-_PART_BYTES = 256 * 1024**2
-_PARTS = TransferConfig(multipart_threshold=_PART_BYTES, multipart_chunksize=_PART_BYTES, max_concurrency=4)
+PART_BYTES = 256 * 1024**2
+"""One request copies up to 5 GB, but answers only when all is copied. Copies in parts answer sooner."""
 
 
 class DamagedArtifactError(TritonstackError):
@@ -86,5 +84,12 @@ def copy_object(
         origin["Key"],
         ExtraArgs={"MetadataDirective": "REPLACE", "ChecksumAlgorithm": "SHA256", **settings},
         SourceClient=source,
-        Config=_PARTS,
+        Config=in_parts(),
     )
+
+
+def in_parts() -> Any:
+    """Return the transfer configuration of copies within S3."""
+    from boto3.s3.transfer import TransferConfig  # noqa: PLC0415 - slow to import
+
+    return TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, max_concurrency=4)

@@ -11,16 +11,17 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
-_CONFIG = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=70)
+if TYPE_CHECKING:
+    import boto3
+
+_RETRIES = {"mode": "standard", "max_attempts": 5}
 
 _MAKING = threading.Lock()
 """A session makes one client at a time; the clients themselves serve any number of threads."""
@@ -52,6 +53,8 @@ class Cloud:
 
     @cached_property
     def _session(self) -> boto3.Session:
+        import boto3  # noqa: PLC0415 - takes longer to import than most commands that call no AWS service
+
         return boto3.Session(
             profile_name=self.variables.get("AWS_PROFILE"),
             region_name=self.region,
@@ -66,10 +69,13 @@ class Cloud:
 
     def client(self, service: str) -> Any:
         """A boto3 client of this cloud: one a service, because making one takes longer than many a call."""
+        from botocore.config import Config  # noqa: PLC0415 - as boto3
+
         with _MAKING:
             if service not in self._clients:
+                config = Config(retries=_RETRIES, connect_timeout=10, read_timeout=70)
                 self._clients[service] = self._session.client(
-                    service, config=_CONFIG, endpoint_url=self.variables.get("AWS_ENDPOINT_URL")
+                    service, config=config, endpoint_url=self.variables.get("AWS_ENDPOINT_URL")
                 )
             return self._clients[service]
 

@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
+from tritonstack.operations import artifacts
 from tritonstack.operations.artifacts import DamagedArtifactError, find_object, is_archive_of
 from tritonstack.operations.aws import Cloud, error_code
 from tritonstack.project.workspace import Workspace
@@ -23,9 +23,6 @@ from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
 
 _AT_ONCE = 8
-# One request copies up to 5 GB, but answers only when all is copied: parts keep each answer short.
-_PART_BYTES = 256 * 1024**2
-_PARTS = TransferConfig(multipart_threshold=_PART_BYTES, multipart_chunksize=_PART_BYTES, max_concurrency=4)
 
 Outcome = Literal["there", "copied", "replaced"]
 
@@ -149,7 +146,7 @@ def _copy(s3: Any, bucket: str, copy: ShelfCopy, *, etag: str) -> None:
         # What was looked at is what is copied, whoever writes there meanwhile.
         "CopySourceIfMatch": etag,
     }
-    if copy.artifact.archive_bytes <= _PART_BYTES:
+    if copy.artifact.archive_bytes <= artifacts.PART_BYTES:
         s3.copy_object(**place, **settings)
     else:
-        s3.copy(**place, ExtraArgs=settings, Config=_PARTS)
+        s3.copy(**place, ExtraArgs=settings, Config=artifacts.in_parts())

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import boto3
-import botocore.session
-from botocore.credentials import DeferredRefreshableCredentials
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base import naming
 from tritonstack.operations.aws import Cloud, CloudAccessError, cloud_of, require_account
 from tritonstack.spec.environments.environment import EnvironmentSpec
+
+if TYPE_CHECKING:
+    import boto3
 
 _SESSION_NAME = "tritonstack-promote"
 
@@ -33,6 +33,10 @@ class BorrowedCloud(Cloud):
 
     @cached_property
     def _session(self) -> boto3.Session:
+        import boto3  # noqa: PLC0415 - slow to import
+        import botocore.session  # noqa: PLC0415
+        from botocore.credentials import DeferredRefreshableCredentials  # noqa: PLC0415
+
         core = botocore.session.get_session()
         # botocore has no public way to hand a session credentials that renew themselves.
         core._credentials = DeferredRefreshableCredentials(self._fresh_keys, "assume-role")

@@ -1,0 +1,44 @@
+"""The list of commands: complete, short, and quick to print."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tritonstack.cli import commands
+from tritonstack.cli.main import run
+from tritonstack.cli.registry import COMMANDS, GROUPS, load_command
+
+HEAVY = ("boto3", "botocore", "numpy", "pydantic", "yaml", "docker", "aws_cdk")
+
+
+def test_every_command_is_listed_once():
+    modules = {file.stem for file in Path(commands.__file__).parent.glob("[a-z]*.py")}
+    assert sorted(COMMANDS) == sorted(modules)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_summaries_are_short(group):
+    for summary in GROUPS[group].values():
+        assert len(summary) <= 60
+        assert not summary.endswith(".")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name, capsys):
+    assert load_command(name).name == name
+    assert run([name, "--help"]) == 0
+    assert f"Usage: tritonstack {name} " in capsys.readouterr().out
+
+
+def test_a_misspelled_command_is_corrected(capsys):
+    assert run(["valdate"]) == 2
+    assert "Did you mean 'validate'?" in capsys.readouterr().err
+
+
+def test_the_list_loads_nothing_heavy():
+    code = "import sys; from tritonstack.cli.main import run; run(['--help']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Operate:" in done.stdout
+    assert set(done.stdout.split()) & set(HEAVY) == set()

@@ -1,0 +1,75 @@
+"""The commands by group, with their summaries. A command is imported when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    "Project": {
+        "validate": "Check models, environments, and locks",
+        "quotas": "List the AWS quotas that an environment needs",
+    },
+    "Local": {
+        "up": "Start the local cloud",
+        "down": "Stop local clouds",
+    },
+    "Build": {
+        "build": "Build, verify, and lock missing artifacts",
+    },
+    "Deploy": {
+        "diff": "Show what a deploy would change",
+        "deploy": "Deploy an environment",
+        "verify": "Check deployed endpoints against the commit",
+        "promote": "Copy artifacts to the next environment",
+        "rollback": "Roll an endpoint back to an earlier lock",
+        "delivery": "Show delivery order, roles, and affected environments",
+        "destroy": "Delete an environment",
+    },
+    "Operate": {
+        "status": "Show the state of environments",
+        "invoke": "Send texts to an endpoint",
+        "history": "Show what happened to a model's artifacts",
+        "audit": "List remaining resources of an environment",
+        "reap": "Destroy expired environments",
+    },
+}
+COMMANDS = tuple(name for commands in GROUPS.values() for name in commands)
+
+
+class CommandGroup(TyperGroup):
+    """Lists every command, and imports only the one that is used."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        # Typer suggests close matches from these names.
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the commands in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; None if there is no such command."""
+        if cmd_name in COMMANDS and self.commands[cmd_name] is None:
+            self.commands[cmd_name] = load_command(cmd_name)
+        return self.commands.get(cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write one section of the help per group."""
+        for group, commands in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl(list(commands.items()), col_max=max(map(len, COMMANDS)))
+
+
+def load_command(name: str) -> Any:
+    """Import a command's module."""
+    function = getattr(import_module(f"tritonstack.cli.commands.{name}"), name)
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    summary = next(commands[name] for commands in GROUPS.values() if name in commands)
+    alone.command(name=name, short_help=summary)(function)
+    return typer.main.get_command(alone)
