@@ -169,7 +169,7 @@ def test_alarms_that_would_not_ring_as_on_aws_are_refused(cloudwatch):
     for changes, message in (
         ({"ComparisonOperator": "GreaterThanUpperThreshold"}, "there is no anomaly detection"),
         ({"Period": 45}, "Period must be 10, 20, 30 or a multiple of 60"),
-        (math_alarm("SEARCH(m)", ("m", "Calls")), "the function SEARCH is not built"),
+        (math_alarm("SEARCH(m)", ("m", "Calls")), "does not support the function SEARCH"),
     ):
         with pytest.raises(ClientError, match=message):
             put_alarm(cloudwatch, **changes)

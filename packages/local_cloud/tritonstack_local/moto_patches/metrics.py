@@ -20,9 +20,13 @@ from moto.cloudwatch.models import CloudWatchBackend
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
 
-from tritonstack_local.cloudwatch.metric_math.evaluation import Inputs, evaluate
-from tritonstack_local.cloudwatch.metric_math.expressions import ExpressionError, parse_expression
-from tritonstack_local.cloudwatch.metric_math.functions import Series
+from tritonstack_local.cloudwatch.metric_math import (
+    ExpressionError,
+    Inputs,
+    Series,
+    evaluate,
+    parse_expression,
+)
 from tritonstack_local.cloudwatch.statistics import Statistic, Summary, statistic_named
 from tritonstack_local.cloudwatch.store import METRICS, MetricKey, Span, dimensions_of, key_of
 from tritonstack_local.cloudwatch.timestamps import moment, seconds
@@ -151,7 +155,7 @@ def _computed(
         raise ValidationError("The embedded cloud offers expressions over metrics of one Period alone.")
     try:
         nodes = {item["Id"]: parse_expression(item["Expression"]) for item in queries if "Expression" in item}
-        return evaluate(nodes[query["Id"]], Inputs(metrics, nodes, period, span.count))
+        return evaluate(nodes[query["Id"]], Inputs(metrics, nodes))
     except ExpressionError as error:
         raise ValidationError(f"Error in expression '{query['Id']}': {error}") from error
 

@@ -8,9 +8,15 @@ from math import floor
 from typing import Any
 
 from tritonstack_local.cloudwatch.alarms.state import COMPARISONS, TREATMENTS, Condition, Window
-from tritonstack_local.cloudwatch.metric_math.evaluation import Inputs, check, evaluate
-from tritonstack_local.cloudwatch.metric_math.expressions import ExpressionError, Node, parse_expression
-from tritonstack_local.cloudwatch.metric_math.functions import Series
+from tritonstack_local.cloudwatch.metric_math import (
+    ExpressionError,
+    Inputs,
+    Node,
+    Series,
+    check,
+    evaluate,
+    parse_expression,
+)
 from tritonstack_local.cloudwatch.statistics import PLAIN_STATISTICS, Summary, percentile_of, statistic_named
 from tritonstack_local.cloudwatch.store import BUCKET_S, MetricKey, MetricStore, Span, key_of
 from tritonstack_local.identity.scope import Place
@@ -84,7 +90,7 @@ class AlarmSpec:
             values = series[self.watched.id]
             samples = [summary.count if summary else None for summary in held[self.watched.id]]
         else:
-            values = evaluate(self.watched.expression, self._inputs(series, span.count))
+            values = evaluate(self.watched.expression, self._inputs(series))
         return [Window(*one) for one in zip(span.starts, values, samples, strict=True)]
 
     def check(self) -> None:
@@ -96,14 +102,14 @@ class AlarmSpec:
         try:
             check(
                 expression,
-                self._inputs({query.id: (1.0,) * count for query in self.queries if query.metric}, count),
+                self._inputs({query.id: (1.0,) * count for query in self.queries if query.metric}),
             )
         except ExpressionError as error:
             raise AlarmRefusedError(f"Metrics: {self.watched.id}: {error}") from error
 
-    def _inputs(self, series: Mapping[str, Series], windows: int) -> Inputs:
+    def _inputs(self, series: Mapping[str, Series]) -> Inputs:
         expressions = {query.id: query.expression for query in self.queries if query.expression}
-        return Inputs(series, expressions, self.period_s, windows)
+        return Inputs(series, expressions)
 
     def _summaries(self, query: Query, store: MetricStore, place: Place, span: Span) -> list[Summary | None]:
         assert query.metric is not None  # noqa: S101 - callers ask of metrics alone

@@ -1,1 +1,0 @@
-"""Metric math: parse and evaluate expressions."""
