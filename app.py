@@ -14,7 +14,7 @@ from pathlib import Path
 import aws_cdk as cdk
 
 from stacks.delivery import DeliveryStack
-from stacks.delivery_target import carried_to
+from stacks.delivery_target import delivery_target
 from stacks.environment import add_environment
 from stacks.pipeline import PipelineStack, line_of
 from tritonstack.base.errors import TritonstackError, UsageError
@@ -35,8 +35,8 @@ def main() -> None:
     """Synthesise the stacks of the environment that the context names."""
     project = Project(Path(__file__).resolve().parent)
     app = cdk.App()
-    if carried := app.node.try_get_context("delivery"):
-        DeliveryStack(app, carried=carried_to(project, str(carried)))
+    if delivered := app.node.try_get_context("delivery"):
+        DeliveryStack(app, target=delivery_target(project, str(delivered)))
     elif branch := app.node.try_get_context("pipeline"):
         PipelineStack(app, line=line_of(project, str(branch)))
     else:

@@ -1,1 +1,1 @@
-"""Stack classes, one per concern. They only compose constructs of `tritonstack.constructs`."""
+"""Stack classes, one per concern. They only compose constructs from `tritonstack.constructs`."""

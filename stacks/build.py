@@ -1,6 +1,6 @@
-"""What builds an environment's models in its account: images, jobs on CPUs and GPUs, their roles and log.
+"""Create the build infrastructure of an environment: CodeBuild projects, roles, images, and log.
 
-Only what its endpoints' machines need: an environment without GPUs has no project with one.
+Only needed projects exist: an environment without GPUs has no GPU project.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tritonstack.base import naming
 from tritonstack.constructs.builds.build_grants import read_source
 from tritonstack.constructs.builds.build_log import BuildLog
 from tritonstack.constructs.builds.build_project import BuildSettings
-from tritonstack.constructs.builds.build_roles import BuildPlace, BuildRoles
+from tritonstack.constructs.builds.build_roles import BuildLocation, BuildRoles
 from tritonstack.constructs.builds.build_source import BuildSource
 from tritonstack.constructs.builds.image_builds import ImageBuilds
 from tritonstack.constructs.builds.model_builds import ModelBuilds
@@ -27,7 +27,7 @@ from tritonstack.spec.models.build_permissions import BuildReach, reach_of
 
 
 class BuildStack(EnvironmentStack):
-    """Deployed after the foundation, whose bucket and repository it writes to; no endpoint needs it."""
+    """The build stack; deployed after the foundation, because it uses its bucket and repository."""
 
     def __init__(self, scope: Construct, *, workspace: Workspace) -> None:
         environment = workspace.spec
@@ -35,7 +35,7 @@ class BuildStack(EnvironmentStack):
         super().__init__(
             scope,
             stack_name=naming.build_stack_name(base),
-            description=f"tritonstack: what builds the models of {environment.name}",
+            description=f"tritonstack: build infrastructure of {environment.name}",
             environment=environment,
         )
         key_arn = self.shared_value("KeyArn", what=naming.KEY_PARAMETER)
@@ -67,10 +67,14 @@ class BuildStack(EnvironmentStack):
             )
         if images:
             self._jobs(workspace, found, images, source, settings)
-        self.output("SourceArchive", value=source.location, description="The files that builds start from")
+        self.output(
+            "SourceArchive", value=source.location, description=("Location of the build source archive")
+        )
         for image in images.values():
             self.output(
-                f"{image.kind.capitalize()}Image", value=image.uri, description="What models are built in"
+                f"{image.kind.capitalize()}Image",
+                value=image.uri,
+                description=("URI of the model build image"),
             )
 
     def _jobs(
@@ -83,14 +87,14 @@ class BuildStack(EnvironmentStack):
     ) -> None:
         environment = workspace.spec
         home = Home.of(self)
-        place = BuildPlace(
+        place = BuildLocation(
             base=environment.base,
             bucket=environment.artifact_bucket,
             key_arn=settings.key_arn,
             log_group=settings.log_group,
             token_secret=environment.builds.hugging_face_token_secret,
             venues=found,
-            # Both images lie in one repository.
+            # Both images are in one repository.
             grants=[
                 *read_source(home, source.bucket, source.key, encrypted_with=source.encrypted_with),
                 *pull_image(home, next(iter(images.values())).uri),
@@ -109,16 +113,16 @@ class BuildStack(EnvironmentStack):
                 settings=settings,
             )
         if any(isinstance(venue, ProcessingMachine) for venue in found):
-            self.output("ProcessingRole", value=role.arn, description="What Processing jobs run with")
+            self.output("ProcessingRole", value=role.arn, description="Role ARN for Processing jobs")
 
 
 def _images(workspace: Workspace, found: Sequence[Venue]) -> dict[bool, OwnImage]:
-    """The images that the machines need: with what a GPU needs, without, or both."""
+    """Return the image variants that the machines need: for GPUs, without GPUs, or both."""
     gpus = {venue.hardware != "cpu" for venue in found if not isinstance(venue, ByHand)}
     return {gpu: builder_image(workspace.project, workspace.spec, gpu=gpu) for gpu in sorted(gpus)}
 
 
 def _reaches(workspace: Workspace) -> dict[str, BuildReach]:
-    """The models that jobs build, and what each reaches for."""
+    """Return the models to build and the permissions that each needs."""
     served = {item.model for endpoint in workspace.spec.endpoints for item in workspace.serves(endpoint)}
     return {name: reach_of(name, workspace.models) for name in served}

@@ -1,7 +1,7 @@
-"""Who carries changes to one environment: roles for workflows on GitHub, and for the pipeline inside AWS.
+"""Create the delivery roles of one environment, for GitHub workflows and for the pipeline inside AWS.
 
-A person deploys it, with his own rights: `cdk deploy -c delivery=dev`. It is no part of the environment, so
-that no workflow deploys it, and nothing that a workflow may do reaches it.
+An administrator deploys it: `cdk deploy -c delivery=dev`. It is not part of the environment, so no workflow
+can deploy or change it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import aws_cdk as cdk
 from constructs import Construct
 
-from stacks.delivery_target import Carried
+from stacks.delivery_target import DeliveryTarget
 from tritonstack.base import naming
 from tritonstack.base.naming import Duty
 from tritonstack.constructs.delivery import artifact_grants, preview_grants
@@ -35,36 +35,37 @@ from tritonstack.reference.bootstrap import BootstrapRole
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 _SESSION_HOURS: Mapping[Duty, int] = {"plan": 1, "deploy": 6, "promote": 3, "preview": 3, "clean-up": 2}
-"""A rollout with its waits takes hours, and so does a build on a GPU."""
+"""A rollout with waits can take hours, and so can a build on a GPU."""
 _PUBLISHING: Sequence[BootstrapRole] = ("file-publishing", "image-publishing")
 _DEPLOYING: Sequence[BootstrapRole] = ("deploy", *_PUBLISHING, "lookup")
 
 
 class DeliveryStack(cdk.Stack):
-    """Roles for plan, deploy, promote, previews and clean-up, and one for accounts that promote from here."""
+    """Create the roles for plan, deploy, promote, previews, and clean-up, and the role for promoting
+    accounts."""
 
-    def __init__(self, scope: Construct, *, carried: Carried) -> None:
-        spec = carried.spec
+    def __init__(self, scope: Construct, *, target: DeliveryTarget) -> None:
+        spec = target.spec
         kept = {key: value for key, value in spec.tags.items() if key != "environment"}
         tags = {**kept, "project": spec.name_prefix, "purpose": f"delivery of {spec.name}"}
         super().__init__(
             scope,
-            carried.base,
-            stack_name=carried.base,
-            description=f"tritonstack: who carries changes to {spec.name}",
+            target.base,
+            stack_name=target.base,
+            description=f"tritonstack: delivery roles of {spec.name}",
             env=cdk.Environment(account=spec.account, region=spec.region),
             termination_protection=True,
             tags=tags,
-            # Deployed with the rights of the person who does it, and not with those that workflows have.
+            # Deployed with the administrator's permissions, not with those of the workflows.
             synthesizer=cdk.CliCredentialsStackSynthesizer(),
         )
         for key, value in tags.items():
             cdk.Tags.of(self).add(key, value)
-        self._carried = carried
+        self._target = target
         self._home = Home.of(self)
         self._provider = provider_arn(partition=self._home.partition, account=spec.account)
         self._first: list[Construct] = []
-        if carried.makes_provider:
+        if target.makes_provider:
             self._first.append(GithubProvider(self, "Github"))
         roles = [*self._duties(), *self._previews()]
         self._reader()
@@ -73,36 +74,36 @@ class DeliveryStack(cdk.Stack):
         bounds = DeliveryBounds(
             self,
             "Bounds",
-            name=naming.delivery_boundary_name(carried.base),
+            name=naming.delivery_boundary_name(target.base),
             bounds=self._edge(),
             own_boundary=spec.permissions_boundary,
         )
         bounds.enclose([role.name for role in roles])
 
     def _duties(self) -> list[GrantedRole]:
-        carried, delivery = self._carried, self._carried.delivery
+        target, delivery = self._target, self._target.delivery
         branch = [delivery.branch_subject]
         made = [
             self._role("plan", [delivery.pull_request_subject, *branch], self._plan()),
             self._role(
                 "deploy",
-                [delivery.environment_subject(carried.spec.name)],
+                [delivery.environment_subject(target.spec.name)],
                 self._deploy(),
                 ref=delivery.ref,
             ),
             self._role("clean-up", branch, self._clean_up()),
         ]
-        if carried.source is not None:
-            made.append(self._role("promote", branch, self._promote(carried.source)))
+        if target.source is not None:
+            made.append(self._role("promote", branch, self._promote(target.source)))
         return made
 
     def _previews(self) -> list[GrantedRole]:
-        preview = self._carried.preview
+        preview = self._target.preview
         if preview is None:
             return []
         named = self._named_previews(preview)
         boundary = str(preview.permissions_boundary)
-        if boundary == naming.preview_boundary_name(self._carried.base):
+        if boundary == naming.preview_boundary_name(self._target.base):
             RoleBounds(
                 self,
                 "PreviewBounds",
@@ -114,8 +115,8 @@ class DeliveryStack(cdk.Stack):
             self,
             "PreviewExecution",
             taken_on_by={"cloudformation.amazonaws.com": None},
-            role_name=naming.preview_execution_role_name(self._carried.base),
-            description="CloudFormation makes previews with it",
+            role_name=naming.preview_execution_role_name(self._target.base),
+            description="IAM role for CloudFormation to create previews",
             policy_name="make-previews",
         )
         execution.allow(
@@ -127,20 +128,20 @@ class DeliveryStack(cdk.Stack):
             )
         )
         explain_services(execution, execution.policy)
-        subjects = [self._carried.delivery.pull_request_subject]
+        subjects = [self._target.delivery.pull_request_subject]
         role = self._role("preview", subjects, self._preview(named))
         return [execution, role]
 
     def _role(
         self, duty: Duty, subjects: Sequence[str], granted: Sequence[Grant], *, ref: str | None = None
     ) -> GrantedRole:
-        name = naming.delivery_role_name(self._carried.base, duty)
+        name = naming.delivery_role_name(self._target.base, duty)
         role = GrantedRole(
             self,
             duty.capitalize(),
             trust=[github_trust(self._provider, subjects=subjects, ref=ref), *self._pipeline_trust(duty)],
             role_name=name,
-            description=f"Jobs that {_DOES[duty]} take it on",
+            description=f"IAM role for jobs that {_DOES[duty]}",
             policy_name=duty,
             session_hours=_SESSION_HOURS[duty],
         )
@@ -150,16 +151,16 @@ class DeliveryStack(cdk.Stack):
         return role
 
     def _pipeline_trust(self, duty: Duty) -> list[Mapping[str, object]]:
-        """The steps of the pipeline that stays inside AWS, each for its own duty."""
-        pipeline = self._carried.delivery.pipeline
+        """Allow the pipeline's step roles to assume the duty roles."""
+        pipeline = self._target.delivery.pipeline
         if pipeline is None or duty not in ("deploy", "promote", "clean-up"):
             return []
-        spec = self._carried.spec
+        spec = self._target.spec
         role = naming.pipeline_role_name(spec.name_prefix, naming.pipeline_duty(duty, spec.name))
         return [role_trust(partition=self._home.partition, account=pipeline.account, role=role)]
 
     def _plan(self) -> list[Grant]:
-        home, spec = self._home, self._carried.spec
+        home, spec = self._home, self._target.spec
         named = grants.Named.like(spec)
         return [
             *grants.see_stacks(home, named),
@@ -168,7 +169,7 @@ class DeliveryStack(cdk.Stack):
         ]
 
     def _deploy(self) -> list[Grant]:
-        home, spec = self._home, self._carried.spec
+        home, spec = self._home, self._target.spec
         named = grants.Named.like(spec)
         return [
             *grants.see_stacks(home, named),
@@ -184,26 +185,26 @@ class DeliveryStack(cdk.Stack):
         ]
 
     def _promote(self, source: EnvironmentSpec) -> list[Grant]:
-        home, spec = self._home, self._carried.spec
+        home, spec = self._home, self._target.spec
         return [
             *grants.see_stacks(home, grants.Named.like(spec)),
             *artifact_grants.read_artifacts(home, spec),
             *artifact_grants.write_artifacts(home, spec, [naming.MODELS, naming.EVENTS, naming.PROMOTIONS]),
             *artifact_grants.mark_artifacts(home, spec),
-            *grants.explained(resuming_grants(home, spec), "uploads that were interrupted"),
+            *grants.explained(resuming_grants(home, spec), "interrupted uploads"),
             *artifact_grants.write_images(home, naming.image_repository_name(spec.base, "serving")),
             *self._read_source(source),
         ]
 
     def _read_source(self, source: EnvironmentSpec) -> list[Grant]:
-        """Through the source's own reader where that is another account; its bucket admits no other."""
+        """Assume the source's reader role if it is in another account; its bucket allows no other access."""
         home = self._home
         if source.account != home.account:
             return grants.take_on([self._reader_arn(source)])
         there = Home(home.partition, source.region, source.account)
         return grants.explained(
             reading_grants(there, source, grants.some_key(there)),
-            "what is promoted from there: its artifacts and what happened to them",
+            "everything to promote from there: artifacts and their events",
         )
 
     def _reader_arn(self, source: EnvironmentSpec) -> str:
@@ -211,10 +212,10 @@ class DeliveryStack(cdk.Stack):
         return grants.global_arn(there, f"role/{naming.promotion_role_name(source.delivery_base)}")
 
     def _clean_up(self) -> list[Grant]:
-        home, spec = self._home, self._carried.spec
+        home, spec = self._home, self._target.spec
         granted = [*grants.see_stacks(home, grants.Named.like(spec)), *preview_grants.find_everything()]
-        if self._carried.preview is not None:
-            named = self._named_previews(self._carried.preview)
+        if self._target.preview is not None:
+            named = self._named_previews(self._target.preview)
             granted += [
                 *grants.see_stacks(home, named),
                 *preview_grants.delete_all(home, named, execution_role=self._execution_arn()),
@@ -222,7 +223,7 @@ class DeliveryStack(cdk.Stack):
         return granted
 
     def _preview(self, named: grants.Named) -> list[Grant]:
-        home, spec = self._home, self._carried.spec
+        home, spec = self._home, self._target.spec
         return [
             *grants.see_stacks(home, named),
             *grants.see_endpoints(home, named),
@@ -236,34 +237,34 @@ class DeliveryStack(cdk.Stack):
         ]
 
     def _named_previews(self, sample: EnvironmentSpec) -> grants.Named:
-        previews = self._carried.delivery.previews
+        previews = self._target.delivery.previews
         return grants.Named.previews_like(sample, name_prefix=previews.name_prefix if previews else "")
 
     def _execution_arn(self) -> str:
-        return grants.global_arn(self._home, f"role/{naming.preview_execution_role_name(self._carried.base)}")
+        return grants.global_arn(self._home, f"role/{naming.preview_execution_role_name(self._target.base)}")
 
     def _reader(self) -> None:
-        """For the environments of other accounts that are promoted from this one."""
-        spec = self._carried.spec
-        accounts = {target.account for target in self._carried.promoted_to} - {spec.account}
+        """Create the reader role for environments of other accounts that promote from this one."""
+        spec = self._target.spec
+        accounts = {other.account for other in self._target.promoted_to} - {spec.account}
         if not accounts:
             return
         key = grants.some_key(self._home)
         reader = PromotionReader(self, "Promotion", environment=spec, key_arn=key, accounts=sorted(accounts))
-        explain_pattern(reader, key, because="the condition beside it names this environment's buckets")
+        explain_pattern(reader, key, because="the condition next to it names this environment's buckets")
         skip_check(
             reader.node.find_child("Reader").node.find_child("Role"),
             "CKV_AWS_61",
-            because="the other account's own policies say which of its roles may read what it promotes",
+            because="the other account's policies decide which of its roles may read what it promotes",
         )
         cdk.CfnOutput(self, "ReaderRole", value=reader.arn)
 
     def _edge(self) -> Bounds:
-        home, source = self._home, self._carried.source
-        roles = grants.bootstrap_role_arns(home, self._carried.spec.bootstrap, *_DEPLOYING)
+        home, source = self._home, self._target.source
+        roles = grants.bootstrap_role_arns(home, self._target.spec.bootstrap, *_DEPLOYING)
         may_make: list[str] = []
-        if self._carried.preview is not None:
-            previews = self._named_previews(self._carried.preview)
+        if self._target.preview is not None:
+            previews = self._named_previews(self._target.preview)
             roles += grants.bootstrap_role_arns(home, previews.bootstrap, *_PUBLISHING)
             may_make += [previews.roles(home), scaling_role_arn(home)]
         regions = [home.region]
@@ -278,11 +279,11 @@ class DeliveryStack(cdk.Stack):
 
 
 _DOES: Mapping[Duty, str] = {
-    "plan": "look and compare, and change nothing,",
+    "plan": "read and compare without changes,",
     "deploy": "build, deploy and verify",
     "promote": "promote to this environment",
     "preview": "make and destroy previews",
-    "clean-up": "look for what is left and destroy what has expired",
+    "clean-up": "find and destroy expired environments",
 }
 
 

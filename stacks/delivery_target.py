@@ -1,4 +1,4 @@
-"""All that is known of one environment on the road: from it the roles of those who carry changes are made."""
+"""Collect what the delivery roles of one environment are created from."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
 @dataclass(frozen=True)
-class Carried:
-    """An environment, and what of the road leads to it and from it."""
+class DeliveryTarget:
+    """An environment and its neighbors in the delivery order."""
 
     spec: EnvironmentSpec
     delivery: DeliverySpec
     makes_provider: bool
-    """Whether this is the environment whose stack tells the account of GitHub's tokens."""
+    """Whether this environment's stack creates the account's GitHub OIDC provider."""
     source: EnvironmentSpec | None
-    """What it is promoted from."""
+    """The environment that it is promoted from."""
     promoted_to: Sequence[EnvironmentSpec]
-    """What is promoted from it."""
+    """The environments that are promoted from it."""
     preview: EnvironmentSpec | None
-    """A preview, where previews stand beside this environment."""
+    """A sample preview, if previews run next to this environment."""
 
     @property
     def base(self) -> str:
-        """What the names of its roles begin with."""
+        """Return the prefix of its role names."""
         return self.spec.delivery_base
 
 
-def carried_to(project: Project, environment: str) -> Carried:
-    """All that the stack of one delivered environment is made from."""
+def delivery_target(project: Project, environment: str) -> DeliveryTarget:
+    """Collect the inputs of one environment's delivery stack."""
     delivery = require_delivery(project).record
     if environment not in delivery.names:
         raise UsageError(
-            f"{project.delivery_file.name} delivers no environment {environment!r}",
-            remedy=f"it delivers: {', '.join(delivery.names)}",
+            f"environment {environment!r} is not in {project.delivery_file.name}",
+            remedy=f"choose one of: {', '.join(delivery.names)}",
         )
     specs = {name: load_workspace(project, name).spec for name in delivery.names}
     spec = specs[environment]
@@ -52,16 +52,16 @@ def carried_to(project: Project, environment: str) -> Carried:
     if preview is not None and preview.permissions_boundary is None:
         edge = naming.preview_boundary_name(spec.delivery_base)
         raise UsageError(
-            "previews are not bounded: a pull request could make itself any role",
-            remedy=f"add permissions_boundary: {edge} to their template",
+            "previews have no permissions boundary: a pull request could create a role with any permission",
+            remedy=f"add `permissions_boundary: {edge}` to the preview template",
         )
     sharing = [name for name, other in specs.items() if preview and preview.bootstrap == other.bootstrap]
     if sharing:
         raise UsageError(
-            f"previews would publish to the bucket that deploys of {', '.join(sharing)} take from",
-            remedy="add a bootstrap_qualifier of their own to their template",
+            f"previews would share the bootstrap bucket that deployments of {', '.join(sharing)} read from",
+            remedy="set a separate `bootstrap_qualifier` in the preview template",
         )
-    return Carried(
+    return DeliveryTarget(
         spec=spec,
         delivery=delivery,
         makes_provider=first == environment and not known,

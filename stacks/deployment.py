@@ -1,4 +1,4 @@
-"""One endpoint, everything about it decided: the values that its stack is made from."""
+"""Resolve one endpoint's options, artifacts, and instances to the values of its stack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stacks import sizing
 from tritonstack.base import naming
 from tritonstack.base.documents import FieldPath
 from tritonstack.base.errors import FileProblem
-from tritonstack.constructs.model_data import ModelArchive, ModelShelf, TritonImage
+from tritonstack.constructs.model_data import ModelArchive, ModelPrefix, TritonImage
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.workspace import Workspace
@@ -26,7 +26,7 @@ class VariantDeployment:
     """One variant whose models all have artifacts."""
 
     spec: Variant
-    data: ModelArchive | ModelShelf
+    data: ModelArchive | ModelPrefix
     image: TritonImage
     volume_gb: int
     startup_timeout_s: int
@@ -45,12 +45,12 @@ class EndpointDeployment:
 
     @property
     def endpoint_name(self) -> str:
-        """What callers of InvokeEndpoint say."""
+        """Return the endpoint name for InvokeEndpoint."""
         return self.environment.endpoint_name(self.name)
 
 
 def plan_deployment(workspace: Workspace, name: str) -> EndpointDeployment | list[FileProblem]:
-    """What an endpoint's stack is made from, or why there cannot be one yet."""
+    """Return the stack's values, or the reasons why there are none yet."""
     problems = unbuilt(workspace, name) or list(_too_large(workspace, name))
     if problems:
         return problems
@@ -67,7 +67,7 @@ def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeploy
         shelf = naming.shelf_prefix(spec.endpoint_name(name))
         return VariantDeployment(
             spec=variant,
-            data=ModelShelf(
+            data=ModelPrefix(
                 f"s3://{spec.artifact_bucket}/{shelf}",
                 cache=endpoint.model_cache,
                 keeps_answers=any(map(workspace.keeps_answers, endpoint.models)),
@@ -76,7 +76,7 @@ def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeploy
             volume_gb=sizing.shelf_volume_gb(
                 _artifact(workspace, model, variant) for model in endpoint.models
             ),
-            # Models are fetched and loaded when they are called for, so nothing here follows from them.
+            # Models are fetched and loaded on demand, so no values depend on them.
             startup_timeout_s=sizing.startup_timeout_s(None),
             download_timeout_s=None,
             price_per_hour=price,
@@ -107,12 +107,12 @@ def _own_image(workspace: Workspace, name: str, variant: Variant) -> str | None:
 
 
 def _artifact(workspace: Workspace, model: str, variant: Variant) -> LockedArtifact:
-    # unbuilt() has answered for every endpoint without one.
+    # unbuilt() has already reported endpoints without an artifact.
     return cast("LockedArtifact", workspace.artifact_for(model, variant.instance))
 
 
 def _too_large(workspace: Workspace, name: str) -> Iterator[FileProblem]:
-    """Artifacts that a machine's disk or memory cannot hold."""
+    """Report artifacts that exceed an instance's disk or memory."""
     endpoint = workspace.spec.endpoints[name]
     for variant in endpoint.variants:
         place: FieldPath = ("endpoints", name, "instance_type")
@@ -127,16 +127,16 @@ def _too_large(workspace: Workspace, name: str) -> Iterator[FileProblem]:
 
 
 def _misfits(instance: InstanceType, artifact: LockedArtifact) -> Iterator[tuple[str, str]]:
-    """What is too large about an artifact for a machine, and what to do."""
+    """Return what exceeds the instance's limits, and the remedy."""
     needed = sizing.needed_gb(artifact)
     if not instance.family.local_storage and needed > sizing.LARGEST_VOLUME_GB:
         yield (
-            f"needs a volume of {needed} GB, SageMaker attaches at most {sizing.LARGEST_VOLUME_GB} GB",
-            "choose an instance type with disks of its own, such as ml.m5d.24xlarge or ml.g5.48xlarge",
+            f"needs a volume of {needed} GB; SageMaker attaches at most {sizing.LARGEST_VOLUME_GB} GB",
+            "choose an instance type with local disks, such as ml.m5d.24xlarge or ml.g5.48xlarge",
         )
     memory = sizing.gib(sizing.memory_bytes(artifact))
     if memory > instance.memory_gib:
         yield (
-            f"takes {memory:.0f} GiB of memory, and {instance.name} has {instance.memory_gib:g} GiB",
+            f"needs {memory:.0f} GiB of memory; {instance.name} has {instance.memory_gib:g} GiB",
             "choose a larger instance type",
         )

@@ -1,6 +1,6 @@
-"""One endpoint: what it may do, what it runs, how it scales, and what raises an alarm.
+"""Create the stack of one endpoint: role, models, scaling, and alarms.
 
-A stack an endpoint keeps updates, rollbacks and failures apart.
+One stack per endpoint isolates updates, rollbacks, and failures.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from tritonstack.base.errors import FileProblem
 from tritonstack.constructs.endpoint.triton_endpoint import TritonEndpoint
 from tritonstack.constructs.endpoint.triton_model import TritonModel
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
-from tritonstack.constructs.model_data import ModelNetwork, ModelShelf
+from tritonstack.constructs.model_data import ModelNetwork, ModelPrefix
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.endpoints.endpoint import MAIN
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
 class EndpointStack(EnvironmentStack):
-    """The endpoint `name` of an environment.
+    """The stack of endpoint `name`.
 
-    Without an artifact to serve, the stack is empty and carries the reason as an error: CDK then refuses
-    this stack in our words, while the foundation, which artifacts are uploaded to, still deploys.
+    Without an artifact, the stack is empty and has an error annotation: CDK then rejects this stack with our
+    message, while the foundation can still be deployed.
     """
 
     def __init__(self, scope: Construct, *, workspace: Workspace, name: str) -> None:
@@ -34,7 +34,7 @@ class EndpointStack(EnvironmentStack):
         super().__init__(
             scope,
             stack_name=naming.endpoint_stack_name(environment.base, name),
-            description=f"tritonstack: the endpoint {environment.endpoint_name(name)}",
+            description=f"tritonstack: endpoint {environment.endpoint_name(name)}",
             environment=environment,
         )
         planned = plan_deployment(workspace, name)
@@ -49,7 +49,7 @@ class EndpointStack(EnvironmentStack):
         cdk.Validations.of(self).acknowledge(
             cdk.Acknowledgment(
                 id="CloudFormation-Validate::F0001",
-                reason="the error above says why the stack is empty; that it is empty adds nothing",
+                reason="the error above explains why the stack is empty",
             )
         )
 
@@ -117,15 +117,17 @@ class EndpointStack(EnvironmentStack):
 
     def _say(self, deployment: EndpointDeployment, serving: TritonEndpoint) -> None:
         name, data = deployment.endpoint_name, deployment.variants[0].data
-        self.output("EndpointName", value=name, description="For InvokeEndpoint")
-        if isinstance(data, ModelShelf):
-            self.output("ModelPrefix", value=data.url, description="Where a TargetModel is looked for")
+        self.output("EndpointName", value=name, description="Endpoint name for InvokeEndpoint")
+        if isinstance(data, ModelPrefix):
+            self.output("ModelPrefix", value=data.url, description="S3 prefix of the TargetModels")
         else:
-            self.output("Artifact", value=data.url, description="What the endpoint serves")
+            self.output("Artifact", value=data.url, description="S3 URL of the deployed artifact")
         if serving.topics:
             bucket = f"s3://{deployment.environment.data_bucket}"
             requests, answers = naming.request_prefix(name), naming.answer_prefix(name)
-            self.output("InputPrefix", value=f"{bucket}/{requests}", description="Where requests are put")
-            self.output("OutputPrefix", value=f"{bucket}/{answers}", description="Where answers appear")
-            self.output("SuccessTopic", value=serving.topics.success_arn, description="Hears of answers")
-            self.output("ErrorTopic", value=serving.topics.error_arn, description="Hears of failures")
+            self.output("InputPrefix", value=f"{bucket}/{requests}", description="S3 prefix for requests")
+            self.output("OutputPrefix", value=f"{bucket}/{answers}", description="S3 prefix of answers")
+            self.output(
+                "SuccessTopic", value=serving.topics.success_arn, description=("SNS topic for answers")
+            )
+            self.output("ErrorTopic", value=serving.topics.error_arn, description="SNS topic for failures")

@@ -1,4 +1,4 @@
-"""One environment as stacks: foundation, builds, network, one stack an endpoint, and a look over them."""
+"""Create the stacks of one environment: foundation, builds, network, one per endpoint, and monitoring."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from tritonstack.project.workspace import Workspace
 
 
 def add_environment(scope: Construct, *, workspace: Workspace) -> None:
-    """Put the stacks of an environment into an app, in the order in which they are deployed."""
-    ground = _add_ground(scope, workspace)
+    """Add the stacks of an environment to an app, in deployment order."""
+    foundation = _add_foundations(scope, workspace)
     for name in sorted(workspace.spec.endpoints):
-        # No export ties the stacks, so this is what makes `cdk deploy --all` keep the order.
-        EndpointStack(scope, workspace=workspace, name=name).add_stack_dependency(ground)
-    # It names what it shows, so it waits for nothing.
+        # Stacks have no exports, so explicit dependencies keep the order in `cdk deploy --all`.
+        EndpointStack(scope, workspace=workspace, name=name).add_stack_dependency(foundation)
+    # It refers to endpoints by name only, so it has no dependencies.
     MonitoringStack(scope, environment=workspace.spec)
 
 
-def _add_ground(scope: Construct, workspace: Workspace) -> EnvironmentStack:
-    """What endpoints stand on; gives the last stack of it."""
+def _add_foundations(scope: Construct, workspace: Workspace) -> EnvironmentStack:
+    """Create the stacks that endpoints depend on; return the last one."""
     environment = workspace.spec
     foundation = FoundationStack(scope, environment=environment, instance=workspace.instance)
     for warning in region_warnings(workspace.environment):
         cdk.Annotations.of(foundation).add_warning_v2(f"tritonstack:region:{warning.field}", str(warning))
     if environment.builds_in_account:
-        # No endpoint stands on it: it makes the artifacts, and they lie in the foundation's bucket.
+        # No endpoint depends on it: it builds artifacts, which are stored in the foundation's bucket.
         BuildStack(scope, workspace=workspace).add_stack_dependency(foundation)
     if environment.network is None or environment.network.create is None:
         return foundation

@@ -1,5 +1,4 @@
-"""What the stacks of an environment have in common: account, region, tags, the roles' boundary, and how they
-tell each other ids that are known only once they are deployed."""
+"""The base class of an environment's stacks: account, region, tags, permissions boundary, and shared ids."""
 
 from __future__ import annotations
 
@@ -33,18 +32,18 @@ class EnvironmentStack(cdk.Stack):
             cdk.Tags.of(self).add(key, value)
 
     def output(self, logical_id: str, *, value: str, description: str) -> None:
-        """Show a value on the terminal after a deploy. It is not exported: no stack may lean on it."""
+        """Add a CloudFormation output without an export."""
         cdk.CfnOutput(self, logical_id, value=value, description=description)
 
     def shared_value(self, logical_id: str, *, what: str) -> str:
         """Return the id that another stack of this environment published (names: tritonstack.base.naming).
 
-        CloudFormation looks it up when it deploys; the synth calls nobody.
+        CloudFormation resolves it at deployment; synthesis needs no account access.
         """
         return self._shared(logical_id, what, "String").value_as_string
 
     def shared_values(self, logical_id: str, *, what: str) -> list[str]:
-        """The ids that another stack of this environment has left under a name."""
+        """Return the list of ids that another stack of this environment published."""
         return self._shared(logical_id, what, "List<String>").value_as_list
 
     def _shared(self, logical_id: str, what: str, value_type: str) -> cdk.CfnParameter:
@@ -53,5 +52,5 @@ class EnvironmentStack(cdk.Stack):
             logical_id,
             type=f"AWS::SSM::Parameter::Value<{value_type}>",
             default=naming.parameter_name(self._base, what),
-            description="Left by another stack of this environment",
+            description="Published by another stack of this environment",
         )

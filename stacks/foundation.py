@@ -1,4 +1,5 @@
-"""What all endpoints of an environment share: its key, its buckets, its images and its alarm topic."""
+"""Create the resources that all endpoints of an environment share: key, buckets, repositories, and alarm
+topic."""
 
 from __future__ import annotations
 
@@ -25,19 +26,19 @@ from tritonstack.spec.environments.templates import Instance
 
 
 class FoundationStack(EnvironmentStack):
-    """Deployed once, before any endpoint.
+    """The foundation stack, deployed before any endpoint.
 
-    Of the endpoints it knows how long their data is kept, and nothing else: only that changes its template.
+    It depends on the endpoints only for the retention of their data.
     """
 
     def __init__(
         self, scope: Construct, *, environment: EnvironmentSpec, instance: Instance | None = None
     ) -> None:
-        """`instance` is what the environment was asked for with, if it is one of a template's."""
+        """`instance` is the request that created the environment, if it comes from a template."""
         super().__init__(
             scope,
             stack_name=naming.foundation_stack_name(environment.base),
-            description=f"tritonstack: what the endpoints of {environment.name} share",
+            description=f"tritonstack: shared resources of {environment.name}",
             environment=environment,
         )
         if environment.permissions_boundary is None:
@@ -52,11 +53,12 @@ class FoundationStack(EnvironmentStack):
                 "InstanceParameter",
                 name=naming.parameter_name(environment.base, naming.INSTANCE_PARAMETER),
                 value=instance.to_json(),
-                description=f"What {environment.name} was asked for with",
+                description=f"The request that created {environment.name}",
             )
 
     def _boundary(self, environment: EnvironmentSpec) -> None:
-        """Only an administrator's deploy can change it, so nothing of a model or an endpoint is in it."""
+        """Create the permissions boundary. Only an administrator can change it, so it does not depend on
+        models or endpoints."""
         home = Home.of(self)
         RoleBounds(
             self,
@@ -64,7 +66,7 @@ class FoundationStack(EnvironmentStack):
             name=environment.roles_boundary,
             named=Named.like(environment),
             description=f"Bounds the roles of {environment.name}",
-            # Which buckets hold models changes with the models.
+            # The buckets of source models change with the models.
             reads_models=home.bucket("*") if environment.builds_in_account else None,
             token_secret=environment.builds.hugging_face_token_secret,
         )
@@ -88,9 +90,11 @@ class FoundationStack(EnvironmentStack):
             "KeyParameter",
             name=naming.parameter_name(base, naming.KEY_PARAMETER),
             value=key.key_arn,
-            description=f"The key that encrypts the data of {base}",
+            description=f"Encrypts the data of {base}",
         )
-        self.output("KeyArn", value=key.key_arn, description="Key that encrypts this environment's data")
+        self.output(
+            "KeyArn", value=key.key_arn, description=("ARN of the key that encrypts this environment's data")
+        )
         return key
 
     def _buckets(self, environment: EnvironmentSpec, key: kms.IKey) -> None:
@@ -108,14 +112,16 @@ class FoundationStack(EnvironmentStack):
             expiry_days=_expiry_days(environment),
             removal=removal,
         )
-        self.output("ArtifactBucket", value=artifacts.bucket.bucket_name, description="Where artifacts lie")
+        self.output("ArtifactBucket", value=artifacts.bucket.bucket_name, description="Bucket for artifacts")
         self.output(
-            "DataBucket", value=data.bucket.bucket_name, description="Where captured requests and answers lie"
+            "DataBucket",
+            value=data.bucket.bucket_name,
+            description=("Bucket for captured requests and answers"),
         )
-        self.output("LogBucket", value=log.bucket_name, description="The access log of both")
+        self.output("LogBucket", value=log.bucket_name, description="Bucket for the access logs of both")
 
     def _images(self, environment: EnvironmentSpec, key: kms.IKey) -> None:
-        purposes = {"serving": "Images that endpoints run", "builder": "Images that build artifacts"}
+        purposes = {"serving": "Repository of serving images", "builder": "Repository of build images"}
         for image, purpose in purposes.items():
             repository = ImageRepository(
                 self,
@@ -145,11 +151,13 @@ class FoundationStack(EnvironmentStack):
             stack_prefix=naming.endpoint_stack_name(base, ""),
             topic_arn=alarms.topic.topic_arn,
         )
-        self.output("AlarmTopic", value=alarms.topic.topic_arn, description="Who subscribes hears alarms")
+        self.output(
+            "AlarmTopic", value=alarms.topic.topic_arn, description=("SNS topic for alarm notifications")
+        )
 
 
 def _expiry_days(environment: EnvironmentSpec) -> dict[str, int]:
-    """How long what lies under each prefix of the data bucket is kept."""
+    """Return the retention per prefix of the data bucket, in days."""
     expiry_days: dict[str, int] = {}
     for name, endpoint in environment.endpoints.items():
         expiry_days |= _endpoint_expiry_days(environment.endpoint_name(name), endpoint)

@@ -1,4 +1,4 @@
-"""One look at an environment: a dashboard over all of its endpoints."""
+"""Create the monitoring stack: one dashboard for all endpoints of an environment."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from stacks.environment_stack import EnvironmentStack
 from tritonstack.base import naming
 from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
 from tritonstack.constructs.monitoring.environment_dashboard import EnvironmentDashboard, Overseen
-from tritonstack.constructs.monitoring.monitored import watched_endpoint
+from tritonstack.constructs.monitoring.monitored import monitored_endpoint
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
 class MonitoringStack(EnvironmentStack):
-    """Deployed last. It knows every endpoint by name alone, so it does not care which are deployed."""
+    """The monitoring stack; it refers to endpoints by name only, deployed or not."""
 
     def __init__(self, scope: Construct, *, environment: EnvironmentSpec) -> None:
         super().__init__(
             scope,
             stack_name=naming.monitoring_stack_name(environment.base),
-            description=f"tritonstack: the dashboard over the endpoints of {environment.name}",
+            description=f"tritonstack: dashboard of the endpoints of {environment.name}",
             environment=environment,
         )
         endpoints = [_overseen(environment, name) for name in sorted(environment.endpoints)]
         dashboard = EnvironmentDashboard(self, "Overview", base=environment.base, endpoints=endpoints)
-        self.output("Dashboard", value=", ".join(dashboard.names), description="In CloudWatch")
+        self.output(
+            "Dashboard", value=", ".join(dashboard.names), description=("Name of the CloudWatch dashboard")
+        )
 
 
 def _overseen(environment: EnvironmentSpec, name: str) -> Overseen:
-    watched = watched_endpoint(environment, name)
-    alarms = endpoint_alarms(watched, environment.endpoints[name].alarms)
-    return Overseen(name, watched, [alarm.plan.name for alarm in alarms])
+    monitored = monitored_endpoint(environment, name)
+    alarms = endpoint_alarms(monitored, environment.endpoints[name].alarms)
+    return Overseen(name, monitored, [alarm.plan.name for alarm in alarms])

@@ -1,4 +1,4 @@
-"""The network of an environment whose file asks for one of its own."""
+"""Create the private network of an environment that requests one."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tritonstack.spec.environments.network import NewVpc
 
 
 class NetworkStack(EnvironmentStack):
-    """Deployed after the foundation, whose key encrypts its record, and before the endpoints in it."""
+    """The network stack; deployed after the foundation, whose key it uses, and before the endpoints."""
 
     def __init__(self, scope: Construct, *, environment: EnvironmentSpec, vpc: NewVpc) -> None:
         base = environment.base
         super().__init__(
             scope,
             stack_name=naming.network_stack_name(base),
-            description=f"tritonstack: the network of {environment.name}",
+            description=f"tritonstack: private network of {environment.name}",
             environment=environment,
         )
         network = PrivateNetwork(self, "Network", name=base, cidr=vpc.cidr, zones=vpc.availability_zones)
@@ -49,13 +49,13 @@ class NetworkStack(EnvironmentStack):
             "SubnetsParameter",
             name=naming.parameter_name(base, naming.SUBNETS_PARAMETER),
             value=network.subnet_ids,
-            description=f"The private subnets that the endpoints of {base} stand in",
+            description=f"The private subnets of the endpoints of {base}",
         )
         SharedValue(
             self,
             "SecurityGroupsParameter",
             name=naming.parameter_name(base, naming.SECURITY_GROUPS_PARAMETER),
             value=[guards.endpoints_group_id],
-            description=f"What the endpoints of {base} may reach",
+            description=f"The security group of the endpoints of {base}",
         )
-        self.output("VpcId", value=network.vpc_id, description="The network that endpoints stand in")
+        self.output("VpcId", value=network.vpc_id, description="Id of the endpoints' VPC")

@@ -1,7 +1,7 @@
-"""The road that stays inside AWS: one pipeline from a commit to what customers call, in an account for tools.
+"""Create the delivery pipeline inside AWS: from a commit to production, in a tools account.
 
-Its steps run the commands that a person would type, each with the role that the environment's account has for
-that duty (stacks/delivery.py). The pipeline never changes itself, nor who may do what: a person deploys it,
+Its steps run the same commands that a person would, each with the role of its duty in the target account
+(stacks/delivery.py). The pipeline never updates itself or its permissions: an administrator deploys it with
 `cdk deploy -c pipeline=main`, and again when the order of environments changes.
 """
 
@@ -23,7 +23,7 @@ from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.naming import Duty
 from tritonstack.base.paths import Project
 from tritonstack.constructs.delivery import pipeline_steps as steps
-from tritonstack.constructs.delivery.pipeline_roles import PipelineGround, PipelineRoles, StepRole
+from tritonstack.constructs.delivery.pipeline_roles import PipelineResources, PipelineRoles, StepRole
 from tritonstack.constructs.delivery.pipeline_store import PipelineStore
 from tritonstack.constructs.delivery.scheduled_reaping import Reaping, ScheduledReaping
 from tritonstack.constructs.iam.grants import Home
@@ -38,39 +38,39 @@ _RUNTIMES = {"python": "3.12", "nodejs": "22"}
 
 @dataclass(frozen=True)
 class Line:
-    """The environments of a pipeline, in order, and the file that says so."""
+    """The environments of a pipeline in order, and its delivery file."""
 
     delivery: DeliverySpec
     pipeline: PipelineDelivery
     environments: Sequence[EnvironmentSpec]
     approvals: Mapping[str, bool] = field(default_factory=dict)
     warnings: Sequence[str] = ()
-    """What the region may lack."""
+    """Warnings about services that the region may lack."""
 
     @property
     def prefix(self) -> str:
-        """What the pipeline's own names begin with."""
+        """Return the prefix of the pipeline's names."""
         return self.environments[0].name_prefix
 
     @property
     def name(self) -> str:
-        """The pipeline's, and its stack's."""
+        """Return the name of the pipeline and its stack."""
         return naming.pipeline_name(self.prefix)
 
 
 def line_of(project: Project, branch: str) -> Line:
-    """The pipeline that the delivery file asks for."""
+    """Return the pipeline that the delivery file describes."""
     document = require_delivery(project)
     delivery = document.record
     if delivery.pipeline is None:
         raise UsageError(
-            f"{project.delivery_file.name} asks for no pipeline",
-            remedy="add `pipeline:` with the account for tools, its region and a source",
+            f"{project.delivery_file.name} has no `pipeline` section",
+            remedy="add `pipeline:` with the tools account, its region, and a source",
         )
     if branch != delivery.branch:
         raise UsageError(
             f"{project.delivery_file.name} delivers branch {delivery.branch!r}, not {branch!r}",
-            remedy=f"write -c pipeline={delivery.branch}",
+            remedy=f"use -c pipeline={delivery.branch}",
         )
     if problems := list(pipeline_problems(document)):
         raise InvalidFilesError(problems)
@@ -84,7 +84,7 @@ def line_of(project: Project, branch: str) -> Line:
 
 
 class PipelineStack(cdk.Stack):
-    """Source, build, synth; then for each environment in turn deploy and verify, after a promotion."""
+    """The pipeline stack: source, build, synth; then per environment promote, deploy, and verify."""
 
     def __init__(self, scope: Construct, *, line: Line) -> None:
         tools = line.pipeline
@@ -92,7 +92,7 @@ class PipelineStack(cdk.Stack):
             scope,
             line.name,
             stack_name=line.name,
-            description=f"tritonstack: the pipeline of {line.delivery.repository}",
+            description=f"tritonstack: delivery pipeline of {line.delivery.repository}",
             env=cdk.Environment(account=tools.account, region=tools.region),
             termination_protection=True,
             tags={"project": line.prefix, "purpose": "delivery"},
@@ -111,9 +111,9 @@ class PipelineStack(cdk.Stack):
         self._reaping()
 
     def _all_roles(self) -> PipelineRoles:
-        """One for the steps of each duty in each environment, which is nothing but the way to its role there.
+        """Create one role per duty and environment; each may only assume the matching role in that account.
 
-        What runs before an approval cannot reach what comes after it.
+        Steps before an approval cannot reach roles that are used after it.
         """
         tools = self._line.pipeline
         held = {"synth": self._step_role("synth")}
@@ -124,7 +124,7 @@ class PipelineStack(cdk.Stack):
         return PipelineRoles(
             self,
             "Roles",
-            ground=PipelineGround(
+            resources=PipelineResources(
                 name=self._line.name,
                 bucket=self._store.bucket,
                 key_arn=self._store.key.key_arn,
@@ -151,7 +151,7 @@ class PipelineStack(cdk.Stack):
             "Line",
             pipeline_name=line.name,
             pipeline_type=codepipeline.PipelineType.V2,
-            # What waits for a stage gives way to what comes after it; an approval holds its stage.
+            # A newer execution replaces one that waits for a stage; an approval keeps its stage locked.
             execution_mode=codepipeline.ExecutionMode.SUPERSEDED,
             artifact_bucket=self._store.bucket,
             role=self._roles.line,
@@ -167,10 +167,11 @@ class PipelineStack(cdk.Stack):
             self,
             "Steps",
             code_pipeline=held,
-            # An action that names a role of its own has to be let in by that one; the pipeline's does it all.
+            # An action with its own role requires the pipeline to pass that role; the pipeline's role is used
+            # instead.
             use_pipeline_role_for_actions=True,
             synth=synth,
-            # A pipeline that changes itself does so with rights that no commit should have.
+            # A self-updating pipeline would need permissions that no commit should have.
             self_mutation=False,
             code_build_defaults=self._defaults(),
         )
@@ -205,7 +206,7 @@ class PipelineStack(cdk.Stack):
         source: pipelines.IFileSetProducer,
         locks: pipelines.IFileSetProducer,
     ) -> tuple[list[pipelines.Step], pipelines.IFileSetProducer]:
-        """What comes before a deploy, and the locks that it leaves."""
+        """Return the steps before a deployment, and the locks that they produce."""
         gate: list[pipelines.Step] = []
         if self._line.approvals.get(spec.name):
             gate.append(pipelines.ManualApprovalStep(f"Approve-{spec.name}"))
@@ -264,12 +265,12 @@ class PipelineStack(cdk.Stack):
             line.delivery.branch,
             connection_arn=str(tools.connection),
             action_name="Source",
-            # Locks are compared with their history.
+            # Locks are compared with their git history.
             code_build_clone_output=True,
         )
 
     def _reaping(self) -> None:
-        """Where previews stand; nothing else expires by itself."""
+        """Schedule the clean-up next to the environment of the previews; nothing else expires."""
         line, previews = self._line, self._line.delivery.previews
         if previews is None:
             return
@@ -291,7 +292,7 @@ class PipelineStack(cdk.Stack):
         )
 
     def _files(self) -> codebuild.CfnProject.SourceProperty:
-        """The project's files, for a build that no pipeline hands them to."""
+        """Return the source of a build that runs outside the pipeline."""
         tools = self._line.pipeline
         if tools.bucket is not None:
             return codebuild.CfnProject.SourceProperty(

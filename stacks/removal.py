@@ -1,4 +1,4 @@
-"""What becomes of things that hold data when their stack is destroyed."""
+"""Choose the removal policy of stateful resources."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
 def removal_policy(environment: EnvironmentSpec) -> cdk.RemovalPolicy:
-    """The environment's choice in CDK's word.
+    """Return the CDK removal policy of the environment.
 
-    What is retained still goes when the very deployment that made it fails: it holds nothing yet, and its
-    name would be taken when the deployment is tried again.
+    Retained resources are still deleted if the deployment that creates them fails: they are empty, and their
+    names must be free for the next attempt.
     """
     if environment.removal == "destroy":
         return cdk.RemovalPolicy.DESTROY

@@ -1,4 +1,4 @@
-"""How large a machine's disk has to be, and how long it may take to start, from the sizes of artifacts."""
+"""Compute disk sizes and startup timeouts from artifact sizes."""
 
 from __future__ import annotations
 
@@ -15,38 +15,39 @@ _GB = 1024**3
 _SHELF_STEPS_GB = (32, 64, 128, 256, LARGEST_VOLUME_GB)
 
 _FETCHING_BYTES_PER_S = 25_000_000
-"""Of the archive. A machine takes it from S3 and unpacks it in one stream, on one core, while it fetches a
-container image of many gigabytes too: a fifth of the 125 MB/s that its volume writes at best."""
+"""Download rate of the archive. An instance downloads and unpacks it in one stream on one core while it pulls
+a container image of many gigabytes: about a fifth of the volume's 125 MB/s write rate."""
 _LOADING_BYTES_PER_S = 10_000_000
-"""Of the unpacked files. A model with a Python environment of 2 GB has been seen to need ten minutes until
-its container was healthy: the environment is unpacked again, then imported."""
+"""Load rate of the unpacked files. A model with a 2 GB Python environment needed up to ten minutes to become
+healthy: the environment is unpacked again, then imported."""
 _STARTING_S = 300
-"""What machine and server take whatever they serve. Waiting too long delays the failure of an update that
-fails anyway; waiting too short fails one that does not."""
+"""Startup time of instance and server without a model. A timeout that is too long delays the failure of an
+update; one that is too short fails a healthy update."""
 _STEP_S = 60
 _LONGEST_S = 3600
-"""The most that SageMaker waits."""
+"""The longest timeout that SageMaker accepts."""
 
 
 def gib(size_bytes: int) -> float:
-    """A size in the unit that memory is counted in."""
+    """Convert bytes to GiB."""
     return size_bytes / _GB
 
 
 def needed_gb(artifact: LockedArtifact) -> int:
-    """What the archive, its unpacked files and Triton's copy of them (execution environments) fill."""
+    """Return the disk space for the archive, its unpacked files, and Triton's copy of them (execution
+    environments)."""
     return math.ceil(_filled(artifact) / _GB) + _SPARE_GB
 
 
 def volume_gb(artifact: LockedArtifact) -> int:
-    """The volume of a machine that serves one artifact."""
+    """Return the volume size of an instance that serves one artifact."""
     return max(_SMALLEST_VOLUME_GB, needed_gb(artifact))
 
 
 def shelf_volume_gb(artifacts: Iterable[LockedArtifact]) -> int:
-    """The volume of a machine that serves many, in steps: another model seldom changes it.
+    """Return the volume size of a multi-model instance, in steps, so that adding a model rarely changes it.
 
-    SageMaker takes models off a disk that is full, so what would not fit is fetched again instead.
+    SageMaker evicts models from a full disk and fetches them again on demand.
     """
     needed = math.ceil(sum(map(_filled, artifacts)) / _GB) + _SPARE_GB
     too_small = takewhile(lambda step: step < needed, _SHELF_STEPS_GB[:-1])
@@ -54,17 +55,17 @@ def shelf_volume_gb(artifacts: Iterable[LockedArtifact]) -> int:
 
 
 def download_timeout_s(artifact: LockedArtifact) -> int:
-    """How long fetching and unpacking an artifact may take."""
+    """Return the download timeout of an artifact."""
     return _rounded(artifact.archive_bytes / _FETCHING_BYTES_PER_S)
 
 
 def startup_timeout_s(artifact: LockedArtifact | None) -> int:
-    """How long a container may take until it is healthy; without an artifact it loads nothing at first."""
+    """Return the startup timeout of a container; without an artifact, it loads nothing at startup."""
     return _rounded(artifact.unpacked_bytes / _LOADING_BYTES_PER_S if artifact else 0)
 
 
 def memory_bytes(artifact: LockedArtifact) -> int:
-    """The least that it takes: its files, and what its Python models exchange tensors through."""
+    """Return the minimum memory: the artifact's files, and the shared memory of its Python models."""
     return artifact.unpacked_bytes + (artifact.shared_memory_bytes or 0)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stacks.delivery import DeliveryStack
-from stacks.delivery_target import carried_to
+from stacks.delivery_target import delivery_target
 from stacks.pipeline import PipelineStack, line_of
 from tests.delivery.roads import write_roads
 from tests.stacks.assemblies import new_app
@@ -27,7 +27,7 @@ def carriers(roads: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     folder = tmp_path_factory.mktemp("carriers")
     for name in ("dev", "staging", "prod"):
         app = new_app(folder / name)
-        DeliveryStack(app, carried=carried_to(roads, name))
+        DeliveryStack(app, target=delivery_target(roads, name))
         app.synth()
     return {
         name: json.loads((folder / name / f"tritonstack-delivery-{name}.template.json").read_text())

@@ -11,7 +11,7 @@ import pytest
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
 from stacks.delivery import DeliveryStack
-from stacks.delivery_target import carried_to
+from stacks.delivery_target import delivery_target
 from tests.delivery.iam import listed, within
 from tests.delivery.roads import DEV, PROD
 from tests.delivery.test_rights import executing
@@ -110,10 +110,10 @@ def test_no_deploy_makes_a_role_without_its_boundary_or_changes_that(carriers, e
 
 def delivered(project: Project, folder: Path, name: str) -> dict[str, Any]:
     app = new_app(folder)
-    carried = carried_to(project, name)
-    DeliveryStack(app, carried=carried)
+    target = delivery_target(project, name)
+    DeliveryStack(app, target=target)
     app.synth()
-    template: dict[str, Any] = json.loads((folder / f"{carried.base}.template.json").read_text())
+    template: dict[str, Any] = json.loads((folder / f"{target.base}.template.json").read_text())
     return template
 
 
@@ -163,9 +163,9 @@ def test_policies_fit_at_the_longest_names(roads, tmp_path, region):
 def test_a_policy_that_is_too_large_is_refused_before_the_deploy(roads, tmp_path, monkeypatch):
     project = longest(roads, tmp_path / "project", REGION)
     monkeypatch.setattr("tritonstack.constructs.iam.managed_policy.MANAGED_POLICY", 3_000)
-    with pytest.raises(UsageError, match=r"the policy '.*' would have 3,\d\d\d characters") as caught:
+    with pytest.raises(UsageError, match=r"the policy '.*' has 3,\d\d\d characters") as caught:
         delivered(project, tmp_path / "out", only_environment(project))
-    assert "IAM allows 3,000" in caught.value.message
+    assert "IAM allows at most 3,000" in caught.value.message
     assert "shorten name, name_prefix" in str(caught.value.remedy)
 
 

@@ -264,7 +264,7 @@ def test_a_project_that_asks_for_none_is_told_how(roads):
     text = roads.delivery_file.read_text()
     try:
         roads.delivery_file.write_text(text.partition("pipeline:")[0])
-        with pytest.raises(UsageError, match=r"delivery\.yaml asks for no pipeline"):
+        with pytest.raises(UsageError, match=r"delivery\.yaml has no `pipeline` section"):
             line_of(roads, "main")
     finally:
         roads.delivery_file.write_text(text)

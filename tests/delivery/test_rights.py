@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from stacks.delivery import DeliveryStack
-from stacks.delivery_target import carried_to
+from stacks.delivery_target import delivery_target
 from stacks.environment import add_environment
 from tests.delivery.iam import listed, may, roles, within
 from tests.delivery.roads import DEV, PROD, REGION
@@ -557,9 +557,9 @@ def test_previews_that_nothing_bounds_are_not_delivered(roads, tmp_path):
     file = project.template_file("preview")
     lines = [line for line in file.read_text().splitlines() if "permissions_boundary" not in line]
     file.write_text("\n".join(lines))
-    with pytest.raises(UsageError, match="not bounded"):
-        carried_to(project, "dev")
-    carried_to(project, "staging")
+    with pytest.raises(UsageError, match="no permissions boundary"):
+        delivery_target(project, "dev")
+    delivery_target(project, "staging")
 
 
 def test_previews_that_publish_where_deploys_take_from_are_not_delivered(roads, tmp_path):
@@ -567,14 +567,14 @@ def test_previews_that_publish_where_deploys_take_from_are_not_delivered(roads, 
     project = Project(tmp_path)
     file = project.template_file("preview")
     file.write_text(file.read_text().replace("bootstrap_qualifier: preview", ""))
-    with pytest.raises(UsageError, match="publish to the bucket"):
-        carried_to(project, "dev")
-    carried_to(project, "staging")
+    with pytest.raises(UsageError, match="share the bootstrap bucket"):
+        delivery_target(project, "dev")
+    delivery_target(project, "staging")
 
 
 def test_it_is_a_persons_to_deploy_and_no_part_of_the_environment(roads, tmp_path):
     app = new_app(tmp_path)
-    DeliveryStack(app, carried=carried_to(roads, "dev"))
+    DeliveryStack(app, target=delivery_target(roads, "dev"))
     app.synth()
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     properties = manifest["artifacts"]["tritonstack-delivery-dev"]["properties"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stacks.delivery import DeliveryStack
-from stacks.delivery_target import carried_to
+from stacks.delivery_target import delivery_target
 from stacks.pipeline import PipelineStack, line_of
 from tests.delivery.roads import REGION
 from tests.stacks.assemblies import new_app
@@ -26,7 +26,7 @@ def checked(roads: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     folder = tmp_path_factory.mktemp("checked")
     for name in ENVIRONMENTS:
         app = new_app(folder / name)
-        DeliveryStack(app, carried=carried_to(roads, name))
+        DeliveryStack(app, target=delivery_target(roads, name))
         plug_in_rules(app)
         app.synth()
     app = new_app(folder / "pipeline")

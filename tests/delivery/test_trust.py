@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stacks.delivery_target import carried_to
+from stacks.delivery_target import delivery_target
 from tests.delivery.iam import roles, trusts_job, trusts_role
 from tests.delivery.roads import DEV, PROD, TOOLS
 from tritonstack.base.errors import UsageError
@@ -97,12 +97,12 @@ def test_an_account_is_told_of_github_once(carriers):
 
 
 def test_an_account_that_knows_github_is_not_told_again(roads, tmp_path):
-    carried = carried_to(roads, "dev")
-    assert carried.makes_provider
+    target = delivery_target(roads, "dev")
+    assert target.makes_provider
     text = roads.delivery_file.read_text()
     try:
         roads.delivery_file.write_text(text + f'providers_exist: ["{DEV}"]\n')
-        assert not carried_to(roads, "dev").makes_provider
+        assert not delivery_target(roads, "dev").makes_provider
     finally:
         roads.delivery_file.write_text(text)
 
@@ -142,5 +142,5 @@ def test_roles_are_taken_on_for_hours_not_days(carriers):
 
 
 def test_an_environment_that_is_not_delivered_has_no_such_stack(roads):
-    with pytest.raises(UsageError, match=r"delivery\.yaml delivers no environment 'local'"):
-        carried_to(roads, "local")
+    with pytest.raises(UsageError, match=r"environment 'local' is not in delivery\.yaml"):
+        delivery_target(roads, "local")

@@ -12,14 +12,14 @@ from tests.stacks.watching import (
     NAME,
     TOPIC,
     dimensions,
+    monitored,
     of_type,
     resources,
     variant,
-    watched,
 )
 from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
 from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
-from tritonstack.constructs.monitoring.monitored import Watched
+from tritonstack.constructs.monitoring.monitored import Monitored
 from tritonstack.spec.endpoints.endpoint import Alarms
 from tritonstack.spec.endpoints.rollouts import AlarmId
 
@@ -37,27 +37,27 @@ NONE = Alarms(**dict.fromkeys(Alarms.model_fields))
 GPU = "ml.g5.12xlarge"
 
 
-def made(endpoint: Watched, alarms: Alarms = EVERY, topic: str | None = TOPIC) -> dict[str, dict[str, Any]]:
+def made(endpoint: Monitored, alarms: Alarms = EVERY, topic: str | None = TOPIC) -> dict[str, dict[str, Any]]:
     """The alarms of a stack by name."""
     found = resources(
-        lambda stack: EndpointAlarms(stack, "Alarms", watched=endpoint, alarms=alarms, topic_arn=topic)
+        lambda stack: EndpointAlarms(stack, "Alarms", monitored=endpoint, alarms=alarms, topic_arn=topic)
     )
     return {item["AlarmName"]: item for item in of_type(found, "AWS::CloudWatch::Alarm").values()}
 
 
 @pytest.fixture(scope="module")
 def plain() -> dict[str, dict[str, Any]]:
-    return made(watched(variant(instance=GPU)))
+    return made(monitored(variant(instance=GPU)))
 
 
 @pytest.fixture(scope="module")
 def queued() -> dict[str, dict[str, Any]]:
-    return made(watched(variant(instance=GPU), asynchronous=True))
+    return made(monitored(variant(instance=GPU), asynchronous=True))
 
 
 @pytest.fixture(scope="module")
 def copied() -> dict[str, dict[str, Any]]:
-    return made(watched(variant(instance=GPU), component=COMPONENT))
+    return made(monitored(variant(instance=GPU), component=COMPONENT))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def rings(alarm: dict[str, Any], **values: float | None) -> bool:
 
 def test_loading_a_model_is_no_overhead():
     """SageMaker counts it in OverheadLatency, and publishes ModelLoadingWaitTime for requests that waited."""
-    alarm = made(watched(multi_model=True))[f"{NAME}-overhead-p99"]
+    alarm = made(monitored(multi_model=True))[f"{NAME}-overhead-p99"]
     assert looked_at(alarm) == {
         "overhead": ("AWS/SageMaker", "OverheadLatency", "p99"),
         "loading": ("AWS/SageMaker", "ModelLoadingWaitTime", "Maximum"),
@@ -155,7 +155,7 @@ def test_gpu_memory_is_the_sum_over_a_machines_gpus_and_seen_only_with_traffic(p
 
 
 def test_machines_without_gpus_have_no_alarm_on_their_memory():
-    assert f"{NAME}-gpu-memory" not in made(watched())
+    assert f"{NAME}-gpu-memory" not in made(monitored())
 
 
 def test_tritons_errors_come_from_the_log_and_are_heard_only_with_traffic(plain):
@@ -182,9 +182,9 @@ def test_no_alarm_takes_silence_for_a_fault(plain, queued, copied):
 
 
 def test_an_alarm_without_a_threshold_is_left_out():
-    assert made(watched(variant(instance=GPU), asynchronous=True), NONE) == {}
+    assert made(monitored(variant(instance=GPU), asynchronous=True), NONE) == {}
     only = NONE.model_copy(update={"backlog": 5})
-    assert list(made(watched(asynchronous=True), only)) == [f"{NAME}-backlog"]
+    assert list(made(monitored(asynchronous=True), only)) == [f"{NAME}-backlog"]
 
 
 def test_every_kind_of_alarm_is_in_the_table(plain, queued):
@@ -193,7 +193,7 @@ def test_every_kind_of_alarm_is_in_the_table(plain, queued):
 
 
 def test_without_a_topic_the_alarms_tell_nobody():
-    for alarm in made(watched(), topic=None).values():
+    for alarm in made(monitored(), topic=None).values():
         assert not alarm.keys() & {"AlarmActions", "OKActions"}
 
 
@@ -249,7 +249,7 @@ def test_a_component_is_watched_under_its_own_name(copied):
 
 
 def test_production_variants_have_their_own_alarms_and_a_shadow_has_none():
-    endpoint = watched(variant(), variant("challenger"), variant("shadow", shadow=True))
+    endpoint = monitored(variant(), variant("challenger"), variant("shadow", shadow=True))
     names = [alarm.plan.name for alarm in endpoint_alarms(endpoint, EVERY)]
     assert f"{NAME}-server-errors" in names
     assert f"{NAME}-challenger-server-errors" in names
@@ -258,22 +258,22 @@ def test_production_variants_have_their_own_alarms_and_a_shadow_has_none():
 
 def test_a_shadow_complaining_in_the_common_log_wakes_nobody():
     both = [variant(), variant("shadow", shadow=True)]
-    assert "triton-errors" not in {alarm.id for alarm in endpoint_alarms(watched(*both), EVERY)}
-    assert "triton-errors" in {alarm.id for alarm in endpoint_alarms(watched(both[0]), EVERY)}
+    assert "triton-errors" not in {alarm.id for alarm in endpoint_alarms(monitored(*both), EVERY)}
+    assert "triton-errors" in {alarm.id for alarm in endpoint_alarms(monitored(both[0]), EVERY)}
 
 
 def test_errors_in_the_log_of_two_variants_are_heard_while_either_is_called():
-    errors = made(watched(variant(), variant("challenger")))[f"{NAME}-triton-errors"]
+    errors = made(monitored(variant(), variant("challenger")))[f"{NAME}-triton-errors"]
     assert rings(errors, errors=9, calls0=None, calls1=2)
     assert not rings(errors, errors=9, calls0=None, calls1=None)
 
 
 def test_alarms_are_named_for_rollbacks_in_the_order_asked_for():
-    endpoint = watched(variant(), variant("challenger"))
+    endpoint = monitored(variant(), variant("challenger"))
     found: list[list[str]] = []
 
     def build(stack: Any) -> None:
-        alarms = EndpointAlarms(stack, "Alarms", watched=endpoint, alarms=EVERY)
+        alarms = EndpointAlarms(stack, "Alarms", monitored=endpoint, alarms=EVERY)
         found.append(alarms.names(("server-errors", "latency-p99", "gpu-memory")))
         found.append(alarms.all_names)
 

@@ -12,12 +12,12 @@ from tests.stacks.watching import (
     COMPONENTS,
     NAME,
     dimensions,
+    monitored,
     of_type,
     options,
     resources,
     scaling,
     variant,
-    watched,
 )
 from tritonstack.constructs.endpoint.autoscaling import Autoscaling
 from tritonstack.spec.endpoints.scaling import Scaling
@@ -30,7 +30,7 @@ ALARM = "AWS::CloudWatch::Alarm"
 def scaled(endpoint: Any, serving: Any) -> dict[str, dict[str, Any]]:
     def build(stack: cdk.Stack) -> None:
         exists = cdk.CfnResource(stack, "Endpoint", type="AWS::SageMaker::Endpoint")
-        Autoscaling(stack, "Autoscaling", watched=endpoint, options=serving, endpoint=exists)
+        Autoscaling(stack, "Autoscaling", monitored=endpoint, options=serving, endpoint=exists)
 
     return resources(build)
 
@@ -39,7 +39,7 @@ def with_scaling(**given: Any) -> dict[str, dict[str, Any]]:
     """The only variant of a real-time endpoint, scaled so."""
     instance = given.pop("instance", "ml.g5.12xlarge")
     own = scaling(**{"max_instances": 4} | given)
-    return scaled(watched(variant(instance=instance, scaling=own)), options(scaling=own))
+    return scaled(monitored(variant(instance=instance, scaling=own)), options(scaling=own))
 
 
 def only(found: dict[str, dict[str, Any]], resource_type: str) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def test_every_variant_is_scaled_by_its_own_words_the_shadow_too():
     main = variant()
     challenger = variant("challenger", scaling=Scaling(max_instances=3, concurrent_requests_per_model=4))
     moving = variant("shadow", shadow=True)
-    found = scaled(watched(main, challenger, moving), options(scaling={"invocations_per_instance": 700}))
+    found = scaled(monitored(main, challenger, moving), options(scaling={"invocations_per_instance": 700}))
     assert sorted(item["ResourceId"] for item in of_type(found, TARGET).values()) == [
         f"endpoint/{NAME}/variant/{name}" for name in ("challenger", "main", "shadow")
     ]
@@ -94,7 +94,7 @@ def test_every_variant_is_scaled_by_its_own_words_the_shadow_too():
 
 def test_a_fixed_number_holds_beside_one_that_varies_though_updates_keep_the_numbers_of_both():
     fixed = variant("shadow", shadow=True, scaling=Scaling(min_instances=3, max_instances=3))
-    found = scaled(watched(variant(), fixed), options())
+    found = scaled(monitored(variant(), fixed), options())
     limits = {
         item["ResourceId"].rpartition("/")[2]: (item["MinCapacity"], item["MaxCapacity"])
         for item in of_type(found, TARGET).values()
@@ -105,7 +105,7 @@ def test_a_fixed_number_holds_beside_one_that_varies_though_updates_keep_the_num
 
 def test_burstable_machines_are_not_registered_beside_others():
     fixed = variant("shadow", "ml.t2.medium", shadow=True, scaling=Scaling(min_instances=1, max_instances=1))
-    assert len(of_type(scaled(watched(variant(), fixed), options()), TARGET)) == 1
+    assert len(of_type(scaled(monitored(variant(), fixed), options()), TARGET)) == 1
 
 
 # Target tracking
@@ -157,7 +157,9 @@ def test_all_measures_that_are_given_are_tracked():
 
 def asynchronous(**scaling: Any) -> dict[str, dict[str, Any]]:
     given = Scaling.model_validate({"min_instances": 0, "max_instances": 4} | scaling)
-    return scaled(watched(variant(scaling=given), asynchronous=True), options(scaling=given, asynchronous={}))
+    return scaled(
+        monitored(variant(scaling=given), asynchronous=True), options(scaling=given, asynchronous={})
+    )
 
 
 def test_a_queue_is_followed_down_to_no_machine():
@@ -315,7 +317,7 @@ def test_days_are_written_out(days, meant):
 
 def components(own: dict[str, Any] | None = None, **copies: Any) -> dict[str, dict[str, Any]]:
     serving = options(scaling=own or {}, components=COMPONENTS.model_dump() | copies)
-    return scaled(watched(component=COMPONENT), serving)
+    return scaled(monitored(component=COMPONENT), serving)
 
 
 def test_copies_are_scaled_instead_of_machines():

@@ -172,7 +172,7 @@ def test_a_model_with_code_of_its_own_reaches_nothing_of_another(template):
 
 def test_too_many_models_with_code_are_refused_before_cloudformation_does(factory, monkeypatch, tmp_path):
     monkeypatch.setattr("tritonstack.constructs.builds.build_roles.MOST_OWN_ROLES", 1)
-    with pytest.raises(UsageError, match="2 models bring code of their own, and one stack has room for 1"):
+    with pytest.raises(UsageError, match="2 models run custom code; a stack holds at most 1"):
         synthesised(tmp_path, factory.workspace)
 
 

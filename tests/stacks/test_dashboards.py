@@ -14,14 +14,14 @@ from tests.stacks.watching import (
     ACCOUNT,
     COMPONENT,
     COMPONENTS,
+    LOCATION,
     NAME,
-    PLACE,
     REGION,
+    monitored,
     of_type,
     options,
     resources,
     variant,
-    watched,
 )
 from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
 from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
@@ -31,7 +31,7 @@ from tritonstack.constructs.monitoring.environment_dashboard import (
     Overseen,
     environment_dashboard_bodies,
 )
-from tritonstack.constructs.monitoring.monitored import Watched, WatchedVariant
+from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 from tritonstack.spec.endpoints.endpoint import Alarms
 from tritonstack.spec.endpoints.scaling import Scaling
 
@@ -39,13 +39,13 @@ PRICE = 1.408
 Body = dict[str, Any]
 
 
-def priced(name: str = "main", **more: Any) -> WatchedVariant:
+def priced(name: str = "main", **more: Any) -> MonitoredVariant:
     return variant(name, "ml.g5.12xlarge", **{"price_per_hour": PRICE} | more)
 
 
-def body(endpoint: Watched, **given: Any) -> Body:
+def body(endpoint: Monitored, **given: Any) -> Body:
     names = [alarm.plan.name for alarm in endpoint_alarms(endpoint, Alarms())]
-    return endpoint_dashboard_body(endpoint, options=options(**given), alarm_names=names, place=PLACE)
+    return endpoint_dashboard_body(endpoint, options=options(**given), alarm_names=names, location=LOCATION)
 
 
 def charts(found: Body) -> dict[str, dict[str, Any]]:
@@ -116,13 +116,13 @@ def assert_valid(found: Body) -> None:
 
 
 EVERY_KIND = {
-    "plain": (watched(), {}),
-    "gpu": (watched(priced()), {}),
-    "challenger": (watched(priced(), priced("challenger")), {}),
-    "shadow": (watched(priced(), priced("shadow", shadow=True)), {}),
-    "multi-model": (watched(priced(), multi_model=True), {}),
-    "asynchronous": (watched(priced(), asynchronous=True), {"asynchronous": {}}),
-    "components": (watched(priced(), component=COMPONENT), {"components": COMPONENTS.model_dump()}),
+    "plain": (monitored(), {}),
+    "gpu": (monitored(priced()), {}),
+    "challenger": (monitored(priced(), priced("challenger")), {}),
+    "shadow": (monitored(priced(), priced("shadow", shadow=True)), {}),
+    "multi-model": (monitored(priced(), multi_model=True), {}),
+    "asynchronous": (monitored(priced(), asynchronous=True), {"asynchronous": {}}),
+    "components": (monitored(priced(), component=COMPONENT), {"components": COMPONENTS.model_dump()}),
 }
 
 
@@ -138,8 +138,8 @@ def test_the_dashboard_of_every_kind_is_valid(any_kind):
 
 def test_what_every_kind_shows(any_kind):
     found = charts(any_kind)
-    assert {"Requests", "Errors", "Time in the model", "Machines", "Processors in use"} <= set(found)
-    assert {"Memory in use", "What Triton complains of"} <= set(found)
+    assert {"Requests", "Errors", "Model latency", "Instances", "CPU utilization"} <= set(found)
+    assert {"Memory utilization", "Triton errors by cause"} <= set(found)
     for chart in found.values():
         assert chart["region"] == REGION
         for entry in metrics_of(chart):
@@ -149,14 +149,14 @@ def test_what_every_kind_shows(any_kind):
 
 
 def test_a_plain_endpoint_shows_no_more_than_it_has():
-    found = charts(body(watched()))
+    found = charts(body(monitored()))
     assert not {title for title in found if "GPU" in title or "queue" in title or "shadow" in title}
     assert "Copies" not in found
-    assert "Models loaded on a machine" not in found
+    assert "Models loaded per instance" not in found
 
 
 def test_requests_and_errors_of_each_variant_stand_side_by_side():
-    found = charts(body(watched(priced(), priced("challenger"), priced("shadow", shadow=True))))
+    found = charts(body(monitored(priced(), priced("challenger"), priced("shadow", shadow=True))))
     assert shown(found["Requests"]) == ["main", "challenger", "shadow"]
     assert found["Requests"]["metrics"][1] == [
         "AWS/SageMaker",
@@ -175,8 +175,8 @@ def test_requests_and_errors_of_each_variant_stand_side_by_side():
 
 
 def test_latency_is_shown_by_percentiles_in_milliseconds_with_the_alarms_bound():
-    found = charts(body(watched(), alarms={"latency_p99_ms": 120, "overhead_p99_ms": None}))
-    model, overhead = found["Time in the model"], found["Time that SageMaker adds"]
+    found = charts(body(monitored(), alarms={"latency_p99_ms": 120, "overhead_p99_ms": None}))
+    model, overhead = found["Model latency"], found["SageMaker overhead"]
     assert published(model) == {("ModelLatency", p) for p in ("p50", "p90", "p99")}
     assert published(overhead) == {("OverheadLatency", p) for p in ("p50", "p90", "p99")}
     assert computed(model, "main: p99", p99_0=45_000) == 45
@@ -186,8 +186,8 @@ def test_latency_is_shown_by_percentiles_in_milliseconds_with_the_alarms_bound()
 
 def test_machines_are_counted_against_their_limits():
     """Each publishes its load once a minute: ten samples in five minutes are two machines."""
-    two = watched(priced(scaling=Scaling(min_instances=2, max_instances=8)))
-    chart = charts(body(two))["Machines"]
+    two = monitored(priced(scaling=Scaling(min_instances=2, max_instances=8)))
+    chart = charts(body(two))["Instances"]
     assert published(chart) == {("CPUUtilization", "SampleCount")}
     assert computed(chart, "main", machines_0=10) == 2
     assert chart["annotations"]["horizontal"] == [
@@ -198,18 +198,18 @@ def test_machines_are_counted_against_their_limits():
 
 def test_uses_are_percent_of_the_whole_machine():
     """An ml.g5.12xlarge has 48 processors and four GPUs, whose uses SageMaker adds up."""
-    found = charts(body(watched(priced())))
-    assert computed(found["Processors in use"], "main", used0=2400) == 50
-    assert computed(found["GPUs in use"], "main", used0=200) == 50
-    assert computed(found["GPU memory in use"], "main", used0=380) == 95
-    assert shown(found["Memory in use"]) == ["main"]
+    found = charts(body(monitored(priced())))
+    assert computed(found["CPU utilization"], "main", used0=2400) == 50
+    assert computed(found["GPU utilization"], "main", used0=200) == 50
+    assert computed(found["GPU memory utilization"], "main", used0=380) == 95
+    assert shown(found["Memory utilization"]) == ["main"]
 
 
 def test_multi_model_endpoints_show_loading_and_the_cache():
-    found = charts(body(watched(multi_model=True)))
-    assert published(found["Part of the requests whose model was loaded"]) == {("ModelCacheHit", "Average")}
-    assert published(found["Models loaded on a machine"]) == {("LoadedModelCount", "Average")}
-    loading = found["Time for loading models"]
+    found = charts(body(monitored(multi_model=True)))
+    assert published(found["Requests with model already loaded"]) == {("ModelCacheHit", "Average")}
+    assert published(found["Models loaded per instance"]) == {("LoadedModelCount", "Average")}
+    loading = found["Model loading time"]
     assert {name for name, _ in published(loading)} == {
         "ModelLoadingWaitTime",
         "ModelDownloadingTime",
@@ -217,41 +217,41 @@ def test_multi_model_endpoints_show_loading_and_the_cache():
         "ModelUnloadingTime",
     }
     assert computed(loading, "load", time2=3_000_000) == 3000
-    assert "Disk in use" in found
+    assert "Disk utilization" in found
 
 
 def test_asynchronous_endpoints_show_the_queue_and_what_they_publish():
-    found = charts(body(watched(asynchronous=True), asynchronous={}, alarms={"backlog": 50}))
+    found = charts(body(monitored(asynchronous=True), asynchronous={}, alarms={"backlog": 50}))
     read = {name for chart in found.values() for name, _ in published(chart)}
     assert not read & {"Invocations", "OverheadLatency", "InvocationsPerInstance", "InvocationModelErrors"}
     assert not {name for name in read if name.startswith("ConcurrentRequests")}
     assert published(found["Requests"]) == {("InvocationsProcessed", "Sum")}
-    queue = found["Requests in the queue"]
+    queue = found["Queued requests"]
     assert published(queue) == {
         ("ApproximateBacklogSize", "Maximum"),
         ("ApproximateBacklogSizePerInstance", "Maximum"),
     }
     assert queue["metrics"][0][2:-1] == ["EndpointName", NAME]
     assert queue["annotations"]["horizontal"] == [{"label": "alarm", "value": 50}]
-    assert published(found["Age of the oldest"]) == {("ApproximateAgeOfOldestRequest", "Maximum")}
+    assert published(found["Age of oldest request"]) == {("ApproximateAgeOfOldestRequest", "Maximum")}
 
 
 def test_inference_components_show_copies_and_failures_for_want_of_them():
-    found = charts(body(watched(component=COMPONENT), components=COMPONENTS.model_dump()))
+    found = charts(body(monitored(component=COMPONENT), components=COMPONENTS.model_dump()))
     copies = found["Copies"]
     assert computed(copies, "copies", copies=15) == 3
     assert [mark["value"] for mark in copies["annotations"]["horizontal"]] == [0, 3]
     assert ("NoCapacityInvocationFailures", "Sum") in published(found["Errors"])
     assert found["Requests"]["metrics"][0][2:-1] == ["InferenceComponentName", COMPONENT]
     # SageMaker manages the machines below; the limits that stand in the file are those of copies.
-    assert "annotations" not in found["Machines"]
+    assert "annotations" not in found["Instances"]
 
 
 def test_a_shadow_is_compared_with_what_it_may_replace():
-    found = charts(body(watched(priced(), priced("challenger"), priced("shadow", shadow=True))))
-    slower = found["How much slower the shadow is"]
+    found = charts(body(monitored(priced(), priced("challenger"), priced("shadow", shadow=True))))
+    slower = found["Shadow latency difference"]
     assert computed(slower, "p99: shadow − main", p99_0=40_000, p99_2=55_000) == 15
-    assert shown(found["Part of the requests that fails"]) == [
+    assert shown(found["Failed requests"]) == [
         "main: 5xx",
         "challenger: 5xx",
         "shadow: 5xx",
@@ -260,25 +260,25 @@ def test_a_shadow_is_compared_with_what_it_may_replace():
 
 def test_cost_follows_from_the_machines_minutes_and_their_price():
     """Three machines over five minutes, which answer 2,000 requests."""
-    found = charts(body(watched(priced())))
-    assert computed(found["Cost of an hour"], "an hour", cost_0=15) == pytest.approx(3 * PRICE)
-    thousand = computed(found["Cost of 1,000 requests"], "1,000 requests", cost_0=15, cost_calls0=2000)
+    found = charts(body(monitored(priced())))
+    assert computed(found["Cost per hour"], "per hour", cost_0=15) == pytest.approx(3 * PRICE)
+    thousand = computed(found["Cost per 1,000 requests"], "1,000 requests", cost_0=15, cost_calls0=2000)
     assert thousand == pytest.approx(3 * PRICE / 12 / 2000 * 1000)
-    assert computed(found["Cost of 1,000 requests"], "1,000 requests", cost_0=15) is None
+    assert computed(found["Cost per 1,000 requests"], "1,000 requests", cost_0=15) is None
 
 
 def test_a_shadow_costs_but_answers_nobody():
-    found = charts(body(watched(priced(), priced("shadow", shadow=True))))
+    found = charts(body(monitored(priced(), priced("shadow", shadow=True))))
     both = {"cost_0": 5.0, "cost_1": 5.0}
-    assert computed(found["Cost of an hour"], "an hour", **both) == pytest.approx(2 * PRICE)
-    thousand = computed(found["Cost of 1,000 requests"], "1,000 requests", **both, cost_calls0=1000)
+    assert computed(found["Cost per hour"], "per hour", **both) == pytest.approx(2 * PRICE)
+    thousand = computed(found["Cost per 1,000 requests"], "1,000 requests", **both, cost_calls0=1000)
     assert thousand == pytest.approx(2 * PRICE / 12)
     # A variant that is not there at all just costs nothing.
-    assert computed(found["Cost of an hour"], "an hour", cost_0=5, cost_1=None) == pytest.approx(PRICE)
+    assert computed(found["Cost per hour"], "per hour", cost_0=5, cost_1=None) == pytest.approx(PRICE)
 
 
 def test_without_a_price_the_dashboard_says_how_to_get_the_cost():
-    found = body(watched(variant(), priced("challenger")))
+    found = body(monitored(variant(), priced("challenger")))
     assert not [title for title in charts(found) if "Cost" in title]
     (words,) = [
         widget["properties"]["markdown"]
@@ -291,19 +291,19 @@ def test_without_a_price_the_dashboard_says_how_to_get_the_cost():
 
 
 def test_alarms_are_shown_by_their_arns():
-    (widget,) = [widget for widget in body(watched())["widgets"] if widget["type"] == "alarm"]
+    (widget,) = [widget for widget in body(monitored())["widgets"] if widget["type"] == "alarm"]
     arns = widget["properties"]["alarms"]
     assert f"arn:aws:cloudwatch:{REGION}:{ACCOUNT}:alarm:{NAME}-server-errors" in arns
     assert len(arns) == 5
 
 
 def test_without_alarms_there_is_no_widget_for_them():
-    found = endpoint_dashboard_body(watched(), options=options(), alarm_names=[], place=PLACE)
+    found = endpoint_dashboard_body(monitored(), options=options(), alarm_names=[], location=LOCATION)
     assert not [widget for widget in found["widgets"] if widget["type"] == "alarm"]
 
 
 def test_tritons_errors_are_read_from_the_endpoints_log():
-    (widget,) = [widget for widget in body(watched())["widgets"] if widget["type"] == "log"]
+    (widget,) = [widget for widget in body(monitored())["widgets"] if widget["type"] == "log"]
     query = widget["properties"]["query"]
     assert query.startswith(f"SOURCE '/aws/sagemaker/Endpoints/{NAME}' | fields @timestamp")
     assert "CudaDriverHelper" in query
@@ -311,21 +311,21 @@ def test_tritons_errors_are_read_from_the_endpoints_log():
 
 def test_the_construct_makes_one_dashboard_named_after_endpoint_and_region():
     def build(stack: Any) -> None:
-        alarms = EndpointAlarms(stack, "Alarms", watched=watched(), alarms=Alarms())
-        EndpointDashboard(stack, "Dashboard", watched=watched(), alarms=alarms, options=options())
+        alarms = EndpointAlarms(stack, "Alarms", monitored=monitored(), alarms=Alarms())
+        EndpointDashboard(stack, "Dashboard", monitored=monitored(), alarms=alarms, options=options())
 
     (made,) = of_type(resources(build), "AWS::CloudWatch::Dashboard").values()
     assert made["DashboardName"] == f"{NAME}_{REGION}"
-    assert json.loads(made["DashboardBody"]) == body(watched())
+    assert json.loads(made["DashboardBody"]) == body(monitored())
 
 
 # The environment's
 
 
-def overseen(count: int, *variants: WatchedVariant) -> list[Overseen]:
+def overseen(count: int, *variants: MonitoredVariant) -> list[Overseen]:
     found = []
     for number in range(count):
-        endpoint = Watched(f"shop-dev-search-{number}", variants or (priced(),))
+        endpoint = Monitored(f"shop-dev-search-{number}", variants or (priced(),))
         names = [alarm.plan.name for alarm in endpoint_alarms(endpoint, Alarms())]
         found.append(Overseen(f"search-{number}", endpoint, names))
     return found
@@ -333,7 +333,7 @@ def overseen(count: int, *variants: WatchedVariant) -> list[Overseen]:
 
 @pytest.mark.parametrize("count", [0, 1, 100, 240])
 def test_one_page_holds_hundreds_of_endpoints(count):
-    (page,) = environment_dashboard_bodies("shop-dev", overseen(count), place=PLACE)
+    (page,) = environment_dashboard_bodies("shop-dev", overseen(count), location=LOCATION)
     assert_valid(page)
     read = {
         entry[3]
@@ -346,7 +346,7 @@ def test_one_page_holds_hundreds_of_endpoints(count):
 
 def test_what_one_page_cannot_hold_goes_to_the_next():
     three = (priced(), priced("challenger"), priced("shadow", shadow=True))
-    pages = environment_dashboard_bodies("shop-dev", overseen(250, *three), place=PLACE)
+    pages = environment_dashboard_bodies("shop-dev", overseen(250, *three), location=LOCATION)
     assert len(pages) > 1
     for page in pages:
         assert_valid(page)
@@ -366,15 +366,15 @@ def merged(page: Body, title: str) -> dict[str, Any]:
 
 
 def test_each_endpoint_has_its_line_in_each_chart():
-    (page,) = environment_dashboard_bodies("shop-dev", overseen(3), place=PLACE)
+    (page,) = environment_dashboard_bodies("shop-dev", overseen(3), location=LOCATION)
     titles = set(charts(page))
     assert titles == {
         "Requests",
-        "The slowest hundredth takes",
+        "p99 model latency",
         "Errors",
-        "Machines",
-        "Cost of an hour",
-        "Cost of 1,000 requests",
+        "Instances",
+        "Cost per hour",
+        "Cost per 1,000 requests",
     }
     for title in titles - {"Errors"}:
         assert [label.split()[0] for label in shown(charts(page)[title])] == [
@@ -382,32 +382,32 @@ def test_each_endpoint_has_its_line_in_each_chart():
             "search-1",
             "search-2",
         ]
-    assert computed(charts(page)["Cost of an hour"], "search-1", e1_0=10) == pytest.approx(2 * PRICE)
-    assert computed(charts(page)["The slowest hundredth takes"], "search-2 main", e2_0=9000) == 9
+    assert computed(charts(page)["Cost per hour"], "search-1", e1_0=10) == pytest.approx(2 * PRICE)
+    assert computed(charts(page)["p99 model latency"], "search-2 main", e2_0=9000) == 9
 
 
 def test_alarms_that_ring_are_shown_alone():
-    (page,) = environment_dashboard_bodies("shop-dev", overseen(100), place=PLACE)
+    (page,) = environment_dashboard_bodies("shop-dev", overseen(100), location=LOCATION)
     widgets = [widget["properties"] for widget in page["widgets"] if widget["type"] == "alarm"]
     assert len({arn for widget in widgets for arn in widget["alarms"]}) == 600
     assert all(widget["states"] == ["ALARM"] for widget in widgets)
 
 
 def test_endpoints_without_a_price_are_left_out_of_the_costs_and_named():
-    endpoints = [*overseen(1), Overseen("plain", watched(), [])]
-    (page,) = environment_dashboard_bodies("shop-dev", endpoints, place=PLACE)
-    assert shown(charts(page)["Cost of an hour"]) == ["search-0"]
+    endpoints = [*overseen(1), Overseen("plain", monitored(), [])]
+    (page,) = environment_dashboard_bodies("shop-dev", endpoints, location=LOCATION)
+    assert shown(charts(page)["Cost per hour"]) == ["search-0"]
     assert "ml.c7i.xlarge" in json.dumps(page)
-    (bare,) = environment_dashboard_bodies("shop-dev", endpoints[1:], place=PLACE)
-    assert "Cost of an hour" not in charts(bare)
+    (bare,) = environment_dashboard_bodies("shop-dev", endpoints[1:], location=LOCATION)
+    assert "Cost per hour" not in charts(bare)
 
 
 def test_asynchronous_endpoints_and_components_are_seen_under_their_own_metrics():
     endpoints = [
-        Overseen("queue", watched(priced(), asynchronous=True), []),
-        Overseen("copies", watched(priced(), component=COMPONENT), []),
+        Overseen("queue", monitored(priced(), asynchronous=True), []),
+        Overseen("copies", monitored(priced(), component=COMPONENT), []),
     ]
-    (page,) = environment_dashboard_bodies("shop-dev", endpoints, place=PLACE)
+    (page,) = environment_dashboard_bodies("shop-dev", endpoints, location=LOCATION)
     requests = charts(page)["Requests"]["metrics"]
     assert requests[0][1] == "InvocationsProcessed"
     assert requests[1][1:4] == ["Invocations", "InferenceComponentName", COMPONENT]

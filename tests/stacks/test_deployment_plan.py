@@ -11,7 +11,7 @@ from tests.sealing import write_sealed
 from tests.stacks.assemblies import lock_everything
 from tritonstack.base.errors import FileProblem
 from tritonstack.base.paths import Project
-from tritonstack.constructs.model_data import ModelArchive, ModelShelf
+from tritonstack.constructs.model_data import ModelArchive, ModelPrefix
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.locks import Lock
 
@@ -91,7 +91,7 @@ def test_each_variant_is_planned_from_its_own_artifact(plan):
 def test_a_multi_model_endpoint_is_planned_from_its_shelf(plan):
     (variant,) = plan("shelf").variants
     shelf = "s3://tritonstack-every-artifacts-123456789012-us-east-1/endpoints/tritonstack-every-shelf/"
-    assert variant.data == ModelShelf(shelf, cache=False)
+    assert variant.data == ModelPrefix(shelf, cache=False)
     assert variant.download_timeout_s is None
 
 
@@ -115,7 +115,7 @@ def test_an_artifact_of_another_version_of_the_model_is_refused(project):
 def test_an_artifact_that_no_volume_holds_is_refused(project):
     problem = refusals(locked(project, unpacked_bytes=300 * GB))[0]
     assert problem.line == 12
-    assert "needs a volume of 611 GB, SageMaker attaches at most 512 GB" in problem.message
+    assert "needs a volume of 611 GB; SageMaker attaches at most 512 GB" in problem.message
 
 
 def test_a_model_on_a_shelf_that_no_volume_holds_is_refused(project):
@@ -127,14 +127,14 @@ def test_a_model_on_a_shelf_that_no_volume_holds_is_refused(project):
 
 def test_out_of_memory_is_foreseen(project):
     problem = only(locked(project, unpacked_bytes=9 * GB))
-    assert problem.message == ("the artifact of 'encoder' takes 9 GiB of memory, and ml.c7i.xlarge has 8 GiB")
+    assert problem.message == ("the artifact of 'encoder' needs 9 GiB of memory; ml.c7i.xlarge has 8 GiB")
 
 
 def test_shared_memory_is_memory(project):
     problem = only(locked(project, unpacked_bytes=5 * GB, shared_memory_bytes=4 * GB))
-    assert "takes 9 GiB of memory" in problem.message
+    assert "needs 9 GiB of memory" in problem.message
 
 
 def test_machines_with_disks_of_their_own_hold_what_no_volume_does(project):
     planned = locked(project, environment="every", endpoint="rolled", unpacked_bytes=300 * GB)
-    assert "takes 300 GiB of memory, and ml.g5.xlarge has 16 GiB" in only(planned).message
+    assert "needs 300 GiB of memory; ml.g5.xlarge has 16 GiB" in only(planned).message

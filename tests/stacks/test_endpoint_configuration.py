@@ -77,7 +77,7 @@ def test_volume_is_encrypted_with_the_environments_key(plain):
     assert plain.to_json()["Parameters"]["KeyArn"] == {
         "Type": "AWS::SSM::Parameter::Value<String>",
         "Default": "/tritonstack-sample/key-arn",
-        "Description": "Left by another stack of this environment",
+        "Description": "Published by another stack of this environment",
     }
 
 
@@ -123,7 +123,7 @@ def test_shadow_gets_copies_beside_the_main_variant(every):
 def test_one_variant_with_disks_of_its_own_leaves_the_volumes_without_the_key_and_says_so(every):
     assert "KmsKeyId" not in properties(every.endpoint("shadowed"), CONFIG)
     metadata = (every.folder / "tritonstack-every-endpoint-shadowed.metadata.json").read_text()
-    assert "SageMaker takes no key for the volumes of the others" in metadata
+    assert "SageMaker accepts no volume key" in metadata
 
 
 def test_capture_keeps_a_sample_encrypted_under_the_endpoints_prefix(every):

@@ -11,7 +11,7 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
-from tests.stacks.watching import NAME, of_type, resources, watched
+from tests.stacks.watching import NAME, monitored, of_type, resources
 from tritonstack.constructs.monitoring.endpoint_log import EndpointLog
 from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, LogCount, log_count
 
@@ -103,7 +103,7 @@ def test_expressions_keep_to_what_cloudwatch_knows():
 
 def made(**more: Any) -> dict[str, dict[str, Any]]:
     given = {"retention_days": 14, "removal": cdk.RemovalPolicy.DESTROY} | more
-    return resources(lambda stack: EndpointLog(stack, "Log", watched=watched(), **given))
+    return resources(lambda stack: EndpointLog(stack, "Log", monitored=monitored(), **given))
 
 
 def test_each_filter_writes_the_metric_that_alarms_and_dashboards_read():
@@ -112,7 +112,7 @@ def test_each_filter_writes_the_metric_that_alarms_and_dashboards_read():
     filters = {item["FilterName"]: item for item in of_type(found, "AWS::Logs::MetricFilter").values()}
     assert set(filters) == {count.value for count in LogCount}
     for count in LogCount:
-        metric = log_count(watched(), count).metric
+        metric = log_count(monitored(), count).metric
         assert filters[count.value]["FilterPattern"] == FILTER_PATTERNS[count]
         assert filters[count.value]["LogGroupName"] == {"Ref": group}
         # 0 where nothing was said; CloudWatch allows that only for metrics without dimensions.
@@ -129,7 +129,7 @@ def test_each_filter_writes_the_metric_that_alarms_and_dashboards_read():
 
 
 def test_metrics_of_two_endpoints_are_two():
-    other = watched()
+    other = monitored()
     mine = log_count(other, LogCount.ERRORS).metric
     assert NAME in mine.namespace
     assert not re.search(r"[:*$]", mine.namespace + mine.name)

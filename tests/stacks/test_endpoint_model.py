@@ -84,7 +84,7 @@ def test_models_stand_in_the_environments_network(every):
         assert parameters[name] == {
             "Type": "AWS::SSM::Parameter::Value<List<String>>",
             "Default": f"/tritonstack-every/{parameter}",
-            "Description": "Left by another stack of this environment",
+            "Description": "Published by another stack of this environment",
         }
 
 

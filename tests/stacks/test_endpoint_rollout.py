@@ -150,10 +150,10 @@ def test_what_takes_an_update_back_can_be_chosen():
 
 def test_more_alarms_than_sagemaker_watches_are_refused():
     check_rollback_names([f"alarm-{number}" for number in range(10)])
-    with pytest.raises(UsageError, match=r"11 alarms would take an update back.*at most 10"):
+    with pytest.raises(UsageError, match=r"11 rollback alarms.*at most 10"):
         check_rollback_names([f"alarm-{number}" for number in range(11)])
 
 
 def test_a_component_is_not_rolled_out_to_a_part_of_the_traffic():
-    with pytest.raises(UsageError, match="replaced in batches, not canary"):
+    with pytest.raises(UsageError, match="rolling strategy only, got 'canary'"):
         component_deployment(Canary(strategy="canary"), starting_s=600, alarm_names=[])

@@ -22,7 +22,7 @@ from tritonstack.base.errors import UsageError
 from tritonstack.constructs import (
     ModelArchive,
     ModelNetwork,
-    ModelShelf,
+    ModelPrefix,
     TritonEndpoint,
     TritonImage,
     TritonModel,
@@ -66,10 +66,10 @@ def serve(stack: cdk.Stack, **options: Any) -> Template:
     "data",
     [
         ModelArchive("s3://my-models/encoder/7.tar.gz", entry_model="encoder", keeps_answers=True),
-        ModelShelf("s3://my-models/shelf/", keeps_answers=True),
+        ModelPrefix("s3://my-models/shelf/", keeps_answers=True),
     ],
 )
-def test_models_that_keep_answers_have_a_cache(stack: cdk.Stack, data: ModelArchive | ModelShelf) -> None:
+def test_models_that_keep_answers_have_a_cache(stack: cdk.Stack, data: ModelArchive | ModelPrefix) -> None:
     TritonModel(stack, "Model", data=data, image=IMAGE)
     (model,) = Template.from_stack(stack).find_resources("AWS::SageMaker::Model").values()
     environment = model["Properties"]["PrimaryContainer"]["Environment"]
@@ -222,7 +222,7 @@ def test_a_host_image_whose_driver_fits_the_release_is_chosen(stack, instance_ty
 # Refusals
 
 
-@pytest.mark.parametrize("data", [ARCHIVE, ModelShelf("s3://my-models/shelf/")])
+@pytest.mark.parametrize("data", [ARCHIVE, ModelPrefix("s3://my-models/shelf/")])
 @pytest.mark.parametrize(
     "name",
     ["SAGEMAKER_TRITON_DEFAULT_MODEL_NAME", "SAGEMAKER_TRITON_PING_MODE", "SAGEMAKER_MULTI_MODEL"],
@@ -238,24 +238,24 @@ def test_a_misspelt_instance_type_is_refused():
 
 
 def test_an_unknown_release_is_refused():
-    with pytest.raises(UsageError, match=r"no image of Triton '25\.05'"):
+    with pytest.raises(UsageError, match=r"unknown Triton release '25\.05'"):
         TritonImage("25.05", instance_type="ml.g5.xlarge").uri("eu-central-1")
 
 
 @pytest.mark.parametrize("url", ["my-models/encoder", "https://my-models/encoder", "s3://"])
 def test_data_that_is_nowhere_in_s3_is_refused(stack, url):
-    with pytest.raises(UsageError, match="is no S3 URL"):
+    with pytest.raises(UsageError, match="is not an S3 URL"):
         TritonModel(stack, "Model", data=ModelArchive(url, entry_model="encoder"), image=IMAGE)
 
 
 def test_an_image_outside_ecr_is_refused(stack):
-    with pytest.raises(UsageError, match="does not say which ECR repository"):
+    with pytest.raises(UsageError, match="is not an ECR image URI"):
         TritonModel(stack, "Model", data=ARCHIVE, image="triton:latest")
 
 
 def test_sagemakers_image_needs_a_region():
     stack = cdk.Stack(cdk.App(), "anywhere")
-    with pytest.raises(UsageError, match="does not say which region"):
+    with pytest.raises(UsageError, match="the stack has no region"):
         TritonModel(stack, "Model", data=ARCHIVE, image=IMAGE)
 
 
@@ -263,7 +263,7 @@ def test_sagemakers_image_needs_a_region():
     "options", [{"asynchronous": Asynchronous()}, {"data_capture": DataCapture()}], ids=["async", "capture"]
 )
 def test_data_needs_a_bucket(stack, options):
-    with pytest.raises(UsageError, match="give data_bucket the name of a bucket"):
+    with pytest.raises(UsageError, match="set data_bucket to the name of a bucket"):
         serve(stack, **options)
 
 
@@ -273,7 +273,7 @@ def test_a_component_is_rolled_out_in_batches_only(stack):
 
 
 def test_a_component_serves_one_model(stack):
-    shelf = TritonModel(stack, "Shelf", data=ModelShelf("s3://my-models/shelf/"), image=IMAGE)
+    shelf = TritonModel(stack, "Shelf", data=ModelPrefix("s3://my-models/shelf/"), image=IMAGE)
     with pytest.raises(UsageError, match="components: an inference component serves one model"):
         TritonEndpoint(
             stack,
@@ -287,12 +287,12 @@ def test_a_component_serves_one_model(stack):
 @pytest.mark.parametrize("options", [{"network_isolation": False}, {"environment": {"A": "b"}}])
 def test_options_of_the_containers_are_not_given_to_the_endpoint_alone(stack, options):
     """They would be passed over in silence."""
-    with pytest.raises(UsageError, match="give the same options to TritonModel and to TritonEndpoint"):
+    with pytest.raises(UsageError, match="pass the same options to TritonModel and TritonEndpoint"):
         serve(stack, **options)
 
 
 def test_an_endpoint_needs_a_variant_that_answers(stack):
-    with pytest.raises(UsageError, match="needs a variant that answers"):
+    with pytest.raises(UsageError, match="at least one production variant"):
         TritonEndpoint(stack, "Endpoint", endpoint_name="search", variants=[])
 
 
@@ -343,8 +343,8 @@ def test_beside_a_shadow_no_update_is_taken_back_by_the_common_log(stack):
 @pytest.mark.parametrize(
     ("names", "more", "message"),
     [
-        (("main", "main"), {}, "two variants have one name"),
-        (("main", "one", "two"), {"shadow": True}, "takes one shadow, beside one variant"),
+        (("main", "main"), {}, "duplicate variant name"),
+        (("main", "one", "two"), {"shadow": True}, "allows one shadow variant, with exactly one"),
     ],
 )
 def test_variants_that_sagemaker_would_refuse(stack, names, more, message):
@@ -355,9 +355,9 @@ def test_variants_that_sagemaker_would_refuse(stack, names, more, message):
 
 
 def test_models_on_a_shelf_are_served_by_one_variant(stack):
-    shelf = TritonModel(stack, "Shelf", data=ModelShelf("s3://my-models/shelf/"), image=IMAGE)
+    shelf = TritonModel(stack, "Shelf", data=ModelPrefix("s3://my-models/shelf/"), image=IMAGE)
     second = TritonVariant(shelf, instance_type="ml.c7i.xlarge", name="second")
-    with pytest.raises(UsageError, match="served by one variant"):
+    with pytest.raises(UsageError, match="exactly one variant"):
         TritonEndpoint(
             stack, "Endpoint", endpoint_name="search", variants=[*variants_named(stack, "main"), second]
         )

@@ -12,7 +12,7 @@ from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
 from stacks.monitoring import MonitoringStack
-from tritonstack.constructs.monitoring.monitored import watched_endpoint
+from tritonstack.constructs.monitoring.monitored import monitored_endpoint
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 LARGEST_TEMPLATE = 1_048_576
@@ -136,12 +136,12 @@ def test_cloudformation_finds_no_fault(mixed):
 
 def test_what_is_watched_follows_from_the_environments_file():
     spec = environment(ENDPOINTS)
-    copies = watched_endpoint(spec, "copies")
+    copies = monitored_endpoint(spec, "copies")
     assert copies.component == "shop-dev-copies-component"
     assert copies.log_group_name == "/aws/sagemaker/InferenceComponents/shop-dev-copies-component"
-    search = watched_endpoint(spec, "search")
+    search = monitored_endpoint(spec, "search")
     assert [variant.name for variant in search.variants] == ["main", "challenger"]
     assert [variant.price_per_hour for variant in search.variants] == [1.408, None]
     assert search.log_group_name == "/aws/sagemaker/Endpoints/shop-dev-search"
-    assert watched_endpoint(spec, "queue").asynchronous
-    assert watched_endpoint(spec, "many").multi_model
+    assert monitored_endpoint(spec, "queue").asynchronous
+    assert monitored_endpoint(spec, "many").multi_model

@@ -9,14 +9,14 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk.assertions import Template
 
-from tritonstack.constructs.monitoring.monitored import Watched, WatchedVariant
-from tritonstack.constructs.monitoring.widgets import Place
+from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
+from tritonstack.constructs.monitoring.widgets import DashboardLocation
 from tritonstack.reference.hardware import INSTANCE_TYPES
 from tritonstack.spec.endpoints.endpoint import Asynchronous, Components, ServingOptions
 from tritonstack.spec.endpoints.scaling import Scaling
 
 ACCOUNT, REGION = "123456789012", "eu-central-1"
-PLACE = Place(ACCOUNT, REGION)
+LOCATION = DashboardLocation(ACCOUNT, REGION)
 NAME = "shop-dev-search"
 COMPONENT = f"{NAME}-component"
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:shop-dev-alarms"
@@ -24,16 +24,16 @@ ASYNCHRONOUS = Asynchronous()
 COMPONENTS = Components(memory_mb=4096, min_copies=0, max_copies=3)
 
 
-def variant(name: str = "main", instance: str = "ml.c7i.xlarge", **more: Any) -> WatchedVariant:
+def variant(name: str = "main", instance: str = "ml.c7i.xlarge", **more: Any) -> MonitoredVariant:
     """A variant on one to four machines."""
     given: dict[str, Any] = {"scaling": Scaling(min_instances=1, max_instances=4)} | more
-    return WatchedVariant(name, INSTANCE_TYPES[instance], **given)
+    return MonitoredVariant(name, INSTANCE_TYPES[instance], **given)
 
 
-def watched(*variants: WatchedVariant, **more: Any) -> Watched:
+def monitored(*variants: MonitoredVariant, **more: Any) -> Monitored:
     """An endpoint; of one plain variant if none is given."""
     given: dict[str, Any] = {"log_group_name": f"/aws/sagemaker/Endpoints/{NAME}"} | more
-    return Watched(NAME, variants or (variant(),), **given)
+    return Monitored(NAME, variants or (variant(),), **given)
 
 
 def options(**given: Any) -> ServingOptions:

@@ -1,7 +1,7 @@
-"""CDK constructs of Triton endpoints, by concern; the stacks are composed of them.
+"""CDK constructs for Triton endpoints, grouped by concern; the stacks are built from them.
 
-Constructs take validated records. Stacks find each other through names that follow from the
-environment's file (tritonstack.base.naming), never through CloudFormation exports.
+Constructs take validated records. Stacks refer to each other by names derived from the environment's file
+(tritonstack.base.naming), never by CloudFormation exports.
 
 Library users import from here: `from tritonstack.constructs import TritonModel, TritonEndpoint`.
 docs/constructs.md shows a complete app. Each name is imported on first use.
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from tritonstack.constructs.endpoint.triton_variant import TritonVariant as TritonVariant
     from tritonstack.constructs.model_data import ModelArchive as ModelArchive
     from tritonstack.constructs.model_data import ModelNetwork as ModelNetwork
-    from tritonstack.constructs.model_data import ModelShelf as ModelShelf
+    from tritonstack.constructs.model_data import ModelPrefix as ModelPrefix
     from tritonstack.constructs.model_data import TritonImage as TritonImage
     from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms as EndpointAlarms
     from tritonstack.constructs.monitoring.endpoint_dashboard import EndpointDashboard as EndpointDashboard
     from tritonstack.constructs.monitoring.endpoint_log import EndpointLog as EndpointLog
-    from tritonstack.constructs.monitoring.monitored import Watched as Watched
-    from tritonstack.constructs.monitoring.monitored import WatchedVariant as WatchedVariant
+    from tritonstack.constructs.monitoring.monitored import Monitored as Monitored
+    from tritonstack.constructs.monitoring.monitored import MonitoredVariant as MonitoredVariant
     from tritonstack.spec.endpoints.endpoint import ServingOptions as ServingOptions
     from tritonstack.spec.endpoints.scaling import Scaling as Scaling
 
@@ -38,15 +38,15 @@ _HOMES = {
     "EndpointLog": "tritonstack.constructs.monitoring.endpoint_log",
     "ModelArchive": "tritonstack.constructs.model_data",
     "ModelNetwork": "tritonstack.constructs.model_data",
-    "ModelShelf": "tritonstack.constructs.model_data",
+    "ModelPrefix": "tritonstack.constructs.model_data",
     "Scaling": "tritonstack.spec.endpoints.scaling",
     "ServingOptions": "tritonstack.spec.endpoints.endpoint",
     "TritonEndpoint": "tritonstack.constructs.endpoint.triton_endpoint",
     "TritonImage": "tritonstack.constructs.model_data",
     "TritonModel": "tritonstack.constructs.endpoint.triton_model",
     "TritonVariant": "tritonstack.constructs.endpoint.triton_variant",
-    "Watched": "tritonstack.constructs.monitoring.monitored",
-    "WatchedVariant": "tritonstack.constructs.monitoring.monitored",
+    "Monitored": "tritonstack.constructs.monitoring.monitored",
+    "MonitoredVariant": "tritonstack.constructs.monitoring.monitored",
 }
 
 

@@ -1,4 +1,4 @@
-"""What a model's construct is told: which data it serves, in which image, and in which network."""
+"""Inputs of a model construct: model data, image, and network."""
 
 from __future__ import annotations
 
@@ -19,56 +19,56 @@ _ECR_URI = re.compile(
 
 @dataclass(frozen=True)
 class ModelArchive:
-    """One archive: a model, or an ensemble with its parts."""
+    """One archive: a model, or an ensemble with its components."""
 
     url: str
     """s3://<bucket>/<key> of the model.tar.gz."""
     entry_model: str
-    """The model in it that callers reach."""
+    """The model in it that callers invoke."""
     versions_prefix: str | None = None
-    """The keys that the archive's earlier and later versions begin with; nothing but the archive itself is
-    readable if not given, and then an update cannot be rolled back on machines that start meanwhile."""
+    """The key prefix of all versions of the archive. Without it, only this archive is readable, and new
+    instances cannot fetch the previous version during a rollback."""
     keeps_answers: bool = False
     """Whether the server needs a response cache."""
     generates: bool = False
-    """Whether it answers in parts, as language models do."""
+    """Whether it streams its answers, as language models do."""
 
 
 @dataclass(frozen=True)
-class ModelShelf:
-    """A prefix that holds the archives of a multi-model endpoint."""
+class ModelPrefix:
+    """An S3 prefix that holds the archives of a multi-model endpoint."""
 
     url: str
-    """s3://<bucket>/<prefix>/ that TargetModels are found under."""
+    """s3://<bucket>/<prefix>/, the base of each TargetModel."""
     cache: bool = True
-    """Keep models loaded between requests; off, each request loads its model anew."""
+    """Keep models loaded between requests; if false, each request loads its model."""
     keeps_answers: bool = False
     """Whether the server needs a response cache."""
 
 
 @dataclass(frozen=True)
 class TritonImage:
-    """SageMaker's own Triton image for a kind of machine, or one that extends it."""
+    """SageMaker's Triton image for an instance type, or an image derived from it."""
 
     release: str
     """The Triton release, for example 26.05."""
     instance_type: str
-    """The kind of machine, which decides between the image for GPUs and the one for CPUs."""
+    """The instance type, which selects the GPU or the CPU image."""
     extended: str | None = None
-    """URI of an image of one's own that was made from it."""
+    """URI of a custom image that was derived from it."""
 
     @property
     def triton(self) -> TritonRelease:
-        """What the image carries."""
+        """Return the release's record."""
         if self.release not in RELEASES:
             raise UsageError(
-                f"SageMaker has no image of Triton {self.release!r}",
-                remedy=f"choose one of {', '.join(RELEASES)}",
+                f"unknown Triton release {self.release!r}",
+                remedy=f"choose one of: {', '.join(RELEASES)}",
             )
         return RELEASES[self.release]
 
     def uri(self, region: str) -> str:
-        """Where the image lies for a region."""
+        """Return the image URI for a region."""
         if self.extended:
             return self.extended
         gpu = instance_named(self.instance_type).family.accelerator == "gpu"
@@ -77,40 +77,42 @@ class TritonImage:
 
 @dataclass(frozen=True)
 class ModelNetwork:
-    """Where a model's containers stand in a network of one's own."""
+    """The VPC configuration of a model's containers."""
 
     subnet_ids: list[str]
     """Private subnets."""
     security_group_ids: list[str]
-    """What they may reach."""
+    """The security groups of the containers."""
 
 
 def instance_named(instance_type: str) -> InstanceType:
-    """The machine behind an instance type's name."""
+    """Return the record of an instance type."""
     if instance_type not in INSTANCE_TYPES:
         suggestion = closest(instance_type, INSTANCE_TYPES)
         raise UsageError(
-            f"SageMaker has no instance type {instance_type!r}",
-            remedy=f"did you mean '{suggestion}'?" if suggestion else "types read like ml.c7i.xlarge",
+            f"unknown instance type {instance_type!r}",
+            remedy=f"did you mean '{suggestion}'?" if suggestion else "write it like ml.c7i.xlarge",
         )
     return INSTANCE_TYPES[instance_type]
 
 
 def split_s3_url(url: str) -> tuple[str, str]:
-    """The bucket and the key of an S3 URL."""
+    """Return the bucket and the key of an S3 URL."""
     match = _S3_URL.fullmatch(url)
     if match is None:
-        raise UsageError(f"{url!r} is no S3 URL", remedy="write s3://<bucket>/<key>")
+        raise UsageError(f"{url!r} is not an S3 URL", remedy="write s3://<bucket>/<key>")
     return match["bucket"], match["key"]
 
 
 def split_image_uri(uri: str) -> tuple[str, str, str]:
-    """The account, the region and the repository of an image in ECR."""
+    """Return the account, region, and repository of an ECR image."""
     match = _ECR_URI.fullmatch(uri)
     if match is None:
         raise UsageError(
-            f"{uri!r} does not say which ECR repository the image lies in",
-            remedy="write <account>.dkr.ecr.<region>.amazonaws.com/<repository>:<tag>, "
-            "or give a TritonImage for SageMaker's own",
+            f"{uri!r} is not an ECR image URI",
+            remedy=(
+                "write <account>.dkr.ecr.<region>.amazonaws.com/<repository>:<tag>, or pass a TritonImage "
+                "for SageMaker's own image"
+            ),
         )
     return match["account"], match["region"], match["name"]

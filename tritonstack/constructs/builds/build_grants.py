@@ -1,4 +1,4 @@
-"""What the roles of builds may be allowed, as plain records beside those of `grants.py`."""
+"""IAM grants of the build roles, as plain records."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tritonstack.constructs.model_data import split_image_uri
 
 
 def read_source(home: Home, bucket: str, key: str, *, encrypted_with: str | None) -> list[Grant]:
-    """Fetch one archive of the repository's files, as CodeBuild and SageMaker do that.
+    """Allow fetching one source archive from S3, as CodeBuild and SageMaker do it.
 
-    `encrypted_with` is the customer's key that the account was bootstrapped with, if there is one.
+    `encrypted_with` is the customer-managed key of the bootstrap bucket, if any.
     """
     arn = home.bucket(bucket)
     return [
@@ -23,23 +23,26 @@ def read_source(home: Home, bucket: str, key: str, *, encrypted_with: str | None
 
 
 def keep_artifacts(home: Home, bucket: str, prefix: str, key_arn: str) -> list[Grant]:
-    """Read and write artifacts, records of builds, and what builds keep for the next one, below a prefix."""
+    """Allow reading and writing artifacts, build records, and build caches below a prefix."""
     arn = home.bucket(bucket)
     objects = f"{arn}/{prefix}*"
     return [
         Grant(
             ["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"],
             [objects],
-            because="an artifact is named by its bytes, which only the build makes; nothing is deleted",
+            because=(
+                "artifacts are content-addressed, so their names are known only after the build; no delete "
+                "permission"
+            ),
         ),
-        # Without it S3 answers "access denied" for what is not there yet.
+        # Without this permission, S3 answers "access denied" for missing objects.
         Grant(["s3:ListBucket"], [arn], {"StringLike": {"s3:prefix": f"{prefix}*"}}),
         *use_key_through_s3(home, ["kms:Decrypt", "kms:GenerateDataKey"], key_arn, [arn, objects]),
     ]
 
 
 def push_image(home: Home, uri: str) -> Grant:
-    """Put images into one repository, and see which are there."""
+    """Allow pushing images to one repository and listing them."""
     account, region, repository = split_image_uri(uri)
     return Grant(
         [
@@ -56,19 +59,19 @@ def push_image(home: Home, uri: str) -> Grant:
 
 
 def write_build_log(home: Home, group: str) -> Grant:
-    """Write a log group that is there already."""
+    """Allow writing to an existing log group."""
     arn = home.arn("logs", f"log-group:{group}")
     return Grant(
         ["logs:CreateLogStream", "logs:PutLogEvents"],
         [arn, f"{arn}:*"],
-        because="the streams of this one group, which CodeBuild names after its builds",
+        because="log streams of this log group; CodeBuild names them after the builds",
     )
 
 
 def read_secret(home: Home, name: str, key_arn: str) -> list[Grant]:
-    """Read one secret, encrypted with the account's usual key or the environment's."""
+    """Allow reading one secret, encrypted with the AWS managed key or the environment's key."""
     return [
-        # Secrets Manager adds six characters of its own to the name.
+        # Secrets Manager appends six random characters to the name.
         Grant(["secretsmanager:GetSecretValue"], [home.arn("secretsmanager", f"secret:{name}-??????")]),
         Grant(
             ["kms:Decrypt"],
@@ -79,13 +82,13 @@ def read_secret(home: Home, name: str, key_arn: str) -> list[Grant]:
 
 
 def read_sources(home: Home, urls: Sequence[str]) -> list[Grant]:
-    """Fetch the models that lie in buckets, each from its own prefix."""
+    """Allow reading source models from S3, each below its own prefix."""
     grants = []
     for url in urls:
         bucket, _, prefix = url.removeprefix("s3://").partition("/")
         arn, below = home.bucket(bucket), f"{prefix.rstrip('/')}/*"
         grants += [
-            Grant(["s3:GetObject"], [f"{arn}/{below}"], because="the files of a model, below its one prefix"),
+            Grant(["s3:GetObject"], [f"{arn}/{below}"], because="the files of one model, below one prefix"),
             Grant(["s3:ListBucket"], [arn], {"StringLike": {"s3:prefix": below}}),
         ]
     return grants

@@ -8,7 +8,7 @@ from constructs import Construct
 
 
 class BuildLog(Construct):
-    """Encrypted, and kept for as long as the environment's file says."""
+    """Create an encrypted log group with the environment's retention."""
 
     def __init__(
         self,

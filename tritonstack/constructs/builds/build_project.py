@@ -1,4 +1,4 @@
-"""One project of CodeBuild: what all of ours have in common."""
+"""Create a CodeBuild project with the settings that all projects share."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from constructs import Construct
 from tritonstack.constructs.iam.service_role import ServiceRole
 
 QUEUED_MINUTES = 480
-"""The longest that CodeBuild lets a build wait for a machine; it refuses builds beyond a limit."""
+"""The longest time that CodeBuild keeps a build in the queue."""
 
 
 @dataclass(frozen=True)
 class BuildSettings:
-    """What the projects of a stack share."""
+    """Settings that all projects of a stack share."""
 
     source: str
-    """bucket/key of the archive that they start from."""
+    """bucket/key of the source archive."""
     log_group: str
     key_arn: str
     timeout_minutes: int
     concurrent: int | None = None
-    """Most builds that run at once; None leaves it to the account's quota. CodeBuild rejects a project whose
+    """Maximum number of concurrent builds; None means the account's quota. CodeBuild rejects a project whose
     limit exceeds that quota."""
 
 
 @dataclass(frozen=True)
 class BuildMachine:
-    """What a project runs on, as CodeBuild calls it."""
+    """The CodeBuild environment of a project."""
 
     type: str
     compute_type: str
     image: str
     pulled_by: str
-    """SERVICE_ROLE for images of the account, CODEBUILD for CodeBuild's own."""
+    """SERVICE_ROLE for images in the account, CODEBUILD for images from CodeBuild."""
     privileged: bool = False
     fleet: str | None = None
 
 
 @dataclass(frozen=True)
 class BuildTask:
-    """What one project does."""
+    """The name, role, and commands of one project."""
 
     name: str
     description: str
@@ -55,7 +55,7 @@ class BuildTask:
 
 
 class BuildProject(Construct):
-    """Starts from the repository's files, writes one log, and leaves nothing behind but what it uploads."""
+    """Create a project that builds from the source archive and writes to one log group."""
 
     def __init__(
         self,
@@ -104,5 +104,5 @@ class BuildProject(Construct):
             queued_timeout_in_minutes=QUEUED_MINUTES,
             concurrent_build_limit=settings.concurrent,
         )
-        # A build that starts before its role may do anything fails.
+        # Builds fail if they start before the role's policy exists.
         project.node.add_dependency(task.role.policy)

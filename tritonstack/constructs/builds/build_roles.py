@@ -1,6 +1,6 @@
-"""The roles that jobs build models with: one for all models, and one for each that brings code of its own.
+"""IAM roles of model builds: one shared role, and one per model that runs custom code.
 
-What such code can do is what its role may do: read and write what belongs to its model, and nothing else.
+Custom code can read and write only the objects of its own model.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tritonstack.project.build_machines import CodeBuildMachine, ProcessingMachi
 from tritonstack.spec.models.build_permissions import BuildReach
 
 MOST_OWN_ROLES = 150
-"""CloudFormation takes 500 resources in a stack, and a role comes with a policy and a parameter."""
+"""A CloudFormation stack holds at most 500 resources; each role adds three: role, policy, and parameter."""
 
 
 @dataclass(frozen=True)
-class BuildPlace:
-    """Where jobs run, and what all of them need there."""
+class BuildLocation:
+    """Where build jobs run, and what all of them need."""
 
     base: str
     bucket: str
@@ -39,14 +39,14 @@ class BuildPlace:
     token_secret: str | None
     venues: Sequence[Venue]
     grants: Sequence[Grant]
-    """To fetch the source and the image."""
+    """Permissions to fetch the source and the image."""
 
 
 class BuildRoles(Construct):
-    """`shared` is the role of the models without code of their own."""
+    """Create the build roles; `shared` is the role of models without custom code."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, place: BuildPlace, models: Mapping[str, BuildReach]
+        self, scope: Construct, construct_id: str, *, place: BuildLocation, models: Mapping[str, BuildReach]
     ) -> None:
         super().__init__(scope, construct_id)
         own = {name: reach for name, reach in models.items() if reach.own_code}
@@ -60,18 +60,18 @@ class BuildRoles(Construct):
                 f"Role-{name}",
                 name=naming.parameter_name(place.base, naming.build_role_parameter(name)),
                 value=role.arn,
-                description=f"What builds of {name}, which brings code of its own, run with",
+                description=f"IAM role for builds of {name}, which runs custom code",
             )
 
     def _role(
-        self, construct_id: str, place: BuildPlace, prefix: str | None, reaches: Sequence[BuildReach]
+        self, construct_id: str, place: BuildLocation, prefix: str | None, reaches: Sequence[BuildReach]
     ) -> ServiceRole:
         home = Home.of(self)
         role = ServiceRole(
             self,
             construct_id,
             taken_on_by=_taken_on_by(home, place),
-            description="Jobs build models with it",
+            description="IAM role for model builds",
             policy_name="build-models",
         )
         role.allow(place.grants)
@@ -87,13 +87,15 @@ class BuildRoles(Construct):
 def _require_room(own: Mapping[str, BuildReach]) -> None:
     if len(own) > MOST_OWN_ROLES:
         raise UsageError(
-            f"{len(own)} models bring code of their own, and one stack has room for {MOST_OWN_ROLES} roles",
-            remedy="serve some of them from another environment, or write `builds: {enabled: false}` and "
-            "build on a machine of yours",
+            f"{len(own)} models run custom code; a stack holds at most {MOST_OWN_ROLES} build roles",
+            remedy=(
+                "move some models to another environment, or set `builds: {enabled: false}` and build on "
+                "your own machine"
+            ),
         )
 
 
-def _taken_on_by(home: Home, place: BuildPlace) -> dict[str, Conditions | None]:
+def _taken_on_by(home: Home, place: BuildLocation) -> dict[str, Conditions | None]:
     projects = [
         home.arn("codebuild", f"project/{venue.project}")
         for venue in place.venues
@@ -108,7 +110,7 @@ def _taken_on_by(home: Home, place: BuildPlace) -> dict[str, Conditions | None]:
     return services
 
 
-def _logs(home: Home, place: BuildPlace) -> list[Grant]:
+def _logs(home: Home, place: BuildLocation) -> list[Grant]:
     built = any(isinstance(venue, CodeBuildMachine) for venue in place.venues)
     return [
         *([write_build_log(home, place.log_group)] if built else []),
@@ -116,5 +118,5 @@ def _logs(home: Home, place: BuildPlace) -> list[Grant]:
     ]
 
 
-def _processing(place: BuildPlace) -> bool:
+def _processing(place: BuildLocation) -> bool:
     return any(isinstance(venue, ProcessingMachine) for venue in place.venues)

@@ -1,4 +1,4 @@
-"""The files of this repository that builds read, as one archive that is named by its content."""
+"""Upload the project files that builds need as one content-addressed archive."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ READ_BY_BUILDS = (
     ),
     "tritonstack/__init__.py",
 )
-"""Nothing else changes the archive's name, and so starts a build anew."""
+"""The archive's hash depends on these files only."""
 _NOT_READ = ("**/__pycache__", "**/.*", "tritonstack/project/schemas")
 
 
 class BuildSource(Construct):
-    """Uploaded by the CDK with the stack: a build belongs to the commit that the stack was deployed from."""
+    """Upload the source archive as a CDK asset, so a build uses the commit that the stack was deployed
+    from."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, root: Path, encrypted_with: str | None = None
     ) -> None:
-        """`encrypted_with` is the customer's key of the bootstrap bucket, if it has one."""
+        """Allow reading the archive. `encrypted_with` is the bootstrap bucket's customer-managed key, if
+        any."""
         super().__init__(scope, construct_id)
         self.encrypted_with = encrypted_with
         asset = s3_assets.Asset(
@@ -43,5 +45,5 @@ class BuildSource(Construct):
 
     @property
     def location(self) -> str:
-        """As CodeBuild writes it: bucket/key."""
+        """Return the location as CodeBuild expects it: bucket/key."""
         return f"{self.bucket}/{self.key}"

@@ -1,4 +1,4 @@
-"""The project that builds images of the project's own: what models are built in, what endpoints run."""
+"""Create the CodeBuild project that builds the project's own container images."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STANDARD_IMAGE = "aws/codebuild/standard:7.0"
 
 
 class ImageBuilds(Construct):
-    """The one project with a Docker daemon, and so the one that is privileged."""
+    """Create the image build project, the only one with a Docker daemon and privileged mode."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ImageBuilds(Construct):
                     "StringEquals": {"aws:SourceArn": home.arn("codebuild", f"project/{name}")}
                 }
             },
-            description="CodeBuild builds images with it",
+            description="IAM role for image builds",
             policy_name="build-images",
         )
         role.allow(
@@ -60,7 +60,7 @@ class ImageBuilds(Construct):
             "Images",
             task=BuildTask(
                 name=name,
-                description="Builds what models are built in, and what endpoints run beside SageMaker's own",
+                description="Builds the model build image and the custom serving images",
                 role=role,
                 buildspec=image_buildspec(images),
             ),
@@ -76,7 +76,7 @@ def _one_of_each_repository(images: Sequence[OwnImage]) -> list[str]:
 
 
 def image_buildspec(images: Sequence[OwnImage]) -> dict[str, object]:
-    """Build and push what is not there yet, one image after the other."""
+    """Build and push each missing image."""
     return {
         "version": "0.2",
         "phases": {

@@ -1,4 +1,4 @@
-"""One ECR repository, for one of the images in containers/."""
+"""Create an ECR repository for one of the images in containers/."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from constructs import Construct
 
 
 class ImageRepository(Construct):
-    """Images are scanned when they arrive, and a tag means one image for good."""
+    """Create a repository with scan on push and immutable tags."""
 
     def __init__(
         self,
@@ -31,7 +31,8 @@ class ImageRepository(Construct):
             encryption_key=key,
             removal_policy=removal,
             empty_on_delete=removal == cdk.RemovalPolicy.DESTROY,
-            # Only what no tag names: an endpoint that scales out pulls its image again, however old it is.
+            # Expire only untagged images: an endpoint pulls its image again on each scale-out, however old it
+            # is.
             lifecycle_rules=[
                 ecr.LifecycleRule(
                     description="untagged images",

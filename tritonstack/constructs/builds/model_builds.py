@@ -1,4 +1,4 @@
-"""The projects that build models, one for each kind of machine."""
+"""Create the CodeBuild projects that build models, one per machine type."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tritonstack.project.custom_images import OwnImage
 
 MODEL_BUILDSPEC: Mapping[str, object] = {
     "version": "0.2",
-    # Not as root: models bring code of their own along.
+    # Run as a non-root user, because models bring custom code.
     "run-as": "builder",
     "phases": {
         "build": {
             "commands": [
-                # Whatever home CodeBuild gives it: libraries keep their caches there.
+                # Set HOME explicitly: libraries keep their caches there.
                 "HOME=/home/builder /opt/builder/bin/python -m model_build --project . "
                 '--model "$MODEL" --targets "$TARGETS" --choices "$CHOICES" '
                 '--publish "$BUCKET" --cache "s3://$BUCKET/models/$MODEL/caches" --job "$JOB" --json-progress'
@@ -27,13 +27,13 @@ MODEL_BUILDSPEC: Mapping[str, object] = {
         }
     },
 }
-"""Who starts a build gives MODEL, TARGETS, CHOICES and JOB, and HF_TOKEN where the model needs it."""
+"""Variables that StartBuild passes; HF_TOKEN only for models that need it."""
 
 
 class ModelBuilds(Construct):
-    """Each build is told its model and what to build it for when it is started.
+    """Create build projects; each build receives its model and targets when it starts.
 
-    `role` is that of models which bring no code of their own; others are started with one of theirs.
+    `role` is the shared role. Builds of models with custom code override it.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ModelBuilds(Construct):
         cdk.Validations.of(self).acknowledge(
             cdk.Acknowledgment(
                 id="AwsSolutions::AwsSolutions-CB5",
-                reason="models are built and checked in the very image that serves them",
+                reason="models are built and checked in the image that serves them",
             )
         )
         for machine in machines:

@@ -1,4 +1,4 @@
-"""The bucket that the access logs of other buckets go to."""
+"""Create the bucket for the access logs of other buckets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tritonstack.constructs.iam.skipped_checks import skip_check
 
 
 class AccessLog(Construct):
-    """Kept for a year."""
+    """Create a bucket whose objects expire after a year."""
 
     def __init__(self, scope: Construct, construct_id: str, *, name: str, removal: cdk.RemovalPolicy) -> None:
         super().__init__(scope, construct_id)
@@ -23,7 +23,7 @@ class AccessLog(Construct):
             self,
             "Bucket",
             bucket_name=name,
-            # S3 delivers access logs only to buckets that are encrypted with its own key.
+            # S3 delivers access logs only to buckets with SSE-S3 encryption.
             encryption=s3.BucketEncryption.S3_MANAGED,
             removal_policy=removal,
             lifecycle_rules=[
@@ -34,8 +34,8 @@ class AccessLog(Construct):
         )
         refuse_other_accounts(self.bucket)
         skip_check(
-            self.bucket, "CKV_AWS_18", because="it is the access log: logging its own writes would never end"
+            self.bucket,
+            "CKV_AWS_18",
+            because=("this is the access log bucket; logging its own writes would loop"),
         )
-        skip_check(
-            self.bucket, "CKV_AWS_21", because="S3 writes each log object once, under a name of its own"
-        )
+        skip_check(self.bucket, "CKV_AWS_21", because="S3 writes each log object once, under a unique name")

@@ -1,7 +1,7 @@
-"""The bucket that artifacts lie in.
+"""Create the artifact bucket.
 
-It has not CDK's `auto_delete_objects`: that is a Lambda function, and `tritonstack destroy` empties the
-buckets of an environment that may be destroyed without one.
+It does not use CDK's `auto_delete_objects`, which adds a Lambda function; `tritonstack destroy` empties the
+bucket if the environment allows it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tritonstack.constructs.data.private_buckets import (
 
 
 class ArtifactStore(Construct):
-    """Artifacts are content-addressed: an object is written once and never changed."""
+    """Create a versioned bucket for content-addressed artifacts, which are never overwritten."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class ArtifactStore(Construct):
             removal_policy=removal,
             lifecycle_rules=[
                 s3.LifecycleRule(
-                    # A deleted artifact can be brought back for a month.
+                    # A deleted artifact can be restored for a month.
                     id="expire-noncurrent-versions",
                     noncurrent_version_expiration=cdk.Duration.days(30),
                     expired_object_delete_marker=True,
                 ),
                 s3.LifecycleRule(
-                    # Expires only objects tagged by tritonstack/operations/locks/retention.py.
+                    # Expire only objects that tritonstack/operations/locks/retention.py tagged.
                     id="expire-superseded-artifacts",
                     prefix=MODELS,
                     tag_filters=dict([SUPERSEDED_TAG]),

@@ -1,4 +1,4 @@
-"""The bucket that requests and answers lie in: captured ones, and those of asynchronous endpoints."""
+"""Create the data bucket: captured requests, and the requests and answers of asynchronous endpoints."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ DEFAULT_EXPIRY_DAYS = 90
 
 
 class DataStore(Construct):
-    """Everything in it expires: what lies under a prefix of `expiry_days` when that says, the rest later.
+    """Create an unversioned bucket whose objects expire: per prefix as `expiry_days` says, the rest later.
 
-    Without versions: what people asked for is gone when it is deleted.
+    Without versions, a deleted object is gone at once.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class DataStore(Construct):
         refuse_other_accounts(self.bucket)
         refuse_other_keys(self.bucket, key)
         resource = cast("s3.CfnBucket", self.bucket.node.default_child)
-        # At once and in CloudFormation's words: there are up to four rules an endpoint.
+        # Set the rules in one step on the CloudFormation resource: there are up to four rules per endpoint.
         resource.add_property_override("LifecycleConfiguration.Rules", _rules(expiry_days))
         skip_check(
             self.bucket,
             "CKV_AWS_21",
-            because="versions would keep the data of people beyond the day it has to be deleted",
+            because="versions would keep personal data beyond its deletion date",
         )
 
 
@@ -66,7 +66,7 @@ def _rules(expiry_days: Mapping[str, int]) -> list[dict[str, Any]]:
         {"Id": f"expire-{prefix.strip('/').replace('/', '-')}", "Prefix": prefix, "ExpirationInDays": days}
         for prefix, days in sorted(expiry_days.items())
     ]
-    # Of two rules S3 follows the one that deletes sooner, so that of everything must not be the sooner one.
+    # If two rules match, S3 applies the earlier expiry, so the rule for all objects must be the later one.
     longest = max([DEFAULT_EXPIRY_DAYS, *expiry_days.values()])
     rules.append(
         {

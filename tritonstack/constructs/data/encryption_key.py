@@ -1,4 +1,4 @@
-"""The environment's key: artifacts, data, images, volumes, logs and alarm messages are encrypted with it."""
+"""Create the environment's KMS key for artifacts, data, images, volumes, logs, and alarm messages."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from constructs import Construct
 
 
 class EncryptionKey(Construct):
-    """A customer-managed key that rotates every year, found by its alias.
+    """Create a customer-managed key with yearly rotation and an alias.
 
-    `log_groups` are the names, or patterns of them, of the log groups that CloudWatch encrypts with it.
+    `log_groups` are the names or patterns of the log groups that CloudWatch Logs encrypts with it.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class EncryptionKey(Construct):
             description=description,
             enable_key_rotation=True,
             removal_policy=removal,
-            # The shortest wait KMS allows; a key that is retained is never scheduled for deletion.
+            # The shortest waiting period that KMS allows; a retained key is never scheduled for deletion.
             pending_window=cdk.Duration.days(7) if removal == cdk.RemovalPolicy.DESTROY else None,
         )
         if log_groups:
@@ -54,7 +54,7 @@ class EncryptionKey(Construct):
                     "kms:GenerateDataKey*",
                     "kms:ReEncrypt*",
                 ],
-                # In a key's own policy, * is this key.
+                # In a key policy, * means this key.
                 resources=["*"],
                 conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
             )

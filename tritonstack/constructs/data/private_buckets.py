@@ -1,4 +1,4 @@
-"""What every bucket here has in common: nobody outside the account, nothing but TLS, one key."""
+"""Settings that all buckets share: no public or cross-account access, TLS only, one key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aws_cdk import aws_s3 as s3
 
 
 def private_settings() -> dict[str, Any]:
-    """Settings of `s3.Bucket` that none of ours goes without."""
+    """Return `s3.Bucket` settings that all buckets share."""
     return {
         "enforce_ssl": True,
         "minimum_tls_version": 1.2,
@@ -21,19 +21,19 @@ def private_settings() -> dict[str, Any]:
 
 
 def encrypted_with(key: kms.IKey) -> dict[str, Any]:
-    """Settings of `s3.Bucket` that make a key the one that objects are encrypted with."""
+    """Return `s3.Bucket` settings for default encryption with a KMS key."""
     return {"encryption": s3.BucketEncryption.KMS, "encryption_key": key, "bucket_key_enabled": True}
 
 
 def abort_incomplete_uploads() -> s3.LifecycleRule:
-    """What an interrupted upload leaves is paid for, and no listing shows it."""
+    """Abort incomplete multipart uploads: S3 bills them, and object listings do not show them."""
     return s3.LifecycleRule(
         id="abort-incomplete-uploads", abort_incomplete_multipart_upload_after=cdk.Duration.days(7)
     )
 
 
 def refuse_other_accounts(bucket: s3.Bucket) -> None:
-    """Whatever roles of other accounts were granted. Services act for this account in their own name."""
+    """Deny principals of other accounts, whatever their roles allow. AWS services act for this account."""
     bucket.add_to_resource_policy(
         iam.PolicyStatement(
             sid="RefuseOtherAccounts",
@@ -50,14 +50,15 @@ def refuse_other_accounts(bucket: s3.Bucket) -> None:
 
 
 def refuse_other_keys(bucket: s3.Bucket, key: kms.IKey) -> None:
-    """Uploads that ask for no encryption get the bucket's key; those that ask for another are refused."""
+    """Require the bucket's key: uploads without encryption settings use it, uploads with another key are
+    denied."""
     algorithm, key_id = "s3:x-amz-server-side-encryption", "s3:x-amz-server-side-encryption-aws-kms-key-id"
     refused = {
         "RefuseOtherEncryption": {
             "Null": {algorithm: "false"},
             "StringNotEquals": {algorithm: "aws:kms"},
         },
-        # An upload that asks for KMS and names no key would get the one AWS keeps for the account.
+        # An upload that asks for SSE-KMS without a key would use the AWS managed key.
         "RefuseOtherKeys": {
             "StringEquals": {algorithm: "aws:kms"},
             "StringNotEquals": {key_id: key.key_arn},

@@ -1,4 +1,4 @@
-"""A value that one stack leaves for others, under a name they know."""
+"""Publish a value from one stack to others under a well-known name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from constructs import Construct
 
 
 class SharedValue(Construct):
-    """An SSM parameter: unlike an export, it locks no stack to those that read it."""
+    """Create an SSM parameter. Unlike a CloudFormation export, it does not block changes to the exporting
+    stack."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, name: str, value: str | Sequence[str], description: str

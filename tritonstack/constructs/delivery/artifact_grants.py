@@ -1,4 +1,4 @@
-"""What those who carry changes may do with artifacts and images, as plain records."""
+"""IAM grants of the delivery roles for artifacts and images, as plain records."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
 def read_artifacts(home: Home, spec: EnvironmentSpec) -> list[Grant]:
-    """See which artifacts an environment's bucket has, and what happened to them."""
-    because = f"all that the artifact bucket of {spec.name} holds"
+    """Allow listing an environment's artifacts and reading their events."""
+    because = f"all objects in the artifact bucket of {spec.name}"
     return explained(
         read_objects(home, spec.artifact_bucket, "", key_arn=some_key(home), because=because), because
     )
 
 
 def write_artifacts(home: Home, spec: EnvironmentSpec, prefixes: Sequence[str]) -> list[Grant]:
-    """Write into an environment's artifact bucket; nothing is deleted."""
-    because = f"artifacts and events of {spec.name}, which are named when they are written"
+    """Allow writing to an environment's artifact bucket, without deleting."""
+    because = f"artifacts and events of {spec.name}; their names are known only when they are written"
     return explained(
         write_objects(home, spec.artifact_bucket, prefixes, key_arn=some_key(home), because=because), because
     )
 
 
 def mark_artifacts(home: Home, spec: EnvironmentSpec) -> list[Grant]:
-    """Mark artifacts that no late lock names, and take the mark off those that one names again."""
+    """Allow tagging artifacts that no recent lock names, and removing the tag."""
     return [
         Grant(
             ["s3:DeleteObjectTagging", "s3:GetObjectTagging", "s3:PutObjectTagging"],
             [f"{home.bucket(spec.artifact_bucket)}/{naming.MODELS}*"],
-            because="artifacts of every model, which are named by their digests",
+            because="artifacts of all models; they are named by digest",
         )
     ]
 
 
 def bring_artifacts_back(home: Home, spec: EnvironmentSpec) -> list[Grant]:
-    """Find artifacts that were deleted, and copy the version under the mark of deletion over itself.
+    """Allow finding deleted artifacts and restoring them by copying the last version.
 
-    A version is read and tagged under names of rights of its own. To take the mark of deletion away instead
-    would need the right to delete versions, which can destroy for good.
+    Reading and tagging a version are separate actions. Removing the delete marker instead would need
+    s3:DeleteObjectVersion, which can delete data permanently.
     """
     bucket, models = home.bucket(spec.artifact_bucket), f"{naming.MODELS}*"
-    because = "artifacts of every model, which are named by their digests"
+    because = "artifacts of all models; they are named by digest"
     return [
         Grant(["s3:ListBucketVersions"], [bucket], {"StringLike": {"s3:prefix": models}}),
         Grant(
@@ -56,7 +56,7 @@ def bring_artifacts_back(home: Home, spec: EnvironmentSpec) -> list[Grant]:
 
 
 def write_images(home: Home, repository: str) -> list[Grant]:
-    """Bring an image into a repository, layer by layer."""
+    """Allow pushing an image to a repository, layer by layer."""
     return [
         Grant(
             [

@@ -1,4 +1,4 @@
-"""What none of those who carry changes may ever do, whatever else somebody grants them."""
+"""The permissions boundary of the delivery roles: actions that they can never perform."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ _SERVICES = [
     "tag:GetResources",
 ]
 
-_GRANTS_NOTHING = "a boundary grants nothing: it is the edge of what the roles' own policies may grant"
+_GRANTS_NOTHING = "a permissions boundary grants nothing; it limits what the roles' policies may grant"
 _CHECKS_OF_GRANTS = [f"CKV_AWS_{number}" for number in range(107, 112)]
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where the edge lies."""
+    """What the boundary allows."""
 
     regions: Sequence[str]
     may_take_on: Sequence[str]
-    """The only roles that may be taken on."""
+    """The only roles that may be assumed."""
     may_make: Sequence[str]
-    """The only roles that may be made or changed: by CloudFormation, those of previews and what they need."""
+    """The only roles that may be created or changed: those of previews, by CloudFormation."""
 
 
 class DeliveryBounds(Construct):
-    """A policy that bounds every role of the stack.
+    """Create a managed policy that bounds every role of the stack.
 
-    Where the environment brings a boundary of its own, a role has room for that one alone, and the same
-    refusals are attached to each role instead.
+    If the environment has its own permissions boundary, a role has no room for a second one; the same denials
+    are attached to each role instead.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class DeliveryBounds(Construct):
         self._attached = own_boundary is not None
 
     def enclose(self, roles: Sequence[str]) -> None:
-        """Bound these roles, given by their names, and whatever role else is made in the stack."""
+        """Apply the boundary to the named roles and to every other role in the stack."""
         stack = cdk.Stack.of(self)
         boundary = iam.ManagedPolicy.from_managed_policy_arn(self, "Boundary", self.boundary_arn)
         iam.PermissionsBoundary.of(stack).apply(boundary)
@@ -98,7 +98,7 @@ def _refusals(bounds: Bounds) -> list[Mapping[str, object]]:
         {"Effect": "Deny", "Action": "sts:AssumeRole", "NotResource": list(bounds.may_take_on)},
         {
             "Effect": "Deny",
-            # These have no region but one.
+            # These services are global, so their ARNs have no region.
             "NotAction": ["iam:*", "sts:*", PRIVATE_NAMES, "s3:ListAllMyBuckets", "cloudwatch:*Dashboard*"],
             "Resource": "*",
             "Condition": {"StringNotEquals": {"aws:RequestedRegion": list(bounds.regions)}},

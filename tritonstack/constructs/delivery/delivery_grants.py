@@ -1,7 +1,6 @@
-"""What those who carry changes may do, as plain records: one function a thing that a command does.
+"""IAM grants of the delivery roles, as plain records: one function per task of a command.
 
-The commands deploy through the roles that `cdk bootstrap` makes; what stands here beside that is what they
-ask of AWS themselves.
+The commands deploy through the roles that `cdk bootstrap` creates. These grants cover the other AWS calls.
 """
 
 from __future__ import annotations
@@ -14,68 +13,68 @@ from tritonstack.constructs.iam.grants import Grant, Home, read_objects, write_o
 from tritonstack.reference.bootstrap import Bootstrap, BootstrapRole
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
-_LISTED = "what AWS lists belongs to no resource: IAM knows only *"
-_KEY = "the key of these buckets, whose id only the foundation knows; the condition names the buckets"
+_LISTED = "this action has no resource-level permissions"
+_KEY = "the key of these buckets; only the foundation knows its id, so the condition names the buckets"
 
 
 @dataclass(frozen=True)
 class Named:
-    """All that is named like one environment, or like every one of those that come and go."""
+    """Name patterns of one environment's resources, or of all previews."""
 
     base: str
     """What the names begin with, before a hyphen or a slash: tritonstack-dev, tritonstack-pr-*."""
     buckets: str
-    """Its buckets, as a pattern."""
+    """The environment's buckets, as a pattern."""
     marks: Mapping[str, str]
-    """The tags of all that is the environment's, as patterns."""
+    """The tags of the environment's resources, as patterns."""
     bootstrap: Bootstrap
-    """What the CDK deploys it with."""
+    """The CDK bootstrap that deploys it."""
     because: str
 
     @classmethod
     def like(cls, spec: EnvironmentSpec) -> Named:
-        """All of one environment."""
-        because = f"what is named like {spec.name}, and nothing else"
+        """Return the patterns of one environment."""
+        because = f"only resources named like {spec.name}"
         return cls(spec.base, f"{spec.base}-*", spec.marks, spec.bootstrap, because)
 
     @classmethod
     def previews_like(cls, sample: EnvironmentSpec, *, name_prefix: str) -> Named:
-        """All of every preview, `sample` being one of them."""
+        """Return the patterns of all previews; `sample` is one of them."""
         base = naming.environment_prefix(prefix=sample.name_prefix, environment=f"{name_prefix}-*")
         marks = {key: text.replace(sample.name, f"{name_prefix}-*") for key, text in sample.marks.items()}
-        because = "what is named like a preview: no other environment may be"
+        because = "only resources named like a preview; no other environment may have such a name"
         return cls(base, base, marks, sample.bootstrap, because)
 
     def arns(self, home: Home, service: str, kind: str, *, after: str = "-*") -> list[str]:
-        """Resources of a kind."""
+        """Return the ARNs of a type of resource."""
         tail = "" if self.base.endswith("*") and after == "-*" else after
         return [home.arn(service, f"{kind}{self.base}{tail}")]
 
     def roles(self, home: Home) -> str:
-        """Its roles: CloudFormation names them after their stacks."""
+        """Return the ARNs of its roles, which CloudFormation names after their stacks."""
         return global_arn(home, f"role/{self.base}{'' if self.base.endswith('*') else '-*'}")
 
 
 def global_arn(home: Home, resource: str) -> str:
-    """Something of this account in IAM."""
+    """Return an IAM ARN in this account."""
     return f"arn:{home.partition}:iam::{home.account}:{resource}"
 
 
 def bootstrap_role_arns(home: Home, bootstrap: Bootstrap, *kinds: BootstrapRole) -> list[str]:
-    """Roles that `cdk bootstrap` makes."""
+    """Return the ARNs of the roles that `cdk bootstrap` creates."""
     return [global_arn(home, f"role/{bootstrap.role(kind)}") for kind in kinds]
 
 
 def take_on(arns: Sequence[str]) -> list[Grant]:
-    """Take on other roles."""
+    """Allow assuming other roles."""
     return [Grant(["sts:AssumeRole"], arns)] if arns else []
 
 
 def see_stacks(home: Home, named: Named) -> list[Grant]:
-    """What CloudFormation and the CDK say of an environment's stacks."""
+    """Allow reading an environment's stacks and CDK bootstrap."""
     return [
         Grant(["cloudformation:DescribeStacks"], ["*"], because=_LISTED),
-        # Whether what is to be made is there already.
+        # Whether a resource already exists.
         Grant(
             ["ecr:DescribeRepositories", "kms:ListAliases", "logs:DescribeLogGroups", "s3:ListAllMyBuckets"],
             ["*"],
@@ -103,7 +102,7 @@ def see_stacks(home: Home, named: Named) -> list[Grant]:
 
 
 def see_endpoints(home: Home, named: Named) -> list[Grant]:
-    """What runs: endpoints, what they are made of, how they scale, what rings."""
+    """Allow reading endpoints, their models, scaling, and alarms."""
     return [
         Grant(
             ["sagemaker:DescribeEndpoint", "sagemaker:DescribeInferenceComponent", "sagemaker:ListTags"],
@@ -116,7 +115,7 @@ def see_endpoints(home: Home, named: Named) -> list[Grant]:
         Grant(
             ["sagemaker:DescribeEndpointConfig", "sagemaker:DescribeModel"],
             [home.arn("sagemaker", "endpoint-config/*"), home.arn("sagemaker", "model/*")],
-            because="CloudFormation names these after what they are in the template, not after their stack",
+            because="CloudFormation names these after their logical ids, not after their stack",
         ),
         Grant(
             [
@@ -140,12 +139,13 @@ def see_endpoints(home: Home, named: Named) -> list[Grant]:
 
 
 def some_key(home: Home) -> str:
-    """Any key of the account: the condition beside it says for which buckets' objects."""
+    """Return the ARN of any key in the account; the condition next to it limits it to one bucket's
+    objects."""
     return home.arn("kms", "key/*")
 
 
 def explained(grants: Sequence[Grant], because: str) -> list[Grant]:
-    """The same grants, each pattern with its reason."""
+    """Return the same grants, with a reason for each pattern."""
     return [
         replace(grant, because=grant.because or (_KEY if "kms:" in grant.actions[0] else because))
         for grant in grants
@@ -153,8 +153,8 @@ def explained(grants: Sequence[Grant], because: str) -> list[Grant]:
 
 
 def ask_queues(home: Home, spec: EnvironmentSpec) -> list[Grant]:
-    """Put requests where asynchronous endpoints take them from, and read what came of them."""
-    because = "requests and answers, which are named when they are written"
+    """Allow uploading asynchronous requests and reading their answers."""
+    because = "requests and answers; their names are known only when they are written"
     data, key = spec.data_bucket, some_key(home)
     asked = write_objects(home, data, [naming.REQUESTS], key_arn=key, because=because)
     answered = [
@@ -166,7 +166,7 @@ def ask_queues(home: Home, spec: EnvironmentSpec) -> list[Grant]:
 
 
 def ask_endpoints(home: Home, named: Named) -> list[Grant]:
-    """Send endpoints requests, as `verify` does."""
+    """Allow invoking endpoints, as `verify` does."""
     arns = [
         *named.arns(home, "sagemaker", "endpoint/"),
         *named.arns(home, "sagemaker", "inference-component/"),
@@ -175,9 +175,9 @@ def ask_endpoints(home: Home, named: Named) -> list[Grant]:
 
 
 def run_builds(home: Home, spec: EnvironmentSpec) -> list[Grant]:
-    """Start the jobs that build models and images, follow them, and read what they say."""
+    """Allow starting model and image builds, following them, and reading their logs."""
     base = spec.base
-    jobs = "the jobs of this environment's builds, each named after what it builds"
+    jobs = "build jobs of this environment, each named after what it builds"
     return [
         Grant(
             [
@@ -204,7 +204,7 @@ def run_builds(home: Home, spec: EnvironmentSpec) -> list[Grant]:
             ["iam:PassRole"],
             [global_arn(home, f"role/{naming.build_stack_name(base)}-*")],
             {"StringEquals": {"iam:PassedToService": ["codebuild.amazonaws.com", "sagemaker.amazonaws.com"]}},
-            because="the roles that the build stack has made for its jobs",
+            because="the roles that the build stack created for its jobs",
         ),
         Grant(
             ["logs:DescribeLogStreams", "logs:GetLogEvents"],
@@ -212,6 +212,6 @@ def run_builds(home: Home, spec: EnvironmentSpec) -> list[Grant]:
                 home.arn("logs", f"log-group:{group}:*")
                 for group in (naming.build_log_group(base), naming.PROCESSING_LOG_GROUP)
             ],
-            because="the streams of the log groups of builds",
+            because="the log streams of the build log groups",
         ),
     ]

@@ -1,8 +1,8 @@
-"""What CloudFormation may do for an environment, or for every preview: make what is named like it.
+"""Permissions of the CloudFormation execution role, for one environment or all previews.
 
-`cdk bootstrap` gives CloudFormation the rights of an administrator unless it is told otherwise. Whoever may
-deploy could then give himself any right, by deploying it. With these in their place, a deploy can make
-nothing but an environment, and cannot touch those who carry changes.
+By default, `cdk bootstrap` gives CloudFormation administrator access, so anyone who can deploy could grant
+themselves any permission. These policies limit a deployment to the resources of an environment and protect
+the delivery roles.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from tritonstack.base import naming
 from tritonstack.constructs.delivery.delivery_grants import Named, global_arn, some_key
 from tritonstack.constructs.iam.grants import Grant, Home
 
-_NAMELESS = "CloudFormation names these after what they are in the template, not after their stack"
-_KEYS = "a key has no name, and is made before anything names it"
+_NAMELESS = "CloudFormation names these after their logical ids, not after their stack"
+_KEYS = "a key has no name when it is created"
 _ENCRYPTING = ("codebuild", "ecr", "logs", "s3", "sagemaker", "sns")
-_SCALING = "IAM knows no resource of this service by its name"
+_SCALING = "this service has no resource-level permissions"
 _ALARMS_OF_SCALING = (
-    "Application Auto Scaling makes these for a policy and names them itself; before it takes a policy, it "
-    "sees whether whoever brings it could make them"
+    "Application Auto Scaling creates and names these alarms; before it accepts a policy, it checks "
+    "that the caller could create them"
 )
-_SUBSCRIPTIONS = "IAM knows no subscription by its name"
+_SUBSCRIPTIONS = "subscriptions have no resource-level permissions"
 
 EC2_ACTIONS = (
-    "autoscaling:DescribeTags",  # CloudFormation calls it before it makes a flow log
+    "autoscaling:DescribeTags",  # CloudFormation calls this before it creates a flow log.
     "ec2:*FlowLogs",
     "ec2:*SecurityGroupEgress",
     "ec2:*SecurityGroupIngress",
@@ -59,7 +59,7 @@ EC2_ACTIONS = (
 )
 
 PRIVATE_NAMES = "route53:AssociateVPCWithHostedZone"
-"""What an interface endpoint with private names takes beside the actions of EC2; it has no region."""
+"""Interface endpoints with private DNS names need these global actions beside those of EC2."""
 
 SERVICE_ACTIONS = (
     "cloudwatch:*",
@@ -72,27 +72,27 @@ SERVICE_ACTIONS = (
     "sns:*",
     "ssm:*",
 )
-"""Of these services CloudFormation may do anything to what is named like the environment."""
+"""CloudFormation may call any action of these services on resources named like the environment."""
 
 
 def execution_grants(home: Home, named: Named, *, boundary_arn: str, network: bool) -> Iterator[Grant]:
-    """Make, change and delete everything that an environment consists of, but for a boundary of its own."""
+    """Allow creating, changing, and deleting all resources of an environment except its boundary."""
     yield from service_grants(home, named, network=network)
     yield from security_grants(home, named, boundary_arn=boundary_arn)
 
 
 def security_grants(home: Home, named: Named, *, boundary_arn: str) -> Iterator[Grant]:
-    """Make, change and delete keys and roles.
+    """Allow creating, changing, and deleting keys and roles.
 
-    `boundary_arn` is the policy that bounds the environment's own roles: no role can be made without it, and
-    none can lose it.
+    `boundary_arn` is the boundary of the environment's own roles: no role can be created without it or lose
+    it.
     """
     yield from _keys(home, named)
     yield from _roles(home, named, boundary_arn)
 
 
 def service_grants(home: Home, named: Named, *, network: bool) -> Iterator[Grant]:
-    """Make, change and delete everything but keys and roles."""
+    """Allow creating, changing, and deleting everything except keys and roles."""
     yield Grant(SERVICE_ACTIONS, _named_resources(home, named), because=named.because)
     yield from _nameless(home, named)
     if network:
@@ -123,11 +123,11 @@ def _named_resources(home: Home, named: Named) -> list[str]:
 
 
 def _nameless(home: Home, named: Named) -> Iterator[Grant]:
-    """What has no name of the environment's, or no name at all."""
+    """Grants for resources without a name, or without the environment's name."""
     yield Grant(
         [
             "sagemaker:AddTags",
-            # Both have to be allowed, the endpoint, which is the environment's by its name, and what it runs.
+            # Both must be allowed: the endpoint, which has the environment's name, and its models.
             "sagemaker:CreateEndpoint",
             "sagemaker:CreateEndpointConfig",
             "sagemaker:CreateModel",
@@ -166,11 +166,11 @@ def _nameless(home: Home, named: Named) -> Iterator[Grant]:
         ["*"],
         because=_SUBSCRIPTIONS,
     )
-    # CloudFormation fetches what the CDK has staged: templates, and the source of builds.
+    # CloudFormation fetches the CDK's staged assets: templates and build sources.
     yield Grant(
         ["s3:GetObject", "s3:GetObjectVersion"],
         [home.bucket(named.bootstrap.bucket) + "/*"],
-        because="what the CDK has staged is named by its content",
+        because="the CDK names staged assets by their content",
     )
     yield Grant(
         ["ssm:GetParameters"],
@@ -179,17 +179,17 @@ def _nameless(home: Home, named: Named) -> Iterator[Grant]:
 
 
 def _keys(home: Home, named: Named) -> Iterator[Grant]:
-    """What could take a key from somebody is bound to the tags that the environment's own bears.
+    """Limit key actions by the environment's tags.
 
-    KMS may take minutes to mind a tag. So what follows at once when a key is made is bound by other means, or
-    harms nobody's key.
+    Tag changes on a KMS key can take minutes to apply. Actions that directly follow key creation are limited
+    by other means, or affect no existing key.
     """
     keys = [some_key(home)]
     own = {f"aws:ResourceTag/{tag}": text for tag, text in named.marks.items()}
     asked = {f"aws:RequestTag/{tag}": text for tag, text in named.marks.items()}
     nobodys = {**dict.fromkeys(own, "true"), "kms:ResourceAliases": "true"}
     yield Grant(["kms:CreateKey", "kms:ListAliases"], ["*"], because=_KEYS)
-    # Tags come with the key as it is made. None that has an owner or a name gets others' tags.
+    # Tags are set at creation. A key with another owner or name cannot be retagged.
     yield Grant(["kms:TagResource"], keys, {"StringLike": asked, "Null": nobodys}, because=_KEYS)
     yield Grant(
         [
@@ -217,7 +217,7 @@ def _keys(home: Home, named: Named) -> Iterator[Grant]:
         {"StringLike": own},
         because=_KEYS,
     )
-    # Both have to be allowed, the name and the key: the name is the environment's.
+    # Both must be allowed: the alias, which has the environment's name, and the key.
     yield Grant(
         ["kms:CreateAlias", "kms:DeleteAlias", "kms:UpdateAlias"],
         [*keys, home.arn("kms", f"alias/{named.base}")],
@@ -228,14 +228,15 @@ def _keys(home: Home, named: Named) -> Iterator[Grant]:
         ["kms:CreateGrant", "kms:Decrypt", "kms:GenerateDataKey"],
         keys,
         {"StringEquals": {"kms:ViaService": services}},
-        because="a service asks, for what is made in it; the condition says which services",
+        because="an AWS service makes this request; the condition names the services",
     )
-    # KMS knows no condition for it: the grant itself says who may retire it.
+    # KMS has no condition key for this action; the grant itself names the principal that may retire it.
     yield Grant(["kms:RetireGrant"], keys, because=_KEYS)
 
 
 def _roles(home: Home, named: Named, boundary_arn: str) -> Iterator[Grant]:
-    """A role that CloudFormation could make without a boundary could do what it itself may not."""
+    """Require the boundary on every new role: a role without it could do what CloudFormation itself may
+    not."""
     roles = [named.roles(home)]
     bounded = {"StringEquals": {"iam:PermissionsBoundary": boundary_arn}}
     yield Grant(
@@ -286,7 +287,7 @@ def _roles(home: Home, named: Named, boundary_arn: str) -> Iterator[Grant]:
 
 
 def boundary_grants(boundary_arn: str) -> Iterator[Grant]:
-    """Delete the boundary that the foundation has made; only an administrator makes and changes it."""
+    """Allow deleting the boundary; only an administrator creates or changes it."""
     yield Grant(
         [
             "iam:DeletePolicy",
@@ -301,7 +302,8 @@ def boundary_grants(boundary_arn: str) -> Iterator[Grant]:
 
 
 def scaling_role_arn(home: Home) -> str:
-    """The role of Application Auto Scaling's own, which comes with an account's first scaled endpoint."""
+    """Allow creating the service-linked role of Application Auto Scaling, needed by the first scaled
+    endpoint."""
     service = "sagemaker.application-autoscaling.amazonaws.com"
     name = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
     return global_arn(home, f"role/aws-service-role/{service}/{name}")

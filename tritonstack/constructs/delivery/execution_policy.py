@@ -1,7 +1,7 @@
-"""The policies for `cdk bootstrap --cloudformation-execution-policies`: no administrator's rights.
+"""The policies for `cdk bootstrap --cloudformation-execution-policies`, without administrator access.
 
-There are two, because IAM allows 6,144 characters per managed policy. One holds services and network, the
-other keys and roles.
+There are two, because IAM allows 6,144 characters per managed policy: one for services and network, one for
+keys and roles.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tritonstack.constructs.iam.skipped_checks import skip_check
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 _UNBOUND_WRITES = "CKV_AWS_111"
-_NAMED = "CloudFormation makes, changes and deletes what is named like this, and nothing else"
+_NAMED = "CloudFormation creates, changes, and deletes only resources with this name"
 
 
 def execution_policies(scope: Construct, *, environment: EnvironmentSpec) -> list[iam.CfnManagedPolicy]:
-    """What CloudFormation may do for one environment."""
+    """Create the execution policies of one environment."""
     home, named = Home.of(scope), Named.like(environment)
     services, security = naming.execution_policy_names(environment.delivery_base)
     network = bool(environment.network and environment.network.create)
@@ -78,14 +78,14 @@ def _policy(
 
 
 def explain_services(construct: Construct, policy: Construct) -> None:
-    """Say to whoever checks templates why whole services are allowed."""
+    """State in the template why whole services are allowed."""
     skip_check(policy, _UNBOUND_WRITES, because=_NAMED)
     _explain_actions(construct)
 
 
 def _explain_actions(construct: Construct) -> None:
     wide = dict.fromkeys((*SERVICE_ACTIONS, "application-autoscaling:*"), _NAMED)
-    network = "nothing of a network has a name, and a policy has room for no more than 6,144 characters"
+    network = "network resources have no names, and a policy holds at most 6,144 characters"
     wide |= dict.fromkeys((action for action in EC2_ACTIONS if "*" in action), network)
     for action, because in wide.items():
         cdk.Validations.of(construct).acknowledge(

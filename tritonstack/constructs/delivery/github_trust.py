@@ -1,6 +1,6 @@
-"""Who takes on the roles of those who carry changes: jobs of one repository on GitHub, without stored keys.
+"""Trust policies that let the jobs of one GitHub repository assume the delivery roles, without stored keys.
 
-GitHub signs a token for each job. STS holds its claims against what stands here, letter by letter.
+GitHub signs a token per job. STS compares its claims with these conditions, case-sensitively.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ AUDIENCE = "sts.amazonaws.com"
 
 
 def provider_arn(*, partition: str, account: str) -> str:
-    """The provider of GitHub's tokens; an account has at most one."""
+    """Return the ARN of GitHub's OIDC provider; an account has at most one."""
     return f"arn:{partition}:iam::{account}:oidc-provider/{ISSUER}"
 
 
 def github_trust(provider: str, *, subjects: Sequence[str], ref: str | None = None) -> Mapping[str, object]:
-    """Jobs with one of these subjects; with a `ref`, only those that run on it.
+    """Trust jobs with one of these subjects; with a `ref`, only jobs that run on it.
 
-    A job that names a GitHub environment has that in its subject in place of its branch, whatever branch it
-    runs on: the branch is a claim of its own then.
+    A job with a GitHub environment has that environment in its subject instead of its branch, so the branch
+    is checked as a separate claim.
     """
     claims = {"aud": AUDIENCE, "sub": list(subjects)} | ({"ref": ref} if ref else {})
     return {
@@ -35,7 +35,7 @@ def github_trust(provider: str, *, subjects: Sequence[str], ref: str | None = No
 
 
 def role_trust(*, partition: str, account: str, role: str) -> Mapping[str, object]:
-    """One role of another account, by its name: it need not be there yet."""
+    """Trust one role of another account, by name: it may not exist yet."""
     return {
         "Effect": "Allow",
         "Principal": {"AWS": f"arn:{partition}:iam::{account}:root"},
@@ -47,7 +47,7 @@ def role_trust(*, partition: str, account: str, role: str) -> Mapping[str, objec
 
 
 class GithubProvider(Construct):
-    """Tells an account of GitHub's tokens. AWS checks their keys by itself: no thumbprint is needed."""
+    """Create GitHub's OIDC provider. AWS validates its certificate, so no thumbprint is needed."""
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
         super().__init__(scope, construct_id)

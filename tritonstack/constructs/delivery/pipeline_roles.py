@@ -1,4 +1,4 @@
-"""What the pipeline and its steps run with. Each says itself what it may do: the CDK adds nothing."""
+"""IAM roles of the pipeline and its steps, with explicit policies: the CDK adds no permissions."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tritonstack.constructs.iam.granted_role import GrantedRole
 from tritonstack.constructs.iam.grants import Grant, Home
 from tritonstack.constructs.iam.service_role import ServiceRole
 
-_HANDED = "what steps hand on, which CodePipeline names after its executions"
+_HANDED = "objects that steps pass on; CodePipeline names them after its executions"
 
-# Connections made before 2024 are still named after the service's former name.
+# Connections created before 2024 have the service's former name in their ARN.
 _SERVICES = ("codeconnections", "codestar-connections")
-# What a project does with a connection that is its own source; CodeBuild tries it when the project is made.
+# Permissions for a connection as a project's own source; CodeBuild tests it when the project is created.
 _FETCHING = ("GetConnection", "GetConnectionToken")
 
 
 @dataclass(frozen=True)
-class PipelineGround:
-    """What all steps share."""
+class PipelineResources:
+    """Resources that all steps share."""
 
     name: str
     bucket: s3.IBucket
@@ -33,56 +33,56 @@ class PipelineGround:
     log_group: str
     connection: str | None
     source: tuple[str, str] | None
-    """Bucket and key of the repository's archive, in place of a connection."""
+    """Bucket and key of the repository's archive, if there is no connection."""
 
 
 @dataclass(frozen=True)
 class StepRole:
-    """What steps of one duty run with."""
+    """The role of the steps with one duty."""
 
     name: str
     takes_on: Sequence[str] = ()
-    """The roles that it is the way to."""
+    """The roles that it may assume."""
     fetches: bool = False
-    """Whether its project fetches the files itself, which no pipeline hands to it."""
+    """Whether its project fetches the source itself instead of receiving it from the pipeline."""
 
 
 class PipelineRoles(Construct):
-    """`steps` are the roles that steps run with, by their duties."""
+    """Create the pipeline's roles; `steps` holds the roles of the steps, by duty."""
 
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
-        ground: PipelineGround,
+        resources: PipelineResources,
         steps: Mapping[str, StepRole],
     ) -> None:
         super().__init__(scope, construct_id)
-        self._ground, self._home = ground, Home.of(self)
+        self._resources, self._home = resources, Home.of(self)
         self._steps = {what: self._step(what, role) for what, role in steps.items()}
-        self._line = self._service("Line", "codepipeline", "CodePipeline moves changes with it", "run-steps")
+        self._line = self._service("Line", "codepipeline", "IAM role for CodePipeline", "run-steps")
         self._line.allow([*self._handed(), *self._source(), self._builds()])
         self.line = self._fixed("FixedLine", self._line)
         self.steps = {what: self._fixed(f"Fixed-{what}", role) for what, role in self._steps.items()}
 
     @property
     def policies(self) -> list[iam.CfnPolicy]:
-        """What has to stand before anything runs."""
+        """The policies that must exist before the pipeline runs."""
         return [role.policy for role in (self._line, *self._steps.values())]
 
     def own(self, what: str) -> GrantedRole:
-        """A step's role with its policy, for what has to wait for that."""
+        """Return the role of a step and its policy, for use as a dependency."""
         return self._steps[what]
 
     def _step(self, what: str, wanted: StepRole) -> GrantedRole:
-        description = f"The steps of {what} run with it"
+        description = f"IAM role for the {what} steps"
         role = self._service(f"Step-{what}", "codebuild", description, what, role_name=wanted.name)
         role.allow(
             [
                 *self._handed(),
                 *self._source(also=_FETCHING if wanted.fetches else ()),
-                write_build_log(self._home, self._ground.log_group),
+                write_build_log(self._home, self._resources.log_group),
                 *take_on(list(wanted.takes_on)),
             ]
         )
@@ -101,18 +101,18 @@ class PipelineRoles(Construct):
         )
 
     def _handed(self) -> list[Grant]:
-        arn = self._ground.bucket.bucket_arn
+        arn = self._resources.bucket.bucket_arn
         return [
             Grant(["s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"], [f"{arn}/*"], because=_HANDED),
             Grant(["s3:GetBucketLocation", "s3:GetBucketVersioning", "s3:ListBucket"], [arn]),
-            Grant(["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"], [self._ground.key_arn]),
+            Grant(["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"], [self._resources.key_arn]),
         ]
 
     def _source(self, *, also: Sequence[str] = ()) -> list[Grant]:
-        if self._ground.source is None:
+        if self._resources.source is None:
             actions = [f"{service}:{action}" for service in _SERVICES for action in ("UseConnection", *also)]
-            return [Grant(actions, [str(self._ground.connection)])]
-        name, key = self._ground.source
+            return [Grant(actions, [str(self._resources.connection)])]
+        name, key = self._resources.source
         arn = self._home.bucket(name)
         return [
             Grant(["s3:GetObject", "s3:GetObjectVersion"], [f"{arn}/{key}"]),
@@ -122,10 +122,10 @@ class PipelineRoles(Construct):
     def _builds(self) -> Grant:
         return Grant(
             ["codebuild:BatchGetBuilds", "codebuild:StartBuild", "codebuild:StopBuild"],
-            [self._home.arn("codebuild", f"project/{self._ground.name}-*")],
-            because="the projects of this pipeline's steps, which are named after it",
+            [self._home.arn("codebuild", f"project/{self._resources.name}-*")],
+            because="the projects of this pipeline's steps, named after it",
         )
 
     def _fixed(self, construct_id: str, role: GrantedRole) -> iam.IRole:
-        """The same role, to which the CDK's own constructs can add nothing."""
+        """Return the same role in a form that CDK constructs cannot change."""
         return iam.Role.from_role_arn(self, construct_id, role.arn, mutable=False)

@@ -1,4 +1,4 @@
-"""What each step of the pipeline runs: commands that a person could type, with the role of that duty."""
+"""The commands of each pipeline step, and the role of its duty."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tritonstack.constructs.iam.grants import Home
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 LOCKS = "environments"
-"""The folder that steps hand on: all that a build or a promotion changes lies in it."""
+"""The folder that steps pass on: builds and promotions change only files in it."""
 HANDED = "handed"
-"""Where a step finds the locks that another one has left."""
+"""Where a step finds the locks from the previous step."""
 
 _SETUP = ("make setup-cli", 'export PATH="$PWD/.venv/bin:$PATH"')
 _TAKE_LOCKS = f"cp {HANDED}/*.lock.yaml {LOCKS}/"
@@ -22,7 +22,7 @@ _TAKE_LOCKS = f"cp {HANDED}/*.lock.yaml {LOCKS}/"
 
 @dataclass(frozen=True)
 class Step:
-    """One step."""
+    """One pipeline step."""
 
     name: str
     setup: Sequence[str]
@@ -30,7 +30,7 @@ class Step:
 
 
 def build_step(home: Home, spec: EnvironmentSpec) -> Step:
-    """Build what the lock lacks, on the machines that the catalog names, GPUs among them, and lock it.
+    """Build and lock what is missing, on the machines from the catalog, GPUs included.
 
     The jobs run in the environment's account; this step starts and follows them.
     """
@@ -39,35 +39,35 @@ def build_step(home: Home, spec: EnvironmentSpec) -> Step:
 
 
 def synth_step(spec: EnvironmentSpec) -> Step:
-    """See that all files go together, and that the stacks can be made of what was built."""
+    """Validate all files and synthesize the stacks."""
     commands = (_TAKE_LOCKS, "tritonstack validate", f"npx cdk synth --quiet -c env={spec.name}")
     return Step("Synth", _SETUP, commands)
 
 
 def deploy_step(home: Home, spec: EnvironmentSpec) -> Step:
-    """Deploy, in two phases where SageMaker asks for that, and put models on their shelves."""
+    """Deploy, in two phases if SageMaker requires it, and sync the model prefixes."""
     return _with_locks(f"Deploy-{spec.name}", home, spec, "deploy", f"tritonstack deploy {spec.name}")
 
 
 def verify_step(home: Home, spec: EnvironmentSpec) -> Step:
-    """Prove that what runs is what was asked for; the verdict is what the next promotion stands on."""
+    """Verify the deployed endpoints; the next promotion depends on the verdict."""
     return _with_locks(f"Verify-{spec.name}", home, spec, "deploy", f"tritonstack verify {spec.name}")
 
 
 def promote_step(home: Home, spec: EnvironmentSpec, source: str) -> Step:
-    """Pass the gates, and bring what the source runs to the environment's account."""
+    """Check the promotion gates and copy the source's artifacts to the environment's account."""
     command = f"tritonstack promote {source} {spec.name}"
     return _with_locks(f"Promote-{spec.name}", home, spec, "promote", command)
 
 
 def reap_commands(home: Home, spec: EnvironmentSpec) -> tuple[str, ...]:
-    """Destroy what has expired where previews stand."""
+    """Destroy expired previews."""
     command = f"tritonstack reap --account {spec.account} --region {spec.region}"
     return (*_SETUP, *use_role(home, spec, "clean-up"), command)
 
 
 def use_role(home: Home, spec: EnvironmentSpec, duty: Duty) -> tuple[str, ...]:
-    """Take on the role of an environment's account for one duty, starting from the step's own."""
+    """Assume the role of an environment's account for one duty, starting from the step's own role."""
     profile = f"{spec.name}-{duty}"
     settings = {
         "role_arn": duty_role_arn(home, spec, duty),
@@ -79,7 +79,7 @@ def use_role(home: Home, spec: EnvironmentSpec, duty: Duty) -> tuple[str, ...]:
 
 
 def duty_role_arn(home: Home, spec: EnvironmentSpec, duty: Duty) -> str:
-    """The role that an environment's account has for a duty."""
+    """Return the ARN of the role that an environment's account has for a duty."""
     there = Home(home.partition, spec.region, spec.account)
     return global_arn(there, f"role/{naming.delivery_role_name(spec.delivery_base, duty)}")
 

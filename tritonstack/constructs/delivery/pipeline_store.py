@@ -1,4 +1,4 @@
-"""What the steps of a pipeline hand on to each other, what they say, and the key of both."""
+"""Create the pipeline's bucket, log group, and key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEPT_DAYS = 30
 
 
 class PipelineStore(Construct):
-    """Everything is kept for as long as somebody may ask for it: files a month, words a year."""
+    """Create the stores with their retention: files for a month, logs for a year."""
 
     def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
         super().__init__(scope, construct_id)
@@ -31,7 +31,7 @@ class PipelineStore(Construct):
             self,
             "Encryption",
             alias=naming.key_alias(name),
-            description=f"Encrypts what {name} hands from step to step, and what it logs",
+            description=f"Encrypts the files and logs of the pipeline {name}",
             removal=cdk.RemovalPolicy.RETAIN,
             log_groups=[self.log_name],
         ).key
@@ -50,10 +50,11 @@ class PipelineStore(Construct):
             bucket_name=self._bucket.bucket_name,
             encryption_key=kms.Key.from_key_arn(self, "GivenKey", self.key.key_arn),
         )
-        """As one whose policy the CDK's own constructs can add nothing to: roles say what they may do."""
+        """Return the key or bucket in a form that CDK constructs cannot change; roles define their
+        permissions."""
 
     def leave_to_roles(self) -> None:
-        """Take back what the CDK has let the whole account do with the log."""
+        """Remove the log group access that the CDK grants to the whole account."""
         self.log.node.try_remove_child("Policy")
 
     def _handed(self) -> s3.Bucket:
@@ -74,7 +75,7 @@ class PipelineStore(Construct):
             **private_settings(),
         )
         refuse_other_accounts(bucket)
-        because = "what steps hand on goes after a month, and CodePipeline's history tells who had it"
+        because = "objects expire after a month; CodePipeline's history records who received them"
         cdk.Validations.of(bucket).acknowledge(
             cdk.Acknowledgment(id="AwsSolutions::AwsSolutions-S1", reason=because)
         )

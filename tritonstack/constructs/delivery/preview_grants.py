@@ -1,4 +1,4 @@
-"""What those may do who make environments that come and go, look for them, and take them down."""
+"""IAM grants for creating, finding, and destroying previews, as plain records."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tritonstack.constructs.iam.grants import Grant, Home, use_key_through_s3
 
 
 def change_stacks(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
-    """Make, change and delete stacks of these names, whose resources one role makes.
+    """Allow creating, changing, and deleting stacks of these names, through one execution role.
 
-    They take in nothing that stands already: what lies in a stack may be deleted with it.
+    They cannot import existing resources, because destroying the stack could delete them.
     """
     stacks = named.arns(home, "cloudformation", "stack/")
     return [
@@ -44,7 +44,7 @@ def change_stacks(home: Home, named: Named, *, execution_role: str) -> list[Gran
 
 
 def fill_buckets(home: Home, named: Named) -> list[Grant]:
-    """Read and write what lies in the buckets of environments that come and go."""
+    """Allow reading and writing objects in the buckets of previews."""
     bucket = home.bucket(named.buckets)
     actions = ["s3:GetObject", "s3:PutObject"]
     contexts = [bucket, f"{bucket}/*"]
@@ -58,7 +58,8 @@ def fill_buckets(home: Home, named: Named) -> list[Grant]:
 
 
 def delete_all(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
-    """Take environments down to nothing: builds, stacks, what buckets hold, and what AWS made beside them."""
+    """Allow destroying environments completely: builds, stacks, bucket contents, and resources that AWS
+    created."""
     bucket = home.bucket(named.buckets)
     return [
         Grant(
@@ -120,7 +121,7 @@ def delete_all(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
 
 
 def find_everything() -> list[Grant]:
-    """Look, in every service that an environment uses, for what is left."""
+    """Allow searching all services that an environment uses for remaining resources."""
     return [
         Grant(
             [
@@ -171,6 +172,6 @@ def find_everything() -> list[Grant]:
                 "tag:GetResources",
             ],
             ["*"],
-            because="an audit looks for what nobody knows of, so no name can be given",
+            because="an audit searches for unknown resources, so no name can be given",
         )
     ]

@@ -1,7 +1,7 @@
-"""The role by which other accounts read what they promote from an environment.
+"""Create the role that other accounts assume to read what they promote from an environment.
 
-The buckets refuse every principal of another account, whatever it was granted. Who takes on this role is a
-principal of the environment's own account for as long as it does, so the refusal stands as it is.
+The buckets deny all principals of other accounts. A principal that assumes this role belongs to the
+environment's own account, so the denial does not apply.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from tritonstack.constructs.iam.grants import Grant, Home, read_objects
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
-_EVERY_MODEL = "whoever promotes names the model; the artifacts of all of them are of one kind"
-_EVERY_EVENT = "gates look at all that happened to an artifact, and events are named by their time"
+_EVERY_MODEL = "artifacts of all models; the caller names the model to promote"
+_EVERY_EVENT = "promotion gates read all events of an artifact, and events are named by time"
 
 
 class PromotionReader(Construct):
-    """It reads artifacts, events and the images that endpoints run, and changes nothing.
+    """Create a read-only role for artifacts, events, and serving images.
 
-    `accounts` are those of the environments that promote from this one; their administrators say which of
-    their own principals may take the role on.
+    `accounts` are the accounts of the environments that promote from this one; their administrators choose
+    which of their principals may assume the role.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class PromotionReader(Construct):
             taken_on_by={},
             accounts=sorted(set(accounts)),
             role_name=naming.promotion_role_name(environment.delivery_base),
-            description=f"Other accounts read with it what they promote from {environment.name}",
+            description=f"IAM role for other accounts to read what they promote from {environment.name}",
             policy_name="read-what-is-promoted",
         )
         role.allow(reading_grants(Home.of(self), environment, key_arn))
@@ -50,7 +50,7 @@ class PromotionReader(Construct):
 
 
 def reading_grants(home: Home, environment: EnvironmentSpec, key_arn: str) -> list[Grant]:
-    """What promoting from an environment takes of it; roles of its own account may be granted the same."""
+    """Return what promotion from an environment needs to read; roles in its own account may get the same."""
     bucket = environment.artifact_bucket
     repository = naming.image_repository_name(environment.base, "serving")
     return [
@@ -64,7 +64,7 @@ def reading_grants(home: Home, environment: EnvironmentSpec, key_arn: str) -> li
 
 
 def resuming_grants(home: Home, environment: EnvironmentSpec) -> list[Grant]:
-    """What promoting into an environment takes beside writing: going on with uploads that were killed."""
+    """Return what resuming interrupted uploads into an environment needs, beside write access."""
     bucket = home.bucket(environment.artifact_bucket)
     parts = f"{bucket}/{naming.MODELS}*"
     return [

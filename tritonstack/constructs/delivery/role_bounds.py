@@ -1,9 +1,9 @@
-"""The permissions boundary of an environment's own roles: no deploy makes a role that can do more.
+"""The permissions boundary of an environment's own roles: no deployment can create a role that exceeds it.
 
-A commit writes the policies of these roles, and says which service assumes them. Whatever it grants, they can
-use what is named like the environment, read models from buckets, and change no rights. With the execution
-policies of `cdk bootstrap` (`execution_policy.py`), CloudFormation can neither make a role without this
-boundary nor change the boundary itself: only an administrator can.
+A commit can change the policies and trust of these roles. The boundary limits them to the environment's
+resources and to reading source models, without IAM changes. With the execution policies
+(`execution_policy.py`), CloudFormation can neither create a role without the boundary nor change the
+boundary: only an administrator can.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tritonstack.constructs.iam.grants import Grant, Home, use_key_through_s3
 from tritonstack.constructs.iam.managed_policy import managed_policy
 from tritonstack.constructs.iam.skipped_checks import skip_check
 
-_EDGE = "a boundary grants nothing: it limits what the roles' own policies may grant"
+_EDGE = "a permissions boundary grants nothing; it limits what the roles' policies may grant"
 _CHECKS_OF_GRANTS = ("CKV_AWS_109", "CKV_AWS_111")
 
 
 class RoleBounds(Construct):
-    """A managed policy that bounds every role of one environment, or of every preview.
+    """Create a managed policy that bounds all roles of one environment, or of all previews.
 
-    `reads_models` are ARNs of objects and buckets that builds read models from; `token_secret` is the secret
-    that they may read.
+    `reads_models` are ARNs of objects and buckets that builds read source models from; `token_secret` is the
+    secret that they may read.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ def _own_things(home: Home, named: Named) -> Iterator[Grant]:
 
 
 def _shared_things(home: Home, named: Named) -> Iterator[Grant]:
-    """What has no name of the environment's; none of it opens what is somebody else's."""
+    """Grants for resources without the environment's name; none exposes data of others."""
     staged = home.bucket(named.bootstrap.bucket)
     yield Grant(
         [
@@ -113,7 +113,7 @@ def _shared_things(home: Home, named: Named) -> Iterator[Grant]:
             "StringLike": {"kms:EncryptionContext:aws:sns:topicArn": named.arns(home, "sns", "")},
         },
     )
-    # Volumes of machines: the grant is SageMaker's to use, and opens nothing to whoever asked for it.
+    # For volume encryption: only AWS services can use the grant, not the caller.
     yield Grant(["kms:CreateGrant"], [some_key(home)], {"Bool": {"kms:GrantIsForAWSResource": "true"}})
     yield Grant(
         [
@@ -141,7 +141,7 @@ def _shared_things(home: Home, named: Named) -> Iterator[Grant]:
 
 def _secret(home: Home, name: str) -> list[Grant]:
     return [
-        # Secrets Manager adds six characters of its own to the name.
+        # Secrets Manager appends six random characters to the name.
         Grant(["secretsmanager:GetSecretValue"], [home.arn("secretsmanager", f"secret:{name}-??????")]),
         Grant(
             ["kms:Decrypt"],

@@ -1,4 +1,4 @@
-"""By the clock: destroys the environments that have expired."""
+"""Destroy expired environments on a schedule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TIMEOUT_MINUTES = 60
 
 @dataclass(frozen=True)
 class Reaping:
-    """What is run, how often, and with what."""
+    """The commands, the schedule, and the project settings."""
 
     name: str
     every_hours: int
@@ -28,13 +28,13 @@ class Reaping:
     image: str
     runtimes: dict[str, str]
     source: codebuild.CfnProject.SourceProperty
-    """Where the project's files come from; its buildspec is put in here."""
+    """The source of the project; its buildspec is added here."""
     log_group: str
     key_arn: str
 
 
 class ScheduledReaping(Construct):
-    """A rule starts a build, and that runs `tritonstack reap`."""
+    """Create a rule that starts a build, which runs `tritonstack reap`."""
 
     def __init__(self, scope: Construct, construct_id: str, *, reaping: Reaping) -> None:
         super().__init__(scope, construct_id)
@@ -47,7 +47,7 @@ class ScheduledReaping(Construct):
             self,
             "Project",
             name=reaping.name,
-            description="Destroys environments that have expired",
+            description="Destroys expired environments",
             service_role=reaping.role.arn,
             source=codebuild.CfnProject.SourceProperty(
                 type=source.type,
@@ -66,16 +66,16 @@ class ScheduledReaping(Construct):
             ),
             encryption_key=reaping.key_arn,
             timeout_in_minutes=_TIMEOUT_MINUTES,
-            # One that takes longer than its hour is not joined by a second.
+            # A run that takes longer than its interval does not overlap with the next.
             concurrent_build_limit=1,
         )
-        # CodeBuild tries the source's connection with this role before it makes the project.
+        # CodeBuild tests the source's connection with this role before it creates the project.
         self.project.node.add_dependency(reaping.role.policy)
         clock = ServiceRole(
             self,
             "Clock",
             taken_on_by={"events.amazonaws.com": None},
-            description="EventBridge starts the clean-up with it",
+            description="IAM role for the EventBridge rule that starts the clean-up",
             policy_name="start-clean-up",
         )
         clock.allow([Grant(["codebuild:StartBuild"], [self.project.attr_arn])])
@@ -84,7 +84,7 @@ class ScheduledReaping(Construct):
             self,
             "Rule",
             name=reaping.name,
-            description="Starts the destruction of what has expired",
+            description="Starts the clean-up of expired environments",
             schedule_expression=f"rate({reaping.every_hours} {unit})",
             targets=[events.CfnRule.TargetProperty(id="reap", arn=self.project.attr_arn, role_arn=clock.arn)],
         )

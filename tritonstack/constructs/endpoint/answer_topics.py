@@ -1,6 +1,6 @@
-"""The two topics of an asynchronous endpoint: one hears of every answer, one of every failure.
+"""Create the success and error topics of an asynchronous endpoint.
 
-They carry the place of an answer, not the answer itself: who may subscribe may not therefore read it.
+Messages hold the S3 location of an answer, not the answer: a subscriber cannot read it without S3 access.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SNS_KEY = "alias/aws/sns"
 
 
 class AnswerTopics(Construct):
-    """Encrypted topics that are spoken to over TLS only."""
+    """Create encrypted topics that accept TLS connections only."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, endpoint_name: str, key_arn: str | None = None
@@ -29,7 +29,7 @@ class AnswerTopics(Construct):
             self,
             f"{construct_id}Policy",
             topics=[topic.ref],
-            # The publisher's own role allows it; a policy of the topic is needed for what nobody may do.
+            # The publisher's own role allows publishing; the topic policy is only needed for the denial.
             policy_document={
                 "Version": "2012-10-17",
                 "Statement": [

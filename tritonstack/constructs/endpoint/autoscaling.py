@@ -1,4 +1,4 @@
-"""Follows the load and the clock: machines, or copies of an inference component, come and go."""
+"""Scale instances, or copies of an inference component, by load and by schedule."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tritonstack.constructs.endpoint.scaling_plan import (
     scaling_plans,
 )
 from tritonstack.constructs.monitoring.metrics import Metric
-from tritonstack.constructs.monitoring.monitored import Watched
+from tritonstack.constructs.monitoring.monitored import Monitored
 from tritonstack.constructs.monitoring.planned_alarm import add_alarm
 from tritonstack.spec.endpoints.endpoint import ServingOptions
 from tritonstack.spec.endpoints.scaling import Scaling
 
 
 class Autoscaling(Construct):
-    """Scales every variant whose number of machines varies, or the copies of the inference component.
+    """Scale every variant with a variable instance count, or the copies of the inference component.
 
-    `endpoint` is what must exist before it can be scaled: the endpoint, or its inference component.
+    `endpoint` is what must exist first: the endpoint, or its inference component.
     """
 
     def __init__(
@@ -32,13 +32,13 @@ class Autoscaling(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        watched: Watched,
+        monitored: Monitored,
         options: ServingOptions,
         endpoint: IDependable,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._prefix = watched.endpoint_name
-        for plan in scaling_plans(watched, options):
+        self._prefix = monitored.endpoint_name
+        for plan in scaling_plans(monitored, options):
             self._scale(plan, endpoint)
 
     def _scale(self, plan: ScalingPlan, endpoint: IDependable) -> None:
@@ -52,7 +52,7 @@ class Autoscaling(Construct):
             max_capacity=plan.maximum,
             scheduled_actions=_scheduled_actions(plan.scheduled),
         )
-        # The resource id is text, so nothing else says what must exist first.
+        # The resource id is a plain string, so the dependency must be explicit.
         target.node.add_dependency(endpoint)
         for tracking in plan.tracked:
             self._track(plan, tracking, target.ref)

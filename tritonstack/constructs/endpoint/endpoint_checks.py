@@ -1,7 +1,7 @@
-"""What of an endpoint SageMaker would refuse at the deploy, or pass over in silence: told at synthesis.
+"""Check an endpoint at synthesis for options that SageMaker would reject or ignore at deployment.
 
-An environment's file has gone through the catalog's rules when it was read; an app of somebody else's has
-not, so its endpoints go through them here.
+Endpoints from environment files were validated when the file was read. Endpoints of custom CDK apps are
+validated here with the same rules.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _RULES: Sequence[Callable[[RuledEndpoint], Iterator[Fault]]] = (
 def check_endpoint(
     name: str, variants: Sequence[TritonVariant], options: ServingOptions, *, data_bucket: str | None
 ) -> None:
-    """Refuse an endpoint that cannot be."""
+    """Reject an invalid endpoint."""
     _check_variants(variants)
     _check_name(name, options)
     if (options.asynchronous or options.data_capture) and not data_bucket:
         raise UsageError(
-            "asynchronous answers and captured requests need a place to go",
-            remedy="give data_bucket the name of a bucket",
+            "asynchronous endpoints and data capture need a bucket",
+            remedy="set data_bucket to the name of a bucket",
         )
     _check_containers(variants, options)
     ruled = RuledEndpoint(
@@ -60,35 +60,36 @@ def check_endpoint(
 
 
 def check_rollback_ids(name: str, asked: Iterable[AlarmId] | None, existing: Iterable[AlarmId]) -> None:
-    """Refuse alarms that are to take an update back, and that the endpoint has not: none would."""
+    """Reject rollback alarms that the endpoint does not have: they would never trigger."""
     known = set(existing)
     for alarm in asked or ():
         if alarm not in known:
             raise UsageError(
                 f"{name}: rollout.roll_back_on: this endpoint has no alarm {alarm!r}",
-                remedy=f"remove it, or choose one of {', '.join(sorted(known)) or 'none'}",
+                remedy=f"remove it, or choose one of: {', '.join(sorted(known)) or 'none'}",
             )
 
 
 def _check_variants(variants: Sequence[TritonVariant]) -> None:
     if not variants or variants[0].shadow:
         raise UsageError(
-            "an endpoint needs a variant that answers", remedy="put one that is no shadow first in variants"
+            "an endpoint needs at least one production variant",
+            remedy=("put a variant without shadow=True first in variants"),
         )
     names = [variant.name for variant in variants]
     if len(set(names)) < len(names):
         raise UsageError(
-            f"two variants have one name, in {', '.join(names)}", remedy="give each a name of its own"
+            f"duplicate variant name in {', '.join(names)}", remedy="give each variant a unique name"
         )
     if any(variant.shadow for variant in variants) and len(variants) > 2:
         raise UsageError(
-            "SageMaker takes one shadow, beside one variant that answers",
-            remedy="leave the other variants out, or serve them by a second endpoint",
+            "SageMaker allows one shadow variant, with exactly one production variant",
+            remedy="remove the other variants, or serve them from a second endpoint",
         )
     if len(variants) > 1 and any(variant.model.multi_model for variant in variants):
         raise UsageError(
-            "the models of a multi-model endpoint are served by one variant",
-            remedy="leave the other variants out, or serve them by a second endpoint",
+            "a multi-model endpoint has exactly one variant",
+            remedy="remove the other variants, or serve them from a second endpoint",
         )
 
 
@@ -97,9 +98,11 @@ def _check_containers(variants: Sequence[TritonVariant], options: ServingOptions
         for name in ("environment", "network_isolation"):
             if getattr(variant.model.options, name) != getattr(options, name):
                 raise UsageError(
-                    f"{name} is the containers' own: the options of the endpoint say one thing, those of the "
-                    f"model of {variant.name!r} another",
-                    remedy="give the same options to TritonModel and to TritonEndpoint",
+                    (
+                        f"{name} differs between the options of the endpoint and those of the model of "
+                        f"variant {variant.name!r}"
+                    ),
+                    remedy="pass the same options to TritonModel and TritonEndpoint",
                 )
 
 
@@ -110,14 +113,16 @@ def _check_name(name: str, options: ServingOptions) -> None:
     excess = len(longest) - naming.ENDPOINT_NAME_LIMIT
     if excess > 0:
         raise UsageError(
-            f"{longest!r} would have {len(longest)} characters, and SageMaker takes "
-            f"{naming.ENDPOINT_NAME_LIMIT} in the name of an endpoint or an inference component",
-            remedy=f"shorten the endpoint's name by {excess}",
+            (
+                f"{longest!r} has {len(longest)} characters; SageMaker allows at most "
+                f"{naming.ENDPOINT_NAME_LIMIT} in the name of an endpoint or inference component"
+            ),
+            remedy=f"shorten the endpoint's name by {excess} characters",
         )
 
 
 def _as_ruled(variant: TritonVariant, options: ServingOptions) -> Variant:
-    """A variant as the catalog's rules see it."""
+    """Convert a variant to the record that the rules check."""
     data = variant.model.data
     return Variant(
         name=variant.name,

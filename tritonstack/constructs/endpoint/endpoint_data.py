@@ -1,4 +1,4 @@
-"""Where an endpoint's data lies in a bucket: requests, answers and failures, and what is captured of them."""
+"""S3 locations and permissions for an endpoint's requests, answers, failures, and captured data."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _Config = sagemaker.CfnEndpointConfig
 
 @dataclass(frozen=True)
 class EndpointData:
-    """The part of a bucket that is one endpoint's, encrypted with a key."""
+    """One endpoint's prefixes in a bucket, and the key that encrypts them."""
 
     bucket: str
     endpoint_name: str
     key_arn: str | None
 
     def capture_config(self, asked: DataCapture) -> _Config.DataCaptureConfigProperty:
-        """Keep a sample of requests and answers."""
+        """Return the configuration that captures a sample of requests and answers."""
         return _Config.DataCaptureConfigProperty(
             enable_capture=True,
             initial_sampling_percentage=asked.sampling_percent,
@@ -32,14 +32,14 @@ class EndpointData:
             capture_options=[
                 _Config.CaptureOptionProperty(capture_mode=content.capitalize()) for content in asked.content
             ],
-            # Everything else, Triton's binary body above all, is kept as base64.
+            # Other content types, such as Triton's binary format, are stored as base64.
             capture_content_type_header=_Config.CaptureContentTypeHeaderProperty(
                 json_content_types=["application/json"]
             ),
         )
 
     def async_config(self, asked: Asynchronous, topics: AnswerTopics) -> _Config.AsyncInferenceConfigProperty:
-        """Put answers and failures away and say so."""
+        """Return the configuration that stores answers and failures and notifies the topics."""
         return _Config.AsyncInferenceConfigProperty(
             client_config=_Config.AsyncInferenceClientConfigProperty(
                 max_concurrent_invocations_per_instance=asked.max_concurrent_per_instance
@@ -55,7 +55,7 @@ class EndpointData:
         )
 
     def capture_grants(self, home: grants.Home) -> list[grants.Grant]:
-        """What capture takes."""
+        """Return the grants that data capture needs."""
         return grants.write_objects(
             home,
             self.bucket,
@@ -65,25 +65,25 @@ class EndpointData:
         )
 
     def async_grants(self, home: grants.Home, topics: AnswerTopics) -> list[grants.Grant]:
-        """What fetching requests, and putting answers away, takes."""
+        """Return the grants that asynchronous inference needs."""
         return [
             *grants.read_objects(
                 home,
                 self.bucket,
                 naming.request_prefix(self.endpoint_name),
                 key_arn=self.key_arn,
-                because="the requests of this one endpoint, which its callers name",
+                because="requests of this endpoint; callers name them",
             ),
             *grants.write_objects(
                 home,
                 self.bucket,
                 [naming.answer_prefix(self.endpoint_name), naming.failure_prefix(self.endpoint_name)],
                 key_arn=self.key_arn,
-                because="the answers and failures of this one endpoint, which SageMaker names",
+                because="answers and failures of this endpoint; SageMaker names them",
             ),
             *grants.publish_messages(home, [topics.success_arn, topics.error_arn], self.key_arn),
         ]
 
     def _place(self, prefix: str) -> str:
-        # SageMaker puts a slash behind it.
+        # SageMaker appends a slash.
         return f"s3://{self.bucket}/{prefix.removesuffix('/')}"

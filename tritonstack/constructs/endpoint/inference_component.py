@@ -1,4 +1,4 @@
-"""A model as an inference component: copies of it come and go on the machines of an endpoint."""
+"""Deploy a model as an inference component, which scales in copies on the endpoint's instances."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tritonstack.spec.endpoints.endpoint import Components, ServingOptions
 
 
 class InferenceComponent(Construct):
-    """The one component of an endpoint; scaling changes the number of its copies, down to none."""
+    """Create the endpoint's inference component; scaling changes its number of copies, down to 0."""
 
     def __init__(
         self,
@@ -43,7 +43,8 @@ class InferenceComponent(Construct):
                 ),
                 compute_resource_requirements=_needs(variant, components),
             ),
-            # One at least, even where none is the minimum: a deploy is to prove that the model starts.
+            # Start with at least one copy, even if the minimum is 0: a deployment must prove that the model
+            # starts.
             runtime_config=Component.InferenceComponentRuntimeConfigProperty(
                 copy_count=max(components.min_copies, 1)
             ),

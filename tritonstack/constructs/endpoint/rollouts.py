@@ -1,4 +1,4 @@
-"""How an update reaches an endpoint or an inference component, in CloudFormation's words."""
+"""CloudFormation deployment configurations for endpoints and inference components."""
 
 from __future__ import annotations
 
@@ -13,31 +13,33 @@ Endpoint = sagemaker.CfnEndpoint
 Component = sagemaker.CfnInferenceComponent
 
 MOST_ROLLBACK_ALARMS = 10
-"""SageMaker watches no more than these in one update."""
+"""The maximum number of rollback alarms that SageMaker accepts per update."""
 
 
 def rollback_ids(rollout: AllAtOnce | Canary | Linear | Rolling, *, multi_model: bool) -> Sequence[AlarmId]:
-    """The kinds of alarms that take an update back."""
+    """Return the kinds of alarms that trigger a rollback."""
     if rollout.roll_back_on is not None:
         return rollout.roll_back_on
-    # Triton answers its own faults with 400 in multi-model mode.
+    # In multi-model mode, Triton reports its own errors as 400.
     return ("latency-p99", "server-errors", *(("client-errors",) if multi_model else ()))
 
 
 def check_rollback_names(names: Sequence[str]) -> None:
-    """Refuse more alarms than SageMaker watches."""
+    """Reject more alarms than SageMaker accepts."""
     if len(names) > MOST_ROLLBACK_ALARMS:
         raise UsageError(
-            f"{len(names)} alarms would take an update back, one a production variant and kind; SageMaker "
-            f"watches at most {MOST_ROLLBACK_ALARMS}",
-            remedy="name fewer kinds in roll_back_on",
+            (
+                f"{len(names)} rollback alarms, one per production variant and kind; SageMaker accepts at "
+                f"most {MOST_ROLLBACK_ALARMS}"
+            ),
+            remedy="list fewer kinds in roll_back_on",
         )
 
 
 def endpoint_deployment(
     rollout: AllAtOnce | Canary | Linear | Rolling, *, starting_s: int, alarm_names: Sequence[str]
 ) -> Endpoint.DeploymentConfigProperty:
-    """The deployment configuration of an endpoint whose containers need `starting_s` to start."""
+    """Return the deployment configuration of an endpoint whose containers take `starting_s` to start."""
     limit_s = longest_rollout_s(rollout, starting_s=starting_s)
     rollback = (
         Endpoint.AutoRollbackConfigProperty(
@@ -68,11 +70,11 @@ def endpoint_deployment(
 def component_deployment(
     rollout: AllAtOnce | Canary | Linear | Rolling, *, starting_s: int, alarm_names: Sequence[str]
 ) -> Component.InferenceComponentDeploymentConfigProperty:
-    """The deployment configuration of an inference component: its copies are replaced in batches."""
+    """Return the deployment configuration of an inference component: copies are replaced in batches."""
     if not isinstance(rollout, Rolling):
         raise UsageError(
-            f"the copies of an inference component are replaced in batches, not {rollout.strategy}",
-            remedy="choose the rolling rollout, or none",
+            f"inference components support the rolling strategy only, got {rollout.strategy!r}",
+            remedy="set the rollout strategy to rolling, or omit rollout",
         )
     return Component.InferenceComponentDeploymentConfigProperty(
         rolling_update_policy=Component.InferenceComponentRollingUpdatePolicyProperty(
@@ -103,7 +105,7 @@ def _traffic(rollout: AllAtOnce | Canary | Linear) -> Endpoint.TrafficRoutingCon
             linear_step_size=_percent(rollout.step_percent),
             wait_interval_in_seconds=rollout.wait_s,
         )
-    # The wait is required by the API, though there is no second step to wait for.
+    # The API requires the wait, although there is no second step.
     return Endpoint.TrafficRoutingConfigProperty(type="ALL_AT_ONCE", wait_interval_in_seconds=0)
 
 

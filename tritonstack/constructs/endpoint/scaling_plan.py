@@ -1,6 +1,6 @@
-"""How the machines of an endpoint's variants, or the copies of its inference component, are scaled.
+"""Plan how an endpoint's variants, or the copies of its inference component, are scaled.
 
-Plain values, which Application Auto Scaling's resources are made from.
+The plan is plain data; `autoscaling.py` creates the Application Auto Scaling resources from it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tritonstack.constructs.monitoring.metrics import (
     queue_metric,
     request_metric,
 )
-from tritonstack.constructs.monitoring.monitored import Watched, WatchedVariant
+from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 from tritonstack.spec.endpoints.endpoint import Components, ServingOptions
 from tritonstack.spec.endpoints.scaling import (
     DAYS,
@@ -30,26 +30,26 @@ from tritonstack.spec.endpoints.scaling import (
 
 _MINUTE = 60
 _QUIET_MINUTES = 5
-"""A load has to be low for so long before machines go: a lull is no end."""
+"""How long the load must stay low before instances are removed."""
 _STARTING_S = 300
-"""A machine takes minutes to start, and its alarm rings as long: wait, or one would come each minute."""
+"""Cooldown after adding an instance: it takes minutes to start, and the alarm stays on until then."""
 
 
 @dataclass(frozen=True)
 class Tracking:
-    """Keep one measure at a value."""
+    """Target tracking: keep one metric at a value."""
 
     measure: str
     target: float
     predefined: str | None = None
-    """Application Auto Scaling's own name of the metric, where it has one."""
+    """Application Auto Scaling's predefined metric name, if any."""
     metric: Metric | None = None
-    """Otherwise the metric, averaged."""
+    """Otherwise, the metric to average."""
 
 
 @dataclass(frozen=True)
 class Adjustment:
-    """How much to add, where the metric is so far from the alarm's threshold."""
+    """One step adjustment: the change for a range above or below the alarm's threshold."""
 
     change: int
     lower: float | None = None
@@ -58,7 +58,7 @@ class Adjustment:
 
 @dataclass(frozen=True)
 class Stepping:
-    """Change the number by steps when an alarm rings."""
+    """Step scaling, triggered by an alarm."""
 
     id: str
     adjustments: tuple[Adjustment, ...]
@@ -68,7 +68,7 @@ class Stepping:
 
 @dataclass(frozen=True)
 class ScheduledLimits:
-    """Other limits from a time on."""
+    """New limits from a scheduled time on."""
 
     name: str
     schedule: str
@@ -79,7 +79,7 @@ class ScheduledLimits:
 
 @dataclass(frozen=True)
 class ScalingPlan:
-    """One thing that is scaled: its limits, and what its number follows."""
+    """One scalable target: its limits and policies."""
 
     id: str
     resource_id: str
@@ -87,57 +87,59 @@ class ScalingPlan:
     minimum: int
     maximum: int
     scaling: Scaling
-    """Where the cool-downs stand."""
+    """The settings that hold the cooldowns."""
     tracked: tuple[Tracking, ...]
     stepped: tuple[Stepping, ...]
     scheduled: tuple[ScheduledLimits, ...]
 
 
-def scaling_plans(watched: Watched, options: ServingOptions) -> tuple[ScalingPlan, ...]:
-    """What of an endpoint is scaled: its copies, or its variants if the number of machines of one varies.
+def scaling_plans(monitored: Monitored, options: ServingOptions) -> tuple[ScalingPlan, ...]:
+    """Return the scaling plans: of the copies, or of all variants if any has a variable instance count.
 
-    Updates then keep the numbers of all, for SageMaker keeps those of all variants or of none. So a fixed
-    number beside one that varies is registered too, with nothing to follow: its limits alone make it hold.
+    SageMaker keeps the scaled counts of all variants across updates or of none. So a fixed count next to a
+    variable one is registered too, with equal limits and no policy.
     """
-    if watched.component and options.components:
+    if monitored.component and options.components:
         copies = options.components
         varies = copies.min_copies < copies.max_copies or options.scaling.schedules
-        return (_copies(watched, watched.component, copies, options.scaling),) if varies else ()
-    if not any(variant.scaling.varies for variant in watched.variants):
+        return (_copies(monitored, monitored.component, copies, options.scaling),) if varies else ()
+    if not any(variant.scaling.varies for variant in monitored.variants):
         return ()
-    return tuple(_machines(watched, variant, options) for variant in watched.variants if _registers(variant))
+    return tuple(
+        _machines(monitored, variant, options) for variant in monitored.variants if _registers(variant)
+    )
 
 
-def _registers(variant: WatchedVariant) -> bool:
-    # SageMaker registers no burstable machines; their number is fixed.
+def _registers(variant: MonitoredVariant) -> bool:
+    # SageMaker does not scale burstable instances; their count is fixed.
     return not variant.instance.family.burstable
 
 
-def _machines(watched: Watched, variant: WatchedVariant, options: ServingOptions) -> ScalingPlan:
+def _machines(monitored: Monitored, variant: MonitoredVariant, options: ServingOptions) -> ScalingPlan:
     scaling = variant.scaling
-    # The variant's own measures, with the defaults that hold for the endpoint's mode.
+    # The variant's own measures, with the defaults of the endpoint's mode.
     measures = options.model_copy(update={"scaling": scaling}).measures if scaling.varies else {}
-    stepped = [*_steps(watched, variant, scaling)] if scaling.varies else []
-    if watched.asynchronous and scaling.lowest == 0:
-        stepped.append(_wake_for_backlog(watched, variant))
+    stepped = [*_steps(monitored, variant, scaling)] if scaling.varies else []
+    if monitored.asynchronous and scaling.lowest == 0:
+        stepped.append(_wake_for_backlog(monitored, variant))
     return ScalingPlan(
         id=variant.name,
-        resource_id=f"endpoint/{watched.endpoint_name}/variant/{variant.name}",
+        resource_id=f"endpoint/{monitored.endpoint_name}/variant/{variant.name}",
         dimension="sagemaker:variant:DesiredInstanceCount",
         minimum=scaling.min_instances,
         maximum=scaling.max_instances,
         scaling=scaling,
-        tracked=tuple(_tracking(watched, variant, name, value) for name, value in measures.items()),
+        tracked=tuple(_tracking(monitored, variant, name, value) for name, value in measures.items()),
         stepped=tuple(stepped),
         scheduled=tuple(_scheduled(scaling.schedules)),
     )
 
 
-def _copies(watched: Watched, component: str, copies: Components, scaling: Scaling) -> ScalingPlan:
+def _copies(monitored: Monitored, component: str, copies: Components, scaling: Scaling) -> ScalingPlan:
     lowest = min([copies.min_copies, *(schedule.min for schedule in scaling.schedules.values())])
-    stepped = [*_steps(watched, watched.main, scaling)]
+    stepped = [*_steps(monitored, monitored.main, scaling)]
     if lowest == 0:
-        stepped.append(_wake_for_failures(watched, scaling))
+        stepped.append(_wake_for_failures(monitored, scaling))
     return ScalingPlan(
         id="copies",
         resource_id=f"inference-component/{component}",
@@ -151,7 +153,7 @@ def _copies(watched: Watched, component: str, copies: Components, scaling: Scali
     )
 
 
-def _tracking(watched: Watched, variant: WatchedVariant, measure: str, value: float) -> Tracking:
+def _tracking(monitored: Monitored, variant: MonitoredVariant, measure: str, value: float) -> Tracking:
     predefined = {
         "invocations_per_instance": "SageMakerVariantInvocationsPerInstance",
         "concurrent_requests_per_model": "SageMakerVariantConcurrentRequestsPerModelHighResolution",
@@ -159,9 +161,9 @@ def _tracking(watched: Watched, variant: WatchedVariant, measure: str, value: fl
     if measure in predefined:
         return Tracking(measure, value, predefined=predefined[measure])
     if measure == "gpu_utilization_percent":
-        metric = machine_metric(watched, variant, "GPUUtilization")
+        metric = machine_metric(monitored, variant, "GPUUtilization")
         return Tracking(measure, value * variant.instance.gpus, metric=metric)
-    return Tracking(measure, value, metric=queue_metric(watched, "ApproximateBacklogSizePerInstance"))
+    return Tracking(measure, value, metric=queue_metric(monitored, "ApproximateBacklogSizePerInstance"))
 
 
 def _copy_tracking(copies: Components, scaling: Scaling) -> Iterator[Tracking]:
@@ -180,11 +182,11 @@ def _copy_tracking(copies: Components, scaling: Scaling) -> Iterator[Tracking]:
         )
 
 
-def _steps(watched: Watched, variant: WatchedVariant, scaling: Scaling) -> Iterator[Stepping]:
+def _steps(monitored: Monitored, variant: MonitoredVariant, scaling: Scaling) -> Iterator[Stepping]:
     steps = scaling.steps
     if steps is None:
         return
-    series, factor = _stepped_series(watched, variant, steps.metric)
+    series, factor = _stepped_series(monitored, variant, steps.metric)
     bounds = [step.above * factor for step in steps.scale_out]
     first = bounds[0]
     yield Stepping(
@@ -194,51 +196,54 @@ def _steps(watched: Watched, variant: WatchedVariant, scaling: Scaling) -> Itera
             for step, lower, upper in zip(steps.scale_out, bounds, [*bounds[1:], None], strict=True)
         ),
         scaling.scale_out_cooldown_s,
-        replace(_alarm(watched, variant, "scale-out", series, first), comparison="GreaterThanThreshold"),
+        replace(_alarm(monitored, variant, "scale-out", series, first), comparison="GreaterThanThreshold"),
     )
     yield Stepping(
         "scale-in",
         (Adjustment(-steps.scale_in.remove, upper=0),),
         scaling.scale_in_cooldown_s,
         replace(
-            _alarm(watched, variant, "scale-in", series, steps.scale_in.below * factor),
+            _alarm(monitored, variant, "scale-in", series, steps.scale_in.below * factor),
             comparison="LessThanThreshold",
             periods=_QUIET_MINUTES,
-            # No request, no data: such a load is none.
+            # Without requests there is no data; count that as zero load.
             expression="FILL(load, 0)",
         ),
     )
 
 
-def _stepped_series(watched: Watched, variant: WatchedVariant, metric: StepMetric) -> tuple[Series, float]:
-    """The metric that steps look at, and what one of the file's units is in it."""
-    component = watched.component
+def _stepped_series(
+    monitored: Monitored, variant: MonitoredVariant, metric: StepMetric
+) -> tuple[Series, float]:
+    """Return the metric that steps use, and how much of it is one unit in the file."""
+    component = monitored.component
     if metric == "backlog_per_instance":
-        return Series(queue_metric(watched, "ApproximateBacklogSizePerInstance"), "Average"), 1
+        return Series(queue_metric(monitored, "ApproximateBacklogSizePerInstance"), "Average"), 1
     if metric == "invocations_per_instance":
         name = "InvocationsPerCopy" if component else "InvocationsPerInstance"
-        return Series(request_metric(watched, variant, name), "Sum"), 1
+        return Series(request_metric(monitored, variant, name), "Sum"), 1
     if metric == "concurrent_requests_per_model":
         name = "ConcurrentRequestsPerCopy" if component else "ConcurrentRequestsPerModel"
-        # The minute's least and its most are all that SageMaker publishes of it.
-        return Series(request_metric(watched, variant, name), "Maximum"), 1
+        # SageMaker publishes only the minimum and the maximum per minute.
+        return Series(request_metric(monitored, variant, name), "Maximum"), 1
     part = "CPU" if metric == "cpu_utilization_percent" else "GPU"
     if component:
         return Series(copy_metric(component, f"{part}UtilizationNormalized"), "Average"), 1
     units = variant.instance.vcpus if part == "CPU" else variant.instance.gpus
-    return Series(machine_metric(watched, variant, f"{part}Utilization"), "Average"), units
+    return Series(machine_metric(monitored, variant, f"{part}Utilization"), "Average"), units
 
 
-def _wake_for_backlog(watched: Watched, variant: WatchedVariant) -> Stepping:
-    """Target tracking divides by the number of machines: it cannot lead out of zero."""
-    backlog = Series(queue_metric(watched, "HasBacklogWithoutCapacity"), "Average")
-    return _wake(variant.scaling, replace(_alarm(watched, variant, "wake-up", backlog, 1), periods=2))
+def _wake_for_backlog(monitored: Monitored, variant: MonitoredVariant) -> Stepping:
+    """Add the first instance: target tracking divides by the number of instances and cannot scale out from
+    0."""
+    backlog = Series(queue_metric(monitored, "HasBacklogWithoutCapacity"), "Average")
+    return _wake(variant.scaling, replace(_alarm(monitored, variant, "wake-up", backlog, 1), periods=2))
 
 
-def _wake_for_failures(watched: Watched, scaling: Scaling) -> Stepping:
-    """The same for copies: the first request after a quiet time fails, and is the call to get up."""
-    failures = Series(request_metric(watched, watched.main, "NoCapacityInvocationFailures"), "Sum")
-    return _wake(scaling, _alarm(watched, watched.main, "wake-up", failures, 1))
+def _wake_for_failures(monitored: Monitored, scaling: Scaling) -> Stepping:
+    """Add the first copy: the first request after an idle period fails and triggers the scale-out."""
+    failures = Series(request_metric(monitored, monitored.main, "NoCapacityInvocationFailures"), "Sum")
+    return _wake(scaling, _alarm(monitored, monitored.main, "wake-up", failures, 1))
 
 
 def _wake(scaling: Scaling, alarm: AlarmPlan) -> Stepping:
@@ -247,11 +252,11 @@ def _wake(scaling: Scaling, alarm: AlarmPlan) -> Stepping:
 
 
 def _alarm(
-    watched: Watched, variant: WatchedVariant, what: str, series: Series, threshold: float
+    monitored: Monitored, variant: MonitoredVariant, what: str, series: Series, threshold: float
 ) -> AlarmPlan:
     return AlarmPlan(
-        name=naming.alarm_name(watched.endpoint_name, variant.name, what),
-        description=f"{watched.endpoint_name}: moves scaling, and nobody need heed it",
+        name=naming.alarm_name(monitored.endpoint_name, variant.name, what),
+        description=f"{monitored.endpoint_name}: scaling alarm, no action needed",
         threshold=threshold,
         series={"load": series},
         period_s=_MINUTE,
@@ -271,7 +276,7 @@ def _scheduled(schedules: Mapping[str, Schedule]) -> Iterator[ScheduledLimits]:
 
 
 def _days(text: str) -> list[str]:
-    """Every day that is meant, each once: a cron week begins on Sunday, so MON-SUN would run backwards."""
+    """Return each weekday once: a cron week begins on Sunday, so the range MON-SUN would be invalid."""
     meant: set[str] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")

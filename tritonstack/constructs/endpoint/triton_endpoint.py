@@ -1,4 +1,4 @@
-"""A SageMaker endpoint of Triton models: variants, rollout, scaling, alarms and log.
+"""Create a SageMaker endpoint for Triton models: variants, rollout, scaling, alarms, and log.
 
     TritonEndpoint(
         stack, "Endpoint",
@@ -7,8 +7,8 @@
         key_arn=key.key_arn,
     )
 
-What its options ask for decides the rest: answered at once or from a queue, on machines of its own or as
-an inference component, one variant or several. It grants its models' roles what they need for that.
+The options select the mode: real-time or asynchronous, variants on their own instances or an inference
+component. The endpoint grants its models' roles what serving needs.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from tritonstack.constructs.iam import grants
 from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from tritonstack.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from tritonstack.constructs.monitoring.endpoint_log import EndpointLog
-from tritonstack.constructs.monitoring.monitored import Watched
+from tritonstack.constructs.monitoring.monitored import Monitored
 from tritonstack.spec.endpoints.endpoint import ServingOptions
 
 _Config = sagemaker.CfnEndpointConfig
 
 
 class TritonEndpoint(Construct):
-    """An endpoint that keeps its number of machines through updates, and goes back when alarms ring."""
+    """Create an endpoint that keeps its instance counts across updates and rolls back on alarms."""
 
     def __init__(  # noqa: PLR0913  seven parameters are the limit of a construct, beside scope and id
         self,
@@ -53,8 +53,8 @@ class TritonEndpoint(Construct):
         data_bucket: str | None = None,
         removal: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
-        """`variants`: the main one first. `key_arn` encrypts volumes, log, topics and what is written to
-        `data_bucket`, where captured requests and asynchronous answers go. `removal` is the log's fate."""
+        """`variants`: the main one first. `key_arn` encrypts volumes, log, topics, and objects in
+        `data_bucket` (data capture and asynchronous answers). `removal` is the removal policy of the log."""
         super().__init__(scope, construct_id)
         options = options or ServingOptions()
         check_endpoint(endpoint_name, variants, options, data_bucket=data_bucket)
@@ -63,42 +63,42 @@ class TritonEndpoint(Construct):
         self._options = options
         self._data = EndpointData(data_bucket or "", endpoint_name, key_arn)
         self._volume_key = self._key_of_volumes(key_arn)
-        self.watched = self._as_watched()
+        self.monitored = self._as_monitored()
         log = EndpointLog(
             self,
             "Log",
-            watched=self.watched,
+            monitored=self.monitored,
             retention_days=options.log_retention_days,
             removal=removal,
             key_arn=key_arn,
         )
         self.alarms = EndpointAlarms(
-            self, "Alarms", watched=self.watched, alarms=options.alarms, topic_arn=alarm_topic_arn
+            self, "Alarms", monitored=self.monitored, alarms=options.alarms, topic_arn=alarm_topic_arn
         )
-        EndpointDashboard(self, "Dashboard", watched=self.watched, alarms=self.alarms, options=options)
+        EndpointDashboard(self, "Dashboard", monitored=self.monitored, alarms=self.alarms, options=options)
         self.topics = (
             AnswerTopics(self, "Topics", endpoint_name=endpoint_name, key_arn=key_arn)
             if options.asynchronous
             else None
         )
         check_rollback_ids(endpoint_name, options.planned_rollout.roll_back_on, self.alarms.ids)
-        ids = rollback_ids(options.planned_rollout, multi_model=self.watched.multi_model)
+        ids = rollback_ids(options.planned_rollout, multi_model=self.monitored.multi_model)
         self._rollback_names = self.alarms.names(ids)
         check_rollback_names(self._rollback_names)
         self._bind()
         self.endpoint = self._make_endpoint(self._make_config())
-        # An update names the alarms, so they must exist by then. SageMaker would make the log group itself,
-        # without retention, and the stack could not make it then.
+        # The update refers to the alarms, so they must exist first. The log group must too: otherwise
+        # SageMaker creates it without retention, and the stack cannot.
         self.endpoint.node.add_dependency(self.alarms, log)
         Autoscaling(
-            self, "Autoscaling", watched=self.watched, options=options, endpoint=self._make_component()
+            self, "Autoscaling", monitored=self.monitored, options=options, endpoint=self._make_component()
         )
 
-    def _as_watched(self) -> Watched:
+    def _as_monitored(self) -> Monitored:
         component = naming.component_name(self.endpoint_name) if self._options.components else None
-        return Watched(
+        return Monitored(
             endpoint_name=self.endpoint_name,
-            variants=tuple(variant.watched(self._options) for variant in self._variants),
+            variants=tuple(variant.monitored(self._options) for variant in self._variants),
             multi_model=self._variants[0].model.multi_model,
             asynchronous=self._options.asynchronous is not None,
             component=component,
@@ -108,11 +108,11 @@ class TritonEndpoint(Construct):
         )
 
     def _bind(self) -> None:
-        """Grant the models' roles what serving here takes."""
+        """Grant the models' roles what serving needs."""
         home = grants.Home.of(self)
         shared = [
-            grants.write_log(home, self.watched.log_group_name),
-            grants.publish_metrics(component=self.watched.component is not None),
+            grants.write_log(home, self.monitored.log_group_name),
+            grants.publish_metrics(component=self.monitored.component is not None),
             *grants.watch_alarms(home, self._rollback_names),
             *(self._data.capture_grants(home) if self._options.data_capture else []),
             *(self._data.async_grants(home, self.topics) if self.topics else []),
@@ -122,13 +122,15 @@ class TritonEndpoint(Construct):
             variant.model.role.allow(shared)
 
     def _key_of_volumes(self, key_arn: str | None) -> str | None:
-        """SageMaker refuses a key as soon as one variant's machines have disks of their own."""
+        """Return the volume key; SageMaker rejects one if any variant's instance type has local disks."""
         own_disks = [variant.has_own_disks for variant in self._variants]
         if key_arn and any(own_disks) and not all(own_disks):
             cdk.Annotations.of(self).add_warning_v2(
                 "tritonstack:volume-key",
-                f"{self.endpoint_name}: one variant's machines have disks of their own, so SageMaker takes "
-                "no key for the volumes of the others and encrypts them with one of its own",
+                (
+                    f"{self.endpoint_name}: one variant has instances with local disks, so SageMaker "
+                    "accepts no volume key; the volumes of the other variants use an AWS managed key"
+                ),
             )
         return None if any(own_disks) else key_arn
 
@@ -138,7 +140,7 @@ class TritonEndpoint(Construct):
         rendered = [(variant.shadow, variant.to_property(options)) for variant in self._variants]
         config = _Config(
             self,
-            # No name: a configuration cannot be changed, so every change makes a new one.
+            # No name: a configuration is immutable, so each change creates a new one.
             "Config",
             production_variants=[variant for shadow, variant in rendered if not shadow],
             shadow_production_variants=[variant for shadow, variant in rendered if shadow] or None,
@@ -149,13 +151,14 @@ class TritonEndpoint(Construct):
             data_capture_config=self._data.capture_config(options.data_capture)
             if options.data_capture
             else None,
-            # Detailed observability is on, and billed, where a configuration does not turn it off.
+            # Detailed observability is on, and billed, unless the configuration turns it off.
             metrics_config=_Config.MetricsConfigProperty(
                 enable_detailed_observability=options.metrics.detailed,
                 enable_enhanced_metrics=options.metrics.enhanced,
                 metric_publish_frequency_in_seconds=options.metrics.publish_every_s,
             ),
-            # With components the machines come before any model, so what a model says is said here too.
+            # With components, instances are created before any model, so the endpoint has the role and
+            # network settings.
             execution_role_arn=model.role.arn if components else None,
             enable_network_isolation=model.options.network_isolation if components else None,
             vpc_config=_Config.VpcConfigProperty(
@@ -164,13 +167,13 @@ class TritonEndpoint(Construct):
             if components and model.network
             else None,
         )
-        # The models wait for their roles' policies, and with components no model stands in here.
+        # Models wait for their roles' policies; with components, the endpoint does not refer to the model.
         config.node.add_dependency(*[variant.model.role.policy for variant in self._variants])
         return config
 
     def _make_endpoint(self, config: _Config) -> sagemaker.CfnEndpoint:
         options = self._options
-        # What scaling has arrived at outlives an update; a number fixed in the file is meant as written.
+        # Keep the scaled count across updates; apply a fixed count as written.
         retain = options.components is not None or any(
             variant.scaled(options).varies for variant in self._variants
         )
@@ -180,14 +183,14 @@ class TritonEndpoint(Construct):
             endpoint_name=self.endpoint_name,
             endpoint_config_name=config.attr_endpoint_config_name,
             retain_all_variant_properties=retain,
-            # Of what could be kept, the number of machines alone: weights and capture are meant as written.
+            # Keep only the instance counts; apply weights and data capture as written.
             exclude_retained_variant_properties=[
                 sagemaker.CfnEndpoint.VariantPropertyProperty(variant_property_type=kind)
                 for kind in ("DesiredWeight", "DataCaptureConfig")
             ]
             if retain
             else None,
-            # Where there are components, they are what is rolled out.
+            # With components, the rollout configuration belongs to the component.
             deployment_config=None
             if options.components
             else endpoint_deployment(
@@ -196,8 +199,8 @@ class TritonEndpoint(Construct):
         )
 
     def _make_component(self) -> sagemaker.CfnInferenceComponent | sagemaker.CfnEndpoint:
-        """The inference component if there is to be one; in any case what scaling waits for."""
-        components, name = self._options.components, self.watched.component
+        """Create the inference component if needed; return what scaling must wait for."""
+        components, name = self._options.components, self.monitored.component
         if components is None or name is None:
             return self.endpoint
         return InferenceComponent(

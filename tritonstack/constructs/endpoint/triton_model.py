@@ -1,4 +1,4 @@
-"""A Triton model on SageMaker: an image, the data that it serves, what `serve` is told, and a role.
+"""Create a SageMaker model for Triton: image, model data, `serve` settings, and role.
 
 model = TritonModel(
     stack, "Model",
@@ -20,27 +20,27 @@ from tritonstack.base.errors import UsageError
 from tritonstack.constructs.iam import grants
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.constructs.iam.skipped_checks import skip_check
-from tritonstack.constructs.model_data import ModelArchive, ModelNetwork, ModelShelf, TritonImage
+from tritonstack.constructs.model_data import ModelArchive, ModelNetwork, ModelPrefix, TritonImage
 from tritonstack.reference.container_variables import RESERVED, Served, container_variables
 from tritonstack.spec.endpoints.endpoint import ServingOptions
 
 
 class TritonModel(Construct):
-    """A Triton container with its data, cut off from every network unless `options` say otherwise."""
+    """Create a Triton container model, with network isolation unless `options` disable it."""
 
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
-        data: ModelArchive | ModelShelf,
+        data: ModelArchive | ModelPrefix,
         image: TritonImage | str,
         key_arn: str | None = None,
         network: ModelNetwork | None = None,
         options: ServingOptions | None = None,
     ) -> None:
-        """`key_arn`: what the data is encrypted with. Of `options` the network isolation and the
-        environment count here."""
+        """`key_arn` is the key of the model data. Of `options`, only `network_isolation` and `environment`
+        apply."""
         super().__init__(scope, construct_id)
         options = options or ServingOptions()
         self.data = data
@@ -48,8 +48,8 @@ class TritonModel(Construct):
         self.network = network
         self.options = options
         uri = image.uri(_region_of(self)) if isinstance(image, TritonImage) else image
-        # SageMaker fetches image and data with it, and writes the log. The container itself never has it
-        # where it is cut off from the network.
+        # SageMaker uses the role to fetch image and data and to write the log. With network isolation, the
+        # container has no access to it.
         self.role = ServiceRole(
             self,
             "Execution",
@@ -58,7 +58,7 @@ class TritonModel(Construct):
                     "ArnLike": {"aws:SourceArn": grants.Home.of(self).arn("sagemaker", "*")}
                 }
             },
-            description="SageMaker runs a Triton model with it",
+            description="IAM role for SageMaker to run a Triton model",
             policy_name="execution",
         )
         home = grants.Home.of(self)
@@ -82,32 +82,32 @@ class TritonModel(Construct):
             primary_container=_container(data, uri, container_environment(data, options.environment)),
         )
         if not options.network_isolation:
-            skip_check(model, "CKV_AWS_370", because="its options say network_isolation: false")
-        # Otherwise CloudFormation makes the model as soon as there is a role, and before the role's policy.
+            skip_check(model, "CKV_AWS_370", because="options.network_isolation is false")
+        # Without this, CloudFormation creates the model before the role's policy.
         model.node.add_dependency(self.role.policy)
         self.name = model.attr_model_name
 
     @property
     def multi_model(self) -> bool:
-        """Whether callers say which model they mean."""
-        return isinstance(self.data, ModelShelf)
+        """Return whether callers choose the model per request."""
+        return isinstance(self.data, ModelPrefix)
 
 
-def container_environment(data: ModelArchive | ModelShelf, given: Mapping[str, str]) -> dict[str, str]:
-    """What `serve` reads; everything else that it knows keeps its default."""
+def container_environment(data: ModelArchive | ModelPrefix, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables of `serve` that differ from its defaults."""
     taken = [f"{name}: {reason}" for name, reason in RESERVED.items() if name in given]
     if taken:
         raise UsageError(
             f"environment: {'; '.join(taken)}",
-            remedy="leave it out: entry_model names the model, and a ModelShelf makes multi-model mode",
+            remedy="omit it: entry_model names the model, and a ModelPrefix selects multi-model mode",
         )
-    if isinstance(data, ModelShelf):
+    if isinstance(data, ModelPrefix):
         return container_variables(given, Served(keeps_answers=data.keeps_answers))
     return container_variables(given, Served(data.entry_model, data.keeps_answers, data.generates))
 
 
 def _container(
-    data: ModelArchive | ModelShelf, uri: str, environment: Mapping[str, str]
+    data: ModelArchive | ModelPrefix, uri: str, environment: Mapping[str, str]
 ) -> sagemaker.CfnModel.ContainerDefinitionProperty:
     if isinstance(data, ModelArchive):
         return sagemaker.CfnModel.ContainerDefinitionProperty(
@@ -128,8 +128,9 @@ def _region_of(construct: Construct) -> str:
     region = cdk.Stack.of(construct).region
     if cdk.Token.is_unresolved(region):
         raise UsageError(
-            "SageMaker's image lies in another account in each region, and the stack does not say which "
-            "region it goes to",
-            remedy="give the stack env=Environment(region=...), or the image's URI instead of a TritonImage",
+            "the account of SageMaker's image depends on the region, and the stack has no region",
+            remedy=(
+                "set env=Environment(region=...) on the stack, or pass an image URI instead of a TritonImage"
+            ),
         )
     return region

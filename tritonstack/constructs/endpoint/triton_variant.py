@@ -1,4 +1,4 @@
-"""One variant of an endpoint: a model on a kind of machine, and how SageMaker is told of it."""
+"""Describe one variant of an endpoint: a model on an instance type."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 
 from tritonstack.constructs.endpoint.triton_model import TritonModel
 from tritonstack.constructs.model_data import TritonImage, instance_named
-from tritonstack.constructs.monitoring.monitored import WatchedVariant
+from tritonstack.constructs.monitoring.monitored import MonitoredVariant
 from tritonstack.reference.drivers import chosen_ami
 from tritonstack.reference.hardware import InstanceType
 from tritonstack.spec.endpoints.endpoint import MAIN, ServingOptions
@@ -19,45 +19,47 @@ _Property = sagemaker.CfnEndpointConfig.ProductionVariantProperty
 
 @dataclass(frozen=True)
 class TritonVariant:
-    """A model on machines of one type."""
+    """A model on instances of one type."""
 
     model: TritonModel
     instance_type: str
     """SageMaker instance type, for example ml.g5.xlarge."""
     name: str = MAIN
-    """Never renamed: rollouts and scaling refer to it."""
+    """Never rename it: rollouts and scaling refer to it."""
     scaling: Scaling | None = None
-    """How many machines there are; what the endpoint's options say if not given."""
+    """Instance count; default: the endpoint's options."""
     weight: float = 1.0
-    """Its part of the requests, against the sum of all weights; of a shadow, against the main one's."""
+    """Share of the requests, relative to the sum of all weights; for a shadow, relative to the main variant.
+    """
     shadow: bool = False
-    """Gets copies of requests; its answers are dropped."""
+    """Receives copies of requests; its answers are dropped."""
     volume_gb: int = 30
-    """What the data and its unpacked files fill; of no account on machines with disks of their own."""
+    """Disk space for the archive and its unpacked files; ignored on instances with local disks."""
     startup_timeout_s: int = 600
-    """How long a container may take until it is healthy, unless the endpoint's options say."""
+    """Time until a container is healthy; default: the endpoint's options."""
     download_timeout_s: int | None = 600
-    """How long fetching and unpacking the data may take, unless the endpoint's options say."""
+    """Time to fetch and unpack the data; default: the endpoint's options."""
     price_per_hour: float | None = None
-    """What an hour of one machine costs, for dashboards."""
+    """Price per instance-hour, for dashboards."""
 
     @property
     def instance(self) -> InstanceType:
-        """The machine behind the instance type."""
+        """Return the instance type's record."""
         return instance_named(self.instance_type)
 
     @property
     def has_own_disks(self) -> bool:
-        """SageMaker takes neither a volume size nor a volume key for such machines."""
+        """Return whether instances have local disks: SageMaker then rejects a volume size and a volume
+        key."""
         return self.instance.family.local_storage
 
     def scaled(self, options: ServingOptions) -> Scaling:
-        """How many machines there are."""
+        """Return the scaling settings."""
         return self.scaling or options.scaling
 
-    def watched(self, options: ServingOptions) -> WatchedVariant:
-        """How metrics and scaling name it."""
-        return WatchedVariant(
+    def monitored(self, options: ServingOptions) -> MonitoredVariant:
+        """Return the record that metrics and scaling use."""
+        return MonitoredVariant(
             name=self.name,
             instance=self.instance,
             scaling=self.scaled(options),
@@ -66,16 +68,16 @@ class TritonVariant:
         )
 
     def started_within_s(self, options: ServingOptions) -> int:
-        """How long a new container may take until it is healthy."""
+        """Return the startup timeout of a new container."""
         return options.startup_timeout_s or self.startup_timeout_s
 
     def fetched_within_s(self, options: ServingOptions) -> int | None:
-        """How long a new container's data may take to arrive; None where nothing is fetched in advance."""
+        """Return the download timeout of a new container; None if nothing is fetched in advance."""
         return options.download_timeout_s or self.download_timeout_s
 
     def to_property(self, options: ServingOptions) -> _Property:
-        """The variant as an endpoint's configuration lists it."""
-        # Inference components bring model and timeouts themselves.
+        """Return the variant of the endpoint configuration."""
+        # Inference components set model and timeouts themselves.
         alone = options.components is None
         return _Property(
             variant_name=self.name,
@@ -95,7 +97,7 @@ class TritonVariant:
 
 
 def _host_image(variant: TritonVariant, options: ServingOptions) -> str | None:
-    """The host's image, and with it its NVIDIA driver: one that fits the release, where that is known."""
+    """Return the inference AMI version, and with it the NVIDIA driver that the release needs, if known."""
     if variant.instance.family.accelerator != "gpu":
         return None
     image = variant.model.image
@@ -115,10 +117,10 @@ def _managed(scaling: Scaling) -> sagemaker.CfnEndpointConfig.ManagedInstanceSca
 def _routing(
     variant: TritonVariant, options: ServingOptions
 ) -> sagemaker.CfnEndpointConfig.RoutingConfigProperty | None:
-    """To the machine with the least to do, where a request may go to any machine.
+    """Route to the least loaded instance, if any instance can serve the request.
 
-    Requests of an asynchronous endpoint are fetched, not sent; those of a multi-model endpoint go to the
-    machine that has their model loaded.
+    Asynchronous requests are pulled, not routed. Multi-model requests go to the instance that has the model
+    loaded.
     """
     if options.asynchronous or variant.model.multi_model:
         return None

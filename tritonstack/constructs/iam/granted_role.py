@@ -1,4 +1,4 @@
-"""A role that may do what it is granted, and nothing else."""
+"""Create an IAM role with explicit grants only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tritonstack.constructs.iam.policy_sizes import INLINE_POLICIES, TRUST_POLIC
 
 
 class GrantedRole(Construct):
-    """`trust` are the statements that say who takes it on; with a `role_name` it is found by that."""
+    """Create a role; `trust` holds its trust statements, `role_name` its name if others refer to it."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class GrantedRole(Construct):
         self._reasons: dict[str, list[str]] = {}
 
     def allow(self, grants: Iterable[Grant]) -> None:
-        """Add to what the role may do."""
+        """Add grants to the role's policy."""
         patterns: dict[str, None] = {}
         for grant in grants:
             self._statements.append(grant.statement())
@@ -62,7 +62,8 @@ class GrantedRole(Construct):
 
 
 def explain_pattern(construct: IConstruct, pattern: str, *, because: str) -> None:
-    """Tell whoever audits a role why it has a pattern; all reasons at once, for the last one counts."""
+    """Record why a role needs a wildcard, for auditors; pass all reasons at once, because the last call
+    wins."""
     shown = (
         _flattened(cdk.Stack.of(construct).resolve(pattern)) if cdk.Token.is_unresolved(pattern) else pattern
     )
@@ -72,12 +73,12 @@ def explain_pattern(construct: IConstruct, pattern: str, *, because: str) -> Non
 
 
 def policy_document(statements: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Statements as IAM reads them."""
+    """Return the statements as an IAM policy document."""
     return {"Version": "2012-10-17", "Statement": list(statements)}
 
 
 def _flattened(value: Any) -> str:
-    """Text that only the deploy completes, as cdk-nag writes it: arn:<AWS::Partition>:s3:::<Bucket>/*."""
+    """Render unresolved tokens as cdk-nag writes them: arn:<AWS::Partition>:s3:::<Bucket>/*."""
     match value:
         case {"Fn::Join": [delimiter, parts]}:
             return str(delimiter).join(map(_flattened, parts))

@@ -1,4 +1,4 @@
-"""What an endpoint's role may be allowed, as plain records: who reviews permissions starts here."""
+"""IAM grants of an endpoint's role, as plain records: start here to review permissions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tritonstack.constructs.iam.partition import partition_of
 from tritonstack.constructs.model_data import (
     ModelArchive,
     ModelNetwork,
-    ModelShelf,
+    ModelPrefix,
     split_image_uri,
     split_s3_url,
 )
@@ -23,7 +23,7 @@ Conditions = Mapping[str, Mapping[str, object]]
 
 @dataclass(frozen=True)
 class Grant:
-    """One statement of a policy; `because` is why a resource of it is a pattern."""
+    """One statement of a policy; `because` explains its wildcards."""
 
     actions: Sequence[str]
     resources: Sequence[str]
@@ -31,7 +31,7 @@ class Grant:
     because: str | None = None
 
     def statement(self) -> dict[str, object]:
-        """The statement as IAM reads it."""
+        """Return the IAM statement."""
         found: dict[str, object] = {
             "Effect": "Allow",
             "Action": list(self.actions),
@@ -42,7 +42,7 @@ class Grant:
 
 @dataclass(frozen=True)
 class Home:
-    """The partition, region and account that a stack goes to."""
+    """The partition, region, and account of a stack."""
 
     partition: str
     region: str
@@ -50,43 +50,46 @@ class Home:
 
     @classmethod
     def of(cls, construct: Construct) -> Home:
-        """Where a construct's stack goes."""
+        """Return the location of a construct's stack."""
         stack = cdk.Stack.of(construct)
         return cls(partition_of(construct), stack.region, stack.account)
 
     def arn(self, service: str, resource: str) -> str:
-        """Something of this account in this region."""
+        """Return an ARN in this account and region."""
         return f"arn:{self.partition}:{service}:{self.region}:{self.account}:{resource}"
 
     def bucket(self, name: str) -> str:
-        """A bucket."""
+        """Return the ARN of a bucket."""
         return f"arn:{self.partition}:s3:::{name}"
 
 
-def read_model(home: Home, model: ModelArchive | ModelShelf, key_arn: str | None) -> list[Grant]:
-    """Fetch a model's archive, or the archives of a shelf."""
+def read_model(home: Home, model: ModelArchive | ModelPrefix, key_arn: str | None) -> list[Grant]:
+    """Allow fetching a model's archive, or all archives below a model prefix."""
     name, key = split_s3_url(model.url)
-    if isinstance(model, ModelShelf):
-        keys, because = f"{key}*", "all models on the endpoint's own shelf: the caller says which is meant"
+    if isinstance(model, ModelPrefix):
+        keys, because = (
+            f"{key}*",
+            ("all models below the endpoint's own prefix; the caller selects one per request"),
+        )
     elif model.versions_prefix:
         keys = f"{model.versions_prefix}*"
         because = (
-            "all versions of this one model: while an update runs, and after it was rolled back, "
-            "machines that start fetch the version before"
+            "all versions of this model; during an update and after a rollback, new instances fetch "
+            "the previous version"
         )
     else:
         keys, because = key, None
     bucket = home.bucket(name)
     return [
         Grant(["s3:GetObject"], [f"{bucket}/{keys}"], because=because),
-        # Without it S3 answers "access denied" for an artifact that was never uploaded.
+        # Without this permission, S3 answers "access denied" for a missing artifact.
         Grant(["s3:ListBucket"], [bucket], {"StringLike": {"s3:prefix": keys}}),
         *use_key_through_s3(home, ["kms:Decrypt"], key_arn, [bucket, f"{bucket}/{keys}"]),
     ]
 
 
 def pull_image(home: Home, uri: str) -> list[Grant]:
-    """Fetch one image's layers."""
+    """Allow pulling one image."""
     account, region, repository = split_image_uri(uri)
     return [
         Grant(
@@ -96,15 +99,15 @@ def pull_image(home: Home, uri: str) -> list[Grant]:
         Grant(
             ["ecr:GetAuthorizationToken"],
             ["*"],
-            because="ECR's token belongs to no repository: IAM knows only *",
+            because="ECR's authorization token has no resource-level permissions",
         ),
     ]
 
 
 def enter_network(home: Home, network: ModelNetwork) -> list[Grant]:
-    """Give machines an interface in subnets, and take it away with them."""
+    """Allow creating and deleting network interfaces in subnets."""
     interfaces = [home.arn("ec2", "network-interface/*")]
-    because = "EC2 names interfaces when it makes them; which subnets they may stand in is said beside it"
+    because = "EC2 names interfaces when it creates them; another statement limits the subnets"
     return [
         Grant(["ec2:CreateNetworkInterface"], _each(home.arn("ec2", "subnet/"), network.subnet_ids)),
         Grant(
@@ -130,23 +133,23 @@ def enter_network(home: Home, network: ModelNetwork) -> list[Grant]:
                 "ec2:DescribeVpcs",
             ],
             ["*"],
-            because="what EC2 lists belongs to no resource: IAM knows only *",
+            because="the describe actions of EC2 have no resource-level permissions",
         ),
     ]
 
 
 def write_log(home: Home, group: str) -> Grant:
-    """Write one log group."""
+    """Allow writing to one log group."""
     arn = home.arn("logs", f"log-group:{group}")
     return Grant(
         ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
         [arn, f"{arn}:*"],
-        because="the streams of this one group, which SageMaker names after its machines",
+        because="log streams of this log group; SageMaker names them after its instances",
     )
 
 
 def publish_metrics(*, component: bool) -> Grant:
-    """Publish what SageMaker measures."""
+    """Allow publishing SageMaker's metrics."""
     namespaces = ["AWS/SageMaker", "/aws/sagemaker/Endpoints"]
     return Grant(
         ["cloudwatch:PutMetricData"],
@@ -159,21 +162,24 @@ def publish_metrics(*, component: bool) -> Grant:
                 ]
             }
         },
-        because="metrics are no resources to IAM; the condition admits SageMaker's namespaces alone",
+        because=(
+            "PutMetricData has no resource-level permissions; the condition limits it to SageMaker's "
+            "namespaces"
+        ),
     )
 
 
 def watch_alarms(home: Home, names: Sequence[str]) -> list[Grant]:
-    """See the alarms that take an update back."""
+    """Allow reading the rollback alarms."""
     arns = [home.arn("cloudwatch", f"alarm:{name}") for name in names]
     return [Grant(["cloudwatch:DescribeAlarms"], arns)] if arns else []
 
 
 def encrypt_volumes(key_arn: str | None) -> list[Grant]:
-    """Let the machines' volumes be encrypted with a key."""
+    """Allow encrypting instance volumes with a key."""
     if key_arn is None:
         return []
-    # A grant made with this condition can be used by SageMaker's volumes, and by no other principal.
+    # With this condition, only AWS services can use the grant.
     return [
         Grant(["kms:CreateGrant"], [key_arn], {"Bool": {"kms:GrantIsForAWSResource": "true"}}),
         Grant(["kms:DescribeKey"], [key_arn]),
@@ -183,18 +189,18 @@ def encrypt_volumes(key_arn: str | None) -> list[Grant]:
 def write_objects(
     home: Home, bucket: str, prefixes: Sequence[str], *, key_arn: str | None, because: str
 ) -> list[Grant]:
-    """Write objects below prefixes of a bucket."""
+    """Allow writing objects below prefixes of a bucket."""
     arn = home.bucket(bucket)
     objects = [f"{arn}/{prefix}*" for prefix in prefixes]
     return [
         Grant(["s3:AbortMultipartUpload", "s3:PutObject"], objects, because=because),
-        # Large objects are written in parts, and S3 decrypts the first to put them together.
+        # Large objects are uploaded in parts; S3 decrypts them to combine them.
         *use_key_through_s3(home, ["kms:Decrypt", "kms:GenerateDataKey"], key_arn, [arn, *objects]),
     ]
 
 
 def read_objects(home: Home, bucket: str, prefix: str, *, key_arn: str | None, because: str) -> list[Grant]:
-    """Read objects below a prefix of a bucket."""
+    """Allow reading objects below a prefix of a bucket."""
     arn = home.bucket(bucket)
     return [
         Grant(["s3:GetObject"], [f"{arn}/{prefix}*"], because=because),
@@ -204,7 +210,7 @@ def read_objects(home: Home, bucket: str, prefix: str, *, key_arn: str | None, b
 
 
 def publish_messages(home: Home, topic_arns: Sequence[str], key_arn: str | None) -> list[Grant]:
-    """Send messages to topics."""
+    """Allow publishing to topics."""
     through = {"StringEquals": {"kms:ViaService": f"sns.{home.region}.amazonaws.com"}}
     return [
         Grant(["sns:Publish"], topic_arns),
@@ -215,7 +221,7 @@ def publish_messages(home: Home, topic_arns: Sequence[str], key_arn: str | None)
 def use_key_through_s3(
     home: Home, actions: Sequence[str], key_arn: str | None, contexts: Sequence[str]
 ) -> list[Grant]:
-    """Let S3 use a key for what is read from it or written to it."""
+    """Allow S3 to use a key for objects that the role reads or writes."""
     if key_arn is None:
         return []
     return [
@@ -224,7 +230,7 @@ def use_key_through_s3(
             [key_arn],
             {
                 "StringEquals": {"kms:ViaService": f"s3.{home.region}.amazonaws.com"},
-                # What S3 uses the key for: the bucket where its bucket key was used, else the very object.
+                # The encryption context: the bucket if its bucket key is used, otherwise the object.
                 "StringLike": {"kms:EncryptionContext:aws:s3:arn": contexts},
             },
         )
@@ -232,14 +238,18 @@ def use_key_through_s3(
 
 
 def _each(prefix: str, ids: list[str]) -> Sequence[str]:
-    """An ARN for each id; of a list that only the deploy knows, the ARNs are made then."""
+    """Return one ARN per id; unresolved lists are expanded at deployment."""
     if cdk.Token.is_unresolved(ids):
         if cdk.Token.is_unresolved(prefix):
-            # What CloudFormation joins a list with has to be plain text.
+            # CloudFormation can only join a list with plain text.
             raise UsageError(
-                "neither the ids of the network nor the stack's account and region are known at synthesis, "
-                "and CloudFormation makes no ARNs of two unknowns",
-                remedy="give the stack env=Environment(account=..., region=...), or list the ids one by one",
+                (
+                    "the network's ids and the stack's account and region are all unknown at synthesis, "
+                    "and CloudFormation cannot combine them to ARNs"
+                ),
+                remedy=(
+                    "set env=Environment(account=..., region=...) on the stack, or list the ids one by one"
+                ),
             )
         return cdk.Fn.split(",", f"{prefix}{cdk.Fn.join(f',{prefix}', ids)}")
     return [f"{prefix}{one}" for one in ids]

@@ -19,7 +19,7 @@ def managed_policy(
     description: str,
     statements: Sequence[Mapping[str, object]],
 ) -> iam.CfnManagedPolicy:
-    """Make a managed policy; refuse one that IAM would reject as too large."""
+    """Create a managed policy; reject one that exceeds IAM's size limit."""
     document = policy_document(statements)
     check_policy_size(f"the policy {name!r}", document, limit=MANAGED_POLICY)
     return iam.CfnManagedPolicy(

@@ -1,4 +1,4 @@
-"""The partition that a stack goes to: `aws`, for one of AWS's own regions."""
+"""Return the AWS partition of a stack."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from constructs import Construct
 
 
 def partition_of(construct: Construct) -> str:
-    """Plain text where the stack says which region it goes to; the CDK's own is left to the deploy unless
-    an app asks otherwise, and CloudFormation takes no such value everywhere."""
+    """Return plain text if the stack's region is known, because CloudFormation does not accept a token
+    everywhere."""
     stack = cdk.Stack.of(construct)
     if cdk.Token.is_unresolved(stack.region):
         return stack.partition

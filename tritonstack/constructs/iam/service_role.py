@@ -1,4 +1,4 @@
-"""A role that a service of AWS, or another account, takes on."""
+"""Create an IAM role for an AWS service or another account."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tritonstack.constructs.iam.grants import Conditions, Home
 
 
 class ServiceRole(GrantedRole):
-    """It may do what it is granted, and nothing else.
+    """Create a role with explicit grants only.
 
-    `taken_on_by` are the services that take it on, each with what its request must show beside this account;
-    `accounts` are those that may let their own principals take it on; then it needs a name to be found by.
+    `taken_on_by` maps each trusted service to its conditions beside the source account. `accounts` are the
+    trusted accounts; a role for them needs a `role_name`.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class ServiceRole(GrantedRole):
 
 
 NAMES_NO_SOURCE = frozenset({"cloudformation.amazonaws.com"})
-"""Services that do not document aws:SourceAccount for the roles that they assume. Who may pass such a role to
-them is limited by iam:PassRole instead."""
+"""Services that do not document aws:SourceAccount for the roles that they assume; iam:PassRole limits their
+use instead."""
 
 
 def _trusted_service(home: Home, service: str, condition: Conditions | None) -> dict[str, object]:
-    """Trust a service that acts for this account; other accounts could use it as a confused deputy."""
+    """Trust a service that acts for this account only, to prevent the confused deputy problem."""
     conditions = dict(condition or {})
     if service not in NAMES_NO_SOURCE:
         own = {"aws:SourceAccount": home.account}

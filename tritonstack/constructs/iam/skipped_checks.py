@@ -1,6 +1,6 @@
-"""Says in a template why a rule of checkov does not apply to a resource.
+"""Record in a template why a checkov rule does not apply to a resource.
 
-The rules of cdk-nag are acknowledged through `cdk.Validations`, which checkov does not read.
+cdk-nag rules are acknowledged through `cdk.Validations`, which checkov does not read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from constructs import IConstruct
 
 
 def skip_check(construct: IConstruct, check: str, *, because: str) -> None:
-    """Leave a rule of checkov out for one resource, with the reason, for whoever audits the template."""
+    """Skip a checkov rule for one resource and record the reason."""
     resource = cast("cdk.CfnResource", construct.node.default_child or construct)
     skipped = (resource.get_metadata("checkov") or {}).get("skip", [])
     resource.add_metadata("checkov", {"skip": [*skipped, {"id": check, "comment": because}]})

@@ -1,9 +1,9 @@
-"""Which alarms an endpoint has, and when each rings: one table, from which CloudWatch's alarms are made.
+"""Define the alarms of an endpoint and their conditions, as plain data for CloudWatch.
 
-None rings while nobody calls. Most of SageMaker's metrics have no data then, and missing data is no breach;
-what machines and logs publish all the same is looked at only together with the traffic.
+No alarm triggers without traffic. Most SageMaker metrics have no data then, and missing data counts as OK;
+instance and log metrics are evaluated together with the traffic.
 
-An asynchronous endpoint publishes no OverheadLatency, so it has no alarm on it.
+An asynchronous endpoint publishes no OverheadLatency, so it has no overhead alarm.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tritonstack.constructs.monitoring.metrics import (
     request_metric,
     traffic,
 )
-from tritonstack.constructs.monitoring.monitored import Watched, WatchedVariant
+from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 from tritonstack.constructs.monitoring.triton_log import LogCount, log_count
 from tritonstack.spec.endpoints.endpoint import Alarms
 from tritonstack.spec.endpoints.rollouts import AlarmId
@@ -34,15 +34,15 @@ FIVE_MINUTES = 300
 
 @dataclass(frozen=True)
 class AlarmPlan:
-    """One alarm: it rings when its value breaches the threshold in each of so many periods."""
+    """One alarm: it triggers when the value breaches the threshold in each of `periods` periods."""
 
     name: str
     description: str
     threshold: float
     series: Mapping[str, Series]
-    """What it looks at; one series, unless an expression makes one of several."""
+    """The metrics to evaluate; one, unless an expression combines several."""
     expression: str | None = None
-    """Metric math over the series, by their keys."""
+    """Metric math over the series, by key."""
     comparison: Comparison = "GreaterThanOrEqualToThreshold"
     period_s: int = FIVE_MINUTES
     periods: int = 1
@@ -50,7 +50,7 @@ class AlarmPlan:
 
 @dataclass(frozen=True)
 class EndpointAlarm:
-    """An alarm and what it is known as."""
+    """An alarm and its kind."""
 
     id: AlarmId
     plan: AlarmPlan
@@ -69,129 +69,134 @@ class _Watch:
     periods: int = 1
 
 
-def endpoint_alarms(watched: Watched, alarms: Alarms) -> tuple[EndpointAlarm, ...]:
-    """The alarms of an endpoint: those of each production variant, then those of the endpoint as a whole.
+def endpoint_alarms(monitored: Monitored, alarms: Alarms) -> tuple[EndpointAlarm, ...]:
+    """Return the alarms of an endpoint: per production variant, then for the whole endpoint.
 
-    A shadow has none. It writes into the same log, so beside one the errors in the log wake nobody either.
+    A shadow variant has none. It writes to the same log, so an endpoint with a shadow has no alarm on log
+    errors.
     """
     watches = [
         (variant, watch)
-        for variant in watched.production
-        for watch in (*_on_answers(watched, variant, alarms), *_on_machines(watched, variant, alarms))
+        for variant in monitored.production
+        for watch in (*_on_answers(monitored, variant, alarms), *_on_machines(monitored, variant, alarms))
     ]
-    watches += [(watched.main, watch) for watch in _on_the_whole(watched, alarms)]
-    return tuple(_named(watched, variant, watch) for variant, watch in watches if watch.threshold is not None)
+    watches += [(monitored.main, watch) for watch in _on_the_whole(monitored, alarms)]
+    return tuple(
+        _named(monitored, variant, watch) for variant, watch in watches if watch.threshold is not None
+    )
 
 
-def _on_answers(watched: Watched, variant: WatchedVariant, alarms: Alarms) -> Iterator[_Watch]:
+def _on_answers(monitored: Monitored, variant: MonitoredVariant, alarms: Alarms) -> Iterator[_Watch]:
     def series(name: str, statistic: str) -> dict[str, Series]:
-        return {"value": Series(request_metric(watched, variant, name), statistic)}
+        return {"value": Series(request_metric(monitored, variant, name), statistic)}
 
     yield _Watch(
         "latency-p99",
-        f"one request in a hundred takes {_number(alarms.latency_p99_ms)} ms or more in the model",
+        f"p99 model latency is at least {_number(alarms.latency_p99_ms)} ms",
         _microseconds(alarms.latency_p99_ms),
         series("ModelLatency", "p99"),
     )
-    if not watched.asynchronous:
-        yield _on_overhead(watched, variant, alarms)
+    if not monitored.asynchronous:
+        yield _on_overhead(monitored, variant, alarms)
     yield _Watch(
         "server-errors",
-        f"{alarms.server_errors} or more invocations failed in five minutes",
+        f"at least {alarms.server_errors} invocations failed (5xx) in 5 minutes",
         alarms.server_errors,
         series("Invocation5XXErrors", "Sum"),
     )
     yield _Watch(
         "client-errors",
-        f"{alarms.client_errors} or more invocations were refused in five minutes",
+        f"at least {alarms.client_errors} invocations were rejected (4xx) in 5 minutes",
         alarms.client_errors,
         series("Invocation4XXErrors", "Sum"),
     )
     yield _Watch(
         "invocation-drop",
-        f"fewer than {alarms.min_invocations} invocations in five minutes, twice in a row",
+        f"fewer than {alarms.min_invocations} invocations per 5 minutes, in 2 consecutive periods",
         alarms.min_invocations,
-        {"calls": traffic(watched, variant)},
-        # A count of 0 is no drop but silence.
+        {"calls": traffic(monitored, variant)},
+        # A count of 0 means no traffic, not a drop.
         expression=f"IF(calls > 0, calls, {alarms.min_invocations})",
         comparison="LessThanThreshold",
-        # Where traffic begins and ends, one period is always half empty.
+        # The first and the last period of traffic are only partly filled.
         periods=2,
     )
 
 
-def _on_overhead(watched: Watched, variant: WatchedVariant, alarms: Alarms) -> _Watch:
-    """Watch what SageMaker adds to a request, without the time in which a model is loaded.
+def _on_overhead(monitored: Monitored, variant: MonitoredVariant, alarms: Alarms) -> _Watch:
+    """Watch SageMaker's overhead per request, without model loading time.
 
-    OverheadLatency is everything but ModelLatency, so a request that loads its model counts with seconds.
+    OverheadLatency is everything except ModelLatency, so it includes seconds of model loading.
     """
-    overhead = Series(request_metric(watched, variant, "OverheadLatency"), "p99")
+    overhead = Series(request_metric(monitored, variant, "OverheadLatency"), "p99")
     watch = _Watch(
         "overhead-p99",
-        f"SageMaker adds {_number(alarms.overhead_p99_ms)} ms or more to one request in a hundred",
+        f"p99 SageMaker overhead is at least {_number(alarms.overhead_p99_ms)} ms",
         _microseconds(alarms.overhead_p99_ms),
         {"value": overhead},
     )
-    if not watched.multi_model:
+    if not monitored.multi_model:
         return watch
-    loading = Series(request_metric(watched, variant, "ModelLoadingWaitTime"), "Maximum")
+    loading = Series(request_metric(monitored, variant, "ModelLoadingWaitTime"), "Maximum")
     return replace(
         watch,
-        description=f"{watch.description}, model loading aside",
+        description=f"{watch.description}, excluding model loading",
         series={"overhead": overhead, "loading": loading},
         expression="overhead - FILL(loading, 0)",
     )
 
 
-def _on_machines(watched: Watched, variant: WatchedVariant, alarms: Alarms) -> Iterator[_Watch]:
+def _on_machines(monitored: Monitored, variant: MonitoredVariant, alarms: Alarms) -> Iterator[_Watch]:
     percent = alarms.gpu_memory_percent
     if not variant.instance.gpus:
         return
-    if watched.component:
-        # Copies publish a share of what they reserved, machines the sum over their GPUs.
-        metric, threshold = copy_metric(watched.component, "GPUMemoryUtilizationNormalized"), percent
+    if monitored.component:
+        # Copies publish a fraction of their reserved memory, instances the sum over their GPUs.
+        metric, threshold = copy_metric(monitored.component, "GPUMemoryUtilizationNormalized"), percent
     else:
-        metric = machine_metric(watched, variant, "GPUMemoryUtilization")
+        metric = machine_metric(monitored, variant, "GPUMemoryUtilization")
         threshold = percent and percent * variant.instance.gpus
     watch = _Watch(
         "gpu-memory",
-        f"{_number(percent)} % or more of the GPU memory is in use",
+        f"GPU memory utilization is at least {_number(percent)} %",
         threshold,
-        # The fullest machine counts.
+        # The instance with the highest utilization counts.
         {"memory": Series(metric, "Maximum")},
     )
-    yield _while_called(watch, watched, (variant,))
+    yield _while_called(watch, monitored, (variant,))
 
 
-def _on_the_whole(watched: Watched, alarms: Alarms) -> Iterator[_Watch]:
-    if not watched.shadow:
+def _on_the_whole(monitored: Monitored, alarms: Alarms) -> Iterator[_Watch]:
+    if not monitored.shadow:
         watch = _Watch(
             "triton-errors",
-            f"Triton logged {alarms.triton_errors} or more errors in five minutes",
+            f"Triton logged at least {alarms.triton_errors} errors in 5 minutes",
             alarms.triton_errors,
-            {"errors": log_count(watched, LogCount.ERRORS)},
+            {"errors": log_count(monitored, LogCount.ERRORS)},
         )
-        yield _while_called(watch, watched, watched.production)
-    if watched.asynchronous:
+        yield _while_called(watch, monitored, monitored.production)
+    if monitored.asynchronous:
         yield _Watch(
             "backlog",
-            f"{alarms.backlog} or more requests wait",
+            f"at least {alarms.backlog} requests are queued",
             alarms.backlog,
-            {"value": Series(queue_metric(watched, "ApproximateBacklogSize"), "Average")},
+            {"value": Series(queue_metric(monitored, "ApproximateBacklogSize"), "Average")},
         )
 
 
-def _while_called(watch: _Watch, watched: Watched, variants: tuple[WatchedVariant, ...]) -> _Watch:
-    """The same alarm, which sees its one series only in periods with traffic."""
+def _while_called(watch: _Watch, monitored: Monitored, variants: tuple[MonitoredVariant, ...]) -> _Watch:
+    """Return the same alarm, limited to periods with traffic."""
     (value,) = watch.series
-    calls = {f"calls{index}": traffic(watched, variant) for index, variant in enumerate(variants)}
+    calls = {f"calls{index}": traffic(monitored, variant) for index, variant in enumerate(variants)}
     total = " + ".join(f"FILL({key}, 0)" for key in calls)
     return replace(watch, series={**watch.series, **calls}, expression=f"IF({total} > 0, {value}, 0)")
 
 
-def _named(watched: Watched, variant: WatchedVariant, watch: _Watch) -> EndpointAlarm:
-    name = naming.alarm_name(watched.endpoint_name, variant.name, watch.id)
-    whose = watched.endpoint_name if variant == watched.main else f"{watched.endpoint_name}, {variant.name}"
+def _named(monitored: Monitored, variant: MonitoredVariant, watch: _Watch) -> EndpointAlarm:
+    name = naming.alarm_name(monitored.endpoint_name, variant.name, watch.id)
+    whose = (
+        monitored.endpoint_name if variant == monitored.main else f"{monitored.endpoint_name}, {variant.name}"
+    )
     plan = AlarmPlan(
         name=name,
         description=f"{whose}: {watch.description}",

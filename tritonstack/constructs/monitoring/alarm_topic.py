@@ -1,4 +1,4 @@
-"""The topic that every alarm of an environment, and every failed update of its endpoints, goes to."""
+"""Create the SNS topic for all alarms and failed endpoint updates of an environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EVENTS = "events.amazonaws.com"
 
 
 class AlarmTopic(Construct):
-    """An encrypted topic. Alarms whose names begin in one way and EventBridge's rules publish to it."""
+    """Create an encrypted topic for alarms with a given name prefix and for EventBridge rules."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class AlarmTopic(Construct):
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
         self.topic = sns.Topic(self, "Topic", topic_name=name, master_key=key, enforce_ssl=True)
-        # Spelled out, since the key's policy cannot refer to the topic that refers to the key.
+        # A literal ARN, because the key policy cannot refer to the topic, which refers to the key.
         arn = f"arn:aws:sns:{stack.region}:{stack.account}:{name}"
         of_this_account = {
             "ArnLike": {
@@ -39,11 +39,12 @@ class AlarmTopic(Construct):
             },
             "StringEquals": {"aws:SourceAccount": stack.account},
         }
-        # The TLS rule replaces SNS's own policy, which let alarms of the account in; this lets them in again.
+        # The TLS rule replaces SNS's default policy, which allowed the account's alarms; this allows them
+        # again.
         self._publish(_ALARMS, "AlarmsPublish", of_this_account)
         self._encrypt(key, _ALARMS, "AlarmsPublishToTheEncryptedTopic", of_this_account)
-        # EventBridge names neither its rule nor its account to SNS or KMS ("conditions are not supported"):
-        # with a condition on them its messages would be lost without a word. SNS itself names the topic.
+        # EventBridge passes neither rule nor account to SNS or KMS ("conditions are not supported"): a
+        # condition on them would silently drop its messages. SNS passes the topic to KMS.
         self._publish(_EVENTS, "EventsPublish", None)
         self._encrypt(
             key,
@@ -71,7 +72,7 @@ class AlarmTopic(Construct):
                 sid=sid,
                 principals=[iam.ServicePrincipal(service)],
                 actions=["kms:Decrypt", "kms:GenerateDataKey*"],
-                # In a key's own policy, * is this key.
+                # In a key policy, * means this key.
                 resources=["*"],
                 conditions=conditions,
             )

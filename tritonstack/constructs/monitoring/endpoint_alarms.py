@@ -1,7 +1,7 @@
-"""What wakes somebody up: slow answers, failing answers, missing callers, full GPUs, Triton's own errors.
+"""Create an endpoint's alarms: latency, errors, missing traffic, GPU memory, and errors in Triton's log.
 
-The alarms bear names of their own choosing, so that the endpoint can name them for its rollbacks while
-they name the endpoint they watch.
+The alarms have explicit names, so the endpoint can refer to them for rollbacks while they refer to the
+endpoint.
 """
 
 from __future__ import annotations
@@ -11,41 +11,41 @@ from collections.abc import Iterable
 from constructs import Construct
 
 from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
-from tritonstack.constructs.monitoring.monitored import Watched
+from tritonstack.constructs.monitoring.monitored import Monitored
 from tritonstack.constructs.monitoring.planned_alarm import add_alarm
 from tritonstack.spec.endpoints.endpoint import Alarms
 from tritonstack.spec.endpoints.rollouts import AlarmId
 
 
 class EndpointAlarms(Construct):
-    """The alarms of one endpoint; each tells a topic when it rings and when it is over."""
+    """Create the alarms of one endpoint; each notifies a topic when it triggers and when it recovers."""
 
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
-        watched: Watched,
+        monitored: Monitored,
         alarms: Alarms,
         topic_arn: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._alarms = endpoint_alarms(watched, alarms)
+        self._alarms = endpoint_alarms(monitored, alarms)
         topic = [topic_arn] if topic_arn else []
         for alarm in self._alarms:
-            local_name = alarm.plan.name.removeprefix(f"{watched.endpoint_name}-")
+            local_name = alarm.plan.name.removeprefix(f"{monitored.endpoint_name}-")
             add_alarm(self, local_name, plan=alarm.plan, alarm_actions=topic, ok_actions=topic)
 
     @property
     def all_names(self) -> list[str]:
-        """The names of all of them."""
+        """Return the names of all alarms."""
         return [alarm.plan.name for alarm in self._alarms]
 
     @property
     def ids(self) -> set[AlarmId]:
-        """The kinds of alarms that there are."""
+        """Return the kinds of alarms that exist."""
         return {alarm.id for alarm in self._alarms}
 
     def names(self, ids: Iterable[AlarmId]) -> list[str]:
-        """The names of the alarms of these kinds, one a production variant; those left out have none."""
+        """Return the alarm names of these kinds, one per production variant; missing kinds are skipped."""
         return [alarm.plan.name for wanted in ids for alarm in self._alarms if alarm.id == wanted]

@@ -1,4 +1,4 @@
-"""The dashboard of one endpoint: what it answers, how fast, on what, at what cost, and what Triton says."""
+"""Create the dashboard of one endpoint: traffic, latency, instances, cost, and Triton's log."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tritonstack.constructs.monitoring.metrics import (
     queue_metric,
     request_metric,
 )
-from tritonstack.constructs.monitoring.monitored import Watched, WatchedVariant
+from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 from tritonstack.constructs.monitoring.triton_log import ERROR_LINES, LogCount, log_count
 from tritonstack.constructs.monitoring.widgets import (
+    DashboardLocation,
     Line,
     Mark,
-    Place,
     Widget,
     alarm_states,
     as_text,
@@ -40,155 +40,168 @@ Row = Sequence[Widget]
 
 
 class EndpointDashboard(Construct):
-    """One dashboard, in the endpoint's own stack."""
+    """Create one dashboard in the endpoint's stack."""
 
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
-        watched: Watched,
+        monitored: Monitored,
         alarms: EndpointAlarms,
         options: ServingOptions,
     ) -> None:
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
-        place = Place(stack.account, stack.region, partition_of(self))
-        self.name = naming.endpoint_dashboard_name(watched.endpoint_name, region=place.region)
-        body = endpoint_dashboard_body(watched, options=options, alarm_names=alarms.all_names, place=place)
+        location = DashboardLocation(stack.account, stack.region, partition_of(self))
+        self.name = naming.endpoint_dashboard_name(monitored.endpoint_name, region=location.region)
+        body = endpoint_dashboard_body(
+            monitored, options=options, alarm_names=alarms.all_names, location=location
+        )
         cloudwatch.CfnDashboard(self, "Dashboard", dashboard_name=self.name, dashboard_body=as_text(body))
 
 
 def endpoint_dashboard_body(
-    watched: Watched, *, options: ServingOptions, alarm_names: Sequence[str], place: Place
+    monitored: Monitored, *, options: ServingOptions, alarm_names: Sequence[str], location: DashboardLocation
 ) -> dict[str, Any]:
-    """The dashboard as plain values."""
+    """Return the dashboard as plain data."""
     return dashboard_body(
         [
-            [text(_heading(watched))],
-            alarm_states("Alarms", alarm_names, place=place),
-            *_request_rows(watched, options, place),
-            *([_shadow_row(watched, place)] if watched.shadow else []),
-            *([_queue_row(watched, options, place)] if watched.asynchronous else []),
-            *_machine_rows(watched, options, place),
-            *(_model_rows(watched, place) if watched.multi_model else []),
-            [_costs(watched, place)] if charts.unpriced(watched) else _cost_row(watched, place),
-            *_log_rows(watched, place),
+            [text(_heading(monitored))],
+            alarm_states("Alarms", alarm_names, location=location),
+            *_request_rows(monitored, options, location),
+            *([_shadow_row(monitored, location)] if monitored.shadow else []),
+            *([_queue_row(monitored, options, location)] if monitored.asynchronous else []),
+            *_machine_rows(monitored, options, location),
+            *(_model_rows(monitored, location) if monitored.multi_model else []),
+            [_costs(monitored, location)] if charts.unpriced(monitored) else _cost_row(monitored, location),
+            *_log_rows(monitored, location),
         ]
     )
 
 
-def _heading(watched: Watched) -> str:
+def _heading(monitored: Monitored) -> str:
     variants = " · ".join(
         f"{variant.name}{' (shadow)' if variant.shadow else ''}: {variant.instance.name}"
-        for variant in watched.variants
+        for variant in monitored.variants
     )
-    return f"# {watched.endpoint_name}\n{variants}"
+    return f"# {monitored.endpoint_name}\n{variants}"
 
 
-def _request_rows(watched: Watched, options: ServingOptions, place: Place) -> Iterator[Row]:
+def _request_rows(
+    monitored: Monitored, options: ServingOptions, location: DashboardLocation
+) -> Iterator[Row]:
     errors = [("Invocation5XXErrors", "5xx"), ("Invocation4XXErrors", "4xx")]
-    if watched.asynchronous:
+    if monitored.asynchronous:
         errors += [("InvocationFailures", "failed"), ("ExpiredRequests", "expired")]
     else:
         errors.append(("InvocationModelErrors", "no 2xx from the model"))
-    if watched.component:
-        errors.append(("NoCapacityInvocationFailures", "no copy was there"))
+    if monitored.component:
+        errors.append(("NoCapacityInvocationFailures", "no copy available"))
     yield [
-        chart("Requests", charts.traffic_lines(watched), place=place),
-        chart("Errors", charts.request_lines(watched, errors, "Sum"), place=place),
+        chart("Requests", charts.traffic_lines(monitored), location=location),
+        chart("Errors", charts.request_lines(monitored, errors, "Sum"), location=location),
     ]
     yield [
         chart(
-            "Time in the model",
-            charts.latency_lines(watched, "ModelLatency"),
-            place=place,
+            "Model latency",
+            charts.latency_lines(monitored, "ModelLatency"),
+            location=location,
             unit="ms",
             marks=_bound(options.alarms.latency_p99_ms),
         ),
-        _other_time(watched, options, place),
+        _other_time(monitored, options, location),
     ]
 
 
-def _other_time(watched: Watched, options: ServingOptions, place: Place) -> Widget:
-    if watched.asynchronous:
-        lines = charts.latency_lines(watched, "TimeInBacklog")
-        return chart("Time in the queue", lines, place=place, unit="ms")
-    lines = charts.latency_lines(watched, "OverheadLatency")
+def _other_time(monitored: Monitored, options: ServingOptions, location: DashboardLocation) -> Widget:
+    if monitored.asynchronous:
+        lines = charts.latency_lines(monitored, "TimeInBacklog")
+        return chart("Time in queue", lines, location=location, unit="ms")
+    lines = charts.latency_lines(monitored, "OverheadLatency")
     marks = _bound(options.alarms.overhead_p99_ms)
-    return chart("Time that SageMaker adds", lines, place=place, unit="ms", marks=marks)
+    return chart("SageMaker overhead", lines, location=location, unit="ms", marks=marks)
 
 
-def _shadow_row(watched: Watched, place: Place) -> Row:
-    """The shadow beside what it may replace: the same requests, so the difference is its own."""
-    shadow = watched.variants.index(watched.shadow) if watched.shadow else 0
-    both = list(charts.latency_lines(watched, "ModelLatency", statistics=("p50", "p99")))
+def _shadow_row(monitored: Monitored, location: DashboardLocation) -> Row:
+    """Compare the shadow with the main variant; both get the same requests."""
+    shadow = monitored.variants.index(monitored.shadow) if monitored.shadow else 0
+    both = list(charts.latency_lines(monitored, "ModelLatency", statistics=("p50", "p99")))
     hidden = [line for line in both if not line.shown]
     slower = [
         Line(f"{statistic}: shadow − main", f"({statistic}_{shadow} - {statistic}_0) / 1000")
         for statistic in ("p50", "p99")
     ]
-    failing = charts.request_lines(watched, [("Invocation5XXErrors", "5xx")], "Average")
+    failing = charts.request_lines(monitored, [("Invocation5XXErrors", "5xx")], "Average")
     return [
-        chart("How much slower the shadow is", [*hidden, *slower], place=place, unit="ms"),
-        chart("Part of the requests that fails", failing, place=place),
+        chart("Shadow latency difference", [*hidden, *slower], location=location, unit="ms"),
+        chart("Failed requests", failing, location=location),
     ]
 
 
-def _queue_row(watched: Watched, options: ServingOptions, place: Place) -> Row:
+def _queue_row(monitored: Monitored, options: ServingOptions, location: DashboardLocation) -> Row:
     def line(name: str, label: str) -> Line:
-        return Line(label, Series(queue_metric(watched, name), "Maximum"))
+        return Line(label, Series(queue_metric(monitored, name), "Maximum"))
 
     waiting = [
         line("ApproximateBacklogSize", "all"),
-        line("ApproximateBacklogSizePerInstance", "for each machine"),
+        line("ApproximateBacklogSizePerInstance", "per instance"),
     ]
     return [
-        chart("Requests in the queue", waiting, place=place, marks=_bound(options.alarms.backlog)),
-        chart("Age of the oldest", [line("ApproximateAgeOfOldestRequest", "oldest")], place=place, unit="s"),
+        chart("Queued requests", waiting, location=location, marks=_bound(options.alarms.backlog)),
+        chart(
+            "Age of oldest request",
+            [line("ApproximateAgeOfOldestRequest", "oldest")],
+            location=location,
+            unit="s",
+        ),
     ]
 
 
-def _machine_rows(watched: Watched, options: ServingOptions, place: Place) -> Iterator[Row]:
+def _machine_rows(
+    monitored: Monitored, options: ServingOptions, location: DashboardLocation
+) -> Iterator[Row]:
     numbers = [
         chart(
-            "Machines",
-            charts.count_lines(watched, key="machines"),
-            place=place,
-            marks=_machine_limits(watched),
+            "Instances",
+            charts.count_lines(monitored, key="machines"),
+            location=location,
+            marks=_machine_limits(monitored),
         )
     ]
-    if watched.component and options.components:
+    if monitored.component and options.components:
         marks = [
-            Mark("fewest", options.components.min_copies),
-            Mark("most", options.components.max_copies),
+            Mark("minimum", options.components.min_copies),
+            Mark("maximum", options.components.max_copies),
         ]
-        numbers.append(chart("Copies", charts.copy_lines(watched.component), place=place, marks=marks))
-    if not watched.asynchronous:
-        name = "ConcurrentRequestsPerCopy" if watched.component else "ConcurrentRequestsPerModel"
-        lines = charts.request_lines(watched, [(name, "at once")], "Maximum")
-        numbers.append(chart("Requests in flight", lines, place=place))
+        numbers.append(
+            chart("Copies", charts.copy_lines(monitored.component), location=location, marks=marks)
+        )
+    if not monitored.asynchronous:
+        name = "ConcurrentRequestsPerCopy" if monitored.component else "ConcurrentRequestsPerModel"
+        lines = charts.request_lines(monitored, [(name, "concurrent")], "Maximum")
+        numbers.append(chart("Concurrent requests", lines, location=location))
     yield numbers
     uses = [
-        ("Processors in use", "CPUUtilization", _processors),
-        ("Memory in use", "MemoryUtilization", _one),
+        ("CPU utilization", "CPUUtilization", _processors),
+        ("Memory utilization", "MemoryUtilization", _one),
     ]
-    if watched.multi_model:
-        uses.append(("Disk in use", "DiskUtilization", _one))
-    if any(variant.instance.gpus for variant in watched.variants):
+    if monitored.multi_model:
+        uses.append(("Disk utilization", "DiskUtilization", _one))
+    if any(variant.instance.gpus for variant in monitored.variants):
         uses += [
-            ("GPUs in use", "GPUUtilization", _gpus),
-            ("GPU memory in use", "GPUMemoryUtilization", _gpus),
+            ("GPU utilization", "GPUUtilization", _gpus),
+            ("GPU memory utilization", "GPUMemoryUtilization", _gpus),
         ]
     yield [
-        chart(title, charts.machine_lines(watched, metric, parts=parts), place=place, unit="%")
+        chart(title, charts.machine_lines(monitored, metric, parts=parts), location=location, unit="%")
         for title, metric, parts in uses
     ]
 
 
-def _machine_limits(watched: Watched) -> list[Mark]:
+def _machine_limits(monitored: Monitored) -> list[Mark]:
     marks = []
-    for variant in watched.variants if not watched.component else ():
+    for variant in monitored.variants if not monitored.component else ():
         scaling = variant.scaling
         marks += [
             Mark(f"{variant.name}: fewest", scaling.min_instances),
@@ -197,7 +210,7 @@ def _machine_limits(watched: Watched) -> list[Mark]:
     return marks
 
 
-def _model_rows(watched: Watched, place: Place) -> Iterator[Row]:
+def _model_rows(monitored: Monitored, location: DashboardLocation) -> Iterator[Row]:
     times = [
         ("ModelLoadingWaitTime", "a request waited"),
         ("ModelDownloadingTime", "download"),
@@ -207,53 +220,54 @@ def _model_rows(watched: Watched, place: Place) -> Iterator[Row]:
     waits = [
         line
         for index, (metric, label) in enumerate(times)
-        for line in _milliseconds(watched, metric, label, key=f"time{index}")
+        for line in _milliseconds(monitored, metric, label, key=f"time{index}")
     ]
-    loaded = Series(machine_metric(watched, watched.main, "LoadedModelCount"), "Average")
+    loaded = Series(machine_metric(monitored, monitored.main, "LoadedModelCount"), "Average")
     yield [
         chart(
-            "Part of the requests whose model was loaded",
-            charts.request_lines(watched, [("ModelCacheHit", "loaded")], "Average"),
-            place=place,
+            "Requests with model already loaded",
+            charts.request_lines(monitored, [("ModelCacheHit", "loaded")], "Average"),
+            location=location,
         ),
-        chart("Models loaded on a machine", [Line("average", loaded)], place=place),
-        chart("Time for loading models", waits, place=place, unit="ms"),
+        chart("Models loaded per instance", [Line("average", loaded)], location=location),
+        chart("Model loading time", waits, location=location, unit="ms"),
     ]
 
 
-def _milliseconds(watched: Watched, metric: str, label: str, *, key: str) -> Iterator[Line]:
-    series = Series(request_metric(watched, watched.main, metric), "Average")
+def _milliseconds(monitored: Monitored, metric: str, label: str, *, key: str) -> Iterator[Line]:
+    series = Series(request_metric(monitored, monitored.main, metric), "Average")
     return charts.scaled(key, label, series, MICROSECONDS_PER_MS)
 
 
-def _cost_row(watched: Watched, place: Place) -> Row:
-    hour = charts.cost_per_hour_lines(watched, key="cost", label="an hour")
-    thousand = charts.cost_per_thousand_lines(watched, key="cost", label="1,000 requests")
+def _cost_row(monitored: Monitored, location: DashboardLocation) -> Row:
+    hour = charts.cost_per_hour_lines(monitored, key="cost", label="per hour")
+    thousand = charts.cost_per_thousand_lines(monitored, key="cost", label="1,000 requests")
     return [
-        chart("Cost of an hour", hour, place=place),
-        chart("Cost of 1,000 requests", thousand, place=place),
+        chart("Cost per hour", hour, location=location),
+        chart("Cost per 1,000 requests", thousand, location=location),
     ]
 
 
-def _costs(watched: Watched, place: Place) -> Widget:
-    kinds = ", ".join(charts.unpriced(watched))
+def _costs(monitored: Monitored, location: DashboardLocation) -> Widget:
+    kinds = ", ".join(charts.unpriced(monitored))
     return text(
-        f"**Cost** is not shown: what an hour of {kinds} costs is not known. "
-        "Write it under `prices` in the environment's file."
+        f"**Cost** is not shown: no price is known for {kinds}. Add it to `prices` in the environment's file."
     )
 
 
-def _log_rows(watched: Watched, place: Place) -> Iterator[Row]:
+def _log_rows(monitored: Monitored, location: DashboardLocation) -> Iterator[Row]:
     labels = {
         LogCount.ERRORS: "errors",
         LogCount.FAILED_LOADS: "failed loads",
         LogCount.OUT_OF_MEMORY: "out of memory",
-        LogCount.UNHEALTHY_STUBS: "dead Python models",
+        LogCount.UNHEALTHY_STUBS: "crashed Python models",
     }
-    counts = [Line(label, log_count(watched, count)) for count, label in labels.items()]
+    counts = [Line(label, log_count(monitored, count)) for count, label in labels.items()]
     yield [
-        chart("What Triton complains of", counts, place=place),
-        log_lines("Its last errors", group=watched.log_group_name, query=ERROR_LINES, place=place),
+        chart("Triton errors by cause", counts, location=location),
+        log_lines(
+            "Latest Triton errors", group=monitored.log_group_name, query=ERROR_LINES, location=location
+        ),
     ]
 
 
@@ -261,14 +275,14 @@ def _bound(value: float | None) -> list[Mark]:
     return [] if value is None else [Mark("alarm", value)]
 
 
-def _one(variant: WatchedVariant) -> int:
+def _one(variant: MonitoredVariant) -> int:
     return 1
 
 
-def _processors(variant: WatchedVariant) -> int:
+def _processors(variant: MonitoredVariant) -> int:
     return variant.instance.vcpus
 
 
-def _gpus(variant: WatchedVariant) -> int:
-    # A variant without GPUs publishes no use of them.
+def _gpus(variant: MonitoredVariant) -> int:
+    # Variants without GPUs publish no GPU utilization.
     return max(1, variant.instance.gpus)

@@ -1,4 +1,4 @@
-"""The log group of an endpoint's containers, and the counts of what Triton complains of in it."""
+"""Create the log group of an endpoint's containers and its Triton error metrics."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import aws_cdk as cdk
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from tritonstack.constructs.monitoring.monitored import Watched
+from tritonstack.constructs.monitoring.monitored import Monitored
 from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, log_count
 
 
 class EndpointLog(Construct):
-    """Made before the endpoint, so that what it says is not kept forever."""
+    """Create the log group before the endpoint does, to set its retention."""
 
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
-        watched: Watched,
+        monitored: Monitored,
         retention_days: int,
         removal: cdk.RemovalPolicy,
         key_arn: str | None = None,
@@ -27,13 +27,13 @@ class EndpointLog(Construct):
         group = logs.CfnLogGroup(
             self,
             "Group",
-            log_group_name=watched.log_group_name,
+            log_group_name=monitored.log_group_name,
             retention_in_days=retention_days,
             kms_key_id=key_arn,
         )
         group.apply_removal_policy(removal)
         for count, pattern in FILTER_PATTERNS.items():
-            metric = log_count(watched, count).metric
+            metric = log_count(monitored, count).metric
             logs.CfnMetricFilter(
                 self,
                 count.value,
@@ -45,7 +45,7 @@ class EndpointLog(Construct):
                         metric_namespace=metric.namespace,
                         metric_name=metric.name,
                         metric_value="1",
-                        # Told to be well where nothing is said, rather than not to be known.
+                        # Publish 0 when nothing matches, so alarms are OK rather than without data.
                         default_value=0,
                         unit="Count",
                     )

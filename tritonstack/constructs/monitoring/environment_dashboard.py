@@ -1,7 +1,7 @@
-"""The dashboard over many endpoints: which is called, slow, failing, large or dear.
+"""Create the dashboard of all endpoints of an environment: traffic, latency, errors, utilization, and cost.
 
-It stays within CloudWatch's limits however many endpoints there are: a chart shows some of them, and what
-one dashboard cannot hold goes to the next.
+It respects CloudWatch's limits for any number of endpoints: charts are split, and further endpoints go to
+further dashboards.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tritonstack.base import naming
 from tritonstack.constructs.iam.partition import partition_of
 from tritonstack.constructs.monitoring import endpoint_charts as charts
 from tritonstack.constructs.monitoring.metrics import MICROSECONDS_PER_MS, Series, request_metric
-from tritonstack.constructs.monitoring.monitored import Watched
+from tritonstack.constructs.monitoring.monitored import Monitored
 from tritonstack.constructs.monitoring.widgets import (
     MOST_METRICS,
+    DashboardLocation,
     Line,
-    Place,
     Widget,
     alarm_states,
     as_text,
@@ -32,44 +32,48 @@ from tritonstack.constructs.monitoring.widgets import (
 )
 
 _ENDPOINTS_OF_A_CHART = 20
-"""More lines than that, nobody can tell apart."""
+"""The most lines that stay distinguishable in one chart."""
 _METRICS_OF_A_VARIANT = 8
-"""Its part of what all charts read: requests, latency, two kinds of errors, machines, and three for costs."""
+"""Metrics per endpoint in all charts: requests, latency, two kinds of errors, instances, and three for cost.
+"""
 _VARIANTS_OF_A_PAGE = MOST_METRICS // _METRICS_OF_A_VARIANT
 
 
 @dataclass(frozen=True)
 class Overseen:
-    """One endpoint: what it is called here, and the names of its alarms."""
+    """One endpoint: its short name and the names of its alarms."""
 
     name: str
-    watched: Watched
+    monitored: Monitored
     alarm_names: Sequence[str]
 
 
 class EnvironmentDashboard(Construct):
-    """The dashboard over all endpoints of an environment; of several pages if it has hundreds."""
+    """Create the dashboard of an environment's endpoints; with hundreds of endpoints, it has several
+    pages."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, base: str, endpoints: Sequence[Overseen]
     ) -> None:
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
-        place = Place(stack.account, stack.region, partition_of(self))
+        location = DashboardLocation(stack.account, stack.region, partition_of(self))
         self.names = []
-        for number, body in enumerate(environment_dashboard_bodies(base, endpoints, place=place), start=1):
-            name = naming.environment_dashboard_name(base, region=place.region, page=number)
+        for number, body in enumerate(
+            environment_dashboard_bodies(base, endpoints, location=location), start=1
+        ):
+            name = naming.environment_dashboard_name(base, region=location.region, page=number)
             self.names.append(name)
             cloudwatch.CfnDashboard(self, f"Page{number}", dashboard_name=name, dashboard_body=as_text(body))
 
 
 def environment_dashboard_bodies(
-    base: str, endpoints: Sequence[Overseen], *, place: Place
+    base: str, endpoints: Sequence[Overseen], *, location: DashboardLocation
 ) -> list[dict[str, Any]]:
-    """The pages as plain values; one at least."""
+    """Return the pages as plain data, at least one."""
     pages = list(_pages(endpoints)) or [[]]
     return [
-        dashboard_body(_rows(_heading(base, number, len(pages)), page, place))
+        dashboard_body(_rows(_heading(base, number, len(pages)), page, location))
         for number, page in enumerate(pages, start=1)
     ]
 
@@ -78,7 +82,7 @@ def _pages(endpoints: Iterable[Overseen]) -> Iterator[list[Overseen]]:
     page: list[Overseen] = []
     room = _VARIANTS_OF_A_PAGE
     for endpoint in endpoints:
-        needed = len(endpoint.watched.variants)
+        needed = len(endpoint.monitored.variants)
         if needed > room:
             yield page
             page, room = [], _VARIANTS_OF_A_PAGE
@@ -92,72 +96,74 @@ def _heading(base: str, number: int, pages: int) -> str:
     return f"# {base}\n" + (f"Page {number} of {pages}" if pages > 1 else "All endpoints")
 
 
-def _rows(heading: str, endpoints: Sequence[Overseen], place: Place) -> Iterator[Sequence[Widget]]:
+def _rows(
+    heading: str, endpoints: Sequence[Overseen], location: DashboardLocation
+) -> Iterator[Sequence[Widget]]:
     yield [text(heading)]
     names = [name for endpoint in endpoints for name in endpoint.alarm_names]
-    for widget in alarm_states("Alarms that ring now", names, place=place, only_ringing=True):
+    for widget in alarm_states("Alarms in state ALARM", names, location=location, only_ringing=True):
         yield [widget]
     for start in range(0, len(endpoints), _ENDPOINTS_OF_A_CHART):
-        yield from _charts(endpoints[start : start + _ENDPOINTS_OF_A_CHART], place)
-    unpriced = sorted({kind for endpoint in endpoints for kind in charts.unpriced(endpoint.watched)})
+        yield from _charts(endpoints[start : start + _ENDPOINTS_OF_A_CHART], location)
+    unpriced = sorted({kind for endpoint in endpoints for kind in charts.unpriced(endpoint.monitored)})
     if unpriced:
         yield [
             text(
-                f"**Cost** is not shown of endpoints on {', '.join(unpriced)}: what an hour of those costs "
-                "is not known. Write it under `prices` in the environment's file."
+                f"**Cost** is not shown for endpoints on {', '.join(unpriced)}: no price is known. Add "
+                "it to `prices` in the environment's file."
             )
         ]
 
 
-def _charts(endpoints: Sequence[Overseen], place: Place) -> Iterator[Sequence[Widget]]:
+def _charts(endpoints: Sequence[Overseen], location: DashboardLocation) -> Iterator[Sequence[Widget]]:
     yield [
-        chart("Requests", _each(endpoints, _traffic), place=place),
-        chart("The slowest hundredth takes", _each(endpoints, _latency), place=place, unit="ms"),
-        chart("Errors", _each(endpoints, _errors), place=place),
+        chart("Requests", _each(endpoints, _traffic), location=location),
+        chart("p99 model latency", _each(endpoints, _latency), location=location, unit="ms"),
+        chart("Errors", _each(endpoints, _errors), location=location),
     ]
-    row = [chart("Machines", _each(endpoints, _machines), place=place)]
-    priced = [endpoint for endpoint in endpoints if not charts.unpriced(endpoint.watched)]
+    row = [chart("Instances", _each(endpoints, _machines), location=location)]
+    priced = [endpoint for endpoint in endpoints if not charts.unpriced(endpoint.monitored)]
     if priced:
         row += [
-            chart("Cost of an hour", _each(priced, _cost_of_an_hour), place=place),
-            chart("Cost of 1,000 requests", _each(priced, _cost_of_a_thousand), place=place),
+            chart("Cost per hour", _each(priced, _cost_of_an_hour), location=location),
+            chart("Cost per 1,000 requests", _each(priced, _cost_of_a_thousand), location=location),
         ]
     yield row
 
 
 def _each(endpoints: Iterable[Overseen], lines: Callable[[Overseen, str], Iterable[Line]]) -> list[Line]:
-    """The lines of all, with ids of their own."""
+    """Return the lines of all endpoints, with unique ids."""
     return [line for index, endpoint in enumerate(endpoints) for line in lines(endpoint, f"e{index}")]
 
 
 def _traffic(endpoint: Overseen, key: str) -> Iterator[Line]:
-    return _named(endpoint, charts.traffic_lines(endpoint.watched))
+    return _named(endpoint, charts.traffic_lines(endpoint.monitored))
 
 
 def _latency(endpoint: Overseen, key: str) -> Iterator[Line]:
-    for index, variant in enumerate(endpoint.watched.variants):
-        series = Series(request_metric(endpoint.watched, variant, "ModelLatency"), "p99")
+    for index, variant in enumerate(endpoint.monitored.variants):
+        series = Series(request_metric(endpoint.monitored, variant, "ModelLatency"), "p99")
         lines = charts.scaled(f"{key}_{index}", variant.name, series, MICROSECONDS_PER_MS)
         yield from _named(endpoint, lines)
 
 
 def _errors(endpoint: Overseen, key: str) -> Iterator[Line]:
     names = [("Invocation5XXErrors", "5xx"), ("Invocation4XXErrors", "4xx")]
-    return _named(endpoint, charts.request_lines(endpoint.watched, names, "Sum"))
+    return _named(endpoint, charts.request_lines(endpoint.monitored, names, "Sum"))
 
 
 def _machines(endpoint: Overseen, key: str) -> Iterator[Line]:
-    return _named(endpoint, charts.count_lines(endpoint.watched, key=key))
+    return _named(endpoint, charts.count_lines(endpoint.monitored, key=key))
 
 
 def _cost_of_an_hour(endpoint: Overseen, key: str) -> Iterator[Line]:
-    return charts.cost_per_hour_lines(endpoint.watched, key=key, label=endpoint.name)
+    return charts.cost_per_hour_lines(endpoint.monitored, key=key, label=endpoint.name)
 
 
 def _cost_of_a_thousand(endpoint: Overseen, key: str) -> Iterator[Line]:
-    return charts.cost_per_thousand_lines(endpoint.watched, key=key, label=endpoint.name)
+    return charts.cost_per_thousand_lines(endpoint.monitored, key=key, label=endpoint.name)
 
 
 def _named(endpoint: Overseen, lines: Iterable[Line]) -> Iterator[Line]:
-    """The same lines, told apart from those of other endpoints."""
+    """Return the same lines with ids that are unique across endpoints."""
     return (replace(line, label=f"{endpoint.name} {line.label}") for line in lines)

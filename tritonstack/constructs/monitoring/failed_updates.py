@@ -1,7 +1,7 @@
-"""Tells a topic of endpoints that could not be created or updated, or that went back to what they were.
+"""Notify a topic of endpoints that failed to be created or updated, or were rolled back.
 
-The shape of the events, and the spelling of the states, is that of AWS's documentation: Events that Amazon
-SageMaker AI sends to Amazon EventBridge, and CloudFormation's Stack Status Change event detail.
+Event format and status names follow the AWS documentation: Events that Amazon SageMaker AI sends to Amazon
+EventBridge, and CloudFormation's Stack Status Change event detail.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from constructs import Construct
 from tritonstack.constructs.iam.partition import partition_of
 
 FAILURES = ("FAILED", "OUT_OF_SERVICE", "ROLLING_BACK", "UPDATE_ROLLBACK_FAILED")
-"""The states of an endpoint that somebody has to hear of."""
+"""Endpoint statuses that trigger a notification."""
 
 STACK_FAILURES = (
     "CREATE_FAILED",
@@ -28,7 +28,7 @@ STACK_FAILURES = (
     "UPDATE_ROLLBACK_FAILED",
     "UPDATE_ROLLBACK_IN_PROGRESS",
 )
-"""The states of a stack that somebody has to hear of."""
+"""Stack statuses that trigger a notification."""
 
 _TEXT = """\
 The endpoint <endpoint> in <region> (account <account>) is <status>.
@@ -53,11 +53,10 @@ _EVERYWHERE = {"account": "$.account", "kind": "$.detail-type", "region": "$.reg
 
 
 class FailedUpdates(Construct):
-    """Rules for all endpoints and stacks whose names begin in one way, those to come included.
+    """Create rules for all endpoints and stacks with a name prefix, including future ones.
 
-    Stacks are heard as well, since SageMaker tells of endpoints alone: an inference component that fails,
-    or a quota that is too small, leaves the endpoint as it is. So one failure may be told more than once;
-    as a state of the endpoint, and as one of its deployment, SageMaker does so itself.
+    Stack events are needed too: SageMaker sends endpoint events only, and a failed inference component or an
+    exceeded quota does not change the endpoint. One failure can therefore cause several messages.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class FailedUpdates(Construct):
         self._rule(
             "Rule",
             name=name,
-            description=f"Endpoints {endpoint_prefix}* that fail or roll back",
+            description=f"Failures and rollbacks of endpoints {endpoint_prefix}*",
             pattern={
                 "source": ["aws.sagemaker"],
                 "detail-type": [
@@ -100,7 +99,7 @@ class FailedUpdates(Construct):
         self._rule(
             "Stacks",
             name=stacks_name,
-            description=f"Stacks {stack_prefix}* that fail or roll back",
+            description=f"Failures and rollbacks of stacks {stack_prefix}*",
             pattern={
                 "source": ["aws.cloudformation"],
                 "detail-type": ["CloudFormation Stack Status Change"],
@@ -139,7 +138,7 @@ class FailedUpdates(Construct):
                     arn=self._topic_arn,
                     input_transformer=events.CfnRule.InputTransformerProperty(
                         input_paths_map={**_EVERYWHERE, **values},
-                        # A JSON string, in which EventBridge fills in what stands in angle brackets.
+                        # A JSON string; EventBridge replaces the names in angle brackets.
                         input_template=json.dumps(text),
                     ),
                 )

@@ -1,15 +1,14 @@
-"""The metrics that SageMaker publishes of an endpoint, each under the namespace and dimensions that it has.
+"""The CloudWatch metrics of an endpoint, with their namespaces and dimensions.
 
-Requests are counted by variant, or by inference component where there is one; machines by variant; the
-queue of an asynchronous endpoint by endpoint. An asynchronous endpoint publishes neither Invocations nor
-OverheadLatency.
+Request metrics have a variant, or an inference component if there is one; instance metrics have a variant;
+queue metrics have an endpoint. An asynchronous endpoint publishes neither Invocations nor OverheadLatency.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tritonstack.constructs.monitoring.monitored import Watched, WatchedVariant
+from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 
 REQUESTS = "AWS/SageMaker"
 MACHINES = "/aws/sagemaker/Endpoints"
@@ -21,7 +20,7 @@ MICROSECONDS_PER_MS = 1000
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric of CloudWatch."""
+    """One CloudWatch metric."""
 
     namespace: str
     name: str
@@ -30,39 +29,39 @@ class Metric:
 
 @dataclass(frozen=True)
 class Series:
-    """One metric by one statistic."""
+    """One metric and a statistic."""
 
     metric: Metric
     statistic: str
 
 
-def request_metric(watched: Watched, variant: WatchedVariant, name: str) -> Metric:
-    """A metric of the requests that a variant, or the endpoint's inference component, answers."""
-    if watched.component:
-        return Metric(REQUESTS, name, (("InferenceComponentName", watched.component),))
-    return Metric(REQUESTS, name, _variant(watched, variant))
+def request_metric(monitored: Monitored, variant: MonitoredVariant, name: str) -> Metric:
+    """Return a metric of the requests to a variant or to the endpoint's inference component."""
+    if monitored.component:
+        return Metric(REQUESTS, name, (("InferenceComponentName", monitored.component),))
+    return Metric(REQUESTS, name, _variant(monitored, variant))
 
 
-def machine_metric(watched: Watched, variant: WatchedVariant, name: str) -> Metric:
-    """A metric that each of a variant's machines publishes once a minute."""
-    return Metric(MACHINES, name, _variant(watched, variant))
+def machine_metric(monitored: Monitored, variant: MonitoredVariant, name: str) -> Metric:
+    """Return a metric that each instance of a variant publishes once per minute."""
+    return Metric(MACHINES, name, _variant(monitored, variant))
 
 
 def copy_metric(component: str, name: str) -> Metric:
-    """A metric that each copy of an inference component publishes once a minute."""
+    """Return a metric that each copy of an inference component publishes once per minute."""
     return Metric(COPIES, name, (("InferenceComponentName", component),))
 
 
-def queue_metric(watched: Watched, name: str) -> Metric:
-    """A metric of the queue of an asynchronous endpoint."""
-    return Metric(REQUESTS, name, (("EndpointName", watched.endpoint_name),))
+def queue_metric(monitored: Monitored, name: str) -> Metric:
+    """Return a queue metric of an asynchronous endpoint."""
+    return Metric(REQUESTS, name, (("EndpointName", monitored.endpoint_name),))
 
 
-def traffic(watched: Watched, variant: WatchedVariant) -> Series:
-    """How many requests reach a variant."""
-    name = "InvocationsProcessed" if watched.asynchronous else "Invocations"
-    return Series(request_metric(watched, variant, name), "Sum")
+def traffic(monitored: Monitored, variant: MonitoredVariant) -> Series:
+    """Return the number of requests to a variant."""
+    name = "InvocationsProcessed" if monitored.asynchronous else "Invocations"
+    return Series(request_metric(monitored, variant, name), "Sum")
 
 
-def _variant(watched: Watched, variant: WatchedVariant) -> tuple[tuple[str, str], ...]:
-    return (("EndpointName", watched.endpoint_name), ("VariantName", variant.name))
+def _variant(monitored: Monitored, variant: MonitoredVariant) -> tuple[tuple[str, str], ...]:
+    return (("EndpointName", monitored.endpoint_name), ("VariantName", variant.name))

@@ -1,4 +1,4 @@
-"""What scaling, alarms and dashboards have to know of an endpoint: its names in metrics, and its machines."""
+"""What scaling, alarms, and dashboards need of an endpoint: its metric dimensions and instances."""
 
 from __future__ import annotations
 
@@ -12,57 +12,57 @@ from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
 @dataclass(frozen=True)
-class WatchedVariant:
-    """One variant, as CloudWatch and Application Auto Scaling name it."""
+class MonitoredVariant:
+    """One variant, as CloudWatch and Application Auto Scaling identify it."""
 
     name: str
     instance: InstanceType
     scaling: Scaling
     shadow: bool = False
     price_per_hour: float | None = None
-    """What an hour of one machine costs, where the environment's file says so."""
+    """Price per instance-hour from the environment's file, if given."""
 
 
 @dataclass(frozen=True)
-class Watched:
-    """One endpoint, as CloudWatch and Application Auto Scaling name it."""
+class Monitored:
+    """One endpoint, as CloudWatch and Application Auto Scaling identify it."""
 
     endpoint_name: str
-    variants: tuple[WatchedVariant, ...]
-    """All variants, the main one first and a shadow last."""
+    variants: tuple[MonitoredVariant, ...]
+    """All variants: the main one first, a shadow last."""
     multi_model: bool = False
     asynchronous: bool = False
-    """Whether requests wait in a queue: SageMaker then publishes other metrics of them."""
+    """Whether requests are queued: SageMaker then publishes other request metrics."""
     component: str | None = None
-    """The name of its inference component, where it has one: invocations are counted under that."""
+    """The name of its inference component, if any, which counts the invocations."""
     log_group_name: str = ""
-    """Where its containers write."""
+    """The log group of its containers."""
 
     @property
-    def main(self) -> WatchedVariant:
-        """The variant that every endpoint has."""
+    def main(self) -> MonitoredVariant:
+        """Return the main variant, which every endpoint has."""
         return self.variants[0]
 
     @property
-    def production(self) -> tuple[WatchedVariant, ...]:
-        """The variants whose answers callers get."""
+    def production(self) -> tuple[MonitoredVariant, ...]:
+        """Return the variants whose answers callers receive."""
         return tuple(variant for variant in self.variants if not variant.shadow)
 
     @property
-    def shadow(self) -> WatchedVariant | None:
-        """The variant that gets copies of requests, if there is one."""
+    def shadow(self) -> MonitoredVariant | None:
+        """Return the shadow variant, if any."""
         return next((variant for variant in self.variants if variant.shadow), None)
 
 
-def watched_endpoint(environment: EnvironmentSpec, name: str) -> Watched:
-    """The endpoint `name` of an environment, built or not."""
+def monitored_endpoint(environment: EnvironmentSpec, name: str) -> Monitored:
+    """Return the endpoint `name` of an environment, whether built or not."""
     endpoint = environment.endpoints[name]
     full = environment.endpoint_name(name)
     component = naming.component_name(full) if endpoint.components else None
-    return Watched(
+    return Monitored(
         endpoint_name=full,
         variants=tuple(
-            WatchedVariant(
+            MonitoredVariant(
                 name=variant.name,
                 instance=variant.instance,
                 scaling=variant.scaling,

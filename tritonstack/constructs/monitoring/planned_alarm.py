@@ -1,4 +1,4 @@
-"""A CloudWatch alarm from its plan."""
+"""Create a CloudWatch alarm from its plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add_alarm(
     alarm_actions: Sequence[str] = (),
     ok_actions: Sequence[str] = (),
 ) -> cloudwatch.CfnAlarm:
-    """Make the alarm. Actions are ARNs."""
+    """Create the alarm; actions are ARNs."""
     alarm = cloudwatch.CfnAlarm(
         scope,
         construct_id,
@@ -30,7 +30,7 @@ def add_alarm(
         threshold=plan.threshold,
         comparison_operator=plan.comparison,
         evaluation_periods=plan.periods,
-        # No requests, no metric: an endpoint that nobody calls is well.
+        # No requests, no metric: an endpoint without traffic is OK.
         treat_missing_data="notBreaching",
         alarm_actions=list(alarm_actions) or None,
         ok_actions=list(ok_actions) or None,

@@ -1,7 +1,7 @@
-"""What Triton says of its own faults in an endpoint's log, and the metrics that count it.
+"""Metrics that count Triton's errors in an endpoint's log.
 
-A line of the log is one event. Triton's errors begin with E, the month and the day: `E1121 10:00:00.123456
-2 model_lifecycle.cc:642] "failed to load 'bert' version 1: …"`.
+One log line is one event. Triton's error lines begin with E, the month, and the day: `E1121 10:00:00.123456 2
+model_lifecycle.cc:642] "failed to load 'bert' version 1: …"`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from tritonstack.constructs.monitoring.metrics import Metric, Series
-from tritonstack.constructs.monitoring.monitored import Watched
+from tritonstack.constructs.monitoring.monitored import Monitored
 
 _NAMESPACE = "Tritonstack"
 
@@ -28,11 +28,11 @@ _OUT_OF_MEMORY = (
     "failed to allocate memory",
     "No space left on device",
 )
-"""The texts that Triton itself takes for a lack of memory, as far as they mean nothing else."""
+"""The texts with which Triton reports a lack of memory, if they have no other meaning."""
 
 
 class LogCount(StrEnum):
-    """What is counted in the log; the end of a metric's name."""
+    """What is counted in the log; also the end of the metric's name."""
 
     ERRORS = "TritonErrors"
     FAILED_LOADS = "TritonFailedLoads"
@@ -41,25 +41,25 @@ class LogCount(StrEnum):
 
 
 FILTER_PATTERNS: dict[LogCount, str] = {
-    # Every server on a machine without a GPU says at its start, as an error, that CudaDriverHelper has not
-    # been initialized. CloudWatch's expressions know no "unless": each alternative ends one letter later.
+    # On instances without a GPU, every server logs one startup error: CudaDriverHelper has not been
+    # initialized. Filter patterns have no negation, so each alternative ends one letter later.
     LogCount.ERRORS: f"%{_MESSAGE}[ABD-Za-z0-9_]|{_MESSAGE}C[^u]|{_MESSAGE}Cu[^d]%",
     LogCount.FAILED_LOADS: rf"%{_ERROR}.+failed\sto\sload%",
     LogCount.OUT_OF_MEMORY: " ".join(f'?"{text}"' for text in _OUT_OF_MEMORY),
     LogCount.UNHEALTHY_STUBS: '"is not healthy"',
 }
-"""What CloudWatch Logs looks for, in its own language."""
+"""Return the filter pattern for CloudWatch Logs."""
 
 ERROR_LINES = r"""fields @timestamp, @logStream, @message
 | filter @message like /^E\d{4} / and @message not like /CudaDriverHelper/
 | sort @timestamp desc
 | limit 50"""
-"""The same errors, as a query of CloudWatch Logs Insights."""
+"""Return the same errors as a CloudWatch Logs Insights query."""
 
 
-def log_count(watched: Watched, count: LogCount) -> Series:
-    """How often something was said in an endpoint's log.
+def log_count(monitored: Monitored, count: LogCount) -> Series:
+    """Return the count of a message in an endpoint's log.
 
-    The endpoint is a part of the namespace: only metrics without dimensions are 0 where nothing was said.
+    The endpoint is part of the namespace: only metrics without dimensions can default to 0.
     """
-    return Series(Metric(f"{_NAMESPACE}/{watched.endpoint_name}", count.value), "Sum")
+    return Series(Metric(f"{_NAMESPACE}/{monitored.endpoint_name}", count.value), "Sum")

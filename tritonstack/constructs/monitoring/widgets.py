@@ -1,4 +1,4 @@
-"""What CloudWatch's dashboards are built of, as plain values."""
+"""CloudWatch dashboard widgets as plain data."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Any
 from tritonstack.constructs.monitoring.metrics import Metric, Series
 
 WIDTH = 24
-"""Columns of a dashboard."""
+"""The number of columns of a dashboard."""
 MOST_METRICS = 2500
 MOST_ALARMS_OF_A_WIDGET = 100
-"""CloudWatch's limits; metrics that only expressions look at count as well."""
+"""CloudWatch's limits; metrics that only expressions use also count."""
 
 _PERIOD_S = 300
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the metrics and alarms of a dashboard are."""
+class DashboardLocation:
+    """The region and account of a dashboard's metrics and alarms."""
 
     account: str
     region: str
     partition: str = "aws"
 
     def alarm_arn(self, name: str) -> str:
-        """An alarm, as widgets name it."""
+        """Return an alarm's ARN."""
         return f"arn:{self.partition}:cloudwatch:{self.region}:{self.account}:alarm:{name}"
 
 
 @dataclass(frozen=True)
 class Line:
-    """One entry of a chart: a series, or an expression over others by their ids."""
+    """One line of a chart: a series, or an expression over the ids of others."""
 
     label: str
     source: Series | str
@@ -42,11 +42,11 @@ class Line:
 
     @property
     def metric(self) -> Metric | None:
-        """What it reads itself."""
+        """Return the metrics that the line reads."""
         return self.source.metric if isinstance(self.source, Series) else None
 
     def render(self) -> list[Any]:
-        """In CloudWatch's form."""
+        """Return the line in CloudWatch's format."""
         look: dict[str, Any] = {"label": self.label}
         if self.id:
             look["id"] = self.id
@@ -69,28 +69,28 @@ class Mark:
 
 @dataclass(frozen=True)
 class Widget:
-    """One tile of a dashboard."""
+    """One widget of a dashboard."""
 
     type: str
     properties: Mapping[str, Any]
     height: int = 6
     width: int = 0
-    """Columns; 0: an equal share of its row."""
+    """Width in columns; 0: an equal share of its row."""
 
 
 def chart(
     title: str,
     lines: Iterable[Line],
     *,
-    place: Place,
+    location: DashboardLocation,
     unit: str = "",
     marks: Sequence[Mark] = (),
 ) -> Widget:
-    """Lines over time, from zero upwards."""
+    """Return a chart of lines over time, starting at 0."""
     properties: dict[str, Any] = {
         "title": title,
         "view": "timeSeries",
-        "region": place.region,
+        "region": location.region,
         "period": _PERIOD_S,
         "metrics": [line.render() for line in lines],
         "yAxis": {"left": {"min": 0, "showUnits": False, **({"label": unit} if unit else {})}},
@@ -103,14 +103,14 @@ def chart(
 
 
 def text(markdown: str, *, height: int = 2) -> Widget:
-    """Words."""
+    """Return a text widget."""
     return Widget("text", {"markdown": markdown}, height=height)
 
 
 def alarm_states(
-    title: str, names: Sequence[str], *, place: Place, only_ringing: bool = False
+    title: str, names: Sequence[str], *, location: DashboardLocation, only_ringing: bool = False
 ) -> list[Widget]:
-    """The states of alarms, in as many widgets as it takes; none if there are no alarms."""
+    """Return the widgets of alarm states, as many as needed."""
     chunks = [
         names[start : start + MOST_ALARMS_OF_A_WIDGET]
         for start in range(0, len(names), MOST_ALARMS_OF_A_WIDGET)
@@ -120,7 +120,7 @@ def alarm_states(
             "alarm",
             {
                 "title": title,
-                "alarms": [place.alarm_arn(name) for name in chunk],
+                "alarms": [location.alarm_arn(name) for name in chunk],
                 "sortBy": "stateUpdatedTimestamp",
                 **({"states": ["ALARM"]} if only_ringing else {}),
             },
@@ -130,11 +130,11 @@ def alarm_states(
     ]
 
 
-def log_lines(title: str, *, group: str, query: str, place: Place) -> Widget:
-    """What a query of CloudWatch Logs Insights finds."""
+def log_lines(title: str, *, group: str, query: str, location: DashboardLocation) -> Widget:
+    """Return a table of CloudWatch Logs Insights results."""
     properties = {
         "title": title,
-        "region": place.region,
+        "region": location.region,
         "view": "table",
         "query": f"SOURCE '{group}' | {query}",
     }
@@ -142,12 +142,12 @@ def log_lines(title: str, *, group: str, query: str, place: Place) -> Widget:
 
 
 def as_text(body: Mapping[str, Any]) -> str:
-    """A dashboard as CloudFormation takes it: tight, for a template has no more than a megabyte."""
+    """Return the dashboard body without white space: a template is limited to 1 MB."""
     return json.dumps(body, separators=(",", ":"))
 
 
 def dashboard_body(rows: Iterable[Sequence[Widget]]) -> dict[str, Any]:
-    """A dashboard of widgets in rows; empty rows take no room."""
+    """Arrange widgets in rows; skip empty rows."""
     widgets: list[dict[str, Any]] = []
     y = 0
     for row in rows:
@@ -166,5 +166,5 @@ def dashboard_body(rows: Iterable[Sequence[Widget]]) -> dict[str, Any]:
             )
             x += width
         y += max((widget.height for widget in row), default=0)
-    # Periods follow the time range that is looked at; expressions ask for them.
+    # Periods follow the selected time range; expressions require them.
     return {"start": "-PT12H", "periodOverride": "auto", "widgets": widgets}

@@ -1,4 +1,4 @@
-"""The record of a network's traffic."""
+"""Create the flow log of a VPC."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RETENTION_DAYS = 365
 
 
 class FlowLog(Construct):
-    """Every connection, accepted and refused, in an encrypted log group, for a year."""
+    """Log all accepted and rejected connections to an encrypted log group, for a year."""
 
     def __init__(
         self,
@@ -45,14 +45,14 @@ class FlowLog(Construct):
         home = f"{stack.region}:{stack.account}"
         streams = f"arn:aws:logs:{home}:log-group:{group}:*"
         every_group = f"arn:aws:logs:{home}:log-group:*"
-        # What the service needs, and for its log group alone: AWS's own example says * for all of them.
+        # The actions that the service needs, limited to its log group; AWS's example allows all log groups.
         allowed = {
             ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"): streams,
             ("logs:DescribeLogGroups",): every_group,
         }
         for pattern, reason in {
-            streams: "the streams of this one group, which the service names after network interfaces",
-            every_group: "the service looks its group up in the list of all; it reads names, no entries",
+            streams: "the log streams of this group; the service names them after network interfaces",
+            every_group: "the service lists all log groups to find its own; it reads names only",
         }.items():
             cdk.Validations.of(self).acknowledge(
                 cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[Resource::{pattern}]", reason=reason)
@@ -60,7 +60,7 @@ class FlowLog(Construct):
         return iam.CfnRole(
             self,
             "Writer",
-            description="VPC flow logs are written with it",
+            description="IAM role for VPC flow logs",
             assume_role_policy_document={
                 "Version": "2012-10-17",
                 "Statement": [

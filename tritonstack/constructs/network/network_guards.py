@@ -1,6 +1,6 @@
-"""The two security groups of a network: what endpoints may reach, and who reaches AWS's services.
+"""Create the security groups of a VPC: one for endpoints, one for AWS service interfaces.
 
-The VPC's own default group cannot be closed by CloudFormation without a custom resource; nothing is in it.
+CloudFormation cannot restrict the VPC's default group without a custom resource; nothing uses it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 _HTTPS: Mapping[str, Any] = {"ip_protocol": "tcp", "from_port": 443, "to_port": 443}
-# A group without a rule for what goes out would let everything out. This one lets out nothing that exists.
+# A group without egress rules allows all egress. This rule allows only an unreachable address.
 _NOTHING = ec2.CfnSecurityGroup.EgressProperty(
     ip_protocol="icmp",
     from_port=252,
@@ -24,7 +24,7 @@ _NOTHING = ec2.CfnSecurityGroup.EgressProperty(
 
 
 class NetworkGuards(Construct):
-    """One group is for SageMaker's endpoints, the other for the interfaces of AWS's services."""
+    """Create one group for SageMaker endpoints and one for the interface endpoints of AWS services."""
 
     def __init__(self, scope: Construct, construct_id: str, *, name: str, vpc_id: str) -> None:
         super().__init__(scope, construct_id)
@@ -48,8 +48,8 @@ class NetworkGuards(Construct):
                     destination_security_group_id=self.services_group_id,
                     description="the interfaces of AWS services",
                 ),
-                # S3's addresses are a prefix list whose id only a lookup gives. The routes of this network
-                # lead to itself and, through the gateway, to S3: every other address is out of reach.
+                # S3's prefix list id is only known by lookup. The routes of this network reach only the VPC
+                # and, through the gateway endpoint, S3, so all other addresses are unreachable.
                 ec2.CfnSecurityGroup.EgressProperty(
                     **_HTTPS, cidr_ip="0.0.0.0/0", description="S3, through its gateway"
                 ),
@@ -57,7 +57,7 @@ class NetworkGuards(Construct):
             tags=[cdk.CfnTag(key="Name", value=f"{name}-endpoints")],
         )
         self.endpoints_group_id = endpoints.attr_group_id
-        # Apart from the group, since each of the two names the other.
+        # Separate resources, because each of the two groups refers to the other.
         ec2.CfnSecurityGroupIngress(
             self,
             "EndpointsReachServices",

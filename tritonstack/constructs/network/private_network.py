@@ -1,4 +1,4 @@
-"""A network that leads nowhere: subnets in several zones, without a gateway to the internet."""
+"""Create an isolated VPC: private subnets in several zones, without an internet gateway."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from constructs import Construct
 
 
 class PrivateNetwork(Construct):
-    """A VPC with one private subnet in each of the region's first `zones` zones, and one table of routes.
+    """Create a VPC with one private subnet in each of the first `zones` zones, and one route table.
 
-    A subnet has a quarter of the addresses, so that a zone can be added without moving the others.
+    Each subnet has a quarter of the addresses, so a zone can be added later.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, name: str, cidr: str, zones: int) -> None:
@@ -22,7 +22,7 @@ class PrivateNetwork(Construct):
             self,
             "Vpc",
             cidr_block=cidr,
-            # Both, or the names of AWS's services would not lead to the endpoints in here.
+            # Both are needed to resolve AWS service names to the interface endpoints.
             enable_dns_hostnames=True,
             enable_dns_support=True,
             tags=_named(name),
@@ -38,7 +38,7 @@ class PrivateNetwork(Construct):
             self,
             f"Subnet{index + 1}",
             vpc_id=self.vpc_id,
-            # CloudFormation picks the zones: the synth asks no account for them.
+            # CloudFormation selects the zones, so synthesis needs no account access.
             availability_zone=cdk.Fn.select(index, cdk.Fn.get_azs()),
             cidr_block=block,
             map_public_ip_on_launch=False,

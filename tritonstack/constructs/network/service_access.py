@@ -1,9 +1,8 @@
-"""The ways from a private network to the AWS services that SageMaker's containers need.
+"""Create the VPC endpoints that SageMaker containers need.
 
-S3 for artifacts and data, ECR for images, CloudWatch Logs for what containers say. Others would cost by the
-hour and serve nobody: containers are given their credentials by SageMaker (no STS), SageMaker itself
-publishes the metrics (no CloudWatch), S3 itself asks KMS for keys (no KMS), and who calls the endpoints
-does so from networks of their own (no SageMaker runtime).
+They are S3 for artifacts and data, ECR for images, and CloudWatch Logs. Others would cost money per hour
+without use: SageMaker provides credentials (no STS) and publishes metrics (no CloudWatch), S3 calls KMS
+itself, and callers invoke endpoints from their own networks (no SageMaker Runtime).
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ _SERVICES: Mapping[str, Sequence[str]] = {"ecr.api": _PULL, "ecr.dkr": _PULL, "l
 
 
 class ServiceAccess(Construct):
-    """A gateway to S3, open to some buckets only, and interfaces of the other services."""
+    """Create a gateway endpoint for S3, limited to some buckets, and interface endpoints for other
+    services."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ServiceAccess(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
-        # Which resources a caller may use is for its own policy to say; here its account counts.
+        # Callers' own policies limit the resources; this policy limits the account.
         of_this_account = {"StringEquals": {"aws:PrincipalAccount": stack.account}}
         ec2.CfnVPCEndpoint(
             self,
@@ -63,7 +63,7 @@ class ServiceAccess(Construct):
                     "Condition": of_this_account,
                 },
                 {
-                    # ECR keeps the layers of images in a bucket of its own, by links that it signs itself.
+                    # ECR stores image layers in its own bucket, behind presigned URLs.
                     "Sid": "LayersOfImages",
                     "Action": ["s3:GetObject"],
                     "Resource": [f"arn:aws:s3:::prod-{stack.region}-starport-layer-bucket/*"],
