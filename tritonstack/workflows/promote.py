@@ -1,0 +1,191 @@
+"""Promote artifacts and images from one environment to the next, by digest."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from tritonstack.base.errors import TritonstackError, UsageError, shown_path
+from tritonstack.operations.checkout import Checkout
+from tritonstack.operations.events import now, read_events
+from tritonstack.operations.promotion.claims import CHANGES, Claim
+from tritonstack.operations.promotion.gates import Gate, Shut, override_note
+from tritonstack.operations.promotion.plans import Decision, Entry, decide, lock_after, require_source
+from tritonstack.operations.promotion.records import unrecorded
+from tritonstack.operations.revisions import change_revision_of
+from tritonstack.project.loading import environment_names, template_names
+from tritonstack.records.lock_writing import lock_text
+from tritonstack.records.locks import Promoted
+from tritonstack.spec.environments.promotion import PromotionSpec
+from tritonstack.workflows.promotion.candidates import failed_gates
+from tritonstack.workflows.promotion.copying import (
+    Side,
+    bytes_to_copy,
+    copy_all,
+    deploy_foundation,
+    has_bucket,
+    lacking,
+    lock_all,
+    record_missing,
+)
+from tritonstack.workflows.promotion.results import Promotion, PromotionOutline, PromotionPlan
+from tritonstack.workflows.session import Session
+
+
+class GatesShutError(TritonstackError):
+    """A promotion gate fails; nothing was changed."""
+
+
+@dataclass(frozen=True)
+class PromotionRequest:
+    """What to promote, and from where to where."""
+
+    source: str
+    target: str
+    models: Sequence[str] = ()
+    """All that the target serves by default."""
+    overrides: Mapping[Gate, str] = field(default_factory=dict)
+    """Gates to pass even if they fail, with the reason, which is kept with the promotion."""
+    source_profile: str | None = None
+    """AWS profile for the account of the source."""
+    target_profile: str | None = None
+    """AWS profile for the account of the target."""
+
+
+def plan_promotion(session: Session, request: PromotionRequest) -> PromotionPlan:
+    """Return what a promotion would copy and change, and which gates fail. Changes nothing."""
+    return _open(session, request).plan()
+
+
+def promote(session: Session, request: PromotionRequest, *, bootstrap: bool = False) -> Promotion:
+    """Copy artifacts and images to the target and write its lock; nothing is deployed.
+
+    Raises GatesShutError if a gate fails. An interrupted promotion resumes when it is called again.
+    """
+    return _open(session, request).apply(bootstrap=bootstrap)
+
+
+def _open(session: Session, request: PromotionRequest) -> _Promoter:
+    _require_environments(session, request.source, request.target)
+    here, there = session.workspace(request.source), session.workspace(request.target)
+    gates = require_source(here, there)
+    decision = decide(here, there, request.models)
+    decision.require_possible()
+    target = Side(there, session.cloud(there.spec, profile=request.target_profile))
+    missing = tuple(lacking(target, [*decision.entries, *decision.same]))
+    source = None
+    if decision.entries or missing:
+        cloud = session.cloud_to_read(
+            here.spec, beside=there.spec, cloud=target.cloud, profile=request.source_profile
+        )
+        source = Side(here, cloud)
+    return _Promoter(session, gates, decision, request.overrides, target, missing, source)
+
+
+@dataclass(frozen=True)
+class _Promoter:
+    """A promotion with access to both environments."""
+
+    session: Session
+    gates: PromotionSpec
+    decision: Decision
+    overrides: Mapping[Gate, str]
+    target: Side
+    missing: tuple[Entry, ...]
+    source: Side | None
+    """None if nothing has to be read from the source."""
+
+    def plan(self) -> PromotionPlan:
+        """Plan the promotion."""
+        shut = self._shut()
+        sizes = [
+            (item, bytes_to_copy(self.source, self.target, item)) for item in self.missing if self.source
+        ]
+        return PromotionPlan(
+            self._outline(shut),
+            tuple(sizes),
+            needs_foundation=not has_bucket(self.target),
+            lock_diff=tuple(self._lock_diff(self._promoted(shut))),
+        )
+
+    def apply(self, *, bootstrap: bool) -> Promotion:
+        """Copy, lock, and record the promotion."""
+        self._require_open(self._shut())
+        if self.missing or self.decision.entries:
+            deploy_foundation(self.session, self.target, bootstrap=bootstrap)
+        copied = copy_all(self.session, self.source, self.target, self.missing) if self.source else []
+        # Copying can take hours; gates may have closed meanwhile.
+        shut = self._shut()
+        self._require_open(shut)
+        claims: list[Claim] = []
+        if self.decision.entries:
+            entries, promoted = self.decision.entries, self._promoted(shut)
+            claims = lock_all(self.target, self.gates.source, entries, promoted, datetime.now(UTC))
+        self._finish_others()
+        return Promotion(self._outline(shut), tuple(claims), tuple(copied))
+
+    def _outline(self, shut: tuple[Shut, ...]) -> PromotionOutline:
+        target = self.target.workspace
+        return PromotionOutline(
+            self.gates.source,
+            target.spec.name,
+            target.lock.file,
+            self.decision,
+            self.missing,
+            shut,
+            self.overrides,
+        )
+
+    def _shut(self) -> tuple[Shut, ...]:
+        return failed_gates(self.gates, self.decision, self.source, self.target.workspace)
+
+    def _require_open(self, shut: tuple[Shut, ...]) -> None:
+        closed = self._outline(shut).closed
+        if closed:
+            names = dict.fromkeys(gate.gate for gate in closed)
+            overriding = " ".join(f'--override-gate {name}="<reason>"' for name in names)
+            raise GatesShutError(
+                "\n".join(map(str, closed)),
+                remedy=f"nothing was changed; in an emergency, {overriding}: it is kept with the promotion",
+            )
+
+    def _promoted(self, shut: Sequence[Shut]) -> Promoted:
+        sides = [self.target, *([self.source] if self.source else [])]
+        revision = change_revision_of(*(side.workspace for side in sides))
+        return Promoted(
+            source=self.gates.source,
+            by=Checkout(self.session.project.root).actor(),
+            at=now(),
+            commit=revision.text,
+            uncommitted=revision.recorded,
+            note=override_note(shut, self.overrides),
+        )
+
+    def _finish_others(self) -> None:
+        """Write the events of promotions that were killed after they wrote the lock."""
+        target = self.target
+        if self.decision.same and has_bucket(target):
+            history = read_events(target.cloud, target.bucket, kinds=CHANGES)
+            record_missing(target, list(unrecorded(target.workspace, self.decision.same, history)), history)
+
+    def _lock_diff(self, promoted: Promoted) -> list[str]:
+        workspace = self.target.workspace
+        after = lock_after(workspace, [(item, promoted) for item in self.decision.entries])
+        before = workspace.lock.record
+        if after == before:
+            return []
+        old, new = (lock_text(lock).splitlines() for lock in (before, after))
+        file = shown_path(workspace.lock.file)
+        return list(difflib.unified_diff(old, new, file, file, lineterm=""))
+
+
+def _require_environments(session: Session, *names: str) -> None:
+    """Refuse templates: their instances have no lock of their own to promote from or into."""
+    for name in names:
+        if name in template_names(session.project):
+            raise UsageError(
+                f"{name!r} is a template: its instances run the lock that it names, and none is promoted to",
+                remedy=f"name environments that stay: {', '.join(environment_names(session.project))}",
+            )

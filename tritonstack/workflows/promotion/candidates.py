@@ -1,0 +1,89 @@
+"""Collect what the promotion gates check: candidates, and the events that prove them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from tritonstack.base.revisions import is_committed
+from tritonstack.operations.events import built_now, read_events
+from tritonstack.operations.promotion.fetching import read_source_manifest
+from tritonstack.operations.promotion.gates import (
+    DEPLOYMENTS,
+    VERDICTS,
+    Candidate,
+    Shut,
+    shut_gates,
+    standing,
+)
+from tritonstack.operations.promotion.plans import Artifact, Decision
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.events import Event
+from tritonstack.records.lock_writing import attested
+from tritonstack.records.locks import Built, figures_of
+from tritonstack.records.manifests import Manifest
+from tritonstack.spec.environments.promotion import PromotionSpec
+from tritonstack.workflows.promotion.copying import Side
+
+
+def failed_gates(
+    gates: PromotionSpec, decision: Decision, source: Side | None, target: Workspace
+) -> tuple[Shut, ...]:
+    """Return the gates that fail now; entries that the lock names already have passed them."""
+    if not decision.entries or source is None:
+        return ()
+    candidates = [
+        *(
+            _candidate(item, read_source_manifest(source.artifact(item)), source.workspace)
+            for item in decision.artifacts
+        ),
+        *(
+            Candidate(item.name, item.key, item.entry.digest, image=True, built=item.entry.built)
+            for item in decision.images
+        ),
+    ]
+    return tuple(
+        shut_gates(
+            gates,
+            candidates,
+            _proofs(source, candidates),
+            datetime.now(UTC),
+            asked=source.workspace.spec.endpoints,
+            protected=target.spec.is_protected,
+        )
+    )
+
+
+def _proofs(source: Side, candidates: Sequence[Candidate]) -> list[Event]:
+    """Return the deployments and verdicts that count for the gates."""
+    deployed = read_events(source.cloud, source.bucket, kinds=DEPLOYMENTS)
+    since = min(filter(None, (standing(one, deployed).since for one in candidates)), default=None)
+    verdicts = read_events(source.cloud, source.bucket, kinds=VERDICTS, since=since) if since else []
+    return sorted([*deployed, *verdicts], key=lambda event: event.key)
+
+
+def _candidate(item: Artifact, manifest: Manifest, source: Workspace) -> Candidate:
+    entry = item.entry
+    # The manifest in the bucket may be of an earlier build of the same bytes, from other test inputs.
+    told = (entry.unverified,) if entry.unverified else ()
+    unverified = manifest.unverified if manifest.spec_hash == entry.spec_hash else told
+    return Candidate(
+        item.name,
+        item.key,
+        entry.digest,
+        entry.figures or figures_of(manifest),
+        compared=manifest.generation is None,
+        unverified=unverified,
+        built=_built(item, source),
+    )
+
+
+def _built(item: Artifact, source: Workspace) -> Built | None:
+    """Return who built an artifact; with the present commit, if that has the very files it was built from.
+
+    The usual order is to build, and to commit the model together with the lock.
+    """
+    built, present = item.entry.built, built_now(source)
+    if is_committed(present.commit) and item.entry.spec_hash == source.hashes.get(item.name):
+        return attested(built, present) or built
+    return built

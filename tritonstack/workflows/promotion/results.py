@@ -1,0 +1,101 @@
+"""Results of promotions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tritonstack.operations.promotion.claims import Claim
+from tritonstack.operations.promotion.gates import Gate, Shut
+from tritonstack.operations.promotion.plans import Decision, Entry
+from tritonstack.records.locks import LockedArtifact
+from tritonstack.workflows.promotion.copying import Copied
+
+
+@dataclass(frozen=True)
+class PromotionOutline:
+    """What a promotion is about: entries, gates, and the lock."""
+
+    source: str
+    target: str
+    lock_file: Path
+    decision: Decision
+    missing: tuple[Entry, ...]
+    """Entries to copy, including those that the lock names already."""
+    shut: tuple[Shut, ...]
+    """Gates that fail."""
+    overrides: Mapping[Gate, str]
+    """Gates to pass in spite of that, with the reason."""
+
+    @property
+    def closed(self) -> list[Shut]:
+        """Gates that fail and are not overridden."""
+        return [gate for gate in self.shut if gate.gate not in self.overrides]
+
+    def to_json(self, claims: Sequence[Claim] = ()) -> dict[str, Any]:
+        """Return the outline as JSON data."""
+        won = [claim.won for claim in claims] if claims else [None for _ in self.decision.entries]
+        return {
+            "source": self.source,
+            "target": self.target,
+            "lock": str(self.lock_file),
+            "changed": bool(claims),
+            "promoted": [
+                {**_entry_json(item), "replaces": item.seen.digest if item.seen else None, "won": first}
+                for item, first in zip(self.decision.entries, won, strict=True)
+            ],
+            "up_to_date": [_entry_json(item) for item in self.decision.same],
+            "own": list(self.decision.own),
+            "given_up": [_entry_json(item) for item in self.decision.given_up],
+            "to_copy": [_entry_json(item) for item in self.missing],
+            "gates": [{**asdict(gate), "overridden": self.overrides.get(gate.gate)} for gate in self.shut],
+        }
+
+
+@dataclass(frozen=True)
+class PromotionPlan:
+    """A promotion that is not made yet."""
+
+    outline: PromotionOutline
+    sizes: tuple[tuple[Entry, int], ...]
+    """Bytes to copy per entry."""
+    needs_foundation: bool
+    """True if the foundation of the target has to be deployed first."""
+    lock_diff: tuple[str, ...]
+
+    @property
+    def possible(self) -> bool:
+        """True if no gate fails, other than those that are overridden."""
+        return not self.outline.closed
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON data."""
+        return self.outline.to_json() | {
+            "dry_run": True,
+            "bytes": sum(size for _, size in self.sizes),
+            "lock_diff": "\n".join(self.lock_diff),
+        }
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """A finished promotion."""
+
+    outline: PromotionOutline
+    claims: tuple[Claim, ...]
+    """One per promoted entry; none if the lock was up to date."""
+    copied: tuple[Copied, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the promotion as JSON data."""
+        copied = [{**_entry_json(one.item), "proof": one.proof} for one in self.copied]
+        return self.outline.to_json(self.claims) | {"dry_run": False, "copied": copied}
+
+
+def _entry_json(item: Entry) -> dict[str, Any]:
+    if isinstance(item.entry, LockedArtifact):
+        facts = {"model": item.name, "target": item.key, "digest": item.entry.digest}
+        return {**facts, "bytes": item.entry.archive_bytes}
+    return {"image": item.name, "kind": item.key, "digest": item.entry.digest, "tag": item.entry.tag}
