@@ -25,7 +25,7 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 def write_text_atomically(file: Path, text: str) -> bool:
     """Replace `file` by `text` in one step; tells whether anything changed."""
-    if file.is_file() and file.read_text(encoding="utf-8") == text:
+    if file.is_file() and file.read_bytes() == text.encode():
         return False
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")

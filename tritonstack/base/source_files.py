@@ -13,9 +13,9 @@ import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO
 
 from tritonstack.base.errors import UsageError
 
@@ -89,7 +89,7 @@ def find_file(folder: Path, name: str) -> SourceFile | None:
     return _source_file(name, path)
 
 
-def open_file(file: SourceFile) -> IO[bytes]:
+def open_file(file: SourceFile) -> BufferedReader:
     """Open the very file that was listed; UnsafeFileError if another one is in its place."""
     try:
         stream = open(os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")  # noqa: SIM115

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from tritonstack.base.documents import Document
-from tritonstack.base.source_files import SourceFile, open_file
+from tritonstack.project.files.digests import kept_digests
 from tritonstack.project.files.model_files import CODE_SUFFIX, model_files
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
@@ -50,16 +50,9 @@ def _own_files(document: Document[ModelSpec]) -> Iterator[tuple[str, str]]:
     files = model_files(document)
     # Python modules of a source were not packed once: another name makes another hash.
     packs_code = isinstance(document.record.recipe, PythonRecipe)
-    yield from ((name, _sha256(file)) for name, file in sorted(files.own.items()))
-    yield from ((f"helpers/{name}", _sha256(file)) for name, file in files.helpers.items())
-    for name, file in files.source.items():
-        is_code = packs_code and name.endswith(CODE_SUFFIX)
-        yield f"{'source-code' if is_code else 'source'}/{name}", _sha256(file)
-
-
-def _sha256(file: SourceFile) -> str:
-    digest = hashlib.sha256()
-    with open_file(file) as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+    with kept_digests(document.file) as digests:
+        yield from ((name, digests.sha256(file)) for name, file in sorted(files.own.items()))
+        yield from ((f"helpers/{name}", digests.sha256(file)) for name, file in files.helpers.items())
+        for name, file in files.source.items():
+            is_code = packs_code and name.endswith(CODE_SUFFIX)
+            yield f"{'source-code' if is_code else 'source'}/{name}", digests.sha256(file)
