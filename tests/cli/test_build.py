@@ -107,7 +107,7 @@ def test_an_artifact_that_is_not_whole_on_this_machine_is_built_again(
         forget_examples(archive.with_name(MANIFEST_NAME))
     else:
         archive.write_bytes(b"x")
-    assert "its artifact is not whole on this machine" in explained(capsys, project, "--local")
+    assert "the local artifact is missing or corrupt" in explained(capsys, project, "--local")
     assert build(capsys, project, "--no-publish")[0] == 0
     assert started(project) == ["minilm", "minilm"]
 

@@ -1,0 +1,233 @@
+"""Build the artifacts that an environment needs, publish them, and lock them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tritonstack.base.errors import shown_path
+from tritonstack.base.revisions import list_files, short_commit
+from tritonstack.operations.artifacts import is_published
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.events import built_event, built_now, record_event, touched
+from tritonstack.operations.model_prefix import shelf_copies
+from tritonstack.operations.smoke.examples import has_examples
+from tritonstack.project.build_machines import ByHand
+from tritonstack.project.build_plans import NeededArtifact, needed_artifacts
+from tritonstack.project.files.model_hashes import hash_parts
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.lock_writing import add_to_lock, attest_builds
+from tritonstack.records.locks import Built
+from tritonstack.records.manifests import Manifest
+from tritonstack.workflows.builds.artifacts import fill_model_prefixes, local_manifest, publish_artifact
+from tritonstack.workflows.builds.local_build import build_locally, most_at_once
+from tritonstack.workflows.builds.outcomes import Outcome, failure_of
+from tritonstack.workflows.builds.remote_build import build_remotely, prepare_bucket, prepare_ground
+from tritonstack.workflows.session import Session
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """The outcome of a build: all artifacts are built or were up to date."""
+
+    lock_file: Path
+    changed: bool
+    """True if the lock changed."""
+    built: Built
+    """The commit that was built from."""
+    outcomes: tuple[Outcome, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as JSON data."""
+        return {
+            "lock": str(self.lock_file),
+            "changed": self.changed,
+            "commit": self.built.commit,
+            "uncommitted": list(self.built.uncommitted or ()),
+            "artifacts": [outcome.facts() for outcome in self.outcomes],
+        }
+
+
+def build(
+    session: Session,
+    environment: str,
+    models: Sequence[str] = (),
+    *,
+    publish: bool = True,
+    local: bool = False,
+    at_once: int | None = None,
+    wait: bool = True,
+) -> BuildResult:
+    """Build what the lock of an environment lacks, compare it with the framework, and write the lock.
+
+    Builds run in the account unless `local` is set or `publish` is not. `models` defaults to all that the
+    environment serves, `at_once` to what this machine has room for. Without `wait`, jobs in the account are
+    started and not followed. Raises TritonstackError if a build fails; the others are locked all the same.
+    """
+    workspace = load_workspace(session.project, environment)
+    wanted = needed_artifacts(workspace, models)
+    here = local or not publish
+    cloud = session.cloud(workspace.spec) if publish else None
+    built = built_now(workspace)
+    if built.uncommitted:
+        session.reporter.note(
+            f"building from commit {short_commit(str(built.commit))}; uncommitted: "
+            f"{list_files(built.uncommitted, most=10)}; protected environments do not accept such builds"
+        )
+    run = _Build(session, workspace, cloud, here, built)
+    images_changed = _lock_images(session, workspace, cloud, built, here=here)
+    try:
+        run.run(wanted, at_once=at_once or most_at_once(), wait=wait)
+    finally:
+        changed = run.keep()
+    failure = failure_of(run.outcomes)
+    if failure is not None:
+        raise failure
+    return BuildResult(workspace.lock.file, changed or images_changed, built, tuple(run.outcomes))
+
+
+@dataclass
+class _Build:
+    """A build in progress."""
+
+    session: Session
+    workspace: Workspace
+    cloud: Cloud | None
+    here: bool
+    built: Built
+
+    def __post_init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+
+    def run(self, wanted: Sequence[NeededArtifact], *, at_once: int, wait: bool) -> None:
+        """Build the artifacts that are missing."""
+        missing = [needed for needed in wanted if not self._is_there(needed)]
+        here = [needed for needed in missing if self.here or isinstance(needed.venue, ByHand)]
+        there = [needed for needed in missing if needed not in here]
+        if there and self.cloud is not None:
+            ground = prepare_ground(self.session, self.workspace, self.cloud)
+            build_remotely(
+                self.session,
+                self.cloud,
+                ground,
+                there,
+                wait_for_it=wait,
+                on_done=self.outcomes.append,
+            )
+        if here:
+            if self.cloud is not None:
+                prepare_bucket(self.session, self.workspace, self.cloud)
+            build_locally(self.session, here, at_once=at_once, on_done=self.outcomes.append)
+
+    def keep(self) -> bool:
+        """Publish local builds and lock all that succeeded; return whether the lock changed."""
+        self.outcomes.sort(key=lambda outcome: (outcome.needed.model, outcome.needed.targets))
+        made = [outcome.manifest for outcome in self.outcomes if outcome.manifest]
+        if self.cloud is not None:
+            made = self._publish(self.cloud)
+            self._fill_prefixes(self.cloud, made)
+        lock = self.workspace.lock.file
+        begun = self.workspace.lock.record
+        changed = add_to_lock(lock, made, self._parts(made), built=self.built, begun=begun) if made else False
+        fresh = [one.manifest.digest for one in self.outcomes if one.manifest and not one.reused]
+        changed |= attest_builds(lock, self.built, hashes=self.workspace.hashes, rebuilt=fresh)
+        if made:
+            self._report_conflicts(made)
+            self.session.reporter.note(f"{shown_path(lock)} {'written' if changed else 'is up to date'}")
+        return changed
+
+    def _report_conflicts(self, made: Sequence[Manifest]) -> None:
+        for manifest in made:
+            rivals = self.workspace.lock.record.rivals(manifest.model, manifest.target)
+            for target, rival in sorted(rivals.items()):
+                self.session.reporter.note(
+                    f"{manifest.model} for {manifest.target} takes the place of that for {target} "
+                    f"({rival.digest[:12]}): the same machines would have taken that first"
+                )
+
+    def _publish(self, cloud: Cloud) -> list[Manifest]:
+        """Upload local artifacts, record an event, and return the manifests in the bucket.
+
+        The event precedes the lock: if the process is killed in between, the next build locks the artifact.
+        """
+        new, made = [], []
+        for outcome in self.outcomes:
+            manifest, uploaded, locked = outcome.manifest, False, outcome.needed.locked
+            if manifest is None:
+                continue
+            if outcome.artifact_dir is not None:
+                published = publish_artifact(self.session, self.workspace, cloud, outcome.artifact_dir)
+                manifest, uploaded = published.manifest, published.uploaded
+            made.append(manifest)
+            if uploaded or locked is None or locked.digest != manifest.digest:
+                new.append(touched(manifest))
+        if new:
+            bucket = self.workspace.spec.artifact_bucket
+            record_event(cloud, bucket, built_event(self.workspace, self.built, new))
+        return made
+
+    def _is_there(self, needed: NeededArtifact) -> bool:
+        """Return whether the artifact of the lock is up to date and stored where it is needed."""
+        if needed.reason or needed.locked is None:
+            return False
+        bucket, digest = self.workspace.spec.artifact_bucket, needed.locked.digest
+        published = self.cloud is not None and is_published(
+            self.cloud, bucket=bucket, model=needed.model, artifact=needed.locked
+        )
+        whole = published and (
+            needed.is_kept
+            or (
+                self.cloud is not None
+                and has_examples(self.cloud, bucket=bucket, model=needed.model, digest=digest)
+            )
+        )
+        found = local_manifest(self.session, needed.model, digest)
+        if found is not None:
+            folder, manifest = found
+            self.outcomes.append(Outcome(needed, manifest, reused=True, artifact_dir=folder))
+        elif whole or needed.is_kept:
+            self.outcomes.append(Outcome(needed, reused=True))
+            if self.cloud is not None and not published:
+                self._report_missing(needed)
+        return whole or needed.is_kept or found is not None
+
+    def _report_missing(self, needed: NeededArtifact) -> None:
+        """Report a missing artifact; a new build would replace it in the lock without passing a gate."""
+        name, locked = self.workspace.spec.name, needed.locked
+        promoted = locked.promoted if locked else None
+        how = f"`tritonstack promote {promoted.source} {name}`" if promoted else "`tritonstack rollback`"
+        self.session.reporter.note(
+            f"the artifact that {shown_path(self.workspace.lock.file)} names of {needed.model} is neither in "
+            f"s3://{self.workspace.spec.artifact_bucket} nor on this machine; {how} brings it back"
+        )
+
+    def _fill_prefixes(self, cloud: Cloud, made: Sequence[Manifest]) -> None:
+        """Copy built models to multi-model endpoints before the lock is written."""
+        lock = self.workspace.lock.record
+        for manifest in made:
+            lock = lock.with_artifact(manifest)
+        locked = replace(self.workspace, lock=replace(self.workspace.lock, record=lock))
+        names = {outcome.needed.model for outcome in self.outcomes if outcome.error is None}
+        fill_model_prefixes(self.session, self.workspace, cloud, shelf_copies(locked, models=names))
+
+    def _parts(self, made: Sequence[Manifest]) -> Mapping[str, Mapping[str, str]]:
+        hashes = self.workspace.hashes
+        return {
+            manifest.model: hash_parts(manifest.model, self.workspace.models)
+            for manifest in made
+            if manifest.spec_hash == hashes[manifest.model]
+        }
+
+
+def _lock_images(
+    session: Session, workspace: Workspace, cloud: Cloud | None, built: Built, *, here: bool
+) -> bool:
+    if not any(endpoint.image for endpoint in workspace.spec.endpoints.values()):
+        return False
+    # Imported here: only environments with custom images need Docker's library.
+    from tritonstack.workflows.builds.custom_images import lock_images  # noqa: PLC0415
+
+    return lock_images(session, workspace, cloud, built, here=here)

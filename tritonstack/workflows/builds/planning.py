@@ -1,0 +1,134 @@
+"""Plan a build: which artifacts and images it would make, where, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tritonstack.project.build_machines import ByHand, Venue
+from tritonstack.project.build_plans import NeededArtifact, needed_artifacts
+from tritonstack.project.custom_images import OwnImage, endpoint_images
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.lock_seals import PlacedEntry, broken_seal
+from tritonstack.reference.drivers import CUDA_12_DRIVER, least_driver
+from tritonstack.workflows.builds.artifacts import local_manifest
+from tritonstack.workflows.session import Session
+
+
+@dataclass(frozen=True)
+class PlannedArtifact:
+    """An artifact that an environment needs."""
+
+    model: str
+    targets: tuple[str, ...]
+    reason: str
+    """Why it has to be built; empty if it is up to date."""
+    where: str
+    digest: str | None
+    """The digest in the lock."""
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan of this artifact as JSON data."""
+        return {
+            "model": self.model,
+            "targets": list(self.targets),
+            "build": bool(self.reason),
+            "reason": self.reason,
+            "where": self.where,
+            "digest": self.digest,
+            "words": self.text,
+        }
+
+
+@dataclass(frozen=True)
+class PlannedImage:
+    """A custom image that an endpoint runs."""
+
+    tag: str
+    up_to_date: bool
+
+    @property
+    def text(self) -> str:
+        """The plan of this image in one line."""
+        return f"image {self.tag}: {'up to date' if self.up_to_date else 'to build, unless it is there'}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan of this image as JSON data."""
+        return {"image": self.tag, "build": not self.up_to_date, "words": self.text}
+
+
+@dataclass(frozen=True)
+class BuildPlan:
+    """What a build would make."""
+
+    environment: str
+    artifacts: tuple[PlannedArtifact, ...]
+    images: tuple[PlannedImage, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON data."""
+        return {
+            "environment": self.environment,
+            "artifacts": [one.to_json() for one in self.artifacts],
+            "images": [one.to_json() for one in self.images],
+        }
+
+
+def plan_build(
+    session: Session, environment: str, models: Sequence[str] = (), *, local: bool = False
+) -> BuildPlan:
+    """Return what `build` would make, where, and why. Builds nothing."""
+    workspace = load_workspace(session.project, environment)
+    wanted = needed_artifacts(workspace, models)
+    return BuildPlan(
+        workspace.spec.name,
+        tuple(_artifact(session, workspace, needed, local=local) for needed in wanted),
+        tuple(_image(workspace, image) for image in endpoint_images(session.project, workspace.spec)),
+    )
+
+
+def _image(workspace: Workspace, image: OwnImage) -> PlannedImage:
+    locked = workspace.lock.record.images.get(image.folder, {}).get(image.kind)
+    return PlannedImage(
+        image.tag, locked is not None and (locked.tag == image.tag or locked.is_held(image.tag))
+    )
+
+
+def _artifact(
+    session: Session, workspace: Workspace, needed: NeededArtifact, *, local: bool
+) -> PlannedArtifact:
+    venue = ByHand(needed.venue.hardware) if local else needed.venue
+    reason = needed.reason
+    if not reason and needed.locked and not needed.is_kept and isinstance(venue, ByHand):
+        absent = local_manifest(session, needed.model, needed.locked.digest) is None
+        reason = "the local artifact is missing or corrupt" if absent else ""
+    subject = f"{needed.model} for {needed.target}"
+    digest = needed.locked.digest if needed.locked else None
+    text = (
+        f"{subject}: to build {venue.words}: {reason}{_driver_note(workspace, venue)}"
+        if reason
+        else f"{subject}: up to date, {str(digest)[:12]}{_broken(workspace, needed)}"
+    )
+    return PlannedArtifact(needed.model, tuple(needed.targets), reason, venue.words, digest, text)
+
+
+def _driver_note(workspace: Workspace, venue: Venue) -> str:
+    """Name the driver that a release needs if AWS does not document the driver of the machine."""
+    release = workspace.spec.release
+    least = least_driver(release, sure=False)
+    if isinstance(venue, ByHand) or venue.hardware == "cpu" or least <= CUDA_12_DRIVER:
+        return ""
+    return f"; CUDA {release.cuda} needs NVIDIA driver {least} or newer, which the job checks first"
+
+
+def _broken(workspace: Workspace, needed: NeededArtifact) -> str:
+    """Describe a lock entry that cannot be deployed although its artifact needs no build."""
+    target = workspace.target_for(needed.model, needed.instance)
+    if needed.locked is None or target is None:
+        return ""
+    placed = PlacedEntry(workspace.lock, ("models", needed.model, target), needed.locked)
+    problem = broken_seal(placed)
+    return f"; but {problem.message}: {problem.remedy}" if problem else ""
