@@ -1,8 +1,7 @@
-"""What the embedded cloud can do and what it cannot, told from its parts: `tritonstack up --capabilities`.
+"""List what the local cloud implements, emulates, and rejects (`tritonstack up --capabilities`, COVERAGE.md).
 
-Nothing is left out in silence: what is accepted without its effect on AWS stands here with the reason. It
-is told by the providers for properties and their members, by SageMaker's tables for its fields, by CloudWatch
-for alarms, and here for what belongs to no single field.
+Everything accepted without its effect on AWS is listed with the reason. Providers declare it for properties,
+each service for its request fields, and OF_SERVICES for whole services.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from tritonstack_local.cloudformation.providers import PROVIDERS
 from tritonstack_local.cloudformation.providers.base import Provider
 from tritonstack_local.cloudformation.providers.refused import REFUSED_TYPES
 from tritonstack_local.cloudwatch.alarms.spec import NOT_BUILT
+from tritonstack_local.cloudwatch.metric_math import SUPPORTED_FUNCTIONS
 from tritonstack_local.codebuild.app import OFFERED as OFFERED_IN_CODEBUILD
 from tritonstack_local.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEBUILD
 from tritonstack_local.codebuild.refusals import REFUSED as REFUSED_IN_CODEBUILD
@@ -40,65 +40,73 @@ OF_SERVICES: tuple[tuple[str, str, str], ...] = (
     (
         "Application Auto Scaling",
         "scaling",
-        "Targets and policies are registered and read back; nothing scales.",
+        "Targets and policies are stored and returned; nothing scales.",
     ),
-    ("Application Auto Scaling", "alarms", "The alarms that AWS makes for target tracking are not made."),
+    ("Application Auto Scaling", "alarms", "Target tracking creates no alarms."),
     (
         "CloudWatch",
         "time",
-        "Periods are as long as the cloud's minutes; a value is kept for three hours at least.",
+        "Periods follow the local cloud's time scale; values are kept for at least three hours.",
     ),
-    ("CloudWatch", "alarms' history", "It goes with its alarm, and holds the last 500 entries."),
-    ("CloudWatch", "a restart", "Values are forgotten, alarms are kept."),
-    ("CloudWatch", "metrics", "Endpoints publish theirs; other services publish none."),
-    ("CloudWatch", "alarms' events", "Alarms tell topics alone; EventBridge hears nothing of them."),
-    ("CloudWatch", "anomaly detection, PromQL, Metrics Insights", "They are refused."),
+    ("CloudWatch", "alarms' history", "It is deleted with its alarm, and holds the last 500 entries."),
+    ("CloudWatch", "a restart", "Metric values are lost; alarms are kept."),
+    ("CloudWatch", "metrics", "Only SageMaker, CodeBuild, and metric filters publish metrics."),
+    (
+        "CloudWatch",
+        "metric math",
+        f"Operators and {' and '.join(SUPPORTED_FUNCTIONS)}; other functions are rejected.",
+    ),
+    ("CloudWatch", "alarms' events", "Alarms notify SNS topics only; they send no EventBridge events."),
+    ("CloudWatch", "anomaly detection, PromQL, Metrics Insights", "They are rejected."),
     (
         "CloudWatch Logs",
         "retention and encryption",
-        "Settings are kept and read back; lines stay, and stay plain.",
+        "Settings are stored and returned; log lines neither expire nor are encrypted.",
     ),
-    ("EC2", "networks", "They are kept and read back; there is no network behind them."),
+    ("EC2", "networks", "They are stored and returned; no traffic passes through them."),
     (
         "CodePipeline",
         "actions",
-        "Sources in S3, CodeBuild, CloudFormation and approvals are carried out; others are refused.",
+        "S3 sources, CodeBuild, CloudFormation, and approvals run; other actions are rejected.",
     ),
-    ("CodePipeline", "state changes", "EventBridge hears nothing of executions."),
+    ("CodePipeline", "state changes", "Executions send no EventBridge events."),
     (
         "ECR",
         "images",
-        "The API takes and gives them; docker push and pull do not. Scanning and lifecycle are kept alone.",
+        "The API stores images; docker push and pull, scanning, and lifecycle policies do not work.",
     ),
-    ("ECR", "layers", "An image needs its layers; its config and the images of an index are not looked for."),
-    ("EventBridge", "events", "Endpoints send theirs; stacks and other services send none."),
-    ("EventBridge", "schedules", "They are kept and read back; no rule runs by the clock."),
-    ("IAM", "permissions", "Roles and policies are kept and read back; only bucket policies are enforced."),
-    ("KMS", "encryption", "Keys encrypt what is given to Encrypt; no other service encrypts with them."),
+    ("ECR", "layers", "An image's layers must exist; its config and an index's images are not checked."),
+    ("EventBridge", "events", "Only endpoints send events; stacks and other services send none."),
+    ("EventBridge", "schedules", "They are stored and returned; no schedule runs."),
+    (
+        "IAM",
+        "permissions",
+        "Policies are stored and returned; only bucket policies and cross-account trust are enforced.",
+    ),
+    ("KMS", "encryption", "Keys encrypt the input of Encrypt; no other service encrypts with them."),
     (
         "Resource Groups Tagging",
         "aws:cloudformation tags",
-        "Resources get their stack's own tags, and not these.",
+        "Resources get their stack's own tags only.",
     ),
     (
         "S3",
         "lifecycle and public access",
-        "Settings are kept and read back; objects stay, and stay as they are.",
+        "Settings are stored and returned; objects neither expire nor change.",
     ),
-    ("SNS", "delivery", "Messages reach queues and web servers; no mail or text message is sent."),
+    ("SNS", "delivery", "Messages reach queues and HTTP endpoints; no email or text message is sent."),
     (
         "STS",
         "trust policies",
-        "Everybody may assume a role that exists; no web identity is checked.",
+        "Trust policies are enforced across accounts; web identities are always rejected.",
     ),
-    ("STS", "signatures", "An access key names the caller; no signature is checked, and no session ends."),
 )
-"""What of a service as a whole differs from AWS: the service, what, how."""
+"""Differences from AWS that apply to a whole service: the service, the feature, the difference."""
 
 
 @dataclass(frozen=True)
 class TypeCapability:
-    """One CloudFormation type: what is acted on, what is taken without effect, what `Fn::GetAtt` answers."""
+    """One CloudFormation type: properties with and without effect, and the attributes of `Fn::GetAtt`."""
 
     type: str
     acted_on: tuple[str, ...]
@@ -108,7 +116,7 @@ class TypeCapability:
 
 @dataclass(frozen=True)
 class Limit:
-    """Something that is not as on AWS, and why."""
+    """A difference from AWS, and the reason."""
 
     service: str
     what: str
@@ -116,12 +124,12 @@ class Limit:
 
 
 def capabilities() -> tuple[TypeCapability, ...]:
-    """Return every type, in the order of the alphabet."""
+    """Return every resource type, sorted by name."""
     return tuple(_type(name, provider) for name, provider in sorted(PROVIDERS.items()))
 
 
 def limits() -> tuple[Limit, ...]:
-    """Return everything that is accepted but has not the effect that it has on AWS, by service."""
+    """Return everything accepted without its effect on AWS, sorted by service."""
     found = [Limit(*of_service) for of_service in OF_SERVICES]
     for provider in PROVIDERS.values():
         found += _limits_of(provider)
@@ -135,7 +143,7 @@ def limits() -> tuple[Limit, ...]:
 
 
 def refused() -> dict[str, str]:
-    """Return the types and the fields that are known and refused, with the reasons."""
+    """Return the types and fields that are rejected, with the reasons."""
     alarms = {f"PutMetricAlarm.{name}": why for name, why in NOT_BUILT.items()}
     composites = {f"PutCompositeAlarm.{name}": NO_SUPPRESSION for name in SUPPRESSION}
     return {
@@ -149,7 +157,7 @@ def refused() -> dict[str, str]:
 
 
 def actions() -> dict[str, tuple[str, ...]]:
-    """Return the actions of this cloud's own services; moto's are in its documentation."""
+    """Return the actions of the services implemented here; moto documents its own."""
     return {
         "CloudFormation": tuple(sorted(ACTIONS)),
         "CodeBuild": tuple(sorted(OFFERED_IN_CODEBUILD)),
@@ -162,7 +170,7 @@ def actions() -> dict[str, tuple[str, ...]]:
 
 
 def capability_table() -> str:
-    """Return the types as a Markdown table."""
+    """Return the resource types as a Markdown table."""
     rows = [
         f"| {item.type} | {', '.join(item.acted_on) or '–'} | {', '.join(item.without_effect) or '–'} |"
         for item in capabilities()
@@ -171,7 +179,7 @@ def capability_table() -> str:
 
 
 def limit_tables() -> str:
-    """Return what is accepted without its effect on AWS: for each service a Markdown table."""
+    """Return the differences from AWS, one Markdown table per service."""
     lines: list[str] = []
     for service, found in groupby(limits(), key=lambda limit: limit.service):
         lines += [f"\n{service}\n", *reason_table({limit.what: limit.why for limit in found})]
@@ -179,7 +187,7 @@ def limit_tables() -> str:
 
 
 def reason_table(reasons: Mapping[str, str]) -> list[str]:
-    """Return the lines of a Markdown table of things and their reasons."""
+    """Return a Markdown table of names and reasons, line by line."""
     return ["| what | why |", "|---|---|", *(f"| {what} | {why} |" for what, why in reasons.items())]
 
 
@@ -205,6 +213,6 @@ def _limits_of(provider: Provider) -> Iterator[Limit]:
 
 
 def service_of(type_name: str) -> str:
-    """Return the service that a CloudFormation type belongs to, as people call it."""
+    """Return the display name of a CloudFormation type's service."""
     part = type_name.split("::")[1]
     return _TYPE_SERVICES.get(part, part)
