@@ -40,7 +40,7 @@ class BuildStack(EnvironmentStack):
         )
         key_arn = self.shared_value("KeyArn", what=naming.KEY_PARAMETER)
         source = BuildSource(
-            self, "Source", root=workspace.project.root, encrypted_with=environment.bootstrap_kms_key
+            self, "Source", project=workspace.project, encrypted_with=environment.bootstrap_kms_key
         )
         log = BuildLog(
             self,

@@ -62,13 +62,13 @@ def edit(file: Path, old: str, new: str) -> None:
 def copy_build_source(repository: Path, root: Path) -> None:
     """Copy what jobs in an account build with, except models."""
     # Loads the CDK, which most tests do not need.
-    from tritonstack.constructs.builds.build_source import READ_BY_BUILDS
+    from tritonstack.constructs.builds.build_source import build_files
 
-    for name in READ_BY_BUILDS:
+    for name, source in build_files(Project(repository)):
         if name == "models":
             continue
-        if (repository / name).is_file():
+        if source.is_file():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(repository / name, root / name)
+            shutil.copy(source, root / name)
         else:
-            shutil.copytree(repository / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -36,12 +36,12 @@ PYTHON = "3.11"
 SERVING_PYTHON = "3.10"
 """The oldest of SageMaker's Triton images."""
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
-    "requirements.txt": ((), "What app.py, the stacks and the command line need."),
+    "requirements.txt": (("cli", "cdk"), "What app.py, the stacks and the command line need."),
     "requirements-local.txt": (
-        ("build", "local"),
+        ("cli", "cdk", "build", "local"),
         "To build models and run the embedded cloud on this machine.",
     ),
-    "requirements-dev.txt": (("build", "local", "sagemaker", "dev"), "To test and to lint."),
+    "requirements-dev.txt": (("cli", "cdk", "build", "local", "sagemaker", "dev"), "To test and to lint."),
 }
 CHECKOV = "checkov, which names the exact boto3 it runs with and so stands in an environment of its own."
 CPU_TORCH = {
@@ -101,9 +101,18 @@ def project_file() -> dict[str, Any]:
 def builder_pins(project: dict[str, Any]) -> list[str]:
     """What the builder's image is asked to hold, as pyproject.toml pins it."""
     needed = [
-        pin for pin in project["dependencies"] if pin.partition("==")[0].partition("[")[0] in BUILDER_NEEDS
+        pin
+        for pin in pins_of(project, ("cli", "build"))
+        if pin.partition("==")[0].partition("[")[0] in BUILDER_NEEDS
     ]
-    return [*needed, *project["optional-dependencies"]["build"]]
+    return list(dict.fromkeys([*needed, *pins_of(project, ("build",), base=False)]))
+
+
+def pins_of(project: dict[str, Any], extras: Iterable[str], *, base: bool = True) -> list[str]:
+    """Return the pins of these extras, without the project's own distributions."""
+    lists = [project["dependencies"]] if base else []
+    lists += [project["optional-dependencies"][extra] for extra in extras]
+    return [pin for pins in lists for pin in pins if not pin.startswith("tritonstack")]
 
 
 def write(name: str, purpose: str, packages: Sequence[str]) -> None:
@@ -128,9 +137,7 @@ def main() -> None:
     project, groups = file["project"], file["dependency-groups"]
     cuda: list[str] = []
     for name, (extras, purpose) in EXTRAS.items():
-        needs = [*project["dependencies"]]
-        needs += [pin for extra in extras for pin in project["optional-dependencies"][extra]]
-        packages = compiled(name, needs)
+        packages = compiled(name, pins_of(project, extras))
         cuda = [package for package in packages if CUDA.match(package)]
         write(name, purpose, [package for package in packages if package not in cuda])
     # pip prefers PyPI's build where it may choose, so this file allows the other one alone.

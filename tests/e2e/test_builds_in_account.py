@@ -21,10 +21,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import REPOSITORY, Site, furnished_site
+from tests.e2e.conftest import Site, furnished_site
 from tests.model_build.given_models import PYTHON_MODEL
 from tests.model_build.tiny import save_tiny_model, write_model
-from tests.projects import copy_build_source
 from tritonstack.base.naming import EVENTS
 from tritonstack.operations.aws import cloud_of
 from tritonstack.project.loading import load_workspace
@@ -136,8 +135,7 @@ def _played_programs(folder: Path) -> Path:
 
 
 def _site(root: Path) -> Site:
-    """A project of three models: one that nobody doubts, one with code of its own, one that is damaged."""
-    copy_build_source(REPOSITORY.root, root)
+    """Return a project of three models, one of them damaged. Images and build code come from the package."""
     site = furnished_site(root, shared=("server",))
     models = root / "models"
     write_model(models / "tiny", source="file://weights")

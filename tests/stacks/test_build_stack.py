@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from tests.stacks.assemblies import ROOT, Assembly, lock_everything, new_app, wr
 from tests.stacks.factory import FLEET
 from tritonstack.base import naming
 from tritonstack.base.errors import UsageError
+from tritonstack.base.revisions import BUILD_CODE
+from tritonstack.constructs.builds import build_source
 from tritonstack.project.loading import load_workspace
 
 HOME = "eu-central-1:123456789012"
@@ -342,7 +345,6 @@ def test_only_files_that_builds_read_change_the_source(tmp_path):
     first = source()
     for name in (
         "README.md",
-        "tritonstack/cli/main.py",
         ".venv/bin/python",
         "models/encoder/__pycache__/x.pyc",
     ):
@@ -353,6 +355,34 @@ def test_only_files_that_builds_read_change_the_source(tmp_path):
     assert source() == first
     (project.root / "models" / "encoder" / "notes.txt").write_text("changed")
     assert source() != first
+
+
+def test_the_archive_has_the_installed_build_code_and_none_of_the_command_line(tmp_path, monkeypatch):
+    packages = tmp_path / "site-packages"
+    for name in ("tritonstack", "model_build"):
+        shutil.copytree(ROOT / name, packages / name, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(build_source, "PACKAGES", packages)
+    project = write_project(tmp_path / "project")
+    lock_everything(project, "kept")
+
+    def source(name: str) -> Path:
+        outdir = synthesised(tmp_path / name, load_workspace(project, "kept"))
+        (archive,) = outdir.glob("asset.*/model_build")
+        return archive.parent
+
+    first = source("first")
+    shipped_images = {"builder", "publish.sh", "serving"}
+    assert {entry.name for entry in (first / "containers").iterdir()} == shipped_images
+    assert {entry.name for entry in (first / "models").iterdir()} == {"encoder", "ranker", "tokens"}
+    imported = {*(name.partition("/")[2] for name in BUILD_CODE if "/" in name), "__init__.py"}
+    assert {entry.name for entry in (first / "tritonstack").iterdir()} == imported
+    with (packages / "tritonstack/cli/main.py").open("a") as file:
+        file.write("# changed\n")
+    (packages / "model_build/__main__.py").touch()
+    assert source("cli").name == first.name
+    with (packages / "model_build/__main__.py").open("a") as file:
+        file.write("# changed\n")
+    assert source("build").name != first.name
 
 
 def test_what_the_image_is_made_from_changes_its_tag(tmp_path):

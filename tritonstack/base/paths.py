@@ -37,8 +37,19 @@ class Project:
 
     @property
     def containers_dir(self) -> Path:
-        """What images are made from, one folder each."""
+        """The project's own images, one folder each. Most projects use the shipped ones and have none."""
         return self.root / "containers"
+
+    def container(self, name: str) -> Path:
+        """Return a folder or file of containers/: the project's own if it exists, else the shipped one."""
+        own = self.containers_dir / name
+        return own if own.exists() else shipped("containers") / name
+
+    @property
+    def containers(self) -> dict[str, Path]:
+        """Everything in containers/ by name: the project's own entries replace shipped ones."""
+        folders = [folder for folder in (shipped("containers"), self.containers_dir) if folder.is_dir()]
+        return {entry.name: entry for folder in folders for entry in sorted(folder.iterdir())}
 
     @property
     def state_dir(self) -> Path:
@@ -86,6 +97,19 @@ class Project:
     def lock_file(self, environment: str) -> Path:
         """The file that says which artifacts an environment runs."""
         return self.environments_dir / f"{environment}{LOCK_SUFFIX}"
+
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def in_source_tree() -> bool:
+    """Return whether this code runs from the source tree, where `make` installs what is missing."""
+    return not (_PACKAGE / "shipped").is_dir()
+
+
+def shipped(name: str) -> Path:
+    """Return a file or folder that the wheel ships, or its original at the top level of the source tree."""
+    return (_PACKAGE.parent if in_source_tree() else _PACKAGE / "shipped") / name
 
 
 def find_project(start: Path | None = None) -> Project:

@@ -14,10 +14,10 @@ from typing import Annotated
 import typer
 
 from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.extras import install_command
 from tritonstack.base.paths import find_project
 from tritonstack.cli.output import Output
 from tritonstack.cli.registry import COMMANDS, CommandGroup
-from tritonstack.workflows.extras import REMEDY
 
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
 _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
@@ -111,5 +111,7 @@ def _of_this_machine(error: BaseException) -> TritonstackError | None:
             f"{where}{error.strerror}", remedy="check the rights in that folder and the room on its disk"
         )
     if isinstance(error, ModuleNotFoundError):
-        return UsageError(f"{error.name} is not installed here", remedy=REMEDY)
+        return UsageError(
+            f"{error.name} is not installed", remedy=f"run `{install_command(error.name or '')}`"
+        )
     return None

@@ -23,6 +23,8 @@ from tritonstack.project.custom_images import BUILDER
 from tritonstack.project.files.model_files import model_files
 from tritonstack.project.workspace import Workspace
 
+REQUIREMENTS = "requirements.txt"
+"""Which versions synthesize templates; in a user's project, tritonstack's own among them."""
 SYNTH_CODE = (
     "app.py",
     "stacks",
@@ -85,6 +87,7 @@ def matters_to(workspace: Workspace) -> Matters:
         workspace.environment.file,
         workspace.lock.file,
         project.root / MARKER,
+        project.root / REQUIREMENTS,
         project.delivery_file,
     }
     built = _built_from(workspace, SYNTH_CODE)

@@ -76,15 +76,15 @@ def locked_uri(spec: EnvironmentSpec, locked: LockedImage) -> str:
 
 def image_folders(project: Project) -> list[str]:
     """The folders of containers/ that endpoints can name."""
-    found = project.containers_dir.glob("*/Dockerfile")
-    return sorted(file.parent.name for file in found if file.parent.name != BUILDER)
+    folders = project.containers
+    return sorted(name for name in folders if name != BUILDER and (folders[name] / "Dockerfile").is_file())
 
 
 def _image(
     project: Project, spec: EnvironmentSpec, folder: str, *, repository: str, gpu: bool, torch_index: str = ""
 ) -> OwnImage:
     base = image_uri(region=spec.region, release=spec.triton_release, gpu=gpu)
-    digest = _digest(project.containers_dir / folder, base, torch_index)
+    digest = _digest(project.container(folder), base, torch_index)
     tag = f"{image_tag(release=spec.triton_release, gpu=gpu)}-{digest[:12]}"
     if folder != repository:
         tag = f"{folder}-{tag}"

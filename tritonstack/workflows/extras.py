@@ -1,15 +1,14 @@
-"""What a machine may lack: a command line for accounts of AWS installs without models' libraries and moto."""
+"""Check that the extra a command needs is installed."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
 from tritonstack.base.errors import UsageError
-
-REMEDY = "`make setup` installs it, with all of requirements-local.txt"
+from tritonstack.base.extras import install_command
 
 
 def require(module: str, *, what: str) -> None:
-    """Refuse what this installation cannot do, before anything is started."""
+    """Raise UsageError if a module is not installed, before anything starts."""
     if find_spec(module) is None:
-        raise UsageError(f"{what} is not installed here: there is no {module}", remedy=REMEDY)
+        raise UsageError(f"{what}: {module} is not installed", remedy=f"run `{install_command(module)}`")

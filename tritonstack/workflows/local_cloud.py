@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tritonstack.base.errors import UsageError
+from tritonstack.base.extras import install_command
 
 if TYPE_CHECKING:
     from tritonstack_local.process import CloudAddress as CloudAddress  # noqa: PLC0414 - exported
@@ -23,7 +24,7 @@ def require_local_cloud() -> None:
         if find_spec(module) is None:
             raise UsageError(
                 f"{WHAT} is not installed: no module {module!r}",
-                remedy="run `pip install 'tritonstack[local]'`, or `make setup` in the source tree",
+                remedy=f"run `{install_command(module)}`",
             )
 
 

@@ -112,7 +112,7 @@ def find_cdk(
         raise TritonstackError(
             "the CDK command line is not installed", remedy="run `make setup`, or `npm ci` in the project"
         )
-    # app.py runs with the python3 that is first on PATH: let it be the one that runs this.
+    # The app (tritonstack-app, or python3 app.py) is the first on PATH: the one of this environment.
     path = f"{Path(sys.executable).parent}:{variables.get('PATH', '')}"
     told = {"env": environment_name, **context}
     return CdkCli(Path(found), project_root, told, {**variables, **_QUIET, "PATH": path})

@@ -104,7 +104,7 @@ def _build(engine: docker.DockerClient, workspace: Workspace, image: OwnImage) -
             f"this machine's Docker engine does not hold {image.base}, which {image.tag} is built on",
             remedy=f"log in to its registry, and `docker pull {image.base}`",
         )
-    folder = workspace.project.containers_dir / image.folder
+    folder = workspace.project.container(image.folder)
     try:
         engine.images.build(
             path=str(folder),
@@ -124,7 +124,7 @@ def _build(engine: docker.DockerClient, workspace: Workspace, image: OwnImage) -
 
 
 def _publish_from_here(session: Session, workspace: Workspace, cloud: Cloud, image: OwnImage) -> None:
-    script = workspace.project.containers_dir / "publish.sh"
+    script = workspace.project.container("publish.sh")
     with session.reporter.step(f"building and pushing image {image.tag}"):
         ended = subprocess.run(
             ["sh", str(script), *image.arguments],

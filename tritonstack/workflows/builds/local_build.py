@@ -47,7 +47,7 @@ def build_locally(
     session: Session, needed: Sequence[NeededArtifact], *, at_once: int, on_done: Callable[[Outcome], None]
 ) -> None:
     """Build each of these; one that fails does not keep the others from it."""
-    require("isal", what="what builds models")
+    require("isal", what="building models")
     children = _Children()
     pool = ThreadPoolExecutor(at_once)
     running: set[Future[Outcome]] = set()
@@ -129,7 +129,7 @@ def _build_one(session: Session, steps: Steps, children: _Children, needed: Need
 
 def _command(session: Session, needed: NeededArtifact) -> list[str]:
     return [
-        *(sys.executable, "-m", "model_build"),
+        *(sys.executable, "-P", "-m", "model_build"),
         *("--project", str(session.project.root)),
         *("--model", needed.model),
         *("--targets", " ".join(needed.targets)),

@@ -1,0 +1,73 @@
+"""What `tritonstack-app` synthesizes: the stacks that the CDK context asks for.
+
+    cdk synth -c env=dev
+    cdk synth -c env=preview -c name=pr-123 -c owner=somebody -c expires=2026-11-22T08:30:00Z
+    cdk synth -c delivery=dev
+    cdk synth -c pipeline=main
+
+A pure function of the commit: no call to AWS, no clock, no random name.
+"""
+
+import aws_cdk as cdk
+
+from stacks.delivery import DeliveryStack
+from stacks.delivery_target import delivery_target
+from stacks.environment import add_environment
+from stacks.pipeline import PipelineStack, line_of
+from tritonstack.base.errors import UsageError
+from tritonstack.base.paths import Project, find_project
+from tritonstack.project.loading import (
+    environment_names,
+    find_template,
+    load_instance,
+    load_workspace,
+    template_names,
+)
+from tritonstack.project.workspace import Workspace
+from tritonstack.spec.environments.expiry import EXPIRES, OWNER, moment_text, parse_moment, tag_text
+from tritonstack.spec.environments.templates import RESERVED, Instance, Template
+
+
+def synthesize() -> None:
+    """Synthesize the stacks that the context asks for, from the project around the working directory."""
+    project = find_project()
+    app = cdk.App()
+    if delivered := app.node.try_get_context("delivery"):
+        DeliveryStack(app, target=delivery_target(project, str(delivered)))
+    elif branch := app.node.try_get_context("pipeline"):
+        PipelineStack(app, line=line_of(project, str(branch)))
+    else:
+        add_environment(app, workspace=_workspace_of(app, project))
+    app.synth()
+
+
+def _workspace_of(app: cdk.App, project: Project) -> Workspace:
+    environment = app.node.try_get_context("env")
+    if not environment:
+        known = [*environment_names(project), *(f"{name} (template)" for name in template_names(project))]
+        raise UsageError(
+            "no environment was named",
+            remedy=f"add -c env=<name>; there are: {', '.join(known) or 'none'}",
+        )
+    if environment in template_names(project):
+        return load_instance(project, _instance_of(app, find_template(project, environment)))
+    return load_workspace(project, str(environment))
+
+
+def _instance_of(app: cdk.App, template: Template) -> Instance:
+    """What of the context makes an instance of a template: nothing of it is made up here."""
+    given = {key: app.node.try_get_context(key) for key in (*RESERVED, *template.head.parameters)}
+    if missing := [key for key in RESERVED if not given[key]]:
+        raise UsageError(
+            f"an instance of {template.name} was asked for without {' and '.join(missing)}",
+            remedy=f"`tritonstack deploy {template.name} --name <name>` says all of it, or add "
+            + " ".join(f"-c {key}=…" for key in missing),
+        )
+    own = {key: str(given[key]) for key in template.head.parameters if given[key] is not None}
+    return Instance(
+        template.name,
+        str(given["name"]),
+        tag_text(str(given[OWNER])),
+        moment_text(parse_moment(str(given[EXPIRES]))),
+        template.parameters(own),
+    )

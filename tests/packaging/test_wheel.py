@@ -1,0 +1,76 @@
+"""What the wheel contains, and what works with it installed outside the source tree."""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.wheels import ROOT, Installed
+
+PACKAGES = ("model_build", "stacks", "tritonstack")
+SHIPPED = ("cdk.json", "package.json", "package-lock.json", "requirements.txt", "requirements-local.txt")
+
+
+def files_of(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def tracked(*folders: str) -> set[str]:
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *folders],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {name for name in listing.stdout.splitlines() if (ROOT / name).is_file()}
+
+
+def test_it_has_every_file_of_the_packages(wheels):
+    assert tracked(*PACKAGES) - files_of(wheels["tritonstack"]) == set()
+
+
+def test_it_has_what_setup_init_and_builds_read(wheels):
+    shipped = {*SHIPPED, *tracked("containers")}
+    assert {f"tritonstack/shipped/{name}" for name in shipped} - files_of(wheels["tritonstack"]) == set()
+
+
+@pytest.mark.parametrize(
+    ("wheel", "names"), [("tritonstack", set(PACKAGES)), ("tritonstack_local", {"tritonstack_local"})]
+)
+def test_it_installs_no_other_import_name(wheels, wheel, names):
+    top = {file.partition("/")[0] for file in files_of(wheels[wheel])}
+    assert {name for name in top if not name.endswith(".dist-info")} == names
+
+
+def test_without_extras_it_is_the_client(client_only: Installed, tmp_path):
+    code = "import tritonstack.client as c; print(c.__file__); c.EndpointClient(endpoint_name='e')"
+    ended = client_only.run("python", "-c", code, cwd=tmp_path, AWS_DEFAULT_REGION="us-east-1")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith(str(client_only.site_packages))
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("tritonstack", "typer is not installed; run `pip install 'tritonstack[cli]'`"),
+        ("tritonstack-app", "aws_cdk is not installed; run `pip install 'tritonstack[cdk]'`"),
+    ],
+)
+def test_a_command_names_the_extra_that_it_lacks(client_only: Installed, tmp_path, script, message):
+    ended = client_only.run(script, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"error: {message}\n")
+
+
+@pytest.mark.parametrize("name", [*PACKAGES, "tritonstack_local", "yaml"])
+@pytest.mark.parametrize("script", ["tritonstack", "tritonstack-app"])
+def test_a_folder_of_the_user_shadows_no_package(complete: Installed, tmp_path, name, script):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong package')\n")
+    ended = complete.run(script, "validate", cwd=tmp_path)
+    assert ended.returncode == 2
+    assert f"no tritonstack project at or above {tmp_path}" in ended.stderr

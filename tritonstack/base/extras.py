@@ -1,0 +1,32 @@
+"""Which extra of the distribution installs a module, for messages. Imports nothing that an extra installs."""
+
+from __future__ import annotations
+
+import sys
+
+from tritonstack.base.paths import in_source_tree
+
+EXTRA_OF_MODULE = {
+    **dict.fromkeys(("docker", "packaging", "pydantic", "rich", "typer", "yaml"), "cli"),
+    **dict.fromkeys(("aws_cdk", "constructs", "jsii"), "cdk"),
+    **dict.fromkeys(("moto", "tritonstack_local"), "local"),
+}
+"""Modules that `build` installs are all others."""
+USAGE_EXIT_CODE = 2
+
+
+def install_command(module: str) -> str:
+    """Return the command that installs a module: its extra, or `make setup` in the source tree."""
+    if in_source_tree():
+        return "make setup"
+    extra = EXTRA_OF_MODULE.get(module.partition(".")[0], "build")
+    return f"pip install 'tritonstack[{extra}]'"
+
+
+def missing_extra(error: ModuleNotFoundError) -> int:
+    """Report a module that is not installed; return the exit code. Any other fault raises again."""
+    module = (error.name or "").partition(".")[0]
+    if module not in EXTRA_OF_MODULE:
+        raise error
+    print(f"error: {module} is not installed; run `{install_command(module)}`", file=sys.stderr)
+    return USAGE_EXIT_CODE
