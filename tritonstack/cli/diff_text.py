@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from tritonstack.operations.deploying.cdk_changes import ResourceFate
-from tritonstack.operations.deploying.changes import Changes, leftover_words
-from tritonstack.operations.deploying.lock_changes import ArtifactChange, ImageChange
+from tritonstack.operations.deploying.changes import leftover_words
 from tritonstack.operations.deploying.plans import StackPlan
-from tritonstack.operations.deploying.taken_names import TakenName
-from tritonstack.project.workspace import Workspace
+from tritonstack.workflows.diff import DeployOutlook
 
 _LISTED = 5
 _LONGEST_LINE = 240
@@ -20,71 +16,13 @@ _LONGEST_COMMENT = 60_000
 """GitHub takes comments of 65,536 letters."""
 
 
-@dataclass(frozen=True)
-class DeployOutlook:
-    """All that is known of a deploy before it is made."""
-
-    workspace: Workspace
-    changes: Changes
-    fates: Mapping[str, Sequence[ResourceFate]]
-    shelves: Mapping[str, Sequence[str]]
-    """The models that go on each multi-model endpoint's shelf."""
-    artifacts: Sequence[ArtifactChange]
-    images: Sequence[ImageChange]
-    cdk_lines: Sequence[str]
-
-    @property
-    def refused(self) -> bool:
-        """Whether SageMaker or CloudFormation would refuse some of it."""
-        taken = bool(self.changes.refused or self.changes.taken)
-        return taken or any(fate.refused for fate in self._fates)
-
-    @property
-    def changes_nothing(self) -> bool:
-        """Whether a deploy would leave all as it is."""
-        plans = all(plan.action == "nothing" for plan in self.changes.plans)
-        return plans and not self.shelves
-
-    @property
-    def models(self) -> list[str]:
-        """What changes about models and images, in words."""
-        return [*(change.words for change in self.artifacts), *(change.words for change in self.images)]
-
-    def taken_by(self, stack: str) -> list[TakenName]:
-        """What a stack would have to make under names that are taken."""
-        return [one for one in self.changes.taken if one.stack == stack]
-
-    def details(self, plan: StackPlan) -> Iterator[str]:
-        """What there is to know of a stack beside its plan, a line each; what is refused comes first."""
-        taken = self.taken_by(plan.stack)
-        yield from (one.words for one in taken)
-        yield from dict.fromkeys(f"help: {one.remedy}" for one in taken)
-        yield from plan.details
-        yield from _fate_words(self.fates.get(plan.stack, ()))
-
-    @property
-    def _fates(self) -> list[ResourceFate]:
-        return [fate for fates in self.fates.values() for fate in fates]
-
-    def facts(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "environment": self.workspace.spec.name,
-            "stacks": [
-                plan.facts()
-                | {
-                    "resources": [fate.facts() for fate in self.fates.get(plan.stack, ())],
-                    "taken_names": [one.facts() for one in self.taken_by(plan.stack)],
-                }
-                for plan in self.changes.plans
-            ],
-            "models": [change.facts() for change in self.artifacts],
-            "images": [change.facts() for change in self.images],
-            "shelves": dict(self.shelves),
-            "leftovers": list(self.changes.leftovers),
-            "refused": self.refused,
-            "diff": "\n".join(self.cdk_lines),
-        }
+def _details(outlook: DeployOutlook, plan: StackPlan) -> Iterator[str]:
+    """Describe a stack beyond its plan, a line each; rejected changes come first."""
+    taken = outlook.taken_by(plan.stack)
+    yield from (one.words for one in taken)
+    yield from dict.fromkeys(f"help: {one.remedy}" for one in taken)
+    yield from plan.details
+    yield from _fate_words(outlook.fates.get(plan.stack, ()))
 
 
 def outlook_text(outlook: DeployOutlook) -> str:
@@ -147,7 +85,7 @@ def _plan_lines(outlook: DeployOutlook) -> Iterator[str]:
     yield f"What `tritonstack deploy {name}` does:"
     for plan in outlook.changes.plans:
         yield f"  {plan.words}"
-        yield from (f"    {line}" for line in outlook.details(plan))
+        yield from (f"    {line}" for line in _details(outlook, plan))
     yield from (f"  {words}" for words in _other_words(outlook))
     if outlook.changes.two_phase:
         yield (
@@ -162,7 +100,7 @@ def _plan_items(plan: StackPlan, outlook: DeployOutlook) -> Iterator[str]:
     if plan.action == "nothing":
         return
     yield f"- {_marked(plan.words)}"
-    for line in outlook.details(plan):
+    for line in _details(outlook, plan):
         yield f"  - {_marked(line)}"
 
 

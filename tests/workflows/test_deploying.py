@@ -9,8 +9,6 @@ import pytest
 from tests.operations.test_operations import stand_in_cdk
 from tests.projects import edit
 from tritonstack.base.paths import Project
-from tritonstack.cli.context import Context
-from tritonstack.cli.output import Output
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.cdk import InterruptedDeployError, find_cdk
 from tritonstack.operations.deploying.changes import Changes
@@ -19,6 +17,7 @@ from tritonstack.operations.deploying.updates import Hazard
 from tritonstack.operations.stacks import StackState
 from tritonstack.project.loading import load_workspace
 from tritonstack.workflows.deployment import deploying
+from tritonstack.workflows.session import Session
 
 
 @pytest.mark.parametrize("phase", ["take_scaling_off", "_cdk_deploy"])
@@ -29,7 +28,7 @@ def test_ctrl_c_between_two_phases_names_who_serves_without_scaling(
         raise KeyboardInterrupt
 
     edit(project.environment_file("dev"), "1" * 12, account)
-    state, workspace = Context(project, Output()), load_workspace(project, "dev")
+    state, workspace = Session(project), load_workspace(project, "dev")
     stacks = [StackState("tritonstack-dev-endpoint-search", "UPDATE_COMPLETE")]
     monkeypatch.setattr(deploying, "environment_stacks", lambda *_: stacks)
     monkeypatch.setattr(deploying, "take_scaling_off", lambda *_, **__: None)

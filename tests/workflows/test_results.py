@@ -1,0 +1,100 @@
+"""Workflows take a session, return frozen results, and neither print nor exit."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import get_type_hints
+
+import boto3
+import pytest
+
+import tritonstack.workflows
+from tests.projects import edit
+from tritonstack.base.errors import UsageError
+from tritonstack.base.paths import Project
+from tritonstack.workflows.destroy import destroy, plan_destruction
+from tritonstack.workflows.reporter import NullReporter
+from tritonstack.workflows.session import Session
+
+FOLDER = Path(tritonstack.workflows.__file__).parent
+FUNCTIONS = (
+    "audit.audit",
+    "build.build",
+    "builds.planning.plan_build",
+    "deploy.deploy",
+    "destroy.destroy",
+    "destroy.plan_destruction",
+    "diff.diff",
+    "history.history",
+    "promote.plan_promotion",
+    "promote.promote",
+    "reap.reap",
+    "rollback.rollback",
+    "status.status",
+    "verify.verify",
+)
+_FORBIDDEN = {"print", "input", "exit", "quit", "sys.exit", "os._exit", "sys.stdout.write"}
+KEPT = {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "Properties": {"BucketName": "kept"}}
+
+
+@pytest.mark.parametrize("path", FUNCTIONS)
+def test_a_workflow_takes_a_session_and_returns_a_frozen_result(path: str) -> None:
+    module, _, name = path.rpartition(".")
+    function = getattr(import_module(f"tritonstack.workflows.{module}"), name)
+    hints = get_type_hints(function)
+    assert hints[next(iter(inspect.signature(function).parameters))] is Session
+    result = hints["return"]
+    assert dataclasses.is_dataclass(result)
+    assert result.__dataclass_params__.frozen  # type: ignore[attr-defined]
+
+
+def test_every_workflow_of_the_top_folder_is_tested() -> None:
+    tested = {path.partition(".")[0] for path in FUNCTIONS} - {"builds"}
+    support = {"__init__", "extras", "local_cloud", "reporter", "session"}
+    assert {file.stem for file in FOLDER.glob("*.py")} - support == tested
+
+
+def test_no_workflow_prints_or_exits() -> None:
+    faults = [
+        f"{file.relative_to(FOLDER)}:{node.lineno} {name}"
+        for file in FOLDER.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and (name := ast.unparse(node.func)) in _FORBIDDEN
+    ]
+    assert faults == []
+
+
+def test_a_script_destroys_in_silence_and_only_by_name(
+    project: Project, account: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tritonstack.operations.stacks._POLL_S", 0)
+    edit(project.environment_file("dev"), "1" * 12, account)
+    edit(project.environment_file("dev"), "region:", "protected: false\nregion:")
+    boto3.client("cloudformation", region_name="eu-west-1").create_stack(
+        StackName="tritonstack-dev-foundation", TemplateBody=json.dumps({"Resources": {"Kept": KEPT}})
+    )
+    session = Session(project)
+    plan = plan_destruction(session, "dev")
+    assert (plan.foreseen.stacks, plan.needs_name) == (["tritonstack-dev-foundation"], True)
+    for confirm in (None, "prod"):
+        with pytest.raises(UsageError, match="add --yes --confirm dev"):
+            destroy(session, plan, confirm=confirm)
+    destruction = destroy(session, plan, confirm="dev")
+    assert destruction.destroyed.stacks == ("tritonstack-dev-foundation",)
+    assert [item.id for item in destruction.destroyed.retained] == ["kept"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_null_reporter_accepts_every_report() -> None:
+    reporter = NullReporter()
+    reporter.note("a line")
+    with reporter.step("one") as step, reporter.steps() as steps, steps.step("two", label="two") as other:
+        step.update("half")
+        other.log("done")
+        step.detail, other.failed = "all", True
+        assert not step.interactive

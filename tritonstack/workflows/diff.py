@@ -1,0 +1,135 @@
+"""Compare the files of an environment with what is deployed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tritonstack.base import naming
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.deploying.assembly import Assembly
+from tritonstack.operations.deploying.cdk_changes import ResourceFate, resource_fates
+from tritonstack.operations.deploying.changes import Changes, cdk_diff, look_ahead
+from tritonstack.operations.deploying.lock_changes import (
+    ArtifactChange,
+    ImageChange,
+    artifact_changes,
+    deployed_digests,
+    deployed_lock,
+    image_changes,
+)
+from tritonstack.operations.deploying.taken_names import TakenName
+from tritonstack.operations.events import latest_events, latest_of_each
+from tritonstack.operations.model_prefix import missing_copies, shelf_copies
+from tritonstack.project.workspace import Workspace
+from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
+from tritonstack.workflows.environments.requirements import require_built
+from tritonstack.workflows.session import Session
+
+
+@dataclass(frozen=True)
+class DeployOutlook:
+    """What a deploy would change."""
+
+    workspace: Workspace
+    changes: Changes
+    fates: Mapping[str, Sequence[ResourceFate]]
+    shelves: Mapping[str, Sequence[str]]
+    """Endpoint -> the models that a deploy copies to its model prefix."""
+    artifacts: Sequence[ArtifactChange]
+    images: Sequence[ImageChange]
+    cdk_lines: Sequence[str]
+
+    @property
+    def refused(self) -> bool:
+        """True if SageMaker or CloudFormation would reject the deploy."""
+        taken = bool(self.changes.refused or self.changes.taken)
+        return taken or any(fate.refused for fate in self._fates)
+
+    @property
+    def changes_nothing(self) -> bool:
+        """True if a deploy would change nothing."""
+        plans = all(plan.action == "nothing" for plan in self.changes.plans)
+        return plans and not self.shelves
+
+    @property
+    def models(self) -> list[str]:
+        """The changes of models and images, a line each."""
+        return [*(change.words for change in self.artifacts), *(change.words for change in self.images)]
+
+    def taken_by(self, stack: str) -> list[TakenName]:
+        """Return the resources of a stack whose names are taken."""
+        return [one for one in self.changes.taken if one.stack == stack]
+
+    @property
+    def _fates(self) -> list[ResourceFate]:
+        return [fate for fates in self.fates.values() for fate in fates]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the outlook as JSON data."""
+        return {
+            "environment": self.workspace.spec.name,
+            "stacks": [
+                plan.facts()
+                | {
+                    "resources": [fate.facts() for fate in self.fates.get(plan.stack, ())],
+                    "taken_names": [one.facts() for one in self.taken_by(plan.stack)],
+                }
+                for plan in self.changes.plans
+            ],
+            "models": [change.facts() for change in self.artifacts],
+            "images": [change.facts() for change in self.images],
+            "shelves": dict(self.shelves),
+            "leftovers": list(self.changes.leftovers),
+            "refused": self.refused,
+            "diff": "\n".join(self.cdk_lines),
+        }
+
+
+def diff(session: Session, environment: str, *, instance: str | None = None) -> DeployOutlook:
+    """Return what a deploy of an environment, or of an instance of a template, would change."""
+    workspace = session.workspace(environment, instance)
+    require_built(workspace)
+    cloud = session.cloud(workspace.spec)
+    cdk = cdk_of(workspace, cloud)
+    with (
+        synthesized(session, cdk) as assembly,
+        session.reporter.step("comparing with what is deployed"),
+    ):
+        return look_at_deploy(workspace, cloud, assembly, cdk_diff(cdk, assembly))
+
+
+def look_at_deploy(
+    workspace: Workspace, cloud: Cloud, assembly: Assembly, cdk_lines: Sequence[str]
+) -> DeployOutlook:
+    """Compare the templates and the lock with what is deployed."""
+    spec = workspace.spec
+    changes = look_ahead(cloud, spec.base, assembly)
+    wanted = {stack: assembly.template(stack) for stack in assembly.stacks}
+    latest = latest_of_each(latest_events(cloud, spec.artifact_bucket, "deployed"), spec.endpoints)
+    before = deployed_lock(workspace, latest)
+    deployed = {
+        name: changes.deployed[stack]
+        for name in spec.endpoints
+        if (stack := naming.endpoint_stack_name(spec.base, name)) in changes.deployed
+    }
+    return DeployOutlook(
+        workspace=workspace,
+        changes=changes,
+        fates=resource_fates(cdk_lines, changes.deployed, wanted),
+        shelves=_missing_models(workspace, cloud),
+        artifacts=artifact_changes(workspace, before, deployed_digests(workspace, latest, deployed)),
+        images=image_changes(workspace, before),
+        cdk_lines=cdk_lines,
+    )
+
+
+def _missing_models(workspace: Workspace, cloud: Cloud) -> Mapping[str, list[str]]:
+    """Return the models that a deploy copies to the prefix of each multi-model endpoint."""
+    bucket, copies = workspace.spec.artifact_bucket, shelf_copies(workspace)
+    missing: dict[str, list[str]] = defaultdict(list)
+    for copy in missing_copies(cloud, bucket=bucket, copies=copies):
+        missing[copy.endpoint].append(copy.model)
+    return missing

@@ -1,0 +1,142 @@
+"""Read the history of a model's artifacts from locks and events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack.base.documents import closest
+from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.operations.events import read_events
+from tritonstack.operations.locks.histories import (
+    ArtifactHistory,
+    Happening,
+    history_of,
+    told_by_events,
+    told_by_locks,
+)
+from tritonstack.operations.locks.versions import lock_history
+from tritonstack.project.loading import (
+    environment_names,
+    find_template,
+    model_names,
+    require_free,
+    template_names,
+)
+from tritonstack.workflows.session import Session
+
+
+@dataclass(frozen=True)
+class ModelHistory:
+    """What happened to the artifacts of a model."""
+
+    model: str
+    environments: tuple[str, ...]
+    artifacts: tuple[ArtifactHistory, ...]
+    gaps: tuple[str, ...]
+    """Why the history may be incomplete."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the history as JSON data."""
+        return {
+            "model": self.model,
+            "environments": list(self.environments),
+            "incomplete": list(self.gaps),
+            "artifacts": [artifact.facts() for artifact in self.artifacts],
+        }
+
+
+def history(
+    session: Session,
+    model: str,
+    environments: Sequence[str] = (),
+    *,
+    instance: str | None = None,
+    offline: bool = False,
+) -> ModelHistory:
+    """Read the history of a model from git and, unless `offline`, from the events of environments.
+
+    An environment that is unreachable is a gap of the result and does not stop the others.
+    """
+    subjects = _subjects(session, environments, instance)
+    found, gaps = _from_git(session, [environment for environment, one in subjects if one is None], model)
+    unreached = [] if offline else _ask(session, subjects, model, found)
+    for text in (*gaps, *unreached):
+        session.reporter.note(text)
+    artifacts = history_of(found)
+    if not artifacts:
+        _require_known(session, model)
+    names = tuple(one or environment for environment, one in subjects)
+    return ModelHistory(model, names, tuple(artifacts), (*gaps, *unreached))
+
+
+_Subject = tuple[str, str | None]
+"""An environment; or a template and the name of an instance."""
+
+
+def _subjects(session: Session, wanted: Sequence[str], name: str | None) -> list[_Subject]:
+    """Return the environments to ask; an instance is preceded by the environment whose lock it runs."""
+    if name is None:
+        return [(environment, None) for environment in _environments(session, wanted)]
+    if len(wanted) != 1:
+        raise UsageError("--name is of one template", remedy="write --env <template> --name <name>")
+    require_free(session.project, name)
+    template = find_template(session.project, wanted[0])
+    return [(template.head.locks, None), (template.name, name)]
+
+
+def _environments(session: Session, wanted: Sequence[str]) -> list[str]:
+    known = environment_names(session.project)
+    for name in wanted:
+        if name in template_names(session.project):
+            raise UsageError(
+                f"{name!r} is a template: what happens, happens in its instances",
+                remedy="add --name <name>, for example --name pr-123",
+            )
+        if name not in known:
+            suggestion = closest(name, known)
+            raise UsageError(
+                f"there is no environment {name!r}",
+                remedy=f"did you mean '{suggestion}'?" if suggestion else f"there are: {', '.join(known)}",
+            )
+    return [name for name in known if not wanted or name in wanted]
+
+
+def _require_known(session: Session, model: str) -> None:
+    known = model_names(session.project)
+    if model not in known:
+        suggestion = closest(model, known)
+        raise UsageError(
+            f"there is no model {model!r}, and no lock or event tells of one",
+            remedy=f"did you mean '{suggestion}'?" if suggestion else f"there are: {', '.join(known)}",
+        )
+
+
+def _from_git(session: Session, names: Sequence[str], model: str) -> tuple[list[Happening], list[str]]:
+    found: list[Happening] = []
+    gaps: dict[str, None] = {}
+    for name in names:
+        lock = lock_history(session.project, name)
+        found += told_by_locks(name, model, lock.versions)
+        if lock.gap:
+            gaps[f"git may not know all: {lock.gap}"] = None
+    return found, list(gaps)
+
+
+def _ask(session: Session, subjects: Sequence[_Subject], model: str, found: list[Happening]) -> list[str]:
+    """Add what events record; return why environments could not be asked."""
+    unreached = []
+    for environment, name in subjects:
+        words = name or environment
+        try:
+            spec = session.workspace(environment, name).spec
+            with session.reporter.step(f"asking {words}"):
+                found += told_by_events(model, read_events(session.cloud(spec), spec.artifact_bucket))
+        except (BotoCoreError, ClientError) as error:
+            unreached.append(f"{words} was not asked: AWS answered: {error}")
+        except TritonstackError as error:
+            unreached.append(f"{words} was not asked: {error.message}")
+    return unreached
