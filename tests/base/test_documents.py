@@ -40,10 +40,10 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
         (
             "    kind: ensemble\n    model: minilm",
             "    kind: multi-model\n    models: [minilm]\n    shadow: {}",
-            "dev.yaml:9: endpoints.search.shadow: kind: multi-model has no such key, kind: single or "
-            "ensemble has\n  help: remove it; known keys here: alarms, asynchronous, components, "
-            "data_capture, download_timeout_s, environment, image, inference_ami, instance_type, kind, "
-            "log_retention_days, metrics, model_cache, models, network_isolation, rollout, "
+            "dev.yaml:9: endpoints.search.shadow: kind: multi-model does not support this key; "
+            "kind: single or ensemble does\n  help: remove it; known keys here: alarms, asynchronous, "
+            "components, data_capture, download_timeout_s, environment, image, inference_ami, instance_type, "
+            "kind, log_retention_days, metrics, model_cache, models, network_isolation, rollout, "
             "scaling, startup_timeout_s",
         ),
         (
@@ -54,31 +54,31 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
         (
             "    kind: ensemble",
             "    kind: ensemble\n    rollout: {strategy: rolling, bake_s: 20}",
-            "dev.yaml:8: endpoints.search.rollout.bake_s: strategy: rolling has no such key, strategy: "
-            "all-at-once has\n  help: remove it; known keys here: batch_percent, roll_back_on, strategy, "
-            "wait_s",
+            "dev.yaml:8: endpoints.search.rollout.bake_s: strategy: rolling does not support this key; "
+            "strategy: all-at-once does\n  help: remove it; known keys here: batch_percent, roll_back_on, "
+            "strategy, wait_s",
         ),
         (
             'account: "111111111111"',
             "account: 111111111111",
-            "dev.yaml:2: account: this must be text, not the number 111111111111\n  help: put it in quotes",
+            "dev.yaml:2: account: expected text, got the number 111111111111\n  help: put it in quotes",
         ),
         (
             'account: "111111111111"',
             'account: "1111"',
-            "dev.yaml:2: account: '1111' is not an AWS account\n  help: write its 12 digits in quotes",
+            "dev.yaml:2: account: invalid AWS account '1111'\n  help: write its 12 digits in quotes",
         ),
         (
             "ml.c7i.xlarge",
             "ml.c7i.xlrge",
-            "dev.yaml:9: endpoints.search.instance_type: SageMaker has no instance type 'ml.c7i.xlrge'\n"
+            "dev.yaml:9: endpoints.search.instance_type: unknown instance type 'ml.c7i.xlrge'\n"
             "  help: did you mean 'ml.c7i.xlarge'?",
         ),
         (
             "ml.c7i.xlarge",
             "ml.c7g.xlarge",
-            "dev.yaml:9: endpoints.search.instance_type: ml.c7g.xlarge has Arm processors, and SageMaker's "
-            "Triton images are built for x86-64 CPUs and NVIDIA GPUs\n"
+            "dev.yaml:9: endpoints.search.instance_type: ml.c7g.xlarge has Arm processors, but SageMaker's "
+            "Triton images support x86-64 CPUs and NVIDIA GPUs\n"
             "  help: choose a type such as ml.c7i.xlarge or ml.g5.xlarge",
         ),
         (
@@ -97,39 +97,39 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
         (
             "    model: minilm\n",
             "",
-            "dev.yaml:6: endpoints.search.model: this required key is missing\n  help: add the key `model`",
+            "dev.yaml:6: endpoints.search.model: required key is missing\n  help: add the key `model`",
         ),
         (
             "name: dev",
             "name: Dev!",
-            "dev.yaml:1: name: 'Dev!' is not a name\n  help: use up to 40 lower-case letters, digits and "
-            "single hyphens, beginning with a letter",
+            "dev.yaml:1: name: invalid name 'Dev!'\n  help: use up to 40 lowercase letters, digits, and "
+            "single hyphens, starting with a letter",
         ),
         (
             "region: eu-west-1",
             "region: eu-west-1\nregion: eu-west-2",
-            "dev.yaml:4: region: this key stands twice\n  help: keep one of the two",
+            "dev.yaml:4: region: duplicate key\n  help: keep one of the two",
         ),
         (
             "  search:",
             "  ~:",
-            "dev.yaml:6: endpoints.~: a key must be text\n  help: put it in quotes",
+            "dev.yaml:6: endpoints.~: expected a text key\n  help: put it in quotes",
         ),
         (
             "region: eu-west-1",
             "region: eu-west-1\n? [a, b]\n: c",
-            "dev.yaml:4: ?: a key must be text\n  help: put it in quotes",
+            "dev.yaml:4: ?: expected a text key\n  help: put it in quotes",
         ),
         (
             "region: eu-west-1",
             "region: !!binary aGVsbG8=",
-            "dev.yaml:3: region: YAML's tag tag:yaml.org,2002:binary means nothing here\n"
+            "dev.yaml:3: region: unsupported YAML tag tag:yaml.org,2002:binary\n"
             "  help: write the value without a tag",
         ),
         (
             "region: eu-west-1",
             'region: "\\ud800"',
-            "dev.yaml:3: this is not valid YAML: found invalid Unicode character escape code\n"
+            "dev.yaml:3: invalid YAML: found invalid Unicode character escape code\n"
             "  help: check this line and the ones before it: indentation, quotes, brackets, `key: value`",
         ),
         (
@@ -140,49 +140,48 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
         (
             "name: dev",
             "name: dev-endpoint",
-            "dev.yaml:1: 'tritonstack-dev-endpoint' holds the word 'endpoint', which tells an environment's "
-            "own stacks from those of its endpoints\n  help: choose another name or name_prefix",
+            "dev.yaml:1: 'tritonstack-dev-endpoint' contains 'endpoint', which separates an environment's "
+            "own stacks from its endpoints' stacks\n  help: choose another name or name_prefix",
         ),
         (
             "    kind: ensemble",
             "    kind: ensemble\n    alarms: {latency_p99_ms: .inf}",
-            "dev.yaml:8: endpoints.search.alarms.latency_p99_ms: this must be a number, not Infinity\n"
+            "dev.yaml:8: endpoints.search.alarms.latency_p99_ms: expected a number, got Infinity\n"
             "  help: write a number",
         ),
         (
             "    kind: ensemble",
             "    kind: ensemble\n    asynchronous:",
-            "dev.yaml:8: endpoints.search.asynchronous: nothing stands behind this key\n"
-            "  help: write `{}` if its defaults will do, or what it is to be, or remove the key",
+            "dev.yaml:8: endpoints.search.asynchronous: key has no value\n"
+            "  help: write `{}` for the defaults, give a value, or remove the key",
         ),
         (
             "    kind: ensemble",
             "    kind: ensemble\n    data_capture: {sampling_percent: 0}",
-            "dev.yaml:8: endpoints.search.data_capture.sampling_percent: 0 is not at least 1\n"
-            "  help: write a number at least 1",
+            "dev.yaml:8: endpoints.search.data_capture.sampling_percent: expected a number >= 1, got 0\n"
+            "  help: write a number >= 1",
         ),
         (
             "    kind: ensemble\n    model: minilm",
             "    kind: multi-model\n    models: []",
-            "dev.yaml:8: endpoints.search.models: there are 0, and 1 must be\n  help: name another",
+            "dev.yaml:8: endpoints.search.models: expected at least 1 item, got 0\n  help: add an item",
         ),
         (
             "    kind: ensemble",
             "    kind: ensemble\n    environment: {SAGEMAKER_TRITON_LOG_VERBOSE: yes}",
-            "dev.yaml:8: endpoints.search.environment.SAGEMAKER_TRITON_LOG_VERBOSE: this must be text, not "
+            "dev.yaml:8: endpoints.search.environment.SAGEMAKER_TRITON_LOG_VERBOSE: expected text, got "
             "true\n  help: put it in quotes",
         ),
         (
             "    model: minilm",
             "    scaling: 3\n    model: minilm",
-            "dev.yaml:8: endpoints.search.scaling: this must be keys with their values, not 3\n"
-            "  help: write keys with their values",
+            "dev.yaml:8: endpoints.search.scaling: expected a mapping, got 3\n  help: write a mapping",
         ),
         (
             "  search:",
             "\tsearch:",
-            "dev.yaml:6: this is not valid YAML: found character that cannot start any token\n"
-            "  help: indent with blanks, not with tabs; put a value that begins with @, ` or % in quotes",
+            "dev.yaml:6: invalid YAML: found character that cannot start any token\n"
+            "  help: indent with spaces, not tabs; put a value that starts with @, ` or % in quotes",
         ),
     ],
 )
@@ -207,7 +206,7 @@ def test_minimum_above_maximum_is_named_at_the_scaling_block(tmp_path: Path) -> 
     )
 
 
-@pytest.mark.parametrize(("text", "words"), [("", "the file is empty"), ("a: [1", "not valid YAML")])
+@pytest.mark.parametrize(("text", "words"), [("", "the file is empty"), ("a: [1", "invalid YAML")])
 def test_what_is_no_yaml_is_said_to_be_none(tmp_path: Path, text: str, words: str) -> None:
     assert words in complaint(tmp_path, text)
 
@@ -218,12 +217,12 @@ def test_a_file_that_holds_no_mapping_is_an_error_not_a_crash(tmp_path: Path, te
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidFilesError, match=r"nowhere\.yaml: this file does not exist"):
+    with pytest.raises(InvalidFilesError, match=r"nowhere\.yaml: file not found"):
         load_document(tmp_path / "nowhere.yaml", EnvironmentSpec)
 
 
 def test_digits_of_other_scripts_are_no_account(tmp_path: Path) -> None:
-    assert "is not an AWS account" in complaint(tmp_path, ENVIRONMENT.replace("1" * 12, "\u0661" * 12))
+    assert "invalid AWS account" in complaint(tmp_path, ENVIRONMENT.replace("1" * 12, "\u0661" * 12))
 
 
 def test_what_two_endpoints_share_may_stand_once(tmp_path: Path) -> None:

@@ -42,8 +42,8 @@ def test_environments_that_share_bootstrap_roles_are_named(
     code, _, said = outcome(capsys, project, "validate")
     note = (
         "note: dev, qa share the bootstrap roles of account 111111111111 in eu-west-1, qualifier hnb659fds: "
-        "whoever can deploy one of them can deploy the others; to separate them, give each a "
-        "bootstrap_qualifier of its own"
+        "whoever can deploy one of them can deploy the others; to separate them, give each its "
+        "own bootstrap_qualifier"
     )
     assert code == 0
     assert (note in said) is shared

@@ -56,7 +56,7 @@ def test_a_sound_file_has_no_faults(delivered):
 
 def test_a_project_may_have_none(project):
     assert load_delivery(project) is None
-    with pytest.raises(UsageError, match=r"there is no delivery\.yaml"):
+    with pytest.raises(UsageError, match=r"delivery\.yaml not found"):
         require_delivery(project)
 
 
@@ -65,10 +65,10 @@ def test_a_project_may_have_none(project):
     [
         (
             {"repository": "https://github.com/example/tritonstack"},
-            "1: repository: 'https://github.com/example/tritonstack' is not a repository on GitHub",
+            "1: repository: invalid GitHub repository 'https://github.com/example/tritonstack'",
         ),
-        ({"repository": "example/*"}, "1: repository: 'example/*' is not a repository on GitHub"),
-        ({"branch": "refs/*"}, "6: branch: 'refs/*' is not the name of a branch"),
+        ({"repository": "example/*"}, "1: repository: invalid GitHub repository 'example/*'"),
+        ({"branch": "refs/*"}, "6: branch: invalid branch name 'refs/*'"),
         (
             {"environments": [{"name": "dev"}, {"name": "pord"}]},
             "4: environments.1.name: there is no environment 'pord'",
@@ -79,11 +79,11 @@ def test_a_project_may_have_none(project):
         ),
         (
             {"environments": [{"name": "dev"}, {"name": "dev"}]},
-            "4: environments.1.name: 'dev' stands twice",
+            "4: environments.1.name: duplicate environment 'dev'",
         ),
         (
             {"previews": {"template": "preview", "environment": "stage"}},
-            "8: previews.environment: 'stage' is none of the delivered environments",
+            "8: previews.environment: 'stage' is not a delivered environment",
         ),
         (
             {"previews": {"template": "preview", "environment": "dev", "name_prefix": "prod"}},
@@ -92,7 +92,7 @@ def test_a_project_may_have_none(project):
         ),
         (
             {"previews": {"template": "preview", "environment": "dev", "ttl": "soon"}},
-            "9: previews.ttl: 'soon' is not a length of time",
+            "9: previews.ttl: invalid duration 'soon'",
         ),
         (
             {"previews": {"template": "review", "environment": "dev"}},
@@ -100,11 +100,11 @@ def test_a_project_may_have_none(project):
         ),
         (
             {"pipeline": {"account": "333333333333", "region": "eu-west-1"}},
-            "6: pipeline: the pipeline has one source",
+            "6: pipeline: the pipeline needs exactly one source",
         ),
         (
             {"pipeline": {"account": "333333333333", "region": "eu-west-1", "connection": "arn:aws:x"}},
-            "9: pipeline.connection: 'arn:aws:x' is not the ARN of a connection",
+            "9: pipeline.connection: invalid connection ARN 'arn:aws:x'",
         ),
     ],
 )

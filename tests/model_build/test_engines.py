@@ -375,7 +375,7 @@ def test_what_a_release_cannot_do_is_told_with_its_line(
         settle(lookup(tmp_path / "graph"), extra="tensorrt: {portability: same-capability}\n")
     (problem,) = caught.value.problems
     assert (problem.field, problem.line) == ("tensorrt.portability", 8)
-    assert "Triton 24.09 carries TensorRT 10.4.0" in problem.message
+    assert "Triton 24.09 has TensorRT 10.4.0" in problem.message
 
 
 def test_without_tensorrt_the_command_says_so_at_once() -> None:

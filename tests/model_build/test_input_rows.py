@@ -88,7 +88,7 @@ def test_nan_is_a_value_of_float_inputs(tmp_path: Path, datatype: str) -> None:
         ("inputs: {x: [1.0, 2.0], ids: [1], names: [.nan]}", "inputs.names", "nan is not text"),
         ("inputs: {x: [1.0, 2.0]}\n  outputs: {y: [.nan]}", "outputs.y", ".nan is allowed in inputs only"),
         ("inputs: {x: [1.0, null]}", "inputs.x", "null is not a value"),
-        ("random: {below: .nan}", "random.below", "this must be a whole number, not NaN"),
+        ("random: {below: .nan}", "random.below", "expected an integer, got NaN"),
     ],
 )
 def test_nan_is_a_value_of_nothing_else(tmp_path: Path, text: str, field: str, message: str) -> None:

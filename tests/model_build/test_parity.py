@@ -152,4 +152,4 @@ def test_an_output_of_which_nothing_is_asked_is_a_mistake(tmp_path: Path) -> Non
     with pytest.raises(InvalidFilesError) as caught:
         load_document(file, ModelSpec)
     (problem,) = caught.value.problems
-    assert (problem.field, problem.line, problem.message) == ("accept.outputs.y", 8, "it asks for nothing")
+    assert (problem.field, problem.line, problem.message) == ("accept.outputs.y", 8, "no tolerance given")

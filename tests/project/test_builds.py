@@ -138,15 +138,15 @@ def test_a_model_that_builds_for_no_gpu_needs_none(tmp_path: Path) -> None:
     [
         ({"machines": {"sm86": {}}}, "give one of `fleet`, `instance_type`, `by_hand`"),
         ({"machines": {"sm86": {"by_hand": True, "fleet": FLEET}}}, "give one of"),
-        ({"machines": {"sm99": {"by_hand": True}}}, "is no kind of GPU -- choose one of sm100"),
-        ({"machines": {"sm89": {"instance_type": "ml.g5.xlarge"}}}, "has a GPU of another kind than sm89"),
+        ({"machines": {"sm99": {"by_hand": True}}}, "-- choose one of sm100"),
+        ({"machines": {"sm89": {"instance_type": "ml.g5.xlarge"}}}, "does not have a GPU of sm89"),
         (
             {"machines": {"sm80": {"instance_type": "ml.p4d.24xlarge"}}},
-            "SageMaker Processing has no GPU machine",
+            "SageMaker Processing does not offer",
         ),
-        ({"machines": {"sm80": {"fleet": "gpus"}}}, "is not the ARN of a fleet"),
-        ({"hugging_face_token_secret": "hf token"}, "is not the name of a secret"),
-        ({"timeout_minutes": 4}, "4 is not at least 5"),
+        ({"machines": {"sm80": {"fleet": "gpus"}}}, "invalid fleet ARN"),
+        ({"hugging_face_token_secret": "hf token"}, "invalid secret name"),
+        ({"timeout_minutes": 4}, "expected a number >= 5, got 4"),
         ({"log_retention_days": 31}, "choose one of"),
     ],
 )

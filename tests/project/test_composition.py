@@ -105,5 +105,5 @@ def test_circles_are_told_of_and_nothing_else(tmp_path: Path) -> None:
 def test_a_pipeline_takes_one_kind_of_input(tmp_path: Path) -> None:
     from tritonstack.base.errors import InvalidFilesError
 
-    with pytest.raises(InvalidFilesError, match=r"test_inputs.1: the first test input is of another kind"):
+    with pytest.raises(InvalidFilesError, match=r"test_inputs.1: all test inputs of an ensemble"):
         problems(tmp_path, a=TEXT, b=ONNX, whole=steps("a", "b", sent="a text, {random: {}}"))

@@ -115,7 +115,7 @@ def test_a_required_key_that_is_missing_is_named(folder, data, draws):
     del value_at(result, path[:-1])[path[-1]]
     found, lines = problems(folder, result)
     (problem,) = [problem for problem in found if problem.field == field_text(path)]
-    assert problem.message == "this required key is missing"
+    assert problem.message == "required key is missing"
     # The key is nowhere, so the line is that of what should hold it.
     line = lines[(problem.line or 0) - 1].strip()
     if len(path) == 1:

@@ -137,7 +137,7 @@ def test_the_embedded_cloud_serves_with_the_python_of_this_machine(tmp_path: Pat
 def test_pythons_without_requirements(tmp_path: Path) -> None:
     model = PYTHON.format(', pythons: ["3.12"]').replace("requirements: requirements.txt, ", "")
     (found,) = refusals(project(tmp_path, model, CPU))
-    assert "`pythons` says what `requirements` are for, and there are none" in found
+    assert "`pythons` applies only to `requirements`, which is missing" in found
 
 
 @pytest.mark.parametrize(

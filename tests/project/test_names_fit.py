@@ -26,7 +26,10 @@ def limit() -> int:
 
 @pytest.mark.parametrize(
     ("options", "suffix", "what"),
-    [({}, "", "endpoint name"), ({"components": {"memory_mb": 512}}, "-component", "name of the inference")],
+    [
+        ({}, "", "endpoint name"),
+        ({"components": {"memory_mb": 512}}, "-component", "inference component name"),
+    ],
 )
 def test_the_longest_name_is_judged(
     tmp_path: Path, options: dict[str, object], suffix: str, what: str
@@ -34,5 +37,5 @@ def test_the_longest_name_is_judged(
     longest = "e" * (limit() - len(suffix))
     load_workspace(write_environment(tmp_path / "fits", named(longest, **options)), NAME)
     (complaint,) = complaints(tmp_path / "long", named(longest + "e", **options))
-    assert f"the {what}" in complaint
-    assert "would have 64 characters, 63 are allowed" in complaint
+    assert f"expected an {what} of" in complaint
+    assert "of at most 63 characters, got 64" in complaint

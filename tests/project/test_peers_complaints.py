@@ -35,7 +35,7 @@ def test_start_and_stop_schedules_exist_and_go_to_zero_only_where_sagemaker_lets
     )
     assert asynchronous.spec.endpoints["e"].scaling.lowest == 0
     (complaint,) = complaints(tmp_path, environment(nights))
-    assert complaint.startswith("endpoints.e.scaling.schedules.night.min: an endpoint that answers at once")
+    assert complaint.startswith("endpoints.e.scaling.schedules.night.min: real-time endpoints")
 
 
 def test_engine_mismatch_is_found_before_the_deploy(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_driver_mismatch_is_mended_by_itself_or_refused(tmp_path: Path) -> None:
     assert chosen_ami(INSTANCE_TYPES["ml.g5.xlarge"], RELEASES["25.09"]) is not None
     old = "instance_type: ml.g5.xlarge, inference_ami: al2-ami-sagemaker-inference-gpu-2"
     (complaint,) = complaints(tmp_path, environment(old, triton_release="25.09"))
-    assert "driver 535, too old for the CUDA 13.0.1 of Triton 25.09" in complaint
+    assert "driver 535, too old for CUDA 13.0.1 in Triton 25.09" in complaint
 
 
 def test_wrong_directory_layout_is_refused(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def told(
         (
             "24.03",
             "precision: bf16\n",
-            "Triton 24.03 carries TensorRT 8.6.3, and trtexec builds bf16",
+            "Triton 24.03 has TensorRT 8.6.3, but bf16 needs 10.0",
         ),
         ("24.05", "precision: bf16\n", None),
         (
@@ -51,13 +51,13 @@ def told(
             "for a whole compute capability need 10.9",
         ),
         ("25.04", "tensorrt: {portability: same-capability}\n", None),
-        ("24.03", "tensorrt: {profiles: [{}, {}]}\n", "whose trtexec builds one profile; several need 10.0"),
+        ("24.03", "tensorrt: {profiles: [{}, {}]}\n", "but several profiles need 10.0"),
         ("24.05", "tensorrt: {profiles: [{}, {}]}\n", None),
         ("24.09", "tensorrt: {portability: ampere-plus}\n", None),
         (
             "24.09",
             'tensorrt: {capabilities: ["8.9"]}\n',
-            "8.6, which is not among them",
+            "8.6, which is not in the list",
         ),
         (
             "24.09",
@@ -74,9 +74,9 @@ def test_what_a_releases_tensorrt_does(tmp_path: Path, release: str, model: str,
 
 def test_bf16_is_tensorrts_alone(tmp_path: Path) -> None:
     (problem,) = told(tmp_path / "a", "instance_type: ml.c7i.xlarge", "precision: bf16\n")
-    assert "only TensorRT computes in bf16" in problem
+    assert "bf16 requires TensorRT" in problem
     (problem,) = told(tmp_path / "b", "instance_type: ml.g4dn.xlarge", "precision: bf16\n", engine=True)
-    assert "GPUs of compute capability 7.5 do not compute in bf16" in problem
+    assert "GPUs of compute capability 7.5 do not support bf16" in problem
 
 
 def test_older_gpus_do_not_run_what_is_for_ampere_and_later(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_profiles_stay_within_the_largest_batch(tmp_path: Path) -> None:
         load_document(file, ModelSpec)
     (problem,) = caught.value.problems
     assert (problem.field, problem.line) == ("tensorrt.profiles.1.batch", 7)
-    assert problem.message == "the profile takes batches up to 16, and batching.max_batch is 8"
+    assert problem.message == "profile batches go up to 16, but batching.max_batch is 8"
 
 
 def test_every_release_says_what_it_reads() -> None:

@@ -16,23 +16,23 @@ REFUSALS = yaml.safe_load((Path(__file__).parent / "refusals.yaml").read_text())
 LIMITS = {
     "a value that is too long": (
         f"environment: {{OWN: {'x' * 1025}}}",
-        "endpoints.e.environment.OWN: the value takes 1,025 bytes, and SageMaker takes 1,024 -- shorten it, "
-        "or move it into the model",
+        "endpoints.e.environment.OWN: expected a value of at most 1,024 bytes, got 1,025 (SageMaker's "
+        "limit) -- shorten it, or move it into the model",
     ),
     "a name that is too long": (
         f"environment: {{? {'X' * 1025} : x}}",
-        f"endpoints.e.environment.{'X' * 1025}: the name takes 1,025 bytes, and SageMaker takes 1,024 -- "
-        "shorten it, or move it into the model",
+        f"endpoints.e.environment.{'X' * 1025}: expected a name of at most 1,024 bytes, got 1,025 "
+        "(SageMaker's limit) -- shorten it, or move it into the model",
     ),
     "too many variables": (
         f"environment: {{{', '.join(f'OWN_{index}: x' for index in range(98))}}}",
-        "endpoints.e.environment: with the 5 that every container gets these are 103 variables, and "
-        "SageMaker takes 100 -- move some into the model",
+        "endpoints.e.environment: expected at most 100 variables, got 103 with the 5 that every container "
+        "gets (SageMaker's limit) -- move some settings into the model",
     ),
     "too much in all": (
         f"environment: {{{', '.join(f'OWN_{index}: {chr(120) * 1000}' for index in range(33))}}}",
-        "endpoints.e.environment: names and values together take 33,401 bytes, and SageMaker takes 32,768 -- "
-        "move some into the model",
+        "endpoints.e.environment: expected at most 32,768 bytes of names and values, got 33,401 (SageMaker's "
+        "limit) -- move some settings into the model",
     ),
 }
 
@@ -59,15 +59,15 @@ def test_the_limits_of_environment_variables(tmp_path: Path, name: str) -> None:
         (
             "25.09",
             "instance_type: ml.g5.xlarge, inference_ami: al2-ami-sagemaker-inference-gpu-2-1",
-            "endpoints.e.inference_ami: al2-ami-sagemaker-inference-gpu-2-1 has driver 535, too old for the "
-            "CUDA 13.0.1 of Triton 25.09 -- write al2023-ami-sagemaker-inference-gpu-4-1, or remove "
-            "inference_ami: the right one is chosen then",
+            "endpoints.e.inference_ami: al2-ami-sagemaker-inference-gpu-2-1 has driver 535, too old for "
+            "CUDA 13.0.1 in Triton 25.09 -- write al2023-ami-sagemaker-inference-gpu-4-1, or remove "
+            "inference_ami to choose it automatically",
         ),
         (
             "24.09",
             "environment: {SAGEMAKER_TRITON_INFERENCE_TYPE: generate}",
-            "endpoints.e.environment.SAGEMAKER_TRITON_INFERENCE_TYPE: the image of Triton 24.09 does not "
-            "read it, those from 25.04 on do -- remove it, or choose a newer triton_release",
+            "endpoints.e.environment.SAGEMAKER_TRITON_INFERENCE_TYPE: the image of Triton 24.09 "
+            "ignores this variable; supported since 25.04 -- remove it, or choose a newer triton_release",
         ),
     ],
 )
@@ -80,7 +80,7 @@ def test_what_depends_on_the_release_is_refused_with_it(
 def test_a_gpu_that_the_releases_cuda_does_not_know(tmp_path: Path) -> None:
     data = environment("instance_type: ml.g7e.2xlarge", triton_release="24.09", region="us-east-1")
     assert complaints(tmp_path, data) == [
-        "endpoints.e.instance_type: Triton 24.09 carries CUDA 12.6.1, and ml.g7e.2xlarge's RTX PRO Server "
+        "endpoints.e.instance_type: Triton 24.09 has CUDA 12.6.1, but ml.g7e.2xlarge's RTX PRO Server "
         "6000 (compute capability 12.0) needs CUDA 12.8 -- choose a newer triton_release, or an older GPU"
     ]
 

@@ -16,20 +16,23 @@ PRIVATE = "10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10"
 @pytest.mark.parametrize(
     ("tags", "expected"),
     [
-        ({"aws:owner": "x"}, "tags.aws:owner: tags that begin with aws: are AWS's own -- choose another key"),
-        ({"k" * 129: "x"}, f"tags.{'k' * 129}: a tag's key has 1 to 128 characters -- choose another key"),
+        ({"aws:owner": "x"}, "tags.aws:owner: the tag prefix aws: is reserved -- choose another key"),
+        (
+            {"k" * 129: "x"},
+            f"tags.{'k' * 129}: expected a tag key of 1 to 128 characters -- choose another key",
+        ),
         (
             {"team": "x" * 257},
-            "tags.team: the value has 257 characters, and AWS takes 256 -- shorten it",
+            "tags.team: expected a value of at most 256 characters, got 257 -- shorten it",
         ),
         (
             {"team": "search (web)"},
-            "tags.team: 'search (web)' has characters that not all of AWS takes in tags -- write letters, "
-            "digits, blanks and _ . : / = + - @",
+            "tags.team: invalid characters for a tag in 'search (web)' -- write letters, "
+            "digits, spaces, and _ . : / = + - @",
         ),
         (
             {f"key-{index}": "x" for index in range(51)},
-            "tags: these are 51 tags, and a resource takes 50 -- remove some",
+            "tags: expected at most 50 tags, got 51 -- remove some",
         ),
     ],
 )
@@ -47,8 +50,8 @@ def test_tags_that_aws_takes(tmp_path: Path, tags: dict[str, str]) -> None:
 )
 def test_blocks_that_no_network_can_have(tmp_path: Path, cidr: str) -> None:
     assert complaints(tmp_path, environment("", network={"create": {"cidr": cidr}})) == [
-        f"network.create.cidr: {cidr!r} is not a block from /16 to /24 of {PRIVATE} -- write one such as "
-        "10.40.0.0/16"
+        f"network.create.cidr: expected a block from /16 to /24 of {PRIVATE}, got {cidr!r} -- write one "
+        "such as 10.40.0.0/16"
     ]
 
 
@@ -61,8 +64,7 @@ def test_alarms_of_a_challenger_and_of_another_endpoint_have_names_of_their_own(
     data = environment("challenger: {}")
     data["endpoints"]["e-challenger"] = {**data["endpoints"]["e"], "challenger": {"share": 0.5}}
     assert complaints(tmp_path, data) == [
-        "endpoints.e-challenger: its alarms would have the names of those of 'e''s challenger -- choose "
-        "another name"
+        "endpoints.e-challenger: its alarm names would equal those of 'e''s challenger -- choose another name"
     ]
     del data["endpoints"]["e"]["challenger"]
     load_workspace(write_environment(tmp_path, data), NAME)
@@ -72,7 +74,8 @@ def test_alarms_of_a_challenger_and_of_another_endpoint_have_names_of_their_own(
 def test_days_that_are_none(tmp_path: Path, days: str) -> None:
     schedule = f'{{at: "08:00", days: "{days}", min: 1, max: 1}}'
     assert complaints(tmp_path, environment(f"scaling: {{schedules: {{s: {schedule}}}}}")) == [
-        f"endpoints.e.scaling.schedules.s.days: {days!r} names no days -- write MON-FRI, or SAT,SUN"
+        f"endpoints.e.scaling.schedules.s.days: invalid days {days!r} -- write for example MON-FRI, "
+        "or SAT,SUN"
     ]
 
 
@@ -91,9 +94,9 @@ def test_what_stands_twice_in_a_list_is_refused(tmp_path: Path) -> None:
         network={"existing": {"vpc_id": "vpc-0a1b2c3d", **ids}},
     )
     assert complaints(tmp_path, data) == [
-        "alarm_emails.2: 'a@example.com' stands twice -- keep one of the two",
-        "network.existing.subnet_ids.1: 'subnet-0a1b2c3d' stands twice -- keep one of the two",
-        "network.existing.security_group_ids.1: 'sg-0a1b2c3d' stands twice -- keep one of the two",
+        "alarm_emails.2: duplicate item 'a@example.com' -- keep one of the two",
+        "network.existing.subnet_ids.1: duplicate item 'subnet-0a1b2c3d' -- keep one of the two",
+        "network.existing.security_group_ids.1: duplicate item 'sg-0a1b2c3d' -- keep one of the two",
     ]
 
 
@@ -103,21 +106,19 @@ def test_an_existing_network_has_two_subnets(tmp_path: Path, count: int) -> None
     existing = {"vpc_id": "vpc-0a1b2c3d", "subnet_ids": ids, "security_group_ids": ["sg-0a1b2c3d"]}
     assert complaints(tmp_path, environment("", network={"existing": existing})) == [
         "network.existing.subnet_ids: expected at least 2 subnets in different Availability Zones, "
-        f"got {count} -- add a private subnet of another zone: SageMaker asks for two"
+        f"got {count} -- add a private subnet of another zone: SageMaker requires two"
     ]
 
 
 @pytest.mark.parametrize("key", ["alias/team", "0a1b2c3d", "arn:aws:kms:eu-west-1:111111111111:alias/team"])
 def test_the_key_of_the_bootstrap_is_an_arn(tmp_path: Path, key: str) -> None:
     (complaint,) = complaints(tmp_path, environment("", bootstrap_kms_key=key))
-    assert complaint.startswith(
-        f"bootstrap_kms_key: {key!r} is not the ARN of a KMS key -- write the key's ARN"
-    )
+    assert complaint.startswith(f"bootstrap_kms_key: invalid KMS key ARN {key!r} -- write the key's ARN")
 
 
 @pytest.mark.parametrize("prefix", ["aws", "aws-team", "ssm"])
 def test_names_that_systems_manager_keeps_for_itself(tmp_path: Path, prefix: str) -> None:
     assert complaints(tmp_path, environment("", name_prefix=prefix)) == [
-        f"name_prefix: {prefix!r} begins with aws or ssm, and Systems Manager keeps such names of "
-        "parameters -- choose another name_prefix"
+        f"name_prefix: names starting with aws or ssm are reserved by Systems Manager, got {prefix!r} -- "
+        "choose another name_prefix"
     ]

@@ -50,7 +50,7 @@ def test_a_parameter_set_to_its_default_follows_the_template_again() -> None:
     ("wish", "standing", "message"),
     [
         (InstanceRequest("pr-1", ttl="25h"), None, "--ttl 25h is longer than instances of preview may live"),
-        (InstanceRequest("pr-1", ttl="soon"), None, "--ttl 'soon' is not a length of time"),
+        (InstanceRequest("pr-1", ttl="soon"), None, "--ttl invalid duration 'soon'"),
         (
             InstanceRequest("pr-1"),
             replace(STANDING, expires="2030-01-01T00:00:00Z"),

@@ -1,4 +1,1 @@
-"""The vocabulary of the project: models, endpoints, environments, locks, manifests, hardware, releases.
-
-Everything here is typed, frozen and pure: it reads files, checks them, and knows no cloud.
-"""
+"""Shared building blocks: YAML documents, errors, resource names, paths, and files. No AWS access."""

@@ -1,7 +1,7 @@
-"""YAML files into typed records, with every fault named by file, line, field and remedy.
+"""Load YAML files into typed records and report every error with file, line, field, and remedy.
 
-A file is read once: `yaml.compose` gives the line of each key, pydantic checks the values, and what
-pydantic objects to is said again in the words of the file.
+`yaml.compose` gives the line of each key, pydantic checks the values, and pydantic's errors are reworded in
+terms of the file.
 """
 
 from __future__ import annotations
@@ -46,55 +46,55 @@ __all__ = [
 
 
 _SORTS = {
-    "model_type": "keys with their values",
-    "model_attributes_type": "keys with their values",
-    "dict_type": "keys with their values",
-    "mapping_type": "keys with their values",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
     "tuple_type": "a list",
     "list_type": "a list",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
+    "int_type": "an integer",
+    "int_from_float": "an integer",
     "float_type": "a number",
     "finite_number": "a number",
     "bool_type": "true or false",
     "string_type": "text",
 }
-"""What pydantic asks for, by the name of its complaint."""
+"""Expected type by pydantic's error type."""
 _BOUNDS = {
-    "greater_than": ("above", "gt"),
-    "greater_than_equal": ("at least", "ge"),
-    "less_than": ("below", "lt"),
-    "less_than_equal": ("at most", "le"),
+    "greater_than": (">", "gt"),
+    "greater_than_equal": (">=", "ge"),
+    "less_than": ("<", "lt"),
+    "less_than_equal": ("<=", "le"),
 }
 
 
 _FROM_A_FILE: dict[str, str] = {}
-"""The context of what a file says; Python may say None for what is not there."""
+"""Validation context of data from a file. Python code may pass None for an absent value; a file may not."""
 
 
 class Record(BaseModel):
-    """What comes from a file: unknown keys are errors, and nothing changes after it was read."""
+    """Data from a file: immutable, and unknown keys are errors."""
 
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
         strict=True,
         allow_inf_nan=False,
-        # NaN and infinity among test inputs would all be null, and a model's hash the same for each.
+        # Without this, NaN and infinity in test inputs all become null, and their models' hashes are equal.
         ser_json_inf_nan="strings",
         use_attribute_docstrings=True,
     )
 
     @model_validator(mode="after")
     def _nothing_is_left_open(self, info: ValidationInfo) -> Self:
-        # In a file, `asynchronous:` with nothing behind it reads like a choice, and would be none.
+        # In a file, `asynchronous:` without a value looks like a choice but would mean the default.
         if info.context is not _FROM_A_FILE:
             return self
         refuse(
             Fault(
                 (name,),
-                "nothing stands behind this key",
-                "write `{}` if its defaults will do, or what it is to be, or remove the key",
+                "key has no value",
+                "write `{}` for the defaults, give a value, or remove the key",
             )
             for name in sorted(self.model_fields_set)
             if getattr(self, name) is None and any(branches_at(type(self).model_fields[name].annotation, ()))
@@ -107,16 +107,16 @@ RecordT = TypeVar("RecordT", bound=Record)
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with one field of a record, in the light of the others."""
+    """An error in one field of a record, given the other fields."""
 
     path: FieldPath
-    """From the record to the field that has to change."""
+    """Path from the record to the field to change."""
     message: str
     remedy: str
 
 
 class ContradictionError(ValueError):
-    """Fields of a record that do not go together. A record's validator raises it with all it found."""
+    """Fields of a record contradict each other. The record's validator raises it with all errors found."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(faults)
@@ -124,17 +124,17 @@ class ContradictionError(ValueError):
 
 
 def refuse(faults: Iterable[Fault]) -> None:
-    """Raise what was found, if anything was."""
+    """Raise ContradictionError if there are any faults."""
     found = tuple(dict.fromkeys(faults))
     if found:
         raise ContradictionError(found)
 
 
 def check_distinct(items: tuple[str, ...]) -> tuple[str, ...]:
-    """A list whose items are all different: what AWS makes of each bears the item's own name."""
+    """Check that a list has no duplicates."""
     first: dict[str, int] = {}
     refuse(
-        Fault((index,), f"{item!r} stands twice", "keep one of the two")
+        Fault((index,), f"duplicate item {item!r}", "keep one of the two")
         for index, item in enumerate(items)
         if first.setdefault(item, index) != index
     )
@@ -143,28 +143,28 @@ def check_distinct(items: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Document(Generic[RecordT]):
-    """A record together with the file and the lines it came from."""
+    """A record together with its file and line numbers."""
 
     record: RecordT
     file: Path
     lines: Mapping[FieldPath, int]
 
     def line_of(self, path: FieldPath) -> int | None:
-        """The line of a field, or of the nearest thing around it that the file spells out."""
+        """Return the line of a field, or of its nearest parent that has a line."""
         return nearest_line(self.lines, path)
 
     def problem(self, path: FieldPath, message: str, *, remedy: str | None = None) -> FileProblem:
-        """A fault at one field of this file."""
+        """Describe an error at one field of this file."""
         return FileProblem(self.file, self.line_of(path), field_text(path), message, remedy)
 
 
 def load_document(file: Path, record_type: type[RecordT]) -> Document[RecordT]:
-    """Read and check one file; every fault in it is reported at once."""
+    """Read and check one file; report all its errors at once."""
     return parse_document(read_text(file), file, record_type)
 
 
 def parse_document(text: str, file: Path, record_type: type[RecordT]) -> Document[RecordT]:
-    """Check what a file holds, or held at some time."""
+    """Check the text of a file."""
     data, lines = parse_yaml(text, file)
     return check_data(file, data, lines, record_type)
 
@@ -172,7 +172,7 @@ def parse_document(text: str, file: Path, record_type: type[RecordT]) -> Documen
 def check_data(
     file: Path, data: Any, lines: Mapping[FieldPath, int], record_type: type[RecordT]
 ) -> Document[RecordT]:
-    """Check what a file was read into, or what was made of that."""
+    """Check the data of a file."""
     try:
         record = TypeAdapter(record_type).validate_json(_to_json(data), context=_FROM_A_FILE)
     except ValidationError as error:
@@ -185,14 +185,14 @@ def check_data(
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known word a misspelt one most likely meant."""
+    """Return the known word that a misspelled word most likely means."""
     matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 
 def _to_json(data: Any) -> bytes:
-    # JSON mode makes strict validation accept what YAML can spell (lists for tuples, text for enums)
-    # while numbers in place of text, and the reverse, stay errors.
+    # In JSON mode, strict validation accepts YAML's forms (lists for tuples, text for enums)
+    # and still rejects numbers in place of text and the reverse.
     return json.dumps(data).encode()
 
 
@@ -209,7 +209,7 @@ def _problems(
             )
         return
     if details["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        # The field that says which of several records this is: without it nothing else in here is checked.
+        # The discriminator key selects the record type: without it, nothing else here can be checked.
         tag = str(details.get("ctx", {}).get("discriminator")).strip("'")
         if details["type"] == "union_tag_not_found":
             yield from _unknown_keys(file, lines, details["input"], record_type, path)
@@ -231,15 +231,15 @@ def _unknown_keys(
 
 
 def _unknown_key(record_type: type[Record], data: Any, path: FieldPath) -> tuple[str, str]:
-    """What is wrong with a key that a record does not have; a record that could stand there may have it."""
+    """Describe an unknown key, including a key that belongs to another record type of the same union."""
     key, place = str(path[-1]), path[:-1]
     known = sorted(known_keys(record_type, place, data))
     if closest(key, known) is None:
         for branch in branches_at(record_type, place):
             if branch.tag and key in branch.record.model_fields:
                 return (
-                    f"{branch.tag}: {value_at(data, place)[branch.tag]} has no such key, "
-                    f"{branch.tag}: {' or '.join(branch.values)} has",
+                    f"{branch.tag}: {value_at(data, place)[branch.tag]} does not support this key; "
+                    f"{branch.tag}: {' or '.join(branch.values)} does",
                     f"remove it; known keys here: {', '.join(known)}",
                 )
     return "unknown key", _other_key(key, known)
@@ -251,7 +251,7 @@ def _other_key(key: str, known: list[str]) -> str:
 
 
 def _path_in_file(location: FieldPath, data: Any, *, missing: bool) -> FieldPath:
-    """pydantic's location without the parts that name a union's branch rather than a place in the file."""
+    """Return pydantic's location without the parts that name a union's branch."""
     path: list[str | int] = []
     for index, part in enumerate(location):
         last = index == len(location) - 1
@@ -266,12 +266,12 @@ def _path_in_file(location: FieldPath, data: Any, *, missing: bool) -> FieldPath
 def _in_words(
     record_type: type[Record], data: Any, path: FieldPath, details: ErrorDetails
 ) -> tuple[str, str | None]:
-    """What is wrong and what to do, for one of pydantic's complaints."""
+    """Return the message and the remedy for one of pydantic's errors."""
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
     if kind == "extra_forbidden":
         return _unknown_key(record_type, data, path)
     if kind in ("missing", "union_tag_not_found"):
-        return "this required key is missing", f"add the key `{path[-1]}`"
+        return "required key is missing", f"add the key `{path[-1]}`"
     if kind in ("literal_error", "enum", "union_tag_invalid"):
         allowed = str(context.get("expected") or context.get("expected_tags"))
         allowed = " or ".join(allowed.rsplit(", ", 1)) if kind == "union_tag_invalid" else allowed
@@ -285,7 +285,7 @@ def _in_words(
         )
     if kind == "string_type" and isinstance(value, int | float):
         found = str(value).lower() if isinstance(value, bool) else f"the number {value}"
-        return f"this must be text, not {found}", "put it in quotes"
+        return f"expected text, got {found}", "put it in quotes"
     if kind == "value_error":
         text, _, remedy = str(context["error"]).partition("; ")
         return text, remedy or "correct this value"
@@ -296,17 +296,25 @@ def _in_words(
 
 
 def _of_another_sort(kind: str, value: Any, context: Mapping[str, Any]) -> tuple[str, str] | None:
-    """What is wrong with a value of the wrong type or size, in the words of YAML instead of Python's."""
+    """Describe a value of the wrong type or size in YAML terms."""
     if kind in _SORTS:
         found = "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
-        return f"this must be {_SORTS[kind]}, not {found}", f"write {_SORTS[kind]}"
+        return f"expected {_SORTS[kind]}, got {found}", f"write {_SORTS[kind]}"
     if kind in _BOUNDS:
         words, key = _BOUNDS[kind]
-        return f"{value} is not {words} {context[key]:g}", f"write a number {words} {context[key]:g}"
+        bound = f"a number {words} {context[key]:g}"
+        return f"expected {bound}, got {value}", f"write {bound}"
     if kind == "string_pattern_mismatch":
         return f"{value!r} does not match the pattern {context['pattern']}", "write text of this form"
     if kind == "too_short":
-        return f"there are {context['actual_length']}, and {context['min_length']} must be", "name another"
+        return (
+            f"expected at least {_items(context['min_length'])}, got {context['actual_length']}",
+            "add an item",
+        )
     if kind == "too_long":
-        return f"there are more than {context['max_length']}, which is the limit", "remove some"
+        return f"expected at most {_items(context['max_length'])}", "remove some"
     return None
+
+
+def _items(count: int) -> str:
+    return f"{count} item" if count == 1 else f"{count} items"

@@ -1,15 +1,15 @@
-"""The accounts that the embedded cloud plays. AWS has none of them, so no file can mean one by mistake.
+"""Account numbers of the embedded cloud. AWS has none of them, so a file cannot name one by mistake.
 
-Several, so that environments can lie in accounts of their own here as they do on AWS.
+There are several, so that environments can be in separate accounts, as on AWS.
 """
 
 from __future__ import annotations
 
 EMBEDDED_ACCOUNTS = tuple(f"{number:012}" for number in range(10))
 EMBEDDED_ACCOUNT = EMBEDDED_ACCOUNTS[0]
-"""The one that is meant where none is named."""
+"""The default account."""
 
 
 def is_embedded(account: str) -> bool:
-    """Whether environments in an account live in the embedded cloud."""
+    """Check whether an account belongs to the embedded cloud."""
     return account in EMBEDDED_ACCOUNTS

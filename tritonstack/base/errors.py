@@ -1,11 +1,11 @@
-"""How anything in this project goes wrong towards its user: what happened, where, and what to do about it.
+"""Error types of the project: what happened, where, and how to fix it.
 
-    TritonstackError            exit 1: something failed while doing what was asked
-    └── UsageError              exit 2: the request itself cannot be carried out as it was made
-        └── InvalidFilesError   exit 2: files that break the rules of the catalog, every fault at once
+    TritonstackError            exit 1: the operation failed
+    └── UsageError              exit 2: invalid request
+        └── InvalidFilesError   exit 2: invalid files, with all errors listed
 
-Rooms derive their own errors from TritonstackError. The command line prints them and nothing else; a
-traceback appears only with --debug.
+Packages derive their own errors from TritonstackError. The command line prints them without a traceback;
+--debug adds the traceback.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LONGEST_MESSAGE = 2000
 
 
 class TritonstackError(Exception):
-    """Something failed. `message` says what and where, `remedy` what to do about it."""
+    """An operation failed. `message` says what and where, `remedy` how to fix it."""
 
     exit_code = 1
 
@@ -28,21 +28,21 @@ class TritonstackError(Exception):
         self.message = message
         self.remedy = remedy
         self.where = ""
-        """Of a build that failed: its model and its step."""
+        """For failed builds: the model and the step."""
 
     def __str__(self) -> str:
         return f"{self.message}\n  help: {self.remedy}" if self.remedy else self.message
 
 
 class UsageError(TritonstackError):
-    """What was asked for cannot be done as it was asked: an unknown name, a missing argument."""
+    """The request is invalid: an unknown name, a missing argument."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, order=True)
 class FileProblem:
-    """One fault in one file: where it stands, what was found there, and what to do."""
+    """An error in one file: location, message, and remedy."""
 
     file: Path
     line: int | None
@@ -59,7 +59,7 @@ class FileProblem:
 
 
 def _printable(text: str, longest: int) -> str:
-    """Shorten a text in the middle, and escape what would disturb a terminal."""
+    """Shorten a text in the middle, and escape control characters for terminals."""
     half = longest // 2
     short = text if len(text) <= longest else f"{text[:half]} … {text[-half:]}"
     return "".join(
@@ -68,13 +68,13 @@ def _printable(text: str, longest: int) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """A path as people would type it: from the working directory, if it lies there."""
+    """Return a path as people type it: relative to the working directory if it is inside."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 class InvalidFilesError(UsageError):
-    """One or more files break the rules of the catalog. All faults are listed, in file order."""
+    """One or more files are invalid. All errors are listed, in file order."""
 
     def __init__(self, problems: Iterable[FileProblem]) -> None:
         self.problems = tuple(sorted(problems, key=lambda p: (str(p.file), p.line or 0, p.field)))

@@ -1,4 +1,4 @@
-"""Files that whoever reads them finds whole, at whatever moment; and the SHA-256 they are known by."""
+"""Atomic file writes, single-writer locks on folders, and SHA-256 checksums."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Let no other process that asks for the same change files of a folder; ends with the process."""
+    """Hold an exclusive lock on a folder. The lock ends with the process."""
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -24,7 +24,7 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 
 def write_text_atomically(file: Path, text: str) -> bool:
-    """Replace `file` by `text` in one step; tells whether anything changed."""
+    """Replace the content of `file` atomically; return True if it changed."""
     if file.is_file() and file.read_bytes() == text.encode():
         return False
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -44,6 +44,6 @@ def write_text_atomically(file: Path, text: str) -> bool:
 
 
 def sha256_of(file: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
+    """Return the SHA-256 of a file in hexadecimal."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,7 +1,7 @@
-"""Names that an environment gives to what it deploys.
+"""Names of the resources that an environment deploys.
 
-Stacks, operations and people find each other's resources through these functions, never through
-CloudFormation exports: a name follows from the environment's file alone.
+Stacks, operations, and people find each other's resources through these functions, never through
+CloudFormation exports: a name depends on the environment file alone.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ BUCKET_NAME_LIMIT = 63
 
 
 def check_name(text: str) -> str:
-    """Names become folders, TargetModels and parts of ARNs: keep to what all of those accept."""
+    """Check a name. Names become folders, TargetModels, and parts of ARNs, so all of those must accept it."""
     if not NAME_PATTERN.fullmatch(text) or len(text) > 40 or "--" in text:
         raise ValueError(
-            f"{text!r} is not a name; use up to 40 lower-case letters, digits and single hyphens, "
-            "beginning with a letter"
+            f"invalid name {text!r}; use up to 40 lowercase letters, digits, and single hyphens, "
+            "starting with a letter"
         )
     return text
 
@@ -30,97 +30,98 @@ Name = Annotated[str, AfterValidator(check_name)]
 
 
 def environment_prefix(*, prefix: str, environment: str) -> str:
-    """What every name in an environment begins with."""
+    """Return the prefix of all names in an environment."""
     return f"{prefix}-{environment}"
 
 
 def delivery_prefix(*, prefix: str, environment: str) -> str:
-    """What the names of those begin with that carry changes to an environment.
+    """Return the name prefix of an environment's delivery roles.
 
-    Not like the environment's own: what may change all that is named like it cannot change its own rights.
+    It differs from the environment's own prefix, so that a role allowed to change all resources with the
+    environment's prefix cannot change its own permissions.
     """
     return f"{prefix}-{DELIVERY}-{environment}"
 
 
 DELIVERY = "delivery"
-"""No environment may bear this name."""
+"""Reserved: environments cannot have this name."""
 Duty = Literal["plan", "deploy", "promote", "preview", "clean-up"]
-"""What workflows do, each with a role of its own."""
+"""What workflows do; each has its own role."""
 DUTIES: tuple[Duty, ...] = ("plan", "deploy", "promote", "preview", "clean-up")
 
 
 def delivery_role_name(base: str, duty: Duty) -> str:
-    """The role that a workflow takes on for a duty; `base` is that of those who carry changes."""
+    """Return the role that a workflow assumes; `base` is the delivery prefix."""
     return f"{base}-{duty}"
 
 
 def delivery_boundary_name(base: str) -> str:
-    """The policy that bounds every role of those who carry changes."""
+    """Return the permissions boundary of all delivery roles."""
     return f"{base}-boundary"
 
 
 def execution_policy_names(base: str) -> tuple[str, str]:
-    """What CloudFormation may do for an environment: the policies that `cdk bootstrap` is given."""
+    """Return the policies given to `cdk bootstrap`: what CloudFormation may do for an environment."""
     return f"{base}-execution", f"{base}-execution-security"
 
 
 def boundary_name(base: str) -> str:
-    """The policy that bounds every role of an environment, where its file names no other."""
+    """Return the default permissions boundary of an environment's roles."""
     return f"{base}-boundary"
 
 
 def preview_execution_role_name(base: str) -> str:
-    """The role that CloudFormation makes previews with."""
+    """Return the role that CloudFormation uses to create previews."""
     return f"{base}-preview-execution"
 
 
 def preview_boundary_name(base: str) -> str:
-    """The policy that bounds every role inside a preview, where its template names that one."""
+    """Return the permissions boundary of roles inside a preview, if its template names it."""
     return f"{base}-preview-boundary"
 
 
 def pipeline_name(prefix: str) -> str:
-    """The pipeline of the road inside AWS, and its stack."""
+    """Return the name of the CodePipeline pipeline and its stack."""
     return f"{prefix}-{DELIVERY}-pipeline"
 
 
 def pipeline_role_name(prefix: str, what: str) -> str:
-    """What steps of the pipeline run with."""
+    """Return a role of the pipeline's steps."""
     return f"{pipeline_name(prefix)}-{what}"
 
 
 def pipeline_duty(duty: Duty, environment: str) -> str:
-    """The steps of one duty in one environment: its own role trusts theirs, and no other step's."""
+    """Return the name of one duty's steps in one environment, for which its role trusts only their role."""
     return f"{duty}-{environment}"
 
 
 def foundation_stack_name(base: str) -> str:
-    """The stack that holds what all endpoints of an environment share."""
+    """Return the stack that holds what all endpoints of an environment share."""
     return f"{base}-foundation"
 
 
 def endpoint_stack_name(base: str, endpoint: str) -> str:
-    """The stack of one endpoint."""
+    """Return the stack of one endpoint."""
     return f"{base}-endpoint-{endpoint}"
 
 
 def network_stack_name(base: str) -> str:
-    """The stack of an environment's own network."""
+    """Return the stack of an environment's own network."""
     return f"{base}-network"
 
 
 def monitoring_stack_name(base: str) -> str:
-    """The stack of the dashboard over all endpoints of an environment."""
+    """Return the stack of the dashboard over all endpoints of an environment."""
     return f"{base}-monitoring"
 
 
 def build_stack_name(base: str) -> str:
-    """The stack of what builds images and models in the account."""
+    """Return the stack that builds images and models in the account."""
     return f"{base}-build"
 
 
 def base_of_stack(stack: str) -> str | None:
-    """What the names of an environment begin with, by the name of one of its stacks; None for others."""
+    """Return the name prefix of the environment that a stack belongs to; None for other stacks."""
     base, found, _ = stack.partition("-endpoint-")
     if found:
         return base
@@ -131,216 +132,216 @@ def base_of_stack(stack: str) -> str | None:
 
 
 def build_project_name(base: str, hardware: str) -> str:
-    """The CodeBuild project that builds models on one kind of machine: cpu, sm86."""
+    """Return the CodeBuild project that builds models for one hardware target: cpu, sm86."""
     return f"{base}-build-{hardware}"
 
 
 def image_project_name(base: str) -> str:
-    """The CodeBuild project that builds the images which models are built in."""
+    """Return the CodeBuild project that builds the images in which models are built."""
     return f"{base}-build-images"
 
 
 def build_log_group(base: str) -> str:
-    """Where CodeBuild writes what builds say."""
+    """Return the log group of CodeBuild."""
     return f"/{base}/builds"
 
 
 def processing_job_name(base: str, job: str, attempt: int) -> str:
-    """A build that runs as a SageMaker Processing job."""
+    """Return the name of a build that runs as a SageMaker Processing job."""
     return f"{build_stack_name(base)}-{job}-{attempt}"
 
 
 def build_stack_of_job(processing_job: str) -> str | None:
-    """The build stack of the environment that a Processing job builds for; None for other people's jobs."""
+    """Return the build stack that a Processing job belongs to; None for unrelated jobs."""
     found = re.fullmatch(r"(.+-build)-[0-9a-f]{16}-\d+", processing_job)
     return found[1] if found else None
 
 
 def promotion_role_name(base: str) -> str:
-    """The role by which other accounts read what they promote; `base` is that of those who carry changes."""
+    """Return the role other accounts use to read artifacts for promotion; `base` is the delivery prefix."""
     return f"{base}-promotion-reader"
 
 
 def model_prefix(model: str) -> str:
-    """Below which all lies in the artifact bucket that builds of a model write, with the slash at its end."""
+    """Return the prefix in the artifact bucket that builds of a model write to, with a trailing slash."""
     return f"{MODELS}{model}/"
 
 
 def build_record_key(model: str, job: str) -> str:
-    """Where a build job writes into the artifact bucket which artifact came of it."""
+    """Return the key in the artifact bucket under which a build job records its artifact."""
     return f"{model_prefix(model)}builds/{job}.json"
 
 
 def build_cache_prefix(model: str) -> str:
-    """Below which builds of a model keep for the next one what takes long to find out."""
+    """Return the prefix under which builds of a model cache slow results."""
     return f"{model_prefix(model)}caches"
 
 
 def build_role_parameter(model: str) -> str:
-    """What the role of a model that brings code of its own is called among the parameters."""
+    """Return the CloudFormation parameter name of the role of a model that runs its own code."""
     return f"build-roles/{model}"
 
 
 MODELS = "models/"
 SHELVES = "endpoints/"
 REQUESTS, ANSWERS, FAILURES = "requests/", "answers/", "failures/"
-"""Below which the data bucket holds what passes through asynchronous endpoints."""
+"""Prefix of asynchronous endpoints' objects in the data bucket."""
 EVENTS = "events/"
-"""Below which an artifact bucket keeps what happened to its artifacts (tritonstack.records.events)."""
+"""Prefix of the events in an artifact bucket (tritonstack.records.events)."""
 PROMOTIONS = "promotions/"
 """Prefix of the promotion claims in an artifact bucket (tritonstack.operations.promotion.claims)."""
 SUPERSEDED_TAG = ("superseded", "true")
-"""What objects are marked with that no lock of late names any more; a lifecycle rule takes them."""
+"""Tag of objects that no recent lock names; a lifecycle rule deletes them."""
 PROCESSING_LOG_GROUP = "/aws/sagemaker/ProcessingJobs"
-"""Where SageMaker writes the logs of all Processing jobs of an account; the name is SageMaker's own."""
+"""Log group of all Processing jobs of an account; SageMaker chooses the name."""
 
 
 def parameter_name(base: str, what: str) -> str:
-    """The SSM parameter by which one stack tells others an id that it was given only when it was deployed."""
+    """Return the SSM parameter by which one stack gives others an id known only after its deployment."""
     return f"/{base}/{what}"
 
 
 KEY_PARAMETER = "key-arn"
 INSTANCE_PARAMETER = "instance"
-"""Where an instance of a template keeps what it was asked for with."""
+"""SSM parameter that holds the request an instance of a template was created with."""
 SUBNETS_PARAMETER = "subnet-ids"
 SECURITY_GROUPS_PARAMETER = "security-group-ids"
 
 
 def endpoint_name(base: str, endpoint: str) -> str:
-    """The name callers of InvokeEndpoint use."""
+    """Return the endpoint name that callers of InvokeEndpoint use."""
     return f"{base}-{endpoint}"
 
 
 def artifact_bucket_name(base: str, *, account: str, region: str) -> str:
-    """Where artifacts lie; bucket names are global, so account and region are part of it."""
+    """Return the artifact bucket. Bucket names are global, so they include account and region."""
     return f"{base}-artifacts-{account}-{region}"
 
 
 def log_bucket_name(base: str, *, account: str, region: str) -> str:
-    """Where the artifact bucket's access log goes."""
+    """Return the bucket of the artifact bucket's access log."""
     return f"{base}-logs-{account}-{region}"
 
 
 def data_bucket_name(base: str, *, account: str, region: str) -> str:
-    """Where captured requests and the answers of asynchronous endpoints go."""
+    """Return the bucket of captured requests and of asynchronous endpoints' responses."""
     return f"{base}-data-{account}-{region}"
 
 
 def capture_prefix(endpoint: str) -> str:
-    """Where an endpoint's captured requests lie in the data bucket, with the slash at its end."""
+    """Return the prefix of an endpoint's captured requests in the data bucket, with a trailing slash."""
     return f"capture/{endpoint}/"
 
 
 def answer_prefix(endpoint: str) -> str:
-    """Where an asynchronous endpoint's answers lie in the data bucket, with the slash at its end."""
+    """Return the prefix of an asynchronous endpoint's responses in the data bucket, with a trailing slash."""
     return f"{ANSWERS}{endpoint}/"
 
 
 def failure_prefix(endpoint: str) -> str:
-    """Where an asynchronous endpoint's failures lie in the data bucket, with the slash at its end."""
+    """Return the prefix of an asynchronous endpoint's failures in the data bucket, with a trailing slash."""
     return f"{FAILURES}{endpoint}/"
 
 
 def request_prefix(endpoint: str) -> str:
-    """Where callers put the requests of an asynchronous endpoint, with the slash at its end."""
+    """Return the prefix callers put an asynchronous endpoint's requests under, with a trailing slash."""
     return f"{REQUESTS}{endpoint}/"
 
 
 def key_alias(base: str) -> str:
-    """The alias of the environment's KMS key."""
+    """Return the alias of the environment's KMS key."""
     return f"alias/{base}"
 
 
 def alarm_topic_name(base: str) -> str:
-    """The topic that alarms go to."""
+    """Return the SNS topic of alarms."""
     return f"{base}-alarms"
 
 
 def failed_updates_rule_name(base: str) -> str:
-    """The EventBridge rule that hears of endpoints that fail or roll back."""
+    """Return the EventBridge rule for endpoints that fail or roll back."""
     return f"{base}-failed-updates"
 
 
 def failed_deployments_rule_name(base: str) -> str:
-    """The EventBridge rule that hears of endpoints' stacks that fail or roll back."""
+    """Return the EventBridge rule for endpoint stacks that fail or roll back."""
     return f"{base}-failed-deployments"
 
 
 def endpoint_log_groups(base: str) -> tuple[str, ...]:
-    """Patterns of the log groups that the endpoints of an environment have, whatever they are called."""
+    """Return name patterns of the log groups of an environment's endpoints."""
     return (endpoint_log_group(f"{base}-*"), component_log_group(f"{base}-*"))
 
 
 def flow_log_group(base: str) -> str:
-    """Where the traffic of an environment's own network is recorded."""
+    """Return the log group of the VPC flow logs of an environment's network."""
     return f"/{base}/network-flows"
 
 
 def image_repository_name(base: str, image: str) -> str:
-    """The ECR repository of one of the images in containers/."""
+    """Return the ECR repository of one of the images in containers/."""
     return f"{base}/{image}"
 
 
 def endpoint_log_group(endpoint: str) -> str:
-    """Where SageMaker writes the log of an endpoint's containers; the name is SageMaker's own."""
+    """Return the log group of an endpoint's containers; SageMaker chooses the name."""
     return f"/aws/sagemaker/Endpoints/{endpoint}"
 
 
 def component_log_group(component: str) -> str:
-    """Where SageMaker writes the log of an inference component's containers; the name is SageMaker's own."""
+    """Return the log group of an inference component's containers; SageMaker chooses the name."""
     return f"/aws/sagemaker/InferenceComponents/{component}"
 
 
 def codebuild_log_group(project: str) -> str:
-    """Where CodeBuild writes the log of a project that names no group; the name is CodeBuild's own."""
+    """Return the log group of a CodeBuild project that names none; CodeBuild chooses the name."""
     return f"/aws/codebuild/{project}"
 
 
 def shelf_prefix(endpoint: str) -> str:
-    """Where a multi-model endpoint finds its models in the artifact bucket, with the slash at its end.
+    """Return the prefix of a multi-model endpoint's models in the artifact bucket, with a trailing slash.
 
-    Copies of the artifacts, so that the endpoint's role is limited to its own models by one prefix however
-    many they are: a policy has no room for a thousand names.
+    The models there are copies of artifacts, so that one prefix limits the endpoint's role to its own models:
+    a policy has no room for a thousand names.
     """
     return f"{SHELVES}{endpoint}/"
 
 
 def target_model(model: str, digest: str) -> str:
-    """What callers of a multi-model endpoint give as TargetModel: a place on its shelf."""
+    """Return the TargetModel of a multi-model endpoint: a key relative to its model prefix."""
     return f"{model}/{digest}/model.tar.gz"
 
 
 def component_name(endpoint: str) -> str:
-    """The one inference component of an endpoint."""
+    """Return the one inference component of an endpoint."""
     return f"{endpoint}-component"
 
 
 def alarm_name(endpoint: str, variant: str, alarm: str) -> str:
-    """An alarm of an endpoint. That of the main variant bears no variant's name."""
+    """Return the name of an endpoint's alarm. Alarms of the main variant omit the variant's name."""
     return f"{endpoint}-{alarm}" if variant == "main" else f"{endpoint}-{variant}-{alarm}"
 
 
 def endpoint_dashboard_name(endpoint: str, *, region: str) -> str:
-    """The dashboard of one endpoint. Dashboards belong to an account, whatever the region."""
+    """Return the dashboard of one endpoint. Dashboards belong to an account, not to a region."""
     return f"{endpoint}_{region}"
 
 
 def environment_dashboard_name(base: str, *, region: str, page: int = 1) -> str:
-    """The dashboard over all endpoints of an environment; a very large one has several pages."""
+    """Return the dashboard over all endpoints of an environment; a very large one has several pages."""
     return f"{base}_environment_{region}" if page == 1 else f"{base}_environment_{region}_{page}"
 
 
 def success_topic_name(endpoint: str) -> str:
-    """The topic that hears of every answer of an asynchronous endpoint."""
+    """Return the SNS topic of an asynchronous endpoint's responses."""
     return f"{endpoint}-success"
 
 
 def error_topic_name(endpoint: str) -> str:
-    """The topic that hears of every failure of an asynchronous endpoint."""
+    """Return the SNS topic of an asynchronous endpoint's failures."""
     return f"{endpoint}-error"
 
 
 def artifact_prefix(model: str, digest: str) -> str:
-    """Where an artifact lies in a bucket or in the local store, without a slash at its end."""
+    """Return the path of an artifact in a bucket or in the local store, without a trailing slash."""
     return f"{model_prefix(model)}{digest}"

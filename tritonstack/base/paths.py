@@ -1,4 +1,4 @@
-"""Where a project's files lie: models, environments, locks, and the folder for what running makes."""
+"""Folders of a project: models, environments, locks, and local state."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ LOCK_SUFFIX = ".lock.yaml"
 
 @dataclass(frozen=True)
 class Project:
-    """A checkout of this repository, or of one laid out like it."""
+    """A project folder: this repository, or another with the same layout."""
 
     root: Path
 
     @property
     def models_dir(self) -> Path:
-        """One folder a model, each with its model.yaml."""
+        """One folder per model, each with its model.yaml."""
         return self.root / "models"
 
     @property
     def environments_dir(self) -> Path:
-        """`<env>.yaml` and, beside it, `<env>.lock.yaml`."""
+        """`<env>.yaml` and its lock, `<env>.lock.yaml`."""
         return self.root / "environments"
 
     @property
     def delivery_file(self) -> Path:
-        """How changes reach the environments."""
+        """delivery.yaml."""
         return self.root / "delivery.yaml"
 
     @property
@@ -53,7 +53,7 @@ class Project:
 
     @property
     def state_dir(self) -> Path:
-        """What running makes and git ignores: built artifacts, the embedded server, the embedded cloud."""
+        """Generated files that git ignores: built artifacts, the embedded server, the embedded cloud."""
         override = os.environ.get("TRITONSTACK_HOME")
         return Path(override).expanduser().resolve() if override else self.root / ".tritonstack"
 
@@ -64,7 +64,7 @@ class Project:
 
     @property
     def cache_dir(self) -> Path:
-        """What builds download: models and wheels; it may be deleted at any time."""
+        """Downloads of builds: models and wheels. Safe to delete."""
         return self.state_dir / "cache"
 
     @property
@@ -74,28 +74,28 @@ class Project:
 
     @property
     def clouds_dir(self) -> Path:
-        """State of every embedded cloud of this project, one folder each."""
+        """State of all embedded clouds of this project, one folder each."""
         return self.state_dir / "clouds"
 
     def cloud_dir(self, account: str = EMBEDDED_ACCOUNT) -> Path:
-        """State of the embedded cloud that plays an account; TRITONSTACK_CLOUD names others beside these."""
+        """Return the state folder of an account's embedded cloud; TRITONSTACK_CLOUD selects another cloud."""
         name = os.environ.get("TRITONSTACK_CLOUD", "default")
         return self.clouds_dir / (name if account == EMBEDDED_ACCOUNT else f"{name}-{account}")
 
     def model_file(self, name: str) -> Path:
-        """The file that describes a model."""
+        """Return the model.yaml of a model."""
         return self.models_dir / name / "model.yaml"
 
     def environment_file(self, name: str) -> Path:
-        """The file that describes an environment."""
+        """Return the file of an environment."""
         return self.environments_dir / f"{name}.yaml"
 
     def template_file(self, name: str) -> Path:
-        """The file that describes environments for a while."""
+        """Return the file of a template."""
         return self.environments_dir / f"{name}{TEMPLATE_SUFFIX}"
 
     def lock_file(self, environment: str) -> Path:
-        """The file that says which artifacts an environment runs."""
+        """Return the lock file of an environment."""
         return self.environments_dir / f"{environment}{LOCK_SUFFIX}"
 
 
@@ -113,12 +113,12 @@ def shipped(name: str) -> Path:
 
 
 def find_project(start: Path | None = None) -> Project:
-    """The project that `start` (by default the working directory) lies in."""
+    """Find the project that contains `start` (default: the working directory)."""
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
         if (folder / MARKER).is_file() and (folder / "environments").is_dir():
             return Project(folder)
     raise UsageError(
         f"no tritonstack project at or above {here}",
-        remedy=f"go to the folder that holds {MARKER}, models/ and environments/, or name it with --project",
+        remedy=f"change to the folder that has {MARKER}, models/, and environments/, or use --project",
     )

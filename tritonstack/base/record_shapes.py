@@ -1,4 +1,4 @@
-"""Which keys a place in a file may hold, read from the types of the records."""
+"""Look up the keys that are allowed at a path of a file, from the record types."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tritonstack.base.yaml_reading import FieldPath, value_at
 
 @dataclass(frozen=True)
 class Branch:
-    """A record that may stand at a place, and the key whose value says that it does, if there are several."""
+    """A record type allowed at a path. If there are several, a tag key selects one by its value."""
 
     record: type[BaseModel]
     tag: str | None = None
 
     @property
     def values(self) -> tuple[str, ...]:
-        """What the tag says where this record stands."""
+        """The tag's values that select this record type."""
         return get_args(self.record.model_fields[self.tag].annotation) if self.tag else ()
 
     def is_chosen_by(self, data: Any) -> bool:
-        """Whether data says that it is this record, or says nothing."""
+        """Check whether data selects this record type, or has no tag."""
         return not (self.tag and isinstance(data, dict) and self.tag in data) or data[self.tag] in self.values
 
 
 def known_keys(record_type: Any, path: FieldPath, data: Any = None) -> set[str]:
-    """The keys that the field at `path` allows, in the branch that `data` chose where there are several."""
+    """Return the keys that the field at `path` allows; `data` selects among several record types."""
     branches = branches_at(record_type, path, data)
     return set().union(*(branch.record.model_fields for branch in branches))
 
@@ -39,7 +39,7 @@ def known_keys(record_type: Any, path: FieldPath, data: Any = None) -> set[str]:
 def branches_at(
     annotation: Any, path: FieldPath, data: Any = None, tag: str | None = None
 ) -> Iterator[Branch]:
-    """The records that may stand at `path`, of which `data` may choose."""
+    """Yield the record types allowed at `path`; `data` selects among several."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         tags = [note.discriminator for note in arguments[1:] if isinstance(note, FieldInfo)]

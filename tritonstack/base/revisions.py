@@ -1,4 +1,4 @@
-"""Commits as events, locks and verdicts name them: `<commit>`, or `<commit>+uncommitted`."""
+"""Commit ids in events, locks, and verdicts: `<commit>`, or `<commit>+uncommitted`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 UNCOMMITTED = "+uncommitted"
-"""What follows a commit's id if files differed from that commit."""
+"""Suffix of a commit id if files differed from that commit."""
 BUILD_CODE = (
     "model_build",
     *(
@@ -16,21 +16,21 @@ BUILD_CODE = (
         for name in ("base", "reference", "spec", "records", "project", "client", "runtime")
     ),
 )
-"""The folders of code that artifacts are built by. A model's hash does not cover them."""
+"""Folders of the build code. Model hashes do not cover them."""
 MAX_LISTED = 20
-"""How many uncommitted files a record lists."""
+"""Maximum number of uncommitted files in a record."""
 
 UncommittedFiles = Annotated[tuple[str, ...], Field(min_length=1)] | None
-"""The files that differed from the commit, relative to the project; None if there were none."""
+"""Files that differed from the commit, relative to the project; None if there were none."""
 
 
 def is_committed(commit: str | None) -> bool:
-    """Return whether all files were those of a commit. Earlier versions wrote `<commit>+`."""
+    """Check whether all files matched the commit. Earlier versions wrote `<commit>+`."""
     return commit is not None and "+" not in commit
 
 
 def commit_id(commit: str) -> str:
-    """Return the id of the commit alone."""
+    """Return the commit id without its suffix."""
     return commit.partition("+")[0]
 
 
@@ -40,22 +40,22 @@ def short_commit(commit: str) -> str:
 
 
 def list_files(files: Sequence[str] | None, *, most: int = 3) -> str:
-    """Return file names for a message, the first of them if there are many."""
+    """Return file names for a message, shortened to the first few."""
     shown = list(files or ())
     rest = len(shown) - most
     return ", ".join(shown[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def recorded_files(files: Sequence[str]) -> UncommittedFiles:
-    """Return file names for a record, the last item a count if there are many."""
+    """Return file names for a record; the last item is a count if there are too many."""
     if len(files) <= MAX_LISTED:
         return tuple(files) or None
     return (*files[:MAX_LISTED], f"({len(files) - MAX_LISTED} more)")
 
 
 def is_hashed(file: str) -> bool:
-    """Return whether an artifact's or image's hash covers a file, so that the same hash means the same file.
+    """Check whether an artifact's or image's hash covers a file, so that the same hash means the same file.
 
-    The code of the builder is not covered, nor a file that a record only counts.
+    The hash covers neither the build code nor files that a record only counts.
     """
     return not file.startswith((*(f"{folder}/" for folder in BUILD_CODE), "("))

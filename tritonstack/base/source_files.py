@@ -1,4 +1,4 @@
-"""Lists the files of a model's folder or source, and refuses links that lead out of it and special files.
+"""List the files of a model's folder or source; reject links out of the folder and special files.
 
 Ignored everywhere: version control, caches of tools, virtual environments, and compiled Python (`IGNORED`).
 Links are followed while they are relative and stay in the folder. A snapshot in a Hugging Face cache may
@@ -28,14 +28,14 @@ IGNORED = frozenset(
 )
 IGNORED_SUFFIXES = (".pyc", ".pyo", "~", ".swp")
 MOST_LINKS = 40
-"""Links followed for one name; Linux gives up after as many."""
+"""Maximum number of links followed per name; the same limit as in Linux."""
 MOST_FILES = 100_000
 COPY_INSTEAD = "replace it with a copy of the file"
 _COPY_BYTES = 1 << 20
 
 
 class UnsafeFileError(UsageError):
-    """A file that a build must not read: a link out of the folder, or no regular file."""
+    """A file that a build must not read: a link out of the folder, or not a regular file."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class SourceFile:
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Size in bytes."""
         return self.stamp[2]
 
 
@@ -59,7 +59,7 @@ Files = Mapping[str, SourceFile]
 
 
 def list_files(folder: Path, inner: str = "") -> Files:
-    """The regular files below a folder by their names, sorted; nothing if the folder does not exist.
+    """Return the regular files below a folder by name, sorted; empty if the folder does not exist.
 
     `inner` names a folder in it: only files below that one are listed. Raises UnsafeFileError for links that
     leave the folder, absolute or broken links, loops, and special files.
@@ -74,13 +74,13 @@ def list_files(folder: Path, inner: str = "") -> Files:
         found[file.name] = file
         if len(found) > MOST_FILES:
             raise UnsafeFileError(
-                f"{folder} holds more than {MOST_FILES} files", remedy="name the folder of one model"
+                f"{folder} has more than {MOST_FILES} files", remedy="name the folder of one model"
             )
     return MappingProxyType(dict(sorted(found.items())))
 
 
 def find_file(folder: Path, name: str) -> SourceFile | None:
-    """One file below a folder, or None if there is none; UnsafeFileError as for `list_files`."""
+    """Return one file below a folder, or None if there is none; UnsafeFileError as for `list_files`."""
     root = real_path(folder)
     try:
         path = _Tree(root).resolve(root, name, name)
@@ -90,7 +90,7 @@ def find_file(folder: Path, name: str) -> SourceFile | None:
 
 
 def open_file(file: SourceFile) -> BufferedReader:
-    """Open the very file that was listed; UnsafeFileError if another one is in its place."""
+    """Open the listed file; UnsafeFileError if it was replaced."""
     try:
         stream = open(os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")  # noqa: SIM115
     except OSError as error:
@@ -102,13 +102,13 @@ def open_file(file: SourceFile) -> BufferedReader:
 
 
 def copy_file(file: SourceFile, target: Path) -> None:
-    """Copy the very file that was listed; UnsafeFileError if another one is in its place."""
+    """Copy the listed file; UnsafeFileError if it was replaced."""
     with open_file(file) as stream, target.open("wb") as out:
         shutil.copyfileobj(stream, out, _COPY_BYTES)
 
 
 def require_file(file: SourceFile, path: Path) -> None:
-    """Raise UnsafeFileError unless a hard link is one of the very file that was listed."""
+    """Raise UnsafeFileError unless a hard link points to the listed file."""
     if _stamp(path.lstat()) != file.stamp:
         raise _changed(file.name)
 
@@ -117,7 +117,7 @@ def copy_from(folder: Path, name: str, target: Path) -> None:
     """Copy one file below a folder; UnsafeFileError if it is missing, or as for `list_files`."""
     file = find_file(folder, name)
     if file is None:
-        raise UnsafeFileError(f"there is no file {name} in {folder}")
+        raise UnsafeFileError(f"file {name} not found in {folder}")
     copy_file(file, target)
 
 
@@ -129,17 +129,17 @@ def require_same(before: Files, after: Files) -> None:
 
 
 def real_path(path: Path) -> Path:
-    """A path with all links resolved; unlike `Path.resolve`, it raises nothing for a loop."""
+    """Return a path with all links resolved; unlike `Path.resolve`, accept loops."""
     return Path(os.path.realpath(path))
 
 
 def is_ignored(name: str) -> bool:
-    """Whether a file or folder of this name is never part of a model."""
+    """Check whether a file or folder of this name is never part of a model."""
     return name in IGNORED or name.endswith(IGNORED_SUFFIXES)
 
 
 def source_folder(model_folder: Path, text: str, *, trusted: bool) -> Path:
-    """The folder of `file://<text>`; outside the model's folder only if `trusted`."""
+    """Return the folder of `file://<text>`; outside the model's folder only if `trusted`."""
     folder = real_path(model_folder / text)
     if not trusted and (leaves_folder(text) or not folder.is_relative_to(real_path(model_folder))):
         raise UnsafeFileError(f"file://{text} is outside the model's folder", remedy=TRUST_EXTERNAL)
@@ -152,20 +152,20 @@ TRUST_EXTERNAL = (
 
 
 def leaves_folder(text: str) -> bool:
-    """Whether the text of a `file://` source is absolute or goes up."""
+    """Check whether the path of a `file://` source is absolute or leaves the folder."""
     return text.startswith("/") or ".." in text.split("/")
 
 
 class _Tree:
-    """A folder that must not be left."""
+    """A folder whose links must not leave it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        """Without links."""
+        """Resolved."""
         self.cache = _cache_of(root)
 
     def walk(self, folder: Path, prefix: str, above: tuple[Path, ...]) -> Iterator[SourceFile]:
-        """The files below one folder; `above` are the folders that it was reached through."""
+        """Yield the files below one folder; `above` are its parent folders."""
         if folder in above:
             raise UnsafeFileError(
                 f"{prefix.rstrip('/')} is a link to a folder that contains it", remedy="remove the link"
@@ -190,7 +190,7 @@ class _Tree:
                 yield _source_file(name, path)
 
     def resolve(self, folder: Path, inner: str, name: str) -> Path:
-        """What a name below a folder without links stands for; FileNotFoundError if for nothing."""
+        """Resolve a name below a resolved folder; FileNotFoundError if it does not exist."""
         at, waiting, links = folder, inner.split("/")[::-1], 0
         while waiting:
             part = waiting.pop()
@@ -216,7 +216,7 @@ class _Tree:
 
 
 def _cache_of(root: Path) -> Path | None:
-    """The model's folder in a Hugging Face cache, if `root` is in one of its snapshots."""
+    """Return the model's folder in a Hugging Face cache, if `root` is in one of its snapshots."""
     for folder in (root, *root.parents):
         model = folder.parent.parent
         if folder.parent.name == "snapshots" and model.name.startswith("models--"):
@@ -255,5 +255,5 @@ def _kind(mode: int) -> str:
 
 def _changed(name: str) -> UnsafeFileError:
     return UnsafeFileError(
-        f"{name} changed during the build", remedy="build again when nothing else writes to the model's files"
+        f"{name} changed during the build", remedy="build again while nothing else writes to the files"
     )

@@ -1,4 +1,4 @@
-"""Reading a YAML file: its plain data, and the line of each field. Not all of YAML is let in."""
+"""Parse a YAML file into plain data and the line of each field. Supports a subset of YAML."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ FieldPath = tuple[str | int, ...]
 
 
 MAX_FAULTS = 100
-"""How many faults of one file are listed. A file with more is not repaired one by one."""
+"""Maximum number of errors listed per file."""
 MAX_FILE_BYTES = 10_000_000
-"""The size of the largest file that is read. The lock of a thousand models has about two million bytes."""
+"""Maximum file size. The lock of a thousand models has about 2 MB."""
 
 
 def read_text(file: Path) -> str:
-    """Return the text of a file; refuse one that is too large, or that is no regular file."""
+    """Return the text of a file; reject files that are too large or not regular."""
     try:
         found = file.stat()
         if not stat.S_ISREG(found.st_mode):
-            message = "this is not a regular file"
-            raise _unreadable(file, message, "replace it with a file of YAML text")
+            message = "not a regular file"
+            raise _unreadable(file, message, "replace it with a YAML file")
         if found.st_size > MAX_FILE_BYTES:
-            message = f"the file has {found.st_size:,} bytes; at most {MAX_FILE_BYTES:,} are read"
-            raise _unreadable(file, message, "remove what does not belong into it")
+            message = f"expected at most {MAX_FILE_BYTES:,} bytes, got {found.st_size:,}"
+            raise _unreadable(file, message, "remove unneeded content")
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InvalidFilesError([FileProblem(file, None, "", "this file does not exist")]) from None
+        raise InvalidFilesError([FileProblem(file, None, "", "file not found")]) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         message = f"the byte 0x{error.object[error.start]:02x} is not valid UTF-8"
         raise _unreadable(file, message, "save the file as UTF-8 text", line) from None
     except OSError as error:
-        message = f"the file cannot be read: {error.strerror or error}"
+        message = f"cannot read the file: {error.strerror or error}"
         raise _unreadable(file, message, "check its permissions and its path") from None
 
 
@@ -48,7 +48,7 @@ def _unreadable(file: Path, message: str, remedy: str, line: int | None = None) 
 
 
 def parse_yaml(text: str, file: Path) -> tuple[Any, Mapping[FieldPath, int]]:
-    """The plain data of a YAML file's text and the line of each of its fields."""
+    """Return the plain data of a YAML text and the line of each of its fields."""
     try:
         loader = TextualLoader(text)
         node = compose(loader)
@@ -67,7 +67,7 @@ def parse_yaml(text: str, file: Path) -> tuple[Any, Mapping[FieldPath, int]]:
 
 
 def nearest_line(lines: Mapping[FieldPath, int], path: FieldPath) -> int | None:
-    """The line of `path`, or of the longest beginning of it that has one."""
+    """Return the line of `path`, or of its longest prefix that has one."""
     for length in range(len(path), -1, -1):
         if path[:length] in lines:
             return lines[path[:length]]
@@ -75,19 +75,19 @@ def nearest_line(lines: Mapping[FieldPath, int], path: FieldPath) -> int | None:
 
 
 def field_text(path: FieldPath) -> str:
-    """A field path as people write it: endpoints.minilm.scaling.min_instances."""
+    """Return a field path in dotted form: endpoints.minilm.scaling.min_instances."""
     return ".".join(str(part) for part in path)
 
 
 def holds(data: Any, part: str | int) -> bool:
-    """Whether data has such a key, or so many items."""
+    """Check whether data has a key or an index."""
     if isinstance(data, list):
         return isinstance(part, int) and part < len(data)
     return isinstance(data, dict) and part in data
 
 
 def value_at(data: Any, path: FieldPath) -> Any:
-    """What stands at a place, or None."""
+    """Return the value at a path, or None."""
     for part in path:
         data = data[part] if holds(data, part) else None
     return data
@@ -99,13 +99,13 @@ _PLAIN_TAGS = frozenset(
 _KEY_TAGS = frozenset({"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"})
 
 _Fault = tuple[FieldPath, str, str]
-"""Where, what is wrong, and the remedy."""
+"""Path, message, and remedy."""
 
 
 def _collect_lines(
     loader: TextualLoader, node: yaml.Node, path: FieldPath, lines: dict[FieldPath, int]
 ) -> Iterator[_Fault]:
-    """Fill `lines`, and give what YAML allows and no file here may hold."""
+    """Fill `lines`, and yield errors for unsupported YAML."""
     lines.setdefault(path, node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
@@ -114,9 +114,9 @@ def _collect_lines(
             child = (*path, name)
             lines[child] = key.start_mark.line + 1
             if key.tag not in _KEY_TAGS:
-                yield child, "a key must be text", "put it in quotes"
+                yield child, "expected a text key", "put it in quotes"
             elif name in seen:
-                yield child, "this key stands twice", "keep one of the two"
+                yield child, "duplicate key", "keep one of the two"
             seen.add(name)
             yield from _collect_lines(loader, value, child, lines)
     elif isinstance(node, yaml.SequenceNode):
@@ -126,21 +126,21 @@ def _collect_lines(
         if isinstance(node, yaml.ScalarNode) and (message := scalar_fault(loader, node)):
             yield path, message, "write another value, or put it in quotes if it is text"
     else:
-        yield path, f"YAML's tag {node.tag} means nothing here", "write the value without a tag"
+        yield path, f"unsupported YAML tag {node.tag}", "write the value without a tag"
 
 
 def _syntax_problem(file: Path, text: str, error: yaml.YAMLError) -> FileProblem:
     if isinstance(error, yaml.reader.ReaderError):
         place = text.count("\n", 0, error.position) + 1
         code = error.character if isinstance(error.character, int) else ord(error.character)
-        message = f"this is not valid YAML: the character U+{code:04X} is not allowed"
+        message = f"invalid YAML: the character U+{code:04X} is not allowed"
         return FileProblem(file, place, "", message, "remove the character")
     mark: Any = getattr(error, "problem_mark", None)
     line = mark.line + 1 if mark else None
     if isinstance(error, LimitError):
         return FileProblem(file, line, "", str(error.problem), error.remedy)
     said = getattr(error, "problem", None) or str(error)
-    return FileProblem(file, line, "", f"this is not valid YAML: {said}", _syntax_remedy(said))
+    return FileProblem(file, line, "", f"invalid YAML: {said}", _syntax_remedy(said))
 
 
 def _syntax_remedy(said: str) -> str:
@@ -150,6 +150,6 @@ def _syntax_remedy(said: str) -> str:
 _CHECK_SYNTAX = "check this line and the ones before it: indentation, quotes, brackets, `key: value`"
 _SYNTAX_REMEDIES = {
     "cannot start any token": (
-        "indent with blanks, not with tabs; put a value that begins with @, ` or % in quotes"
+        "indent with spaces, not tabs; put a value that starts with @, ` or % in quotes"
     ),
 }

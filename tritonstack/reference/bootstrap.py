@@ -1,7 +1,6 @@
-"""What `cdk bootstrap` makes in an account and region, by name.
+"""Names of the resources that `cdk bootstrap` creates in an account and region.
 
-The qualifier in the names tells it from what else was bootstrapped there. Whoever deploys with another one
-publishes to another bucket, with other roles.
+The qualifier in the names separates bootstraps in one account and region: each has its own bucket and roles.
 """
 
 from __future__ import annotations
@@ -13,49 +12,49 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 CDK_QUALIFIER = "hnb659fds"
-"""The CDK's own."""
+"""The CDK's default."""
 _CDK_STACK = "CDKToolkit"
 
 Qualifier = Annotated[str, Field(pattern=r"^[a-z0-9]{1,10}$")]
-"""What the CDK takes as one, and S3 in the name of a bucket."""
+"""Characters that both the CDK and S3 bucket names allow."""
 BootstrapRole = Literal["deploy", "file-publishing", "image-publishing", "lookup"]
 
 POLICIES_PER_ROLE = 10
-"""Managed policies that IAM attaches to a role unless its quota was raised."""
+"""IAM's default quota of managed policies per role."""
 
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """The names of what was bootstrapped under one qualifier."""
+    """Names of the bootstrap resources of one qualifier."""
 
     qualifier: str
     account: str
     region: str
     key: str | None = field(default=None, compare=False)
-    """ARN of the KMS key that its bucket is encrypted with, where that is not a key of AWS's own."""
+    """ARN of the bucket's KMS key, if it is not an AWS managed key."""
 
     @property
     def stack(self) -> str:
-        """The stack that holds all of it."""
+        """The bootstrap stack."""
         return _CDK_STACK if self.qualifier == CDK_QUALIFIER else f"{_CDK_STACK}-{self.qualifier}"
 
     @property
     def bucket(self) -> str:
-        """Where templates and files are published."""
+        """The bucket of templates and files."""
         return f"cdk-{self.qualifier}-assets-{self.account}-{self.region}"
 
     @property
     def version_parameter(self) -> str:
-        """The parameter that says which version of it stands."""
+        """The SSM parameter of the bootstrap version."""
         return f"/cdk-bootstrap/{self.qualifier}/version"
 
     def role(self, kind: BootstrapRole) -> str:
-        """A role that the CDK takes on."""
+        """Return the name of a role that the CDK assumes."""
         return f"cdk-{self.qualifier}-{kind}-role-{self.account}-{self.region}"
 
     @property
     def arguments(self) -> Sequence[str]:
-        """What `cdk bootstrap` is told to make it."""
+        """The arguments of `cdk bootstrap` that create it."""
         place = f"aws://{self.account}/{self.region}"
         key = ("--bootstrap-kms-key-id", self.key) if self.key else ()
         if self.qualifier == CDK_QUALIFIER:
@@ -64,5 +63,5 @@ class Bootstrap:
 
     @property
     def words(self) -> str:
-        """Name it in a message."""
+        """Description for messages."""
         return f"account {self.account} in {self.region}, qualifier {self.qualifier}"

@@ -1,4 +1,4 @@
-"""What S3 answers to a write on condition, for rooms that do not know each other.
+"""S3's error codes for conditional writes, shared by packages that do not import each other.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 """
@@ -6,8 +6,8 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 from __future__ import annotations
 
 HELD_CODES = frozenset({"412", "PreconditionFailed"})
-"""What lies there is not what the condition says: somebody has written it."""
+"""The condition does not hold: another writer has changed the object."""
 AGAIN_CODES = frozenset({"409", "ConditionalRequestConflict", "404", "NoSuchKey"})
-"""Another request came between, or what was to be replaced has been deleted. What lies there now, if anything
-does, this does not say: the write is to be made again.
+"""A concurrent request interfered, or the object to replace was deleted. The current content is unknown:
+retry the write.
 """

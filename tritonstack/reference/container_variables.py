@@ -1,7 +1,7 @@
-"""The environment variables of a container: what the image's `serve` reads, and what would break it.
+"""Environment variables of a container: what the image's `serve` script reads, and what would break it.
 
-`serve` is a shell script that puts most variables into Triton's command line as they are; a value that Triton
-cannot read ends the container before it is healthy, after an hour of trying as a rule.
+`serve` passes most variables to Triton's command line unchanged. If Triton cannot parse a value, the
+container exits before it is healthy, and the deployment usually fails only after an hour.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from tritonstack.reference.releases import TritonRelease
 
 MOST_VARIABLES = 100
 LONGEST_BYTES = 1024
-"""Of a name or of a value."""
+"""Maximum size of a name or a value."""
 MOST_BYTES = 32 * 1024
-"""Of all names and values together."""
+"""Maximum size of all names and values together."""
 
 DEFAULT_MODEL_NAME = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
 LOG_VERBOSE = "SAGEMAKER_TRITON_LOG_VERBOSE"
@@ -26,34 +26,34 @@ INFERENCE_TYPE = "SAGEMAKER_TRITON_INFERENCE_TYPE"
 ADDITIONAL_ARGS = "SAGEMAKER_TRITON_ADDITIONAL_ARGS"
 SHARED_MEMORY = "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE"
 GENERATING = ("generate", "generate_stream")
-"""Types of inference for models that answer in parts: as one answer, or as they come."""
+"""Inference types of generative models: one response, or a stream."""
 _PREFIX = "SAGEMAKER_TRITON_"
 
 RESERVED: dict[str, str] = {
-    DEFAULT_MODEL_NAME: "it follows from the endpoint's model",
-    PING_MODE: "every container gets it; SAGEMAKER_TRITON_OVERRIDE_PING_MODE decides its value",
-    "SAGEMAKER_MULTI_MODEL": "it follows from the endpoint's kind",
+    DEFAULT_MODEL_NAME: "it is derived from the endpoint's model",
+    PING_MODE: "it is always set; use SAGEMAKER_TRITON_OVERRIDE_PING_MODE instead",
+    "SAGEMAKER_MULTI_MODEL": "it is derived from the endpoint's kind",
     "SAGEMAKER_BIND_TO_PORT": "SageMaker chooses the port",
     "SAGEMAKER_SAFE_PORT_RANGE": "SageMaker chooses the ports",
 }
-"""Variables that are not the file's to set, each with the reason."""
+"""Variables that a file cannot set, each with the reason."""
 
 
 class _Reading(NamedTuple):
-    """How `serve` or Triton reads a value."""
+    """Value format that `serve` or Triton accepts."""
 
     pattern: str
     words: str
 
 
 _FLAG = _Reading(r"(?i:true|false|1|0)", "true or false")
-_COUNT = _Reading(r"[1-9]\d{0,14}", "a whole number from 1")
-_PORT = _Reading(r"[1-9]\d{0,4}", "a port")
-_LEVEL = _Reading(r"(?i:true|false|\d)", "true, false or a level from 0 to 9")
-_FRACTION = _Reading(r"0?\.\d+|1(?:\.0+)?", "a fraction of the GPU's memory such as 0.8")
+_COUNT = _Reading(r"[1-9]\d{0,14}", "a positive integer")
+_PORT = _Reading(r"[1-9]\d{0,4}", "a port number")
+_LEVEL = _Reading(r"(?i:true|false|\d)", "true, false, or a level from 0 to 9")
+_FRACTION = _Reading(r"0?\.\d+|1(?:\.0+)?", "a fraction of GPU memory such as 0.8")
 _PING = _Reading(r"live|ready", "live or ready")
-_INFERENCE = _Reading(r"infer|generate|generate_stream", "infer, generate or generate_stream")
-_ARGUMENTS = _Reading(r"--(?s:.*)", "options of tritonserver, each beginning with --")
+_INFERENCE = _Reading(r"infer|generate|generate_stream", "infer, generate, or generate_stream")
+_ARGUMENTS = _Reading(r"--(?s:.*)", "tritonserver options, each starting with --")
 
 READ_BY_SERVE: dict[str, _Reading] = {
     LOG_VERBOSE: _LEVEL,
@@ -77,48 +77,48 @@ READ_BY_SERVE: dict[str, _Reading] = {
 }
 
 SINCE: dict[str, str] = {INFERENCE_TYPE: "25.04"}
-"""Variables that the images of earlier releases do not read."""
+"""First release whose image reads the variable."""
 
 _SERVES_OWN = re.compile(
     r"--(allow-sagemaker|allow-http|model-control-mode|model-repository|model-store|sagemaker-port)\b"
 )
-"""Options that `serve` gives tritonserver itself, and that the front end would not survive twice."""
+"""Options that `serve` sets itself; a duplicate breaks SageMaker's HTTP front end."""
 
 WITHOUT_COMPLETION = "--disable-auto-complete-config"
-"""Configurations are complete when they are packed; asking each Python model to complete its own costs the
-start of another process, more than a second, at every load."""
+"""Packed configurations are complete. Auto-completion starts an extra process per Python model and load,
+which takes more than a second."""
 CACHE = "--cache-config"
 CACHE_BYTES = 64 << 20
-"""What answers are kept in, where a model asks for that and the file does not say how much."""
+"""Default size of the response cache if a model uses one."""
 SHARED_MEMORY_BYTES = 1 << 20
-"""What each copy of a Python model begins with, and Triton's own default; it grows as requests need it. With
-the 16 MiB that `serve` gives, four copies fill the 64 MiB that containers have as a rule, and nobody can give
-SageMaker's more."""
+"""Initial shared memory per instance of a Python model; Triton's own default, and it grows on demand. With
+the 16 MiB that `serve` sets, four instances fill the usual 64 MiB of a container, and SageMaker offers no way
+to raise that."""
 
 
 class Served(NamedTuple):
-    """What a container has to know of the models that it serves."""
+    """What a container needs to know about its models."""
 
     entry: str | None = None
-    """The entry model of an endpoint that serves one; None stands for a multi-model endpoint."""
+    """The entry model of a single-model endpoint; None for a multi-model endpoint."""
     keeps_answers: bool = False
-    """Whether one of them asks for a response cache."""
+    """Whether any model uses the response cache."""
     generates: bool = False
-    """Whether they answer in parts, as language models do."""
+    """Whether the models are generative language models."""
 
 
 def container_variables(given: Mapping[str, str], served: Served) -> dict[str, str]:
-    """What a container is started with: the project's own variables, and those of the file over them."""
+    """Return the variables of a container: the project's defaults, overridden by the file."""
     own = {
-        # serve's default is true: several lines a request, and CloudWatch takes money for each.
+        # serve's default is true: several lines per request, and CloudWatch charges for each.
         LOG_VERBOSE: "false",
-        # serve assigns this variable without exporting it, so Triton sees it only if it was there before. In
-        # mode "ready" one model that failed to load makes SageMaker end a container that serves the others.
+        # serve assigns this variable without exporting it, so Triton sees it only if it was set before. In
+        # mode "ready", one model that fails to load makes SageMaker stop a container that serves the others.
         PING_MODE: "ready" if served.entry else "live",
         SHARED_MEMORY: str(SHARED_MEMORY_BYTES),
     }
     if served.entry:
-        # The entry of a pipeline. Its parts lie beside it and are loaded because it needs them.
+        # The entry model of an ensemble. Triton loads its steps as dependencies.
         own[DEFAULT_MODEL_NAME] = served.entry
     if served.generates:
         own[INFERENCE_TYPE] = GENERATING[0]
@@ -126,7 +126,7 @@ def container_variables(given: Mapping[str, str], served: Served) -> dict[str, s
 
 
 def _arguments(given: str, served: Served) -> Iterator[str]:
-    """The project's own options of tritonserver before those of the file."""
+    """Yield the project's tritonserver options, then those of the file."""
     if WITHOUT_COMPLETION not in given.split():
         yield WITHOUT_COMPLETION
     if served.keeps_answers and CACHE not in re.split(r"[ =]", given):
@@ -136,7 +136,7 @@ def _arguments(given: str, served: Served) -> Iterator[str]:
 
 
 def variable_faults(given: Mapping[str, str], *, model: str | None) -> Iterator[Fault]:
-    """Variables that cannot be set, and values that the container would not start with."""
+    """Yield variables that cannot be set, and values that would keep the container from starting."""
     for name, value in given.items():
         found = _name_fault(name) or _size_fault(name, value) or _value_fault(name, value, model=model)
         if found:
@@ -145,26 +145,26 @@ def variable_faults(given: Mapping[str, str], *, model: str | None) -> Iterator[
     if len(everything) > MOST_VARIABLES:
         yield Fault(
             (),
-            f"with the {len(everything) - len(given)} that every container gets these are {len(everything)} "
-            f"variables, and SageMaker takes {MOST_VARIABLES}",
-            "move some into the model",
+            f"expected at most {MOST_VARIABLES} variables, got {len(everything)} with the "
+            f"{len(everything) - len(given)} that every container gets (SageMaker's limit)",
+            "move some settings into the model",
         )
     total = sum(len(text.encode()) for pair in everything.items() for text in pair)
     if total > MOST_BYTES:
         yield Fault(
             (),
-            f"names and values together take {total:,} bytes, and SageMaker takes {MOST_BYTES:,}",
-            "move some into the model",
+            f"expected at most {MOST_BYTES:,} bytes of names and values, got {total:,} (SageMaker's limit)",
+            "move some settings into the model",
         )
 
 
 def unread_variables(given: Mapping[str, str], release: TritonRelease) -> Iterator[Fault]:
-    """Variables that the image of a release does not know yet, and would pass over in silence."""
+    """Yield variables that the image of a release would silently ignore."""
     for name in given:
         if release.name < SINCE.get(name, ""):
             yield Fault(
                 (name,),
-                f"the image of Triton {release.name} does not read it, those from {SINCE[name]} on do",
+                f"the image of Triton {release.name} ignores this variable; supported since {SINCE[name]}",
                 "remove it, or choose a newer triton_release",
             )
 
@@ -172,19 +172,19 @@ def unread_variables(given: Mapping[str, str], release: TritonRelease) -> Iterat
 def _name_fault(name: str) -> tuple[str, str] | None:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         return (
-            f"{name!r} is no name of a variable",
-            "use letters, digits and underscores, and no digit at the beginning",
+            f"invalid variable name {name!r}",
+            "use letters, digits, and underscores; do not start with a digit",
         )
     if name in RESERVED:
-        return f"this variable is not the file's to set: {RESERVED[name]}", "remove it"
+        return f"this variable cannot be set: {RESERVED[name]}", "remove it"
     if name.startswith(_PREFIX) and name not in READ_BY_SERVE:
         known = [read.removeprefix(_PREFIX) for read in READ_BY_SERVE]
         suggestion = closest(name.removeprefix(_PREFIX), known)
         return (
-            "serve reads no such variable",
+            f"unknown variable {name!r}",
             f"did you mean '{_PREFIX}{suggestion}'?"
             if suggestion
-            else f"options of Triton go into {ADDITIONAL_ARGS}",
+            else f"pass Triton's options in {ADDITIONAL_ARGS}",
         )
     return None
 
@@ -194,7 +194,7 @@ def _size_fault(name: str, value: str) -> tuple[str, str] | None:
         size = len(text.encode())
         if size > LONGEST_BYTES:
             return (
-                f"the {what} takes {size:,} bytes, and SageMaker takes {LONGEST_BYTES:,}",
+                f"expected a {what} of at most {LONGEST_BYTES:,} bytes, got {size:,} (SageMaker's limit)",
                 "shorten it, or move it into the model",
             )
     return None
@@ -202,13 +202,14 @@ def _size_fault(name: str, value: str) -> tuple[str, str] | None:
 
 def _value_fault(name: str, value: str, *, model: str | None) -> tuple[str, str] | None:
     reading = READ_BY_SERVE.get(name)
-    if reading is None or not value:  # serve takes an empty variable for one that is not set
+    if reading is None or not value:  # serve treats an empty variable as unset
         return None
     if not re.fullmatch(reading.pattern, value):
-        return f"{value!r} is not {reading.words}, so the container would not start", f"write {reading.words}"
+        message = f"expected {reading.words}, got {value!r}; the container would not start"
+        return message, f"write {reading.words}"
     if name == INFERENCE_TYPE and model is None:
-        return "multi-model endpoints do not know other types of inference", "remove it"
+        return "multi-model endpoints do not support other inference types", "remove it"
     own = _SERVES_OWN.search(value) if name == ADDITIONAL_ARGS else None
     if own:
-        return f"serve gives tritonserver {own[0]} itself", f"remove {own[0]}"
+        return f"serve already sets {own[0]}", f"remove {own[0]}"
     return None

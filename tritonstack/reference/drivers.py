@@ -1,7 +1,7 @@
-"""The host's NVIDIA driver: which one a machine has, and whether a Triton release runs on it.
+"""NVIDIA host drivers: which one an instance type has, and whether a Triton release runs on it.
 
-SageMaker starts each GPU family on a host image of its own choice unless InferenceAmiVersion names another,
-and never changes that choice because a container would need it.
+SageMaker selects the host image by GPU family, unless InferenceAmiVersion names another one. It does not
+consider what the container needs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tritonstack.reference.releases import TritonRelease
 
 @dataclass(frozen=True)
 class HostImage:
-    """A value of InferenceAmiVersion, and what it brings."""
+    """A value of InferenceAmiVersion, with its driver and CUDA version."""
 
     name: str
     driver: int
@@ -25,7 +25,7 @@ HOST_IMAGES: dict[str, HostImage] = {
     image.name: image
     for image in (
         HostImage("al2-ami-sagemaker-inference-gpu-2", 535, "12.2"),
-        # As gpu-2, but the container's own CUDA compatibility libraries are not mounted for it.
+        # Like gpu-2, but SageMaker does not mount the container's own CUDA compatibility libraries.
         HostImage("al2-ami-sagemaker-inference-gpu-2-1", 535, "12.2"),
         HostImage("al2-ami-sagemaker-inference-gpu-3-1", 550, "12.4"),
         HostImage("al2023-ami-sagemaker-inference-gpu-4-1", 580, "13.0"),
@@ -34,22 +34,22 @@ HOST_IMAGES: dict[str, HostImage] = {
 NEWEST = HOST_IMAGES["al2023-ami-sagemaker-inference-gpu-4-1"]
 
 CUDA_12_DRIVER = 470
-"""The oldest driver that runs NVIDIA's CUDA 12 images; every GPU host of AWS has it or a newer one."""
+"""The oldest driver that runs NVIDIA's CUDA 12 images; every AWS GPU host has this driver or a newer one."""
 
 _LAST_DRIVERS = {"K80": 470}
-"""GPUs that later drivers no longer know."""
+"""Last driver that supports the GPU."""
 _FIRST_DRIVERS = {"10.0": 570, "10.3": 570, "12.0": 570}
-"""Compute capabilities that earlier drivers do not know yet."""
+"""First driver that supports the compute capability."""
 _FIRST_CUDA = {"10.0": "12.8", "10.3": "12.9", "12.0": "12.8"}
-"""Compute capabilities that earlier releases of CUDA do not know yet."""
+"""First CUDA release that supports the compute capability."""
 
 
 def least_driver(release: TritonRelease, *, sure: bool) -> int:
-    """The oldest driver that a release runs on: surely, or as somebody has shown.
+    """Return the oldest driver that a release runs on; `sure`: guaranteed, otherwise demonstrated.
 
-    CUDA 12: NVIDIA supports its images on data-centre GPUs from driver 470 on, by the compatibility libraries
-    in the image. CUDA 13 is made for 580. AWS says that such images do not fit its default hosts with 470,
-    runs one on 550 (gpu-3-1) in its own documentation, and nobody says that 535 does.
+    CUDA 12: NVIDIA supports its images on data-center GPUs from driver 470 on, through the compatibility
+    libraries in the image. CUDA 13 requires 580. AWS states that such images do not work on its default hosts
+    with 470, and its own documentation runs one on 550 (gpu-3-1). Nothing is documented for 535.
     """
     if _number(release.cuda) < _number("13.0"):
         return CUDA_12_DRIVER
@@ -57,22 +57,22 @@ def least_driver(release: TritonRelease, *, sure: bool) -> int:
 
 
 def cuda_fault(instance: InstanceType, release: TritonRelease) -> str | None:
-    """Why a release cannot use a machine's GPUs at all, whatever the driver."""
+    """Return why a release cannot use an instance type's GPUs with any driver; None if it can."""
     capability = instance.family.compute_capability
     first = _FIRST_CUDA.get(capability or "")
     if first is None or _number(release.cuda) >= _number(first):
         return None
     return (
-        f"Triton {release.name} carries CUDA {release.cuda}, and {instance.name}'s {instance.family.gpu} "
+        f"Triton {release.name} has CUDA {release.cuda}, but {instance.name}'s {instance.family.gpu} "
         f"(compute capability {capability}) needs CUDA {first}"
     )
 
 
 def chosen_ami(instance: InstanceType, release: TritonRelease) -> str | None:
-    """The host image that a machine needs for a release; None where SageMaker's own choice fits.
+    """Return the host image that an instance type needs for a release; None if SageMaker's default works.
 
-    Where AWS does not say which driver its choice brings, and where it may do but nobody promises it, nothing
-    is left to chance: the newest image runs every release.
+    If AWS does not document the default's driver, or support is not guaranteed, use the newest image: it runs
+    every release.
     """
     family = instance.family
     if family.accelerator != "gpu":
@@ -83,27 +83,26 @@ def chosen_ami(instance: InstanceType, release: TritonRelease) -> str | None:
 
 
 def ami_fault(ami: str, instance: InstanceType, release: TritonRelease) -> tuple[str, str] | None:
-    """Why a host image that a file names does not fit, and what to do; None if it fits.
+    """Return why a host image does not work, and the remedy; None if it works.
 
-    gpu-3-1 under a CUDA 13 release is let through: AWS's documentation does it, and whoever writes the image
-    down has a reason.
+    gpu-3-1 with a CUDA 13 release is accepted: AWS's documentation uses it.
     """
     gpu, driver = instance.family.gpu, HOST_IMAGES[ami].driver
     if gpu is None:
-        return f"{instance.name} has no GPU, and {ami} is a host image for GPUs", "remove inference_ami"
-    newer = f"write {NEWEST.name}, or remove inference_ami: the right one is chosen then"
+        return f"{instance.name} has no GPU, but {ami} is a GPU host image", "remove inference_ami"
+    newer = f"write {NEWEST.name}, or remove inference_ami to choose it automatically"
     last = _LAST_DRIVERS.get(gpu, driver)
     if driver > last:
         return (
-            f"{ami} has driver {driver}, and the last one for {instance.name}'s {gpu} is {last}",
+            f"{ami} has driver {driver}, but {instance.name}'s {gpu} is supported only up to {last}",
             "remove inference_ami, or choose a newer GPU",
         )
     first = _FIRST_DRIVERS.get(instance.family.compute_capability or "", 0)
     if driver < first:
-        return f"{ami} has driver {driver}, and the first one for {instance.name}'s {gpu} is {first}", newer
+        return f"{ami} has driver {driver}, but {instance.name}'s {gpu} requires at least {first}", newer
     if driver < least_driver(release, sure=False):
         return (
-            f"{ami} has driver {driver}, too old for the CUDA {release.cuda} of Triton {release.name}",
+            f"{ami} has driver {driver}, too old for CUDA {release.cuda} in Triton {release.name}",
             newer,
         )
     return None

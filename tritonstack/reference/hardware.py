@@ -1,8 +1,8 @@
-"""Instance families SageMaker hosting offers, and what a Triton image can do on each.
+"""Instance families of SageMaker hosting, and which of them run Triton images.
 
-The list of sizes equals botocore's enumeration of ProductionVariantInstanceType (a test proves it), so
-that a misspelt instance type is found without a call to AWS. Processors, memory and GPUs are those of the
-EC2 type of the same name.
+A test checks the sizes against botocore's enumeration of ProductionVariantInstanceType, so misspelled
+instance types are found without calling AWS. vCPUs, memory, and GPUs are those of the EC2 type of the same
+name.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ Accelerator = Literal["none", "gpu", "neuron", "gaudi"]
 
 @dataclass(frozen=True)
 class InstanceFamily:
-    """Machines that differ in size only."""
+    """Instance types that differ only in size."""
 
     name: str
     gpu_counts: Mapping[str, int] = field(hash=False)
-    """How many GPUs each size has."""
+    """Number of GPUs per size."""
     memory_per_vcpu: float
-    """GiB; sizes that differ stand in _MEMORY_GIB."""
+    """GiB; exceptions are in _MEMORY_GIB."""
     architecture: Architecture = "x86_64"
     accelerator: Accelerator = "none"
     gpu: str | None = None
     gpu_memory_mib: int | None = None
-    """What one GPU has, as EC2 reports it; None where it does not."""
+    """Memory per GPU as EC2 reports it; None if it does not."""
     compute_capability: str | None = None
     default_driver: int | None = None
-    """Host driver when no InferenceAmiVersion is chosen; None where AWS does not say."""
+    """Default host driver without InferenceAmiVersion; None if AWS does not document it."""
     local_storage: bool = False
-    """NVMe disks encrypt themselves: SageMaker refuses a volume KMS key on these."""
+    """NVMe disks encrypt themselves: SageMaker rejects a volume KMS key on these."""
 
     @property
     def sizes(self) -> tuple[str, ...]:
-        """The sizes there are."""
+        """All sizes."""
         return tuple(self.gpu_counts)
 
     @property
     def hardware(self) -> str:
-        """`cpu`, or the compute capability of its GPU as targets write it: sm86."""
+        """`cpu`, or the GPU's compute capability in target form: sm86."""
         return f"sm{self.compute_capability.replace('.', '')}" if self.compute_capability else "cpu"
 
     @property
     def runs_triton(self) -> bool:
-        """SageMaker's Triton images are x86-64, for CPUs and NVIDIA GPUs."""
+        """Whether SageMaker's Triton images run on it: x86-64, with CPUs or NVIDIA GPUs."""
         return self.architecture == "x86_64" and self.accelerator in ("none", "gpu")
 
     @property
     def burstable(self) -> bool:
-        """Machines that live on credits; SageMaker does not scale those automatically."""
+        """Whether it uses CPU credits; SageMaker does not scale such instances automatically."""
         return self.name.startswith("t")
 
 
@@ -66,12 +66,12 @@ class InstanceType:
 
     @property
     def gpus(self) -> int:
-        """How many NVIDIA GPUs a machine has."""
+        """Number of NVIDIA GPUs."""
         return self.family.gpu_counts[self.size]
 
     @property
     def vcpus(self) -> int:
-        """How many virtual processors a machine has: four in an xlarge, and so on."""
+        """Number of vCPUs: four for xlarge, and so on."""
         if self.name in _VCPUS:
             return _VCPUS[self.name]
         times = self.size.removesuffix("xlarge")
@@ -79,13 +79,13 @@ class InstanceType:
 
     @property
     def memory_gib(self) -> float:
-        """How much memory a machine has."""
+        """Memory in GiB."""
         return _MEMORY_GIB.get(self.name, self.vcpus * self.family.memory_per_vcpu)
 
 
 _SMALL_SIZES = {"medium": 1, "large": 2}
 _VCPUS = {"ml.t2.medium": 2, "ml.c4.8xlarge": 36}
-"""Sizes whose name does not tell."""
+"""vCPUs of sizes whose name does not imply them."""
 _MEMORY_GIB: dict[str, float] = {
     "ml.t2.medium": 4,
     "ml.c4.8xlarge": 60,
@@ -101,7 +101,7 @@ _MEMORY_GIB: dict[str, float] = {
     "ml.p6e-gb200.36xlarge": 960,
     "ml.trn2.48xlarge": 2048,
 }
-"""Sizes whose share of memory is not their family's."""
+"""Memory of sizes that differ from their family's ratio."""
 
 
 def _no_gpus(sizes: str) -> dict[str, int]:
@@ -109,7 +109,7 @@ def _no_gpus(sizes: str) -> dict[str, int]:
 
 
 def _gpu_counts(sizes: str) -> dict[str, int]:
-    """`xlarge 12xlarge:4`: one GPU in an xlarge, four in a 12xlarge."""
+    """Parse GPU counts: `xlarge 12xlarge:4` means one GPU in xlarge, four in 12xlarge."""
     pairs = (size.partition(":") for size in sizes.split())
     return {size: int(count or 1) for size, _, count in pairs}
 

@@ -1,6 +1,6 @@
-"""SageMaker's Triton images: which account holds them in which region, and how their URIs are written.
+"""SageMaker's Triton images: registry account per region, and image URIs.
 
-The SageMaker SDK holds the same table but weighs hundreds of megabytes; a test proves the two equal.
+The SageMaker SDK has the same table but weighs hundreds of megabytes; a test checks that they are equal.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FIRST_RELEASES: dict[str, str] = {
     "me-central-1": "25.04",
     "mx-central-1": "25.04",
 }
-"""Regions that got the image later than the others, and the first release they have."""
+"""First release available in regions that got the image later than others."""
 
 
 _PARTITIONS = {
@@ -60,11 +60,11 @@ _PARTITIONS = {
     "eu-iso": "the AWS ISO partitions",
     "eusc-": "the AWS European Sovereign Cloud",
 }
-"""Partitions other than `aws`, by the first letters of their regions. The stacks write ARNs of `aws` only."""
+"""Partitions other than `aws`, by region prefix. The stacks write ARNs of `aws` only."""
 
 
 def region_fault(region: str) -> tuple[str, str] | None:
-    """Why endpoints cannot be in a region, and what to do; None if they can."""
+    """Return why endpoints cannot run in a region, and the remedy; None if they can."""
     if region in ACCOUNTS:
         return None
     others = f"choose one of {', '.join(sorted(ACCOUNTS))}"
@@ -79,7 +79,7 @@ def region_fault(region: str) -> tuple[str, str] | None:
 
 
 def image_account(region: str) -> str:
-    """The account that holds the Triton image in a region."""
+    """Return the account that hosts the Triton image in a region."""
     if fault := region_fault(region):
         message, remedy = fault
         raise UsageError(message, remedy=remedy)
@@ -87,22 +87,22 @@ def image_account(region: str) -> str:
 
 
 def has_image(*, region: str, release: str) -> bool:
-    """Whether a region has the image of a release; releases sort as text."""
+    """Check whether a region has the image of a release; releases sort as text."""
     return region in ACCOUNTS and release >= FIRST_RELEASES.get(region, "")
 
 
 def image_tag(*, release: str, gpu: bool) -> str:
-    """The tag of a release's image."""
+    """Return the tag of a release's image."""
     return f"{release}-py3" if gpu else f"{release}-py3-cpu"
 
 
 def image_uri(*, region: str, release: str, gpu: bool) -> str:
-    """The image that an endpoint in a region runs."""
+    """Return the URI of the image that an endpoint in a region runs."""
     account = image_account(region)
     if not has_image(region=region, release=release):
         raise UsageError(
             f"SageMaker has no image of Triton {release} in region {region!r}",
-            remedy=f"it has {FIRST_RELEASES[region]} and later",
+            remedy=f"choose {FIRST_RELEASES[region]} or later",
         )
     registry = f"{account}.dkr.ecr.{region}.amazonaws.com"
     return f"{registry}/{REPOSITORY}:{image_tag(release=release, gpu=gpu)}"

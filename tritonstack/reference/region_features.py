@@ -1,8 +1,8 @@
-"""What the stacks need of a region, by feature, and which regions may lack it.
+"""AWS features that the stacks need, and regions that may lack them.
 
-A region lacks a feature for certain if two lists that AWS publishes agree: CloudFormation's schemas of the
-region lack a resource type, and the AWS SDK has no endpoint of the service there. If the schemas alone lack
-it, the region may still have it. Both lists are in region_table.py.
+A region definitely lacks a feature if two lists that AWS publishes agree: the region's CloudFormation schemas
+lack a resource type, and the AWS SDK has no endpoint of the service there. If only the schemas lack it, the
+region may still have it. Both lists are in region_table.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tritonstack.reference.region_table import (
 
 @dataclass(frozen=True)
 class Feature:
-    """A part of the stacks, and the CloudFormation resource types it is made of."""
+    """A part of the stacks, and its CloudFormation resource types."""
 
     name: str
     types: tuple[str, ...]
@@ -36,7 +36,7 @@ SERVICES: dict[str, str] = {
     "AWS::CodePipeline": "codepipeline",
     "AWS::SageMaker": "sagemaker",
 }
-"""The SDK's names of services that a region may lack, by what their resource types begin with."""
+"""SDK service names by resource type prefix, for services that a region may lack."""
 
 
 FEATURES: dict[str, Feature] = {
@@ -100,7 +100,7 @@ FEATURES: dict[str, Feature] = {
 }
 
 MOST_ZONES = 3
-"""The most Availability Zones that a network spans."""
+"""Maximum number of Availability Zones per network."""
 
 
 def _check_feature(text: str) -> str:
@@ -121,23 +121,23 @@ ConfirmedFeatures = Annotated[tuple[FeatureName, ...], AfterValidator(check_dist
 
 @dataclass(frozen=True)
 class MissingFeature:
-    """A feature that a region lacks, or may lack."""
+    """A feature that a region lacks or may lack."""
 
     feature: Feature
     region: str
     types: tuple[str, ...]
-    """Resource types that CloudFormation's schemas of the region lack."""
+    """Resource types missing in the region's CloudFormation schemas."""
     services: tuple[str, ...]
-    """Services of these types that have no endpoint in the region, as the AWS SDK knows it."""
+    """Services of these types without an endpoint in the region, according to the AWS SDK."""
 
     @property
     def certain(self) -> bool:
-        """Whether both lists speak against the region."""
+        """Whether both lists agree that the region lacks it."""
         return bool(self.services)
 
     @property
     def reason(self) -> str:
-        """What speaks against the region."""
+        """Why the feature counts as missing."""
         schemas = f"CloudFormation's schemas of {self.region} do not list {' or '.join(self.types)}"
         if not self.certain:
             return schemas
@@ -145,12 +145,12 @@ class MissingFeature:
 
 
 def has_schemas(region: str) -> bool:
-    """Whether CloudFormation's schemas of a region are known."""
+    """Check whether a region's CloudFormation schemas are known."""
     return region not in REGIONS_WITHOUT_SCHEMAS
 
 
 def missing_feature(region: str, name: str) -> MissingFeature | None:
-    """What speaks against a feature in a region; None if nothing does, or if the schemas are unknown."""
+    """Return a feature that a region may lack; None if it has it, or if the schemas are unknown."""
     feature = FEATURES[name]
     types = tuple(sorted(set(feature.types) & set(MISSING_TYPES.get(region, ()))))
     if not types:
@@ -161,16 +161,16 @@ def missing_feature(region: str, name: str) -> MissingFeature | None:
 
 
 def regions_with(name: str, among: Iterable[str]) -> list[str]:
-    """The regions whose schemas list all of a feature."""
+    """Return the regions whose schemas list all types of a feature."""
     return sorted(region for region in among if has_schemas(region) and not missing_feature(region, name))
 
 
 def unconfirmed(region: str, needed: Collection[str], confirmed: Collection[str]) -> list[MissingFeature]:
-    """The needed features that a region lacks or may lack, but for those that a file confirms."""
+    """Return needed features that a region may lack and that the file does not confirm."""
     found = (missing_feature(region, name) for name in needed if name not in confirmed)
     return [missing for missing in found if missing is not None]
 
 
 def zones_of(region: str) -> int:
-    """How many Availability Zones an account can count on in a region, three at most."""
+    """Return the number of Availability Zones that every account has in a region, at most three."""
     return FEW_ZONES.get(region, MOST_ZONES)

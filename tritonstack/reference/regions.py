@@ -1,8 +1,8 @@
-"""Which instance families SageMaker offers endpoints on, region by region.
+"""Instance families that SageMaker offers for endpoints, by region.
 
-AWS lists this in its prices alone; a test holds the table against the price list that cfn-lint brings
-along. Families that no region has a price for are left out of judgement: the list is older than they are,
-or they are no longer sold to new customers.
+AWS publishes this only in its price list; a test compares the table with the price list in cfn-lint. Families
+without a price in any region are not judged: they are newer than the list, or no longer sold to new
+customers.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ _OFFERED = {
 OFFERED: dict[str, tuple[str, ...]] = {
     region: tuple(families.split()) for region, families in _OFFERED.items()
 }
-"""The families of each region, those that run Triton."""
+"""Families that run Triton, by region."""
 
 _PRICED = frozenset(family for families in OFFERED.values() for family in families)
 
 
 def may_offer(region: str, family: str) -> bool:
-    """Whether a region may have a family: AWS has a price for it there, or has none for it anywhere."""
+    """Check whether a region may offer a family: AWS has a price there, or has no price for it anywhere."""
     return family in OFFERED[region] or family not in _PRICED

@@ -1,7 +1,7 @@
-"""Triton releases that SageMaker has images for, and what is inside each.
+"""Triton releases with SageMaker images, and their contents.
 
-Read from NVIDIA's release notes and from AWS's image list; tests/catalog compares the list of releases with
-the SageMaker SDK's image table.
+Sources: NVIDIA's release notes and AWS's image list; tests/reference compares the releases with the SageMaker
+SDK's image table.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 
 def python_tag(python: str) -> str:
-    """A Python as wheels and targets write it: py310."""
+    """Return a Python version in wheel and target form: py310."""
     return "py" + python.replace(".", "")
 
 
 @dataclass(frozen=True)
 class OnnxSupport:
-    """The newest ONNX that a runtime reads: operators, and file format."""
+    """The newest ONNX version that a runtime reads: operator set and file format."""
 
     opset: int
     ir_version: int
@@ -31,12 +31,12 @@ _ONNX_SUPPORT = {
     "1.23": OnnxSupport(23, 11),
     "1.24": OnnxSupport(23, 11),
 }
-"""By ONNX Runtime's version: that of the ONNX release it was made with."""
+"""By ONNX Runtime version: the ONNX release it was built with."""
 
 
 @dataclass(frozen=True)
 class TritonRelease:
-    """What a `<release>-py3` image carries."""
+    """Contents of a `<release>-py3` image."""
 
     name: str
     triton: str
@@ -48,17 +48,17 @@ class TritonRelease:
 
     @property
     def python_tag(self) -> str:
-        """The Python of the image as wheels and targets write it: py310."""
+        """The image's Python version in wheel and target form: py310."""
         return python_tag(self.python)
 
     @property
     def onnx(self) -> OnnxSupport:
-        """The newest ONNX that its ONNX Runtime reads."""
+        """The newest ONNX version that its ONNX Runtime reads."""
         return _ONNX_SUPPORT[self.onnxruntime.rpartition(".")[0]]
 
     @property
     def tensorrt_version(self) -> tuple[int, ...]:
-        """TensorRT's version as numbers: an engine runs on the one that built it."""
+        """TensorRT's version as numbers. An engine runs on the version that built it."""
         return tuple(int(number) for number in self.tensorrt.split(".")[:3])
 
 
@@ -78,11 +78,11 @@ RELEASES: dict[str, TritonRelease] = {
         TritonRelease("26.05", "2.69.0", "3.12", "13.2.1", "10.16.1", "1.24.4", "7.5"),
     )
 }
-"""Unverified: TensorRT of 25.12 to 26.05 comes from public reports on the `tensorrt` image of the same tag;
-the least compute capability of 25.12 and 26.05 is that of the neighboring releases."""
+"""Unverified: the TensorRT versions of 25.12 to 26.05 come from public reports on the `tensorrt` image of the
+same tag; the minimum compute capability of 25.12 and 26.05 is that of the neighboring releases."""
 
 NUMPY_2_SINCE = "25.04"
-"""The first release whose Python backend is not known to fail with NumPy 2; that of 24.10 does."""
+"""The first release whose Python backend works with NumPy 2; 24.10 fails."""
 
 NEWEST = max(RELEASES)
-"""The release that this project's environments, examples and documents use."""
+"""The release used by this project's environments, examples, and documents."""

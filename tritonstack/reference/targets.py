@@ -1,8 +1,8 @@
-"""What an artifact is built for. A target follows from an endpoint; nobody types one.
+"""Targets: the hardware an artifact is built for, derived from the endpoint's instance type and release.
 
 cpu             any x86-64 machine
-sm86-24.09      one GPU compute capability under one Triton release
-cpu-py310       the same, when the artifact holds code bound to one Python of the release's image
+sm86-24.09      one GPU compute capability and one Triton release
+cpu-py310       the same, for artifacts with code bound to one Python version of the release's image
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TARGET = re.compile(r"(?:cpu|sm(?P<capability>\d{2,3})-(?P<release>\d{2}\.\d{2}
 
 @dataclass(frozen=True)
 class Target:
-    """The machine, and where it matters the Python, that an artifact needs."""
+    """The hardware, and the Python version if the artifact depends on it."""
 
     hardware: str
     python: str | None = None
@@ -31,26 +31,26 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """The target that `str` wrote."""
+    """Parse the text form of a target."""
     match = _TARGET.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a target; targets read cpu, sm86-24.09 or cpu-py310")
+        raise ValueError(f"invalid target {text!r}; write one such as cpu, sm86-24.09, or cpu-py310")
     python = match["python"]
     return Target(text.removesuffix(f"-{python}") if python else text, python)
 
 
 def hardware_of(text: str) -> str:
-    """`cpu` or a compute capability such as `sm86`."""
+    """Return `cpu` or a compute capability such as `sm86`."""
     return parse_target(text).hardware.partition("-")[0]
 
 
 def release_of(text: str) -> str | None:
-    """The Triton release that a GPU's target names; None for a CPU's."""
+    """Return the Triton release of a GPU target; None for CPU targets."""
     return parse_target(text).hardware.partition("-")[2] or None
 
 
 def are_rivals(one: str, other: str) -> bool:
-    """Whether the same machines look for both, and take the one for their Python whatever its age."""
+    """Check whether two targets compete for the same machines: equal hardware, only one bound to a Python."""
     first, second = parse_target(one), parse_target(other)
     return first.hardware == second.hardware and (first.python is None) != (second.python is None)
 
@@ -64,7 +64,7 @@ TargetText = Annotated[str, AfterValidator(_check_target)]
 
 
 def hardware_target(instance: InstanceType, release: TritonRelease) -> str:
-    """The hardware part of the target that an endpoint asks for."""
+    """Return the hardware part of the target for an endpoint."""
     hardware = instance.family.hardware
     return hardware if hardware == "cpu" else f"{hardware}-{release.name}"
 
@@ -72,9 +72,9 @@ def hardware_target(instance: InstanceType, release: TritonRelease) -> str:
 def acceptable_targets(
     instance: InstanceType, release: TritonRelease, python: str | None = None
 ) -> tuple[str, ...]:
-    """The targets whose artifacts an endpoint can run, the most specific first.
+    """Return the targets whose artifacts an endpoint can run, the most specific first.
 
-    `python` (3.11) is the Python that serves, if it is not that of the release's image.
+    `python` (3.11) is the serving Python if it differs from the release image's.
     """
     hardware = hardware_target(instance, release)
     return (str(Target(hardware, python_tag(python or release.python))), hardware)

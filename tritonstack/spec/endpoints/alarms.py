@@ -1,4 +1,4 @@
-"""What wakes somebody up: the thresholds of an endpoint's alarms, and which of them it has."""
+"""Alarm thresholds of an endpoint."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from tritonstack.spec.endpoints.rollouts import AlarmId
 
 
 class Alarms(Record):
-    """What wakes somebody up. Each is silent while nobody calls; `null` leaves one out."""
+    """Alarm thresholds. Alarms stay OK without traffic; `null` omits an alarm."""
 
     latency_p99_ms: Annotated[float, Field(gt=0)] | None = 500
-    """99th percentile of the model's latency over five minutes."""
+    """99th percentile of model latency over five minutes."""
     overhead_p99_ms: Annotated[float, Field(gt=0)] | None = 500
-    """99th percentile of what SageMaker adds to it, over five minutes."""
+    """99th percentile of SageMaker's overhead over five minutes."""
     server_errors: Annotated[int, Field(ge=1)] | None = 5
-    """Invocations answered with 5xx in five minutes."""
+    """Number of 5xx responses in five minutes."""
     client_errors: Annotated[int, Field(ge=1)] | None = 50
-    """Invocations answered with 4xx in five minutes."""
+    """Number of 4xx responses in five minutes."""
     min_invocations: Annotated[int, Field(ge=1)] | None = None
-    """Invocations in five minutes below which callers are missed, while there are any at all."""
+    """Minimum number of invocations in five minutes, once there are any."""
     gpu_memory_percent: Annotated[float, Field(gt=0, le=100)] | None = 95
-    """GPU memory in use, averaged over a machine's GPUs; on GPU machines only."""
+    """GPU memory in use, averaged over an instance's GPUs; GPU instances only."""
     triton_errors: Annotated[int, Field(ge=1)] | None = 10
-    """Errors that Triton itself logs in five minutes."""
+    """Number of errors that Triton logs in five minutes."""
     backlog: Annotated[int, Field(ge=1)] | None = None
-    """Requests that wait for an asynchronous endpoint."""
+    """Number of queued requests of an asynchronous endpoint."""
 
     def threshold(self, alarm: AlarmId) -> float | None:
-        """The bound of an alarm, or None where the file leaves it out."""
+        """Return the threshold of an alarm; None if the file omits it."""
         value: float | None = getattr(self, FIELDS[alarm])
         return value
 
@@ -46,4 +46,4 @@ FIELDS: dict[AlarmId, str] = {
     "triton-errors": "triton_errors",
     "backlog": "backlog",
 }
-"""Each alarm's threshold."""
+"""Threshold field of each alarm."""

@@ -1,4 +1,4 @@
-"""One endpoint of an environment: what it serves, on what, and how it scales, updates and alarms."""
+"""One endpoint of an environment: models, instance type, scaling, rollout, and alarms."""
 
 from __future__ import annotations
 
@@ -57,22 +57,22 @@ __all__ = [
 
 
 class SingleEndpoint(ServingOptions):
-    """An endpoint that serves one model to every caller. Its name is its key in the environment's file."""
+    """An endpoint that serves one model. Its name is its key in the environment file."""
 
     kind: Literal["single", "ensemble"]
-    """single: one Triton model; ensemble: a pipeline of Triton models behind one entry model."""
+    """single: one Triton model; ensemble: an ensemble of Triton models with one entry model."""
     model: Name
-    """The model in models/ that it serves."""
+    """The model in models/ to serve."""
     instance_type: InstanceTypeName
     """SageMaker instance type."""
     challenger: SecondVariant | None = None
-    """A second production variant, which answers its share of the requests."""
+    """A second production variant that answers a share of the requests."""
     shadow: SecondVariant | None = None
-    """A variant that gets copies of its share of the requests; its answers are dropped."""
+    """A variant that receives copies of a share of the requests; its responses are dropped."""
 
     @property
     def instance(self) -> InstanceType:
-        """The machine behind the instance type."""
+        """Properties of the instance type."""
         return INSTANCE_TYPES[self.instance_type]
 
     @model_validator(mode="after")
@@ -82,12 +82,12 @@ class SingleEndpoint(ServingOptions):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Every model that it serves, each once."""
+        """All its models, without duplicates."""
         return tuple(dict.fromkeys(variant.model for variant in self.variants if variant.model))
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """Its variants, the main one first."""
+        """Its variants, main first."""
         share = self.challenger.share if self.challenger else 0.0
         main = Variant(MAIN, self.model, self.instance, self.scaling, 1.0 - share)
         others = ((CHALLENGER, self.challenger), (SHADOW, self.shadow))
@@ -105,25 +105,26 @@ class SingleEndpoint(ServingOptions):
 
 
 class MultiModelEndpoint(ServingOptions):
-    """An endpoint whose callers say which of its models they mean. Its name is its key in the file."""
+    """An endpoint that serves many models; callers select one. Its name is its key in the environment
+    file."""
 
     kind: Literal["multi-model"]
-    """multi-model: models are loaded when they are first called for."""
+    """multi-model: models are loaded on first use."""
     models: Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000), AfterValidator(check_distinct)]
-    """The models in models/ that it serves; single ones and ensembles alike."""
+    """The models in models/ to serve, single models and ensembles."""
     instance_type: InstanceTypeName
     """SageMaker instance type."""
     model_cache: bool = True
-    """Keep models loaded between requests; off, each request loads its model anew."""
+    """Keep models loaded between requests; otherwise each request reloads its model."""
 
     @property
     def instance(self) -> InstanceType:
-        """The machine behind the instance type."""
+        """Properties of the instance type."""
         return INSTANCE_TYPES[self.instance_type]
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """Its one variant."""
+        """Its only variant."""
         return (Variant(MAIN, None, self.instance, self.scaling, 1.0),)
 
     @model_validator(mode="after")
@@ -133,7 +134,7 @@ class MultiModelEndpoint(ServingOptions):
 
 
 EndpointSpec = Annotated[SingleEndpoint | MultiModelEndpoint, Field(discriminator="kind")]
-"""One endpoint, of whatever kind."""
+"""An endpoint of any kind."""
 
 _RULES = (
     mode_faults,

@@ -1,7 +1,7 @@
-"""What cannot be together on one endpoint: modes, machines, and how much of a machine a copy takes.
+"""Rules for endpoints: exclusive modes, hardware, and inference component sizes.
 
-Each rule looks at a whole endpoint and names the field that has to change. What SageMaker excludes is read
-from its documentation (shadow tests, deployment guardrails, asynchronous inference, multi-model support).
+Each rule checks a whole endpoint and names the field to change. SageMaker's restrictions come from its
+documentation (shadow tests, deployment guardrails, asynchronous inference, multi-model support).
 """
 
 from __future__ import annotations
@@ -17,95 +17,96 @@ from tritonstack.spec.endpoints.serving import Components, ServingOptions
 from tritonstack.spec.endpoints.variants import CHALLENGER, SHADOW, Variant
 
 MULTI_MODEL_GPUS = ("p2", "p3", "g4dn", "g5")
-"""GPU families of which SageMaker hosts multi-model endpoints, on the sizes with one GPU."""
+"""GPU families that support multi-model endpoints, in sizes with one GPU."""
 
 
 @dataclass(frozen=True)
 class RuledEndpoint:
-    """What the rules look at."""
+    """An endpoint as the rules see it."""
 
     options: ServingOptions
     variants: tuple[Variant, ...]
-    """All of them, the main one first."""
+    """All variants, main first."""
     multi_model: bool = False
 
     @property
     def production(self) -> tuple[Variant, ...]:
-        """The variants whose answers callers get."""
+        """Variants that answer callers."""
         return tuple(variant for variant in self.variants if not variant.shadow)
 
     @property
     def mode(self) -> str:
-        """How the endpoint is called where a rule speaks of it."""
+        """The endpoint's mode in messages."""
         if self.options.asynchronous:
             return "an asynchronous endpoint"
         return "a multi-model endpoint" if self.multi_model else "an endpoint of inference components"
 
     def scaling_path(self, variant: Variant) -> FieldPath:
-        """Where the file says how a variant scales."""
+        """Return the path of a variant's scaling."""
         own = variant.scaling is not self.options.scaling
         return (variant.name, "scaling") if own else ("scaling",)
 
     def instance_path(self, variant: Variant) -> FieldPath:
-        """Where the file says what a variant runs on."""
+        """Return the path of a variant's instance type."""
         own = variant.instance != self.variants[0].instance
         return (variant.name, "instance_type") if own else ("instance_type",)
 
 
 def mode_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
-    """Modes that exclude each other."""
+    """Yield modes that exclude each other."""
     options, beside = endpoint.options, {variant.name for variant in endpoint.variants[1:]}
     if endpoint.multi_model and options.asynchronous:
         yield Fault(
             ("asynchronous",),
-            "SageMaker does not take requests for multi-model endpoints into a queue",
-            "remove it, or give each model an asynchronous endpoint of its own (kind: single or ensemble)",
+            "SageMaker does not support asynchronous multi-model endpoints",
+            "remove it, or use one asynchronous endpoint per model (kind: single or ensemble)",
         )
     if endpoint.multi_model and options.components:
         yield Fault(
             ("components",),
-            "an inference component serves one model, and this endpoint has several",
-            "remove it, or give each model an endpoint of its own (kind: single or ensemble)",
+            "an inference component serves one model, but this endpoint has several",
+            "remove it, or use one endpoint per model (kind: single or ensemble)",
         )
     if options.asynchronous and options.components:
         yield Fault(
             ("components",),
-            "inference components answer at once, and this endpoint is asynchronous",
+            "inference components do not support asynchronous endpoints",
             "remove one of the two; both scale to zero",
         )
     if options.asynchronous and options.data_capture:
         yield Fault(
             ("data_capture",),
-            "the requests and answers of an asynchronous endpoint lie in the data bucket already",
-            "remove it; asynchronous.expiry_days says how long they are kept",
+            "asynchronous endpoints already store requests and responses in the data bucket",
+            "remove it; asynchronous.expiry_days sets their retention",
         )
     if options.asynchronous or options.components:
         for name in sorted(beside):
-            yield Fault((name,), f"{endpoint.mode} has one variant", "remove it, or deploy a second endpoint")
+            message = f"{endpoint.mode} supports one variant"
+            yield Fault((name,), message, "remove it, or deploy a second endpoint")
     if {CHALLENGER, SHADOW} <= beside:
         yield Fault(
             (SHADOW,),
-            "SageMaker shadows endpoints with one production variant only, and there is a challenger",
+            "SageMaker supports a shadow only with one production variant, but there is a challenger",
             "remove one of the two",
         )
 
 
 def multi_model_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
-    """GPU machines that SageMaker hosts no multi-model endpoint on."""
+    """Yield GPU instance types that do not support multi-model endpoints."""
     instance = endpoint.variants[0].instance
     if not endpoint.multi_model or not instance.gpus:
         return
     if instance.family.name not in MULTI_MODEL_GPUS or instance.gpus > 1:
         yield Fault(
             ("instance_type",),
-            f"SageMaker hosts multi-model endpoints on CPUs and on machines with one GPU of the families "
+            f"SageMaker supports multi-model endpoints on CPUs and on single-GPU instances of the families "
             f"{', '.join(MULTI_MODEL_GPUS)}; {instance.name} has {_gpus(instance)}",
             "choose a type such as ml.g5.2xlarge or ml.c7i.2xlarge",
         )
 
 
 def component_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
-    """Copies that no machine has room for."""
+    """Yield inference components that do not fit on their instances."""
     components, instance = endpoint.options.components, endpoint.variants[0].instance
     if components is None:
         return
@@ -120,14 +121,14 @@ def component_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
     if needed > allowed:
         yield Fault(
             ("scaling", "max_instances"),
-            f"{copies} copies need {needed} machines ({fitting} fit on one {instance.name}), and {allowed} "
-            "are allowed",
+            f"{copies} copies need {needed} instances ({fitting} fit on one {instance.name}), but at most "
+            f"{allowed} are allowed",
             f"write {needed}, or lower components.max_copies",
         )
 
 
 def copies_per_machine(components: Components, instance: InstanceType) -> int:
-    """How many copies of a component a machine holds; SageMaker says of no machine what it keeps itself."""
+    """Return how many component copies fit on an instance; SageMaker's own overhead is undocumented."""
     room = [math.ceil(instance.memory_gib * 1024 / components.memory_mb) - 1]
     if instance.gpus:
         room.append(instance.gpus // (components.accelerators or 1))
@@ -141,7 +142,7 @@ def _too_large(components: Components, instance: InstanceType) -> Iterator[Fault
     if accelerators > instance.gpus:
         yield Fault(
             ("components", "accelerators"),
-            f"a copy needs {accelerators} GPUs, and {instance.name} has {_gpus(instance)}",
+            f"a copy needs {accelerators} GPUs, but {instance.name} has {_gpus(instance)}",
             "choose an instance type with enough GPUs"
             if instance.gpus
             else "remove it, or choose a GPU type",
@@ -149,21 +150,21 @@ def _too_large(components: Components, instance: InstanceType) -> Iterator[Fault
     if components.cpus and components.cpus > instance.vcpus:
         yield Fault(
             ("components", "cpus"),
-            f"a copy needs {components.cpus:g} processor cores, and {instance.name} has {instance.vcpus}",
+            f"a copy needs {components.cpus:g} vCPUs, but {instance.name} has {instance.vcpus}",
             "lower it, or choose a larger instance type",
         )
     memory = int(instance.memory_gib * 1024)
     if components.memory_mb >= memory:
         yield Fault(
             ("components", "memory_mb"),
-            f"a copy needs {components.memory_mb:,} MB, and {instance.name} has {memory:,} MB for copies and "
-            "host together",
+            f"a copy needs {components.memory_mb:,} MB, but {instance.name} has {memory:,} MB for copies and "
+            "the host together",
             "lower it, or choose a larger instance type",
         )
 
 
 def environment_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
-    """Environment variables that the container could not start with."""
+    """Yield environment variables that would keep the container from starting."""
     model = endpoint.variants[0].model
     for fault in variable_faults(endpoint.options.environment, model=model):
         yield Fault(("environment", *fault.path), fault.message, fault.remedy)

@@ -1,4 +1,4 @@
-"""Which rollouts an endpoint can have: its number of machines, its variants and its alarms decide."""
+"""Rules for rollouts: instance counts, variants, and alarms limit the strategies."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _MOST_ROLLBACK_ALARMS = 10
 
 
 def rollout_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
-    """Rollouts that SageMaker would refuse or never finish."""
+    """Yield rollouts that SageMaker would reject or never finish."""
     rollout = endpoint.options.rollout
     if rollout is None:
         return
     if endpoint.options.components and not isinstance(rollout, Rolling):
         yield Fault(
             ("rollout", "strategy"),
-            "inference components are updated in batches only",
-            "write `strategy: rolling`, or leave rollout out",
+            "inference components support rolling updates only",
+            "write `strategy: rolling`, or omit rollout",
         )
         return
     yield from _too_few_machines(endpoint, rollout)
@@ -29,7 +29,7 @@ def rollout_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
     if isinstance(rollout, Rolling) and len(endpoint.variants) > 1:
         yield Fault(
             ("rollout", "strategy"),
-            f"SageMaker rolls through endpoints with one variant only, and there is a "
+            f"SageMaker supports rolling updates only with one variant, but there is a "
             f"{endpoint.variants[1].name}",
             "choose all-at-once, canary or linear",
         )
@@ -39,7 +39,7 @@ def rollout_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
 def _too_few_machines(
     endpoint: RuledEndpoint, rollout: AllAtOnce | Canary | Linear | Rolling
 ) -> Iterator[Fault]:
-    """A part of the machines must be one machine at least; SageMaker does not say how it rounds."""
+    """Each part must be at least one instance; SageMaker does not document its rounding."""
     if isinstance(rollout, AllAtOnce) or endpoint.options.components:
         return
     field = {"canary": "percent", "linear": "step_percent", "rolling": "batch_percent"}[rollout.strategy]
@@ -50,27 +50,26 @@ def _too_few_machines(
         if least < 2:
             yield Fault(
                 ("rollout", "strategy"),
-                f"a {rollout.strategy} rollout goes through the machines in parts, and {where} allows only "
-                f"{least}",
+                f"a {rollout.strategy} rollout needs at least 2 instances, but {where} allows only {least}",
                 f"raise min_instances (and min of schedules) of {where} to 2, or choose all-at-once",
             )
         elif percent * least < 100:
             enough = -(-100 // least)
             yield Fault(
                 ("rollout", field),
-                f"{percent} % of the {least} machines that {where} allows is less than one machine",
+                f"{percent} % of {where}'s minimum of {least} instances is less than one instance",
                 f"write {enough} or more",
             )
 
 
 def _too_long(rollout: AllAtOnce | Canary | Linear | Rolling) -> Iterator[Fault]:
-    """The waits alone are certain; what machines and containers take beside them is not."""
+    """Yield rollouts whose waits alone exceed SageMaker's time limit."""
     if rollout.shifting_s >= LONGEST_ROLLOUT_S:
         yield Fault(
             ("rollout",),
-            f"the waits of this rollout take {rollout.shifting_s:,} s, and SageMaker ends one after "
+            f"the waits of this rollout take {rollout.shifting_s:,} s, but SageMaker's limit is "
             f"{LONGEST_ROLLOUT_S:,} s",
-            "take larger parts, or shorter waits",
+            "use larger parts or shorter waits",
         )
 
 
@@ -78,26 +77,26 @@ def _missing_alarms(endpoint: RuledEndpoint, alarms: tuple[AlarmId, ...]) -> Ite
     for index, alarm in enumerate(alarms):
         reason = _missing(endpoint, alarm)
         if reason:
-            remedy = "remove it, or give the alarm its threshold" if "null" in reason else "remove it"
-            yield Fault(("rollout", "roll_back_on", index), f"there is no alarm {alarm!r}: {reason}", remedy)
+            remedy = "remove it, or set the alarm's threshold" if "null" in reason else "remove it"
+            yield Fault(("rollout", "roll_back_on", index), f"unavailable alarm {alarm!r}: {reason}", remedy)
     names = len(alarms) * len(endpoint.production)
     if names > _MOST_ROLLBACK_ALARMS:
         yield Fault(
             ("rollout", "roll_back_on"),
-            f"{len(alarms)} alarms of {len(endpoint.production)} variants are {names}, and SageMaker watches "
-            f"{_MOST_ROLLBACK_ALARMS} at most",
-            f"name {_MOST_ROLLBACK_ALARMS // len(endpoint.production)} at most",
+            f"{len(alarms)} alarms on {len(endpoint.production)} variants make {names} alarms, but SageMaker "
+            f"supports at most {_MOST_ROLLBACK_ALARMS}",
+            f"list at most {_MOST_ROLLBACK_ALARMS // len(endpoint.production)} alarms",
         )
 
 
 def _missing(endpoint: RuledEndpoint, alarm: AlarmId) -> str | None:
-    """Why an endpoint does not have an alarm."""
+    """Return why an endpoint lacks an alarm; None if it has it."""
     if alarm == "gpu-memory" and not any(variant.instance.gpus for variant in endpoint.production):
         return f"{endpoint.variants[0].instance.name} has no GPU"
     if alarm == "overhead-p99" and endpoint.options.asynchronous:
-        return "asynchronous endpoints publish no overhead"
+        return "asynchronous endpoints do not publish the overhead metric"
     if alarm == "triton-errors" and len(endpoint.production) < len(endpoint.variants):
-        return "a shadow writes into the same log, so its errors would count"
+        return "the shadow writes to the same log, so its errors would count"
     if alarm == "backlog" and endpoint.options.asynchronous is None:
         return "only asynchronous endpoints have a backlog"
     if endpoint.options.alarms.threshold(alarm) is None:

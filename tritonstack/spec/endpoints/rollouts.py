@@ -1,4 +1,4 @@
-"""How an update reaches an endpoint, and which alarms take it back."""
+"""Rollout strategies of endpoint updates, and the alarms that roll back."""
 
 from __future__ import annotations
 
@@ -18,88 +18,88 @@ AlarmId = Literal[
     "triton-errors",
     "backlog",
 ]
-"""The alarms that an endpoint can have; each is the end of an alarm's name."""
+"""Alarms of an endpoint; each is the suffix of an alarm name."""
 
 Wait = Annotated[int, Field(ge=0, le=3600)]
 
 _MACHINES_S = 1800
-"""What SageMaker may take to bring up machines, beside download and start of the container."""
+"""SageMaker's time to provision instances, without download and container start."""
 LONGEST_ROLLOUT_S = 28_800
 _SHORTEST_ROLLOUT_S = 600
 
 
 class _Rollout(Record):
     roll_back_on: Annotated[tuple[AlarmId, ...], Field(max_length=10)] | None = None
-    """The alarms that take an update back. Not given: latency-p99 and server-errors, and client-errors on
-    multi-model endpoints, where Triton answers its own faults with 400. Empty: nothing takes it back."""
+    """Alarms that roll back an update. Default: latency-p99 and server-errors, and client-errors on multi-
+    model endpoints, where Triton reports its own errors as 400. Empty: no automatic rollback."""
 
     @model_validator(mode="after")
     def _distinct(self) -> _Rollout:
         if self.roll_back_on is not None and len(set(self.roll_back_on)) != len(self.roll_back_on):
-            raise ValueError("roll_back_on: an alarm stands twice; keep one of each")
+            raise ValueError("duplicate alarm in roll_back_on; remove duplicates")
         return self
 
 
 class AllAtOnce(_Rollout):
-    """New machines beside the old; all traffic moves when they are ready."""
+    """Blue/green: all traffic shifts at once when the new instances are ready."""
 
     strategy: Literal["all-at-once"] = "all-at-once"
     bake_s: Wait = 360
-    """The old machines stay this long after the traffic has moved: alarms look at five minutes."""
+    """How long the old instances stay after the traffic shift; alarms evaluate five minutes."""
 
     @property
     def shifting_s(self) -> int:
-        """How long traffic takes to move and to prove itself."""
+        """Duration of traffic shifting and baking."""
         return self.bake_s
 
 
 class Canary(_Rollout):
-    """A part of the new machines takes traffic first, then all of them."""
+    """Blue/green with a canary: a part of the traffic shifts first, then the rest."""
 
     strategy: Literal["canary"]
     percent: Annotated[int, Field(ge=1, le=50)] = 50
-    """The first part, in percent of the machines: one machine at least, so 10 takes ten of them."""
+    """Size of the canary in percent of the instances; at least one instance, so 10 needs ten instances."""
     wait_s: Wait = 600
-    """How long the first part is watched."""
+    """How long to monitor the canary."""
     bake_s: Wait = 360
-    """The old machines stay this long after all traffic has moved."""
+    """How long the old instances stay after all traffic has shifted."""
 
     @property
     def shifting_s(self) -> int:
-        """How long traffic takes to move and to prove itself."""
+        """Duration of traffic shifting and baking."""
         return self.wait_s + self.bake_s
 
 
 class Linear(_Rollout):
-    """Traffic moves in equal steps."""
+    """Blue/green with linear shifting: traffic shifts in equal steps."""
 
     strategy: Literal["linear"]
     step_percent: Annotated[int, Field(ge=10, le=50)] = 50
-    """One step, in percent of the machines: one machine at least, so 25 takes four of them."""
+    """Step size in percent of the instances; at least one instance, so 25 needs four instances."""
     wait_s: Wait = 360
-    """How long each step is watched."""
+    """How long to monitor each step."""
     bake_s: Wait = 360
-    """The old machines stay this long after all traffic has moved."""
+    """How long the old instances stay after all traffic has shifted."""
 
     @property
     def shifting_s(self) -> int:
-        """How long traffic takes to move and to prove itself."""
+        """Duration of traffic shifting and baking."""
         steps = -(-100 // self.step_percent)
         return (steps - 1) * self.wait_s + self.bake_s
 
 
 class Rolling(_Rollout):
-    """Machines (copies, of an inference component) are replaced in batches: the fewest at a time."""
+    """Rolling update: instances (or inference component copies) are replaced in batches."""
 
     strategy: Literal["rolling"]
     batch_percent: Annotated[int, Field(ge=5, le=50)] = 50
-    """One batch, in percent of the machines: one machine at least, so 25 takes four of them."""
+    """Batch size in percent of the instances; at least one instance, so 25 needs four instances."""
     wait_s: Wait = 360
-    """How long each batch is watched."""
+    """How long to monitor each batch."""
 
     @property
     def shifting_s(self) -> int:
-        """How long traffic takes to move and to prove itself."""
+        """Duration of traffic shifting and baking."""
         return -(-100 // self.batch_percent) * self.wait_s
 
 
@@ -107,10 +107,10 @@ Rollout = Annotated[AllAtOnce | Canary | Linear | Rolling, Field(discriminator="
 
 
 def longest_rollout_s(rollout: AllAtOnce | Canary | Linear | Rolling, *, starting_s: int) -> int:
-    """The time limit that SageMaker is given for a rollout whose containers may take `starting_s` to start.
+    """Return SageMaker's time limit for a rollout whose containers may take `starting_s` to start.
 
-    Batches of a rolling update start their machines one after the other. Machines and containers are quicker
-    than their limits as a rule: where the sum is more than SageMaker grants, it gets what SageMaker grants.
+    A rolling update starts the instances of one batch after another. The sum is capped at SageMaker's
+    maximum: instances and containers usually start much faster than their limits.
     """
     batches = -(-100 // rollout.batch_percent) if isinstance(rollout, Rolling) else 1
     seconds = batches * (_MACHINES_S + starting_s) + rollout.shifting_s

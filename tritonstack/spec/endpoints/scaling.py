@@ -1,4 +1,4 @@
-"""How many machines an endpoint has: the limits, what they follow, and when they change by the clock."""
+"""Instance counts of an endpoint: limits, scaling metrics, and schedules."""
 
 from __future__ import annotations
 
@@ -31,47 +31,47 @@ Percent = Annotated[float, Field(gt=0, le=100)]
 
 def _check_time(text: str) -> str:
     if not re.fullmatch(r"(?:[01]\d|2[0-3]):[0-5]\d", text):
-        raise ValueError(f"{text!r} is not a time of day; write it as 08:30")
+        raise ValueError(f"invalid time of day {text!r}; write it as 08:30")
     return text
 
 
 def _check_days(text: str) -> str:
     parts = [part.split("-") for part in text.split(",")]
     if any(len(part) > 2 or not set(part) <= set(DAYS) for part in parts):
-        raise ValueError(f"{text!r} names no days; write MON-FRI, or SAT,SUN")
+        raise ValueError(f"invalid days {text!r}; write for example MON-FRI, or SAT,SUN")
     return text
 
 
 @cache
 def _timezones() -> frozenset[str]:
-    """Every time zone there is; Python looks through a folder of files for them."""
+    """Return all time zones, cached because Python reads them from files."""
     return frozenset(available_timezones())
 
 
 def check_timezone(text: str) -> str:
-    """A time zone as the world names it."""
+    """Check an IANA time zone name."""
     if text not in _timezones():
         suggestion = closest(text, _timezones())
         raise ValueError(
-            f"there is no time zone {text!r}"
-            + (f"; did you mean '{suggestion}'?" if suggestion else "; zones read like Europe/Berlin")
+            f"unknown time zone {text!r}"
+            + (f"; did you mean '{suggestion}'?" if suggestion else "; write one such as Europe/Berlin")
         )
     return text
 
 
 class Schedule(Record):
-    """From a time of day on, other limits hold, until another schedule changes them."""
+    """Different limits from a time of day on, until the next schedule."""
 
     at: Annotated[str, AfterValidator(_check_time)]
     """Time of day, for example 08:30."""
     days: Annotated[str, AfterValidator(_check_days)] = "MON-SUN"
     """Days of the week, for example MON-FRI."""
     timezone: Annotated[str, AfterValidator(check_timezone)] = "UTC"
-    """The time zone that `at` is meant in, for example Europe/Berlin."""
+    """Time zone of `at`, for example Europe/Berlin."""
     min: Capacity
-    """Never fewer machines (copies, where an endpoint scales inference components)."""
+    """Minimum number of instances (or inference component copies)."""
     max: Capacity
-    """Never more of them."""
+    """Maximum number of instances (or copies)."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Schedule:
@@ -81,97 +81,97 @@ class Schedule(Record):
 
 
 class StepOut(Record):
-    """Add machines when a metric is above a bound."""
+    """Add instances if a metric is above a threshold."""
 
     above: Annotated[float, Field(gt=0)]
-    """The metric's bound."""
+    """Threshold of the metric."""
     add: Annotated[int, Field(ge=1, le=100)]
-    """How many machines to add."""
+    """Number of instances to add."""
 
 
 class StepIn(Record):
-    """Remove machines when a metric is below a bound."""
+    """Remove instances if a metric is below a threshold."""
 
     below: Annotated[float, Field(gt=0)]
-    """The metric's bound."""
+    """Threshold of the metric."""
     remove: Annotated[int, Field(ge=1, le=100)] = 1
-    """How many machines to remove."""
+    """Number of instances to remove."""
 
 
 class StepScaling(Record):
-    """Scaling in steps, for loads that target tracking follows too slowly or too eagerly."""
+    """Step scaling, for loads that target tracking follows too slowly or too fast."""
 
     metric: StepMetric
-    """What the steps look at, averaged over a minute."""
+    """Metric to evaluate, averaged over one minute."""
     scale_out: Annotated[tuple[StepOut, ...], Field(min_length=1, max_length=10)]
-    """Steps upwards, the lowest bound first."""
+    """Scale-out steps, lowest threshold first."""
     scale_in: StepIn
-    """The step downwards."""
+    """The scale-in step."""
 
     @model_validator(mode="after")
     def _ordered(self) -> StepScaling:
         bounds = [step.above for step in self.scale_out]
         if bounds != sorted(set(bounds)):
-            raise ValueError("the bounds of scale_out must rise from step to step; sort them")
+            raise ValueError("the thresholds of scale_out must increase; sort them")
         if self.scale_in.below >= bounds[0]:
             raise ValueError(
-                f"scale_in.below ({self.scale_in.below:g}) is not under the first bound of scale_out "
-                f"({bounds[0]:g}), so machines would come and go without end; lower it"
+                f"scale_in.below ({self.scale_in.below:g}) is not below the first threshold of scale_out "
+                f"({bounds[0]:g}), so the instance count would oscillate; lower it"
             )
         return self
 
 
 class Scaling(Record):
-    """The limits, and the measures that the number of machines follows between them."""
+    """Instance limits, and the metrics that scaling follows."""
 
     min_instances: Capacity = 1
-    """Never fewer; 0 is for asynchronous endpoints and inference components."""
+    """Minimum number of instances; 0 only for asynchronous endpoints and inference components."""
     max_instances: Annotated[int, Field(ge=1, le=1000)] = 2
-    """Never more; equal to min_instances: the number is fixed and nothing scales it."""
+    """Maximum number of instances; equal to min_instances for a fixed number."""
     invocations_per_instance: Annotated[int, Field(ge=1)] | None = None
-    """Requests a minute one machine is meant to carry: measured capacity × a safety factor. 1000 if no
-    measure is given at all."""
+    """Target requests per minute and instance: measured capacity × a safety factor. Default: 1000 if no
+    metric is given."""
     concurrent_requests_per_model: Annotated[float, Field(gt=0)] | None = None
-    """Requests in flight that one model is meant to carry; measured every 10 seconds: the quickest."""
+    """Target concurrent requests per model, measured every 10 seconds: the fastest metric."""
     gpu_utilization_percent: Percent | None = None
-    """How busy the GPUs are meant to be, averaged over all of a machine's."""
+    """Target GPU utilization, averaged over an instance's GPUs."""
     backlog_per_instance: Annotated[float, Field(gt=0)] | None = None
-    """Requests waiting for each machine of an asynchronous endpoint; 5 if no measure is given at all."""
+    """Target queued requests per instance of an asynchronous endpoint; default: 5 if no metric is given."""
     steps: StepScaling | None = None
-    """Scaling in steps, beside or instead of the measures above."""
+    """Step scaling, in addition to target tracking or instead of it."""
     schedules: Mapping[Name, Schedule] = Field(default_factory=dict)
-    """Other limits by the clock: office hours, quiet nights."""
+    """Limits by time of day, for example for office hours."""
     scale_out_cooldown_s: Annotated[int, Field(ge=0, le=3600)] = 60
-    """Wait after adding machines."""
+    """Cooldown after adding instances."""
     scale_in_cooldown_s: Annotated[int, Field(ge=0, le=3600)] = 300
-    """Wait after removing machines."""
+    """Cooldown after removing instances."""
 
     @property
     def varies(self) -> bool:
-        """Whether the number of machines changes by itself; one that is fixed needs no registration.
+        """Whether the instance count can change, so that a scalable target is needed.
 
-        SageMaker refuses to change the instance type of what is registered for scaling.
+        SageMaker rejects instance type changes of a registered scalable target.
         """
         return self.min_instances < self.max_instances or bool(self.schedules)
 
     @property
     def first_instances(self) -> int:
-        """How many machines a new endpoint starts with: an endpoint cannot begin with none."""
+        """Initial instance count of a new endpoint, at least one."""
         return max(self.min_instances, 1)
 
     @property
     def lowest(self) -> int:
-        """The smallest number that any limit or schedule allows."""
+        """The minimum over all limits and schedules."""
         return min([self.min_instances, *(schedule.min for schedule in self.schedules.values())])
 
     @property
     def highest(self) -> int:
-        """The largest number that any limit or schedule allows."""
+        """The maximum over all limits and schedules."""
         return max([self.max_instances, *(schedule.max for schedule in self.schedules.values())])
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The target-tracking measures that are given."""
+        """The target-tracking metrics that are set."""
         names = (
             "invocations_per_instance",
             "concurrent_requests_per_model",

@@ -1,4 +1,4 @@
-"""What an endpoint can scale by, and how far down, given its mode and its machines."""
+"""Rules for scaling: metrics and minimums, given the endpoint's mode and hardware."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tritonstack.spec.endpoints.scaling import Scaling
 from tritonstack.spec.endpoints.variants import Variant
 
 _ANSWERED_AT_ONCE = ("invocations_per_instance", "concurrent_requests_per_model")
-"""Measures of which asynchronous endpoints publish no metric: a policy on one would wait for ever."""
+"""Metrics that asynchronous endpoints do not publish: a policy on one would never act."""
 _COMPONENT_MEASURES = "components.invocations_per_copy or components.concurrent_requests_per_copy"
 
 
 def scaling_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
-    """Limits and measures that the kind of endpoint or its machines do not have."""
+    """Yield limits and metrics that the endpoint's mode or hardware does not support."""
     for variant in endpoint.variants:
         path = endpoint.scaling_path(variant)
         if not endpoint.options.scales_to_zero:
@@ -26,7 +26,7 @@ def scaling_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
     if endpoint.options.alarms.backlog is not None and endpoint.options.asynchronous is None:
         yield Fault(
             ("alarms", "backlog"),
-            "only asynchronous endpoints have a backlog",
+            "only asynchronous endpoints have a backlog metric",
             "remove it, or add `asynchronous: {}`",
         )
 
@@ -37,13 +37,13 @@ def _at_zero(scaling: Scaling, path: FieldPath) -> Iterator[Fault]:
     for place in places:
         yield Fault(
             (*path, *place),
-            "an endpoint that answers at once keeps a machine at all times",
-            "write 1 or more; only asynchronous endpoints and inference components go down to 0",
+            "real-time endpoints need at least one instance",
+            "write 1 or more; only asynchronous endpoints and inference components scale to 0",
         )
 
 
 def _measures(scaling: Scaling) -> Iterator[tuple[str, FieldPath]]:
-    """What the number of machines follows, and where the file says so."""
+    """Yield scaling metrics and their paths in the file."""
     for measure in scaling.measures:
         yield measure, (measure,)
     if scaling.steps:
@@ -56,19 +56,19 @@ def _without_measure(
     if endpoint.options.components:
         yield Fault(
             path,
-            "inference components do not follow the measures of machines",
+            "inference components do not support instance metrics",
             f"remove it and set {_COMPONENT_MEASURES}",
         )
     elif measure in _ANSWERED_AT_ONCE and endpoint.options.asynchronous:
         yield Fault(
             path,
-            "SageMaker publishes no such metric of asynchronous endpoints, so nothing would ever scale",
+            "SageMaker does not publish this metric for asynchronous endpoints, so scaling would never act",
             "write backlog_per_instance instead",
         )
     elif measure == "backlog_per_instance" and not endpoint.options.asynchronous:
         yield Fault(
             path,
-            "only asynchronous endpoints have a backlog",
+            "only asynchronous endpoints have a backlog metric",
             "remove it and use invocations_per_instance, or add `asynchronous: {}`",
         )
     elif measure == "gpu_utilization_percent" and not variant.instance.gpus:
@@ -84,7 +84,7 @@ def _burstable(endpoint: RuledEndpoint, variant: Variant) -> Iterator[Fault]:
     if variant.instance.family.burstable and scaled:
         yield Fault(
             endpoint.instance_path(variant),
-            f"{variant.instance.name} is a burstable type, and SageMaker does not scale those",
+            f"SageMaker does not scale burstable instance types such as {variant.instance.name}",
             "choose a type such as ml.m5.large, or fix the number: scaling: {min_instances: 1, "
             "max_instances: 1}",
         )

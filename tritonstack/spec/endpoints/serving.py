@@ -1,4 +1,4 @@
-"""How an endpoint runs, whatever it serves: the options that every kind has."""
+"""Options that all kinds of endpoints share."""
 
 from __future__ import annotations
 
@@ -41,65 +41,65 @@ LOG_RETENTION_DAYS = (
     3288,
     3653,
 )
-"""The retention periods CloudWatch Logs knows."""
+"""Retention periods that CloudWatch Logs supports."""
 
 
 def _check_retention(days: int) -> int:
     if days not in LOG_RETENTION_DAYS:
         raise ValueError(
-            f"CloudWatch Logs does not keep logs for {days} days; "
+            f"CloudWatch Logs does not support a retention of {days} days; "
             f"choose one of {', '.join(map(str, LOG_RETENTION_DAYS))}"
         )
     return days
 
 
 RetentionDays = Annotated[int, AfterValidator(_check_retention)]
-"""How long CloudWatch keeps what a log says."""
+"""Retention of log events."""
 
 
 class DataCapture(Record):
-    """Requests and answers that are kept, encrypted, for a while."""
+    """Capture of requests and responses, stored encrypted."""
 
     sampling_percent: Annotated[int, Field(ge=1, le=100)] = 10
-    """How many of the requests."""
+    """Percentage of requests to capture."""
     content: Annotated[tuple[Literal["input", "output"], ...], Field(min_length=1, max_length=2)] = (
         "input",
         "output",
     )
-    """What of them."""
+    """What to capture."""
     expiry_days: Annotated[int, Field(ge=1, le=3650)] = 30
-    """When they are deleted."""
+    """Days until captured data is deleted."""
 
 
 class Asynchronous(Record):
-    """Requests wait in a queue; answers come as objects in the environment's data bucket, with a message."""
+    """Queue requests and write responses to the environment's data bucket, with a notification."""
 
     max_concurrent_per_instance: Annotated[int, Field(ge=1, le=1000)] = 4
-    """Requests that one machine works at, at once."""
+    """Maximum concurrent requests per instance."""
     expiry_days: Annotated[int, Field(ge=1, le=3650)] = 7
-    """When answers are deleted."""
+    """Days until responses are deleted."""
 
 
 class Components(Record):
-    """The model as an inference component: copies of it come and go on machines that SageMaker manages.
+    """The model as an inference component: copies scale on instances that SageMaker manages.
 
-    The only way for a real-time endpoint to cost nothing while nobody calls.
+    The only mode in which a real-time endpoint can scale to zero.
     """
 
     min_copies: Annotated[int, Field(ge=0, le=1000)] = 0
-    """Never fewer copies; with 0, the first request after a quiet time fails and wakes the endpoint up."""
+    """Minimum number of copies; with 0, the first request after an idle period fails and starts a copy."""
     max_copies: Annotated[int, Field(ge=1, le=1000)] = 2
-    """Never more."""
+    """Maximum number of copies."""
     memory_mb: Annotated[int, Field(ge=128)]
-    """Memory that a copy needs."""
+    """Memory per copy."""
     cpus: Annotated[float, Field(ge=0.25)] | None = None
-    """Processor cores that a copy needs."""
+    """vCPUs per copy."""
     accelerators: Annotated[int, Field(ge=1)] | None = None
-    """GPUs that a copy needs; 1 on GPU machines if not given."""
+    """GPUs per copy; default: 1 on GPU instances."""
     invocations_per_copy: Annotated[int, Field(ge=1)] | None = None
-    """Requests a minute that one copy is meant to carry. 1000 if neither measure is given."""
+    """Target requests per minute and copy. Default: 1000 if no metric is given."""
     concurrent_requests_per_copy: Annotated[float, Field(gt=0)] | None = None
-    """Requests in flight that one copy is meant to carry; measured every 10 seconds."""
+    """Target concurrent requests per copy, measured every 10 seconds."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Components:
@@ -112,14 +112,14 @@ class Components(Record):
 
 
 class EndpointMetrics(Record):
-    """What SageMaker publishes in CloudWatch beside an endpoint's usual metrics; each costs extra."""
+    """Additional CloudWatch metrics; each has extra cost."""
 
     detailed: bool = False
-    """Detailed observability: metrics per container, GPU and instance, billed by the volume published."""
+    """Detailed observability: metrics per container, GPU, and instance, billed by published volume."""
     enhanced: bool = False
-    """Usual metrics per instance and container as well, billed as custom metrics."""
+    """Standard metrics per instance and container, billed as custom metrics."""
     publish_every_s: Literal[10, 30, 60, 120, 180, 240, 300] = 60
-    """How often utilization, enhanced and detailed metrics are published."""
+    """Publishing interval of utilization, enhanced, and detailed metrics."""
 
 
 InferenceAmi = Literal[
@@ -131,52 +131,52 @@ InferenceAmi = Literal[
 
 
 class ServingOptions(Record):
-    """How an endpoint runs, whatever it serves."""
+    """Options that all kinds of endpoints share."""
 
     scaling: Scaling = Scaling()
-    """How many machines there are."""
+    """Instance counts."""
     rollout: Rollout | None = None
-    """How an update reaches it; all at once if not given, in batches for inference components."""
+    """Update strategy; default: all-at-once, or rolling for inference components."""
     alarms: Alarms = Alarms()
-    """When the alarm topic hears of it."""
+    """Alarm thresholds."""
     metrics: EndpointMetrics = EndpointMetrics()
-    """More metrics in CloudWatch."""
+    """Additional CloudWatch metrics."""
     data_capture: DataCapture | None = None
-    """Keep a sample of requests and answers."""
+    """Capture a sample of requests and responses."""
     asynchronous: Asynchronous | None = None
-    """Take requests into a queue instead of answering them at once."""
+    """Queue requests instead of answering them synchronously."""
     components: Components | None = None
-    """Serve by inference components, which can scale to zero."""
+    """Serve as an inference component, which can scale to zero."""
     log_retention_days: RetentionDays = 30
-    """How long CloudWatch keeps the container's log."""
+    """Retention of container logs."""
     startup_timeout_s: Annotated[int, Field(ge=60, le=3600)] | None = None
-    """How long a container may take until it is healthy; follows from the artifact's size if not given."""
+    """Time limit for the container to become healthy; default: depends on the artifact's size."""
     download_timeout_s: Annotated[int, Field(ge=60, le=3600)] | None = None
-    """How long fetching and unpacking the artifact may take; follows from its size if not given."""
+    """Time limit to download and extract the artifact; default: depends on its size."""
     inference_ami: InferenceAmi | None = None
-    """The host's image, and with it its NVIDIA driver; one that fits the Triton release if not given."""
+    """Host image, which determines the NVIDIA driver; default: one that suits the Triton release."""
     image: Name | None = None
-    """A folder of containers/ whose image the containers run; SageMaker's own Triton image if not given."""
+    """Folder of containers/ with the image to run; default: SageMaker's Triton image."""
     network_isolation: bool = True
-    """Cut the containers off from every network."""
+    """Isolate the containers from all networks."""
     environment: Mapping[str, str] = Field(default_factory=dict)
-    """More environment variables for the containers. They are no place for secrets."""
+    """Extra environment variables of the containers. Do not store secrets here."""
 
     @property
     def scales_to_zero(self) -> bool:
-        """Whether an endpoint of this mode can have no machine at all."""
+        """Whether an endpoint of this mode can scale to zero."""
         return self.asynchronous is not None or self.components is not None
 
     @property
     def planned_rollout(self) -> AllAtOnce | Canary | Linear | Rolling:
-        """The rollout, or what stands for none."""
+        """The rollout, or the default."""
         if self.rollout is not None:
             return self.rollout
         return Rolling(strategy="rolling") if self.components else AllAtOnce()
 
     @property
     def measures(self) -> Mapping[str, float]:
-        """The target-tracking measures of the machines, with the default where there is none and no step."""
+        """The target-tracking metrics of the instances, with the default if no metric or step is given."""
         given = {name: float(getattr(self.scaling, name)) for name in self.scaling.measures}
         if given or self.scaling.steps or self.components:
             return given

@@ -1,4 +1,4 @@
-"""The variants of an endpoint: its own model, and what may stand beside it."""
+"""Variants of an endpoint: main, challenger, and shadow."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tritonstack.spec.endpoints.scaling import Scaling
 MAIN = "main"
 CHALLENGER = "challenger"
 SHADOW = "shadow"
-"""The names of variants. Never renamed: rollouts and scaling refer to them."""
+"""Variant names. Do not rename them: rollouts and scaling refer to them."""
 
 
 def _check_instance_type(text: str) -> str:
     if text not in INSTANCE_TYPES:
         suggestion = closest(text, INSTANCE_TYPES)
         raise ValueError(
-            f"SageMaker has no instance type {text!r}"
-            + (f"; did you mean '{suggestion}'?" if suggestion else "; types read like ml.c7i.xlarge")
+            f"unknown instance type {text!r}"
+            + (f"; did you mean '{suggestion}'?" if suggestion else "; write one such as ml.c7i.xlarge")
         )
     family = INSTANCE_TYPES[text].family
     if not family.runs_triton:
         what = "Arm processors" if family.architecture == "arm64" else f"{family.accelerator} accelerators"
         raise ValueError(
-            f"{text} has {what}, and SageMaker's Triton images are built for x86-64 CPUs and NVIDIA GPUs; "
+            f"{text} has {what}, but SageMaker's Triton images support x86-64 CPUs and NVIDIA GPUs; "
             "choose a type such as ml.c7i.xlarge or ml.g5.xlarge"
         )
     return text
@@ -39,21 +39,22 @@ InstanceTypeName = Annotated[str, AfterValidator(_check_instance_type)]
 
 
 class SecondVariant(Record):
-    """Another model, or the same one on another machine, beside the endpoint's own."""
+    """A second variant: another model, or the same model on another instance type."""
 
     model: Name | None = None
-    """The model in models/ that it serves; the endpoint's own if not given."""
+    """The model in models/ to serve; default: the endpoint's."""
     instance_type: InstanceTypeName | None = None
-    """SageMaker instance type; the endpoint's own if not given."""
+    """SageMaker instance type; default: the endpoint's."""
     share: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """Its part of the requests: answered by it (challenger), or copied to it (shadow)."""
+    """Share of the requests: answered (challenger) or copied (shadow)."""
     scaling: Scaling | None = None
-    """How many machines there are; as many as the endpoint's own if not given."""
+    """Instance counts; default: the endpoint's."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One variant of an endpoint, everything inherited filled in; `model` is None on multi-model ones."""
+    """One variant of an endpoint, with inherited values filled in; `model` is None on multi-model
+    endpoints."""
 
     name: str
     model: str | None

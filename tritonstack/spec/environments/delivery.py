@@ -1,8 +1,8 @@
-"""`delivery.yaml`: how changes reach the environments: by which branch, in which order, by whose hands.
+"""`delivery.yaml`: how changes reach the environments: repository, branch, order, approvals, and roles.
 
-One file for the whole project, beside `cdk.json`. From it come the roles that workflows take on
-(`cdk deploy -c delivery=<environment>`), the order in which they deploy, and the pipeline of the road that
-stays inside AWS (`cdk deploy -c pipeline=<branch>`).
+One file per project, beside `cdk.json`. It defines the roles that workflows assume
+(`cdk deploy -c delivery=<environment>`), the order of deployments, and the pipeline for delivery inside AWS
+(`cdk deploy -c pipeline=<branch>`).
 """
 
 from __future__ import annotations
@@ -29,108 +29,109 @@ _CONNECTION = re.compile(
 
 def _check_repository(text: str) -> str:
     if not _OWNER_AND_NAME.fullmatch(text):
-        raise ValueError(f"{text!r} is not a repository on GitHub; write owner/name")
+        raise ValueError(f"invalid GitHub repository {text!r}; write owner/name")
     return text
 
 
 def _check_branch(text: str) -> str:
-    # What trusts the branch compares it letter by letter, so no pattern may stand here.
+    # Trust policies compare the branch literally, so patterns are not allowed.
     if not _BRANCH.fullmatch(text) or "//" in text or ".." in text:
-        raise ValueError(f"{text!r} is not the name of a branch; write it in full, without refs/heads/")
+        raise ValueError(f"invalid branch name {text!r}; write it in full, without refs/heads/")
     return text
 
 
 def _check_connection(text: str) -> str:
     if not _CONNECTION.fullmatch(text):
         raise ValueError(
-            f"{text!r} is not the ARN of a connection; copy it from CodeConnections: "
+            f"invalid connection ARN {text!r}; copy it from CodeConnections: "
             "arn:aws:codeconnections:<region>:<account>:connection/<id>"
         )
     return text
 
 
 class RepositoryIds(Record):
-    """GitHub's numbers of the repository and its owner: they stand in the tokens of its workflows."""
+    """GitHub's ids of the repository and its owner, which are part of its workflow tokens."""
 
     owner: Annotated[str, Field(pattern=r"^[0-9]{1,20}$")]
     repository: Annotated[str, Field(pattern=r"^[0-9]{1,20}$")]
 
 
 class DeliveredEnvironment(Record):
-    """An environment on the road, in its turn."""
+    """An environment that changes are delivered to."""
 
     name: Name
     approval: bool = False
-    """Whether a person says yes before each deploy: on GitHub a protection rule, in the pipeline a step."""
+    """Whether each deployment needs an approval: a GitHub protection rule, or a step of the pipeline."""
 
 
 class PreviewDelivery(Record):
-    """The environment that each pull request gets for itself."""
+    """The environment created for each pull request."""
 
     template: Name
     """environments/<template>.template.yaml"""
     environment: Name
-    """The delivered environment in whose account and region previews stand, and whose lock they run."""
+    """The delivered environment whose account, region, and lock previews use."""
     ttl: Lifetime = "8h"
-    """How long one stands unless its pull request is closed before."""
+    """Lifetime of a preview unless its pull request is closed earlier."""
     name_prefix: Name = "pr"
-    """What the name of each begins with, before a hyphen and the number of its pull request."""
+    """Name prefix of previews, followed by a hyphen and the number of the pull request."""
 
 
 class BucketSource(Record):
-    """The repository as an archive in a bucket, put there by whatever holds it."""
+    """The repository as an archive in a bucket, uploaded by another system."""
 
     bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
     key: Annotated[str, Field(pattern=r"^[A-Za-z0-9._/-]{1,200}\.zip$")] = "source.zip"
 
 
 class PipelineDelivery(Record):
-    """The road that stays inside AWS: a pipeline in an account for tools."""
+    """Delivery inside AWS: a pipeline in a tools account."""
 
     account: AccountId
     region: RegionName
     region_features: ConfirmedFeatures = ()
-    """Features that the region has, although AWS's published lists do not say so (docs/regions.md)."""
+    """Features that the region has although AWS's published lists omit them (docs/regions.md)."""
     connection: Annotated[str, AfterValidator(_check_connection)] | None = None
-    """The connection to the repository, which a person has made in that account."""
+    """ARN of the connection to the repository, created by a person in that account."""
     bucket: BucketSource | None = None
-    """In place of a connection."""
+    """Used instead of a connection."""
     reap_every_hours: Annotated[int, Field(ge=1, le=24)] = 1
-    """How often environments that have expired are destroyed."""
+    """Interval for destroying expired environments."""
     permissions_boundary: PolicyName | None = None
-    """Name of the IAM policy in that account that bounds every role."""
+    """Name of the IAM policy in that account that is the permissions boundary of all roles."""
 
     @model_validator(mode="after")
     def _one_source(self) -> PipelineDelivery:
         if (self.connection is None) == (self.bucket is None):
-            raise ValueError("the pipeline has one source; give either connection or bucket")
+            raise ValueError("the pipeline needs exactly one source; give either connection or bucket")
         return self
 
 
 class DeliverySpec(Record):
-    """How changes reach the environments."""
+    """A delivery.yaml file."""
 
     repository: Annotated[str, AfterValidator(_check_repository)]
     """owner/name on GitHub."""
     repository_ids: RepositoryIds | None = None
-    """For repositories made since July 2026, and those that were renamed since or have opted in."""
+    """Required for repositories created after July 2026, and for those renamed or opted in since then."""
     branch: Annotated[str, AfterValidator(_check_branch)] = "main"
-    """The branch that is deployed."""
+    """The branch to deploy."""
     environments: Annotated[tuple[DeliveredEnvironment, ...], Field(min_length=1)]
-    """In the order in which a change reaches them; the first is where models are built."""
+    """In delivery order; models are built in the first one."""
     providers_exist: Annotated[tuple[AccountId, ...], AfterValidator(check_distinct)] = ()
-    """Accounts that know GitHub's tokens already; in others the first environment's stack tells them."""
+    """Accounts that already have GitHub's OIDC provider; in others, the first environment's stack creates
+    it."""
     previews: PreviewDelivery | None = None
     pipeline: PipelineDelivery | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The environments, in order."""
+        """The environments in delivery order."""
         return tuple(environment.name for environment in self.environments)
 
     @property
     def subject(self) -> str:
-        """What the subject of every token of the repository begins with."""
+        """Prefix of the subject of all tokens of the repository."""
         if self.repository_ids is None:
             return f"repo:{self.repository}"
         owner, _, name = self.repository.partition("/")
@@ -138,28 +139,28 @@ class DeliverySpec(Record):
 
     @property
     def ref(self) -> str:
-        """The branch as git and GitHub's tokens write it."""
+        """The branch as a git ref."""
         return f"refs/heads/{self.branch}"
 
     @property
     def branch_subject(self) -> str:
-        """The subject of workflows that run on the branch, without an environment."""
+        """Token subject of workflows that run on the branch without an environment."""
         return f"{self.subject}:ref:{self.ref}"
 
     @property
     def pull_request_subject(self) -> str:
-        """The subject of workflows that a pull request runs."""
+        """Token subject of workflows of pull requests."""
         return f"{self.subject}:pull_request"
 
     def environment_subject(self, environment: str) -> str:
-        """The subject of jobs that name an environment, whatever branch they run on."""
+        """Return the token subject of jobs that name an environment, on any branch."""
         return f"{self.subject}:environment:{environment}"
 
     @model_validator(mode="after")
     def _each_comes_once(self) -> DeliverySpec:
         first: dict[str, int] = {}
         refuse(
-            Fault(("environments", index, "name"), f"{name!r} stands twice", "an environment has one turn")
+            Fault(("environments", index, "name"), f"duplicate environment {name!r}", "keep one of the two")
             for index, name in enumerate(self.names)
             if first.setdefault(name, index) != index
         )
@@ -168,7 +169,7 @@ class DeliverySpec(Record):
                 [
                     Fault(
                         ("previews", "environment"),
-                        f"{self.previews.environment!r} is none of the delivered environments",
+                        f"{self.previews.environment!r} is not a delivered environment",
                         f"write one of {', '.join(self.names)}",
                     )
                 ]
@@ -183,11 +184,11 @@ def load_delivery(project: Project) -> Document[DeliverySpec] | None:
 
 
 def require_delivery(project: Project) -> Document[DeliverySpec]:
-    """The project's delivery file."""
+    """Load the project's delivery file; raise UsageError if it has none."""
     document = load_delivery(project)
     if document is None:
         raise UsageError(
-            f"there is no {project.delivery_file.name}, which says how changes reach the environments",
-            remedy="docs/delivery.md shows one",
+            f"{project.delivery_file.name} not found; it defines how changes reach the environments",
+            remedy="see docs/delivery.md for an example",
         )
     return document

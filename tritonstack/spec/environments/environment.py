@@ -1,4 +1,4 @@
-"""`environments/<env>.yaml`: one account and region, its Triton release, and its endpoints."""
+"""`environments/<env>.yaml`: account, region, Triton release, and endpoints of one environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tritonstack.spec.environments.tags import Tags
 
 def _check_account(text: str) -> str:
     if not re.fullmatch(r"[0-9]{12}", text):
-        raise ValueError(f"{text!r} is not an AWS account; write its 12 digits in quotes")
+        raise ValueError(f"invalid AWS account {text!r}; write its 12 digits in quotes")
     return text
 
 
@@ -48,7 +48,7 @@ def _check_release(text: str) -> str:
 def _check_prefix(text: str) -> str:
     if text.startswith(("aws", "ssm")):
         raise ValueError(
-            f"{text!r} begins with aws or ssm, and Systems Manager keeps such names of parameters; "
+            f"names starting with aws or ssm are reserved by Systems Manager, got {text!r}; "
             "choose another name_prefix"
         )
     return text
@@ -56,14 +56,14 @@ def _check_prefix(text: str) -> str:
 
 def _check_policy_name(text: str) -> str:
     if not re.fullmatch(r"[\w+=,.@/-]{1,128}", text) or text.startswith("arn:"):
-        raise ValueError(f"{text!r} is not the name of a policy; write the name without arn:…:policy/")
+        raise ValueError(f"invalid policy name {text!r}; write the name without arn:…:policy/")
     return text
 
 
 def _check_key_arn(text: str) -> str:
     if not re.fullmatch(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,128}", text):
         raise ValueError(
-            f"{text!r} is not the ARN of a KMS key; write the key's ARN, not an alias: "
+            f"invalid KMS key ARN {text!r}; write the key's ARN, not an alias: "
             "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-..."
         )
     return text
@@ -71,7 +71,7 @@ def _check_key_arn(text: str) -> str:
 
 def _check_email(text: str) -> str:
     if not re.fullmatch(r"[^@\s]+@[^@\s]+\.[^@\s]+", text):
-        raise ValueError(f"{text!r} is not an e-mail address; write name@example.com")
+        raise ValueError(f"invalid e-mail address {text!r}; write name@example.com")
     return text
 
 
@@ -81,128 +81,128 @@ PolicyName = Annotated[str, AfterValidator(_check_policy_name)]
 
 
 class EnvironmentSpec(Record):
-    """One environment, as its file describes it."""
+    """An environment file."""
 
     name: Name
-    """The environment's name; the file has the same one."""
+    """The environment's name; also the name of its file."""
     account: AccountId
-    """The AWS account it lives in."""
+    """The AWS account to deploy to."""
     region: RegionName
-    """The AWS region it lives in."""
+    """The AWS region to deploy to."""
     triton_release: Annotated[str, AfterValidator(_check_release)]
-    """The release of the SageMaker Triton image that its endpoints run."""
+    """Release of the SageMaker Triton image."""
     region_features: ConfirmedFeatures = ()
-    """Features that the region has, although AWS's published lists do not say so (docs/regions.md)."""
+    """Features that the region has although AWS's published lists omit them (docs/regions.md)."""
     name_prefix: Annotated[Name, AfterValidator(_check_prefix)] = "tritonstack"
-    """What the names of all its resources begin with."""
+    """Name prefix of all its resources."""
     removal: Literal["retain", "destroy"] = "retain"
-    """What happens to buckets, keys, images and logs when their stack is destroyed."""
+    """Whether to keep buckets, keys, images, and logs when their stack is destroyed."""
     keep_locks: Annotated[int, Field(ge=2)] = 10
-    """How many versions of its lock can be gone back to: what they name is kept in the artifact bucket."""
+    """Number of lock versions available for rollback: their artifacts stay in the artifact bucket."""
     alarm_emails: Annotated[
         tuple[Annotated[str, AfterValidator(_check_email)], ...], AfterValidator(check_distinct)
     ] = ()
-    """Who hears of alarms."""
+    """E-mail addresses for alarms."""
     protected: bool | None = None
-    """Whether it can be destroyed only once a person has lifted this; if not given, where data is kept."""
+    """Whether destroying it requires lifting this protection first; default: if data is retained."""
     promotion: PromotionSpec | None = None
-    """Where its artifacts come from, and what they have to have shown there."""
+    """Where its artifacts come from, and the promotion gates."""
     tags: Tags = Field(default_factory=dict)
-    """Tags on every resource."""
+    """Tags of all resources."""
     permissions_boundary: PolicyName | None = None
-    """Name of an IAM policy of the account that bounds every role; if not given, the foundation makes one."""
+    """Name of the IAM policy that bounds all roles; by default, the foundation creates one."""
     bootstrap_qualifier: Qualifier = CDK_QUALIFIER
-    """Under which `cdk bootstrap` prepares the account for it; it takes nothing published under another."""
+    """Qualifier of `cdk bootstrap`; the environment uses only assets published under it."""
     bootstrap_kms_key: Annotated[str, AfterValidator(_check_key_arn)] | None = None
-    """ARN of the key given to `cdk bootstrap --bootstrap-kms-key-id`; builds may then decrypt with it."""
+    """ARN of the key passed to `cdk bootstrap --bootstrap-kms-key-id`; builds may decrypt with it."""
     network: NetworkSpec | None = None
-    """The network that endpoints stand in; SageMaker's own if not given."""
+    """Network of the endpoints; SageMaker's own if not given."""
     prices: Mapping[InstanceTypeName, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
-    """What an hour of each instance type costs, for the cost on dashboards."""
+    """Hourly price per instance type, for costs on dashboards."""
     builds: BuildOptions = BuildOptions()
-    """Where and how models are built."""
+    """Where and how to build models."""
     endpoints: Mapping[Name, EndpointSpec]
-    """What it serves, by name."""
+    """Endpoints by name."""
 
     @property
     def base(self) -> str:
-        """What the name of everything in this environment begins with."""
+        """Name prefix of everything in this environment."""
         return naming.environment_prefix(prefix=self.name_prefix, environment=self.name)
 
     @property
     def delivery_base(self) -> str:
-        """What the names of those begin with that carry changes to it."""
+        """Name prefix of its delivery roles."""
         return naming.delivery_prefix(prefix=self.name_prefix, environment=self.name)
 
     @property
     def marks(self) -> Mapping[str, str]:
-        """The tags by which a resource shows that it is this environment's."""
+        """Tags that identify its resources."""
         own = {"project": self.name_prefix, "environment": self.name}
         return {key: self.tags.get(key, value) for key, value in own.items()}
 
     @property
     def release(self) -> TritonRelease:
-        """What the environment's Triton image carries."""
+        """Contents of its Triton image."""
         return RELEASES[self.triton_release]
 
     @property
     def bootstrap(self) -> Bootstrap:
-        """What the CDK deploys it with."""
+        """The CDK bootstrap it is deployed with."""
         return Bootstrap(self.bootstrap_qualifier, self.account, self.region, self.bootstrap_kms_key)
 
     @property
     def artifact_bucket(self) -> str:
-        """Where this environment's artifacts lie."""
+        """The bucket of its artifacts."""
         return naming.artifact_bucket_name(self.base, account=self.account, region=self.region)
 
     @property
     def log_bucket(self) -> str:
-        """Where the artifact bucket's access log goes."""
+        """The bucket of the artifact bucket's access log."""
         return naming.log_bucket_name(self.base, account=self.account, region=self.region)
 
     @property
     def data_bucket(self) -> str:
-        """Where captured requests and the answers of asynchronous endpoints go."""
+        """The bucket of captured requests and of asynchronous endpoints' responses."""
         return naming.data_bucket_name(self.base, account=self.account, region=self.region)
 
     @property
     def roles_boundary(self) -> str:
-        """Name of the policy that bounds every role: the file's own, or the one that the foundation makes."""
+        """Name of the permissions boundary of all roles: from the file, or the foundation's."""
         return self.permissions_boundary or naming.boundary_name(self.base)
 
     @property
     def alarm_topic_arn(self) -> str:
-        """The topic that its alarms go to."""
+        """The SNS topic of its alarms."""
         return f"arn:aws:sns:{self.region}:{self.account}:{naming.alarm_topic_name(self.base)}"
 
     @property
     def is_protected(self) -> bool:
-        """Whether a person has to lift its protection before it can be destroyed."""
+        """Whether destroying it requires lifting its protection first."""
         return self.removal == "retain" if self.protected is None else self.protected
 
     @property
     def builds_in_account(self) -> bool:
-        """Whether models are built by jobs in its account; the embedded cloud does it only if asked to."""
+        """Whether jobs in its account build models; in the embedded cloud only on request."""
         if self.builds.enabled is None:
             return not is_embedded(self.account)
         return self.builds.enabled
 
     @property
     def python(self) -> str:
-        """The Python that serves its models on processors.
+        """The Python version that serves its models on CPUs.
 
-        The embedded server has that of the machine, unless builds run in containers.
+        The embedded server uses this machine's Python, unless builds run in containers.
         """
         if is_embedded(self.account) and not self.builds_in_account:
             return f"{sys.version_info.major}.{sys.version_info.minor}"
         return self.release.python
 
     def acceptable_targets(self, instance: InstanceType) -> tuple[str, ...]:
-        """The targets whose artifacts its endpoints can run on a machine, the most specific first."""
+        """Return the targets whose artifacts its endpoints can run, the most specific first."""
         return acceptable_targets(instance, self.release, None if instance.gpus else self.python)
 
     def endpoint_name(self, endpoint: str) -> str:
-        """The name that callers of InvokeEndpoint use."""
+        """Return the endpoint name that callers of InvokeEndpoint use."""
         return naming.endpoint_name(self.base, endpoint)
 
     @model_validator(mode="after")
@@ -216,21 +216,21 @@ class EnvironmentSpec(Record):
 
     @model_validator(mode="after")
     def _owns_its_stacks(self) -> EnvironmentSpec:
-        # The stacks of an environment `dev-endpoint` would be taken for endpoints of one named `dev`.
+        # Stacks of an environment `dev-endpoint` would look like endpoint stacks of an environment `dev`.
         if "endpoint" in self.base.split("-"):
             raise ValueError(
-                f"{self.base!r} holds the word 'endpoint', which tells an environment's own stacks from "
-                "those of its endpoints; choose another name or name_prefix"
+                f"{self.base!r} contains 'endpoint', which separates an environment's own stacks from "
+                "its endpoints' stacks; choose another name or name_prefix"
             )
         return self
 
     @model_validator(mode="after")
     def _alarms_have_names_of_their_own(self) -> EnvironmentSpec:
-        # An alarm of `search`'s challenger is named like the same one of an endpoint `search-challenger`.
+        # Alarms of `search`'s challenger are named like those of an endpoint `search-challenger`.
         refuse(
             Fault(
                 ("endpoints", taken),
-                f"its alarms would have the names of those of {name!r}'s challenger",
+                f"its alarm names would equal those of {name!r}'s challenger",
                 "choose another name",
             )
             for name, endpoint in self.endpoints.items()
@@ -242,25 +242,25 @@ class EnvironmentSpec(Record):
     def _names_fit(self) -> EnvironmentSpec:
         if len(self.artifact_bucket) > naming.BUCKET_NAME_LIMIT:
             raise ValueError(
-                f"the bucket name {self.artifact_bucket!r} would have {len(self.artifact_bucket)} "
-                f"characters, {naming.BUCKET_NAME_LIMIT} are allowed; shorten name_prefix or name"
+                f"expected a bucket name of at most {naming.BUCKET_NAME_LIMIT} characters, got "
+                f"{len(self.artifact_bucket)} in {self.artifact_bucket!r}; shorten name_prefix or name"
             )
         for endpoint, spec in self.endpoints.items():
             full, what = self.endpoint_name(endpoint), "endpoint name"
             if spec.components:
-                full, what = naming.component_name(full), "name of the inference component"
+                full, what = naming.component_name(full), "inference component name"
             if len(full) > naming.ENDPOINT_NAME_LIMIT:
                 raise ValueError(
-                    f"the {what} {full!r} would have {len(full)} characters, "
-                    f"{naming.ENDPOINT_NAME_LIMIT} are allowed; shorten name_prefix, name or {endpoint!r}"
+                    f"expected an {what} of at most {naming.ENDPOINT_NAME_LIMIT} characters, got "
+                    f"{len(full)} in {full!r}; shorten name_prefix, name, or {endpoint!r}"
                 )
         return self
 
 
 def shared_bootstraps(specs: Iterable[EnvironmentSpec]) -> list[str]:
-    """Name the environments that share the roles of one `cdk bootstrap`: who deploys one can deploy all.
+    """Describe environments that share the roles of one `cdk bootstrap`: whoever deploys one can deploy all.
 
-    Accounts of the embedded cloud are left out: nobody else deploys there.
+    Accounts of the embedded cloud are omitted.
     """
     sharing: dict[Bootstrap, list[str]] = {}
     for spec in specs:
@@ -268,7 +268,7 @@ def shared_bootstraps(specs: Iterable[EnvironmentSpec]) -> list[str]:
             sharing.setdefault(spec.bootstrap, []).append(spec.name)
     return [
         f"{', '.join(names)} share the bootstrap roles of {bootstrap.words}: whoever can deploy one of them "
-        "can deploy the others; to separate them, give each a bootstrap_qualifier of its own"
+        "can deploy the others; to separate them, give each its own bootstrap_qualifier"
         for bootstrap, names in sharing.items()
         if len(names) > 1
     ]

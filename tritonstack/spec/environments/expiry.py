@@ -1,6 +1,6 @@
-"""Environments for a while: who owns an instance of a template, what it is for, and when it expires.
+"""Expiring environments: owner, purpose, and expiry of an instance of a template.
 
-All three are tags of everything that belongs to the instance; those on its stacks are what counts.
+All three are tags of the instance's resources; those of its stacks are authoritative.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _NOT_IN_TAGS = re.compile(r"[^\w\s.:/=+@-]")
 
 
 def parse_lifetime(text: str) -> timedelta:
-    """How long 30m, 4h, 1d12h are."""
+    """Parse a duration such as 30m, 4h, or 1d12h."""
     found = _LIFETIME.fullmatch(text)
     parts = zip(_UNITS.values(), found.groups(), strict=True) if found else ()
     length = sum((unit * int(number) for unit, number in parts if number), timedelta())
     if not length:
-        raise ValueError(f"{text!r} is not a length of time; write for example 30m, 4h or 1d12h")
+        raise ValueError(f"invalid duration {text!r}; write for example 30m, 4h, or 1d12h")
     return length
 
 
@@ -42,31 +42,31 @@ def _check_lifetime(text: str) -> str:
 
 
 Lifetime = Annotated[str, AfterValidator(_check_lifetime)]
-"""A length of time: 30m, 4h, 1d12h."""
+"""A duration: 30m, 4h, 1d12h."""
 
 
 def parse_moment(text: str) -> datetime:
-    """The time that an `expires` tag tells."""
+    """Parse the time of an `expires` tag."""
     try:
         return datetime.strptime(text, _MOMENT).replace(tzinfo=UTC)
     except ValueError:
         raise UsageError(
-            f"{text!r} is not a time in UTC as `expires` has it", remedy="write it like 2026-11-22T08:30:00Z"
+            f"invalid `expires` time {text!r}", remedy="write a UTC time such as 2026-11-22T08:30:00Z"
         ) from None
 
 
 def moment_text(moment: datetime) -> str:
-    """A time as `expires` has it."""
+    """Format a time for an `expires` tag."""
     return moment.astimezone(UTC).strftime(_MOMENT)
 
 
 def tag_text(text: str) -> str:
-    """What of a text can stand in a tag's value: names of people and machines have brackets and more."""
+    """Replace characters that a tag value does not allow."""
     return _NOT_IN_TAGS.sub("-", text).strip()[:LONGEST_VALUE]
 
 
 def has_expired(tags: Mapping[str, str], now: datetime) -> bool:
-    """Whether what carries these tags is to go; what says nothing of it, or nothing readable, stays."""
+    """Check whether a resource with these tags has expired; False without a valid `expires` tag."""
     try:
         return EXPIRES in tags and parse_moment(tags[EXPIRES]) <= now
     except UsageError:

@@ -1,4 +1,4 @@
-"""`promotion:` of an environment: where its artifacts come from, and the gates on their way."""
+"""`promotion:` of an environment: the source of its artifacts, and the promotion gates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ClockTime = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 
 
 class ChangeWindow(Record):
-    """When promotions are allowed."""
+    """A time window in which promotions are allowed."""
 
     days: Annotated[tuple[Day, ...], Field(min_length=1), AfterValidator(check_distinct)] = DAYS[:5]
     start: ClockTime
@@ -29,36 +29,36 @@ class ChangeWindow(Record):
     @model_validator(mode="after")
     def _ends_after_it_starts(self) -> ChangeWindow:
         if self.end <= self.start:
-            raise ValueError(f"a window ends after it starts, on the same day: {self.start} to {self.end}")
+            raise ValueError(f"expected start before end on the same day, got {self.start} to {self.end}")
         return self
 
     def is_open(self, now: datetime) -> bool:
-        """Whether a moment lies in it."""
+        """Check whether a time is in the window."""
         there = now.astimezone(ZoneInfo(self.timezone))
         start, end = time.fromisoformat(self.start), time.fromisoformat(self.end)
         return DAYS[there.weekday()] in self.days and start <= there.time() < end
 
 
 class PromotionSpec(Record):
-    """What an artifact has to have shown before this environment runs it."""
+    """Requirements for artifacts before this environment runs them."""
 
     source: Name
-    """The environment that its artifacts come from."""
+    """The environment to promote from."""
     soaked_hours: Annotated[float, Field(ge=0)] = 0
-    """How long it has to have been deployed there."""
+    """Minimum time deployed there."""
     verified: bool = True
-    """Whether `tritonstack verify` has to have passed there since it was deployed."""
+    """Whether `tritonstack verify` must have passed there since the deployment."""
     min_cosine: Annotated[float, Field(ge=-1, le=1)] | None = None
-    """Lowest cosine similarity to the framework that its build may have measured."""
+    """Minimum cosine similarity to the framework, measured by the build."""
     max_latency_p99_ms: Annotated[float, Field(gt=0)] | None = None
-    """Longest time that one request of its build's check may have taken, at the 99th percentile."""
+    """Maximum latency of one request at the 99th percentile, measured by the build."""
     allow_unverified: Mapping[Name, Annotated[str, Field(min_length=10)]] = Field(default_factory=dict)
-    """Models that may be promoted although nothing proves their answers right, each with the reason."""
+    """Models that may be promoted without proof of correct outputs, each with the reason."""
     windows: tuple[ChangeWindow, ...] = ()
-    """When it may be promoted; always if there are none."""
+    """When promotions are allowed; always if empty."""
 
     def is_open(self, now: datetime) -> bool:
-        """Whether promotions are allowed at a moment."""
+        """Check whether promotions are allowed at a time."""
         return not self.windows or any(_open(self.windows, now))
 
 

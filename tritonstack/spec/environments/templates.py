@@ -1,8 +1,8 @@
-"""`environments/<template>.template.yaml`: environments that come and go under names of their own.
+"""`environments/<template>.template.yaml`: templates of expiring environments.
 
-A template is an environment's file with a head, `template:`, and `${name}` or a parameter of the head in its
-values. An instance of it is a whole environment: it has its own stacks and buckets, and runs the artifacts
-that another environment's lock names.
+A template is an environment file with a `template:` key, and with `${name}` or template parameters in its
+values. Each instance is a complete environment with its own stacks and buckets. It runs the artifacts of
+another environment's lock.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.expiry import EXPIRES, LEASE_TAGS, OWNER, PURPOSE, Lifetime, tag_text
 
 Value = bool | int | float | str
-"""What a parameter can be."""
+"""Allowed parameter types."""
 
 HEAD = "template"
 RESERVED = ("env", "name", OWNER, EXPIRES)
-"""What the context of `cdk synth` says beside the parameters."""
+"""Context keys of `cdk synth` beside the parameters."""
 _FOUND_BY = ("account", "region", "name_prefix", "bootstrap_qualifier")
-"""What has to be known of an instance before anything of it can be looked up, or made."""
+"""Fields needed to find or create an instance."""
 _PLACE = re.compile(r"\$\{([^}]*)\}")
 _LONGEST_VALUE = 1000
 _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -39,7 +39,7 @@ _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,39}")
 def _check_purpose(text: str) -> str:
     if not text.strip() or tag_text(text) != text:
         raise ValueError(
-            f"{text!r} cannot be a tag; write up to 256 letters, digits, blanks and _ . : / = + - @"
+            f"invalid tag value {text!r}; write up to 256 letters, digits, spaces, and _ . : / = + - @"
         )
     return text
 
@@ -48,18 +48,18 @@ def _check_parameters(parameters: Mapping[str, Value]) -> Mapping[str, Value]:
     def faults() -> Iterator[Fault]:
         for name in parameters:
             if name in RESERVED:
-                yield Fault((name,), "every instance has this without a parameter", "choose another name")
+                yield Fault((name,), "this parameter is built in", "choose another name")
             elif not _PARAMETER.fullmatch(name):
                 yield Fault(
                     (name,),
-                    "this is not the name of a parameter",
-                    "write up to 40 lower-case letters, digits and _, beginning with a letter",
+                    "invalid parameter name",
+                    "write up to 40 lowercase letters, digits, and _, starting with a letter",
                 )
             elif isinstance(parameters[name], str) and len(str(parameters[name])) > _LONGEST_VALUE:
                 yield Fault(
                     (name,),
-                    f"the value has {len(str(parameters[name])):,} characters",
-                    f"write at most {_LONGEST_VALUE}",
+                    f"expected at most {_LONGEST_VALUE} characters, got {len(str(parameters[name])):,}",
+                    "shorten it",
                 )
 
     refuse(faults())
@@ -67,18 +67,18 @@ def _check_parameters(parameters: Mapping[str, Value]) -> Mapping[str, Value]:
 
 
 class TemplateHead(Record):
-    """What a template says of its instances."""
+    """The `template:` block."""
 
     locks: Name
-    """The environment whose lock they run, and whose bucket their artifacts come from."""
+    """The environment whose lock and artifact bucket the instances use."""
     purpose: Annotated[str, AfterValidator(_check_purpose)]
-    """What they are for: a tag of everything in them."""
+    """Purpose of the instances; a tag of all their resources."""
     longest: Lifetime = "24h"
-    """How long one may live at most; also how long, where nobody says."""
+    """Maximum lifetime of an instance, and the default."""
     parameters: Annotated[Mapping[str, Value], AfterValidator(_check_parameters)] = Field(
         default_factory=dict
     )
-    """What may be different from one instance to the next, with its default."""
+    """Values that can differ between instances, with their defaults."""
 
 
 class _Headed(Record):
@@ -87,7 +87,7 @@ class _Headed(Record):
 
 @dataclass(frozen=True)
 class Instance:
-    """One instance of a template, as it was asked for."""
+    """One instance of a template, as requested."""
 
     template: str
     name: str
@@ -95,22 +95,22 @@ class Instance:
     expires: str
     """In UTC, such as 2026-11-22T08:30:00Z."""
     parameters: Mapping[str, Value]
-    """Those that differ from the template's defaults."""
+    """Parameters that differ from the template's defaults."""
 
     @property
     def context(self) -> dict[str, str]:
-        """What `cdk synth` has to be told to make its stacks."""
+        """Return the context for `cdk synth`."""
         own = {"env": self.template, "name": self.name, OWNER: self.owner, EXPIRES: self.expires}
         return own | {name: as_text(value) for name, value in self.parameters.items()}
 
     def to_json(self) -> str:
-        """What its foundation keeps of it; the same instance gives the same text."""
+        """Serialize the request, stored by its foundation; equal instances give equal text."""
         return json.dumps(asdict(self), sort_keys=True)
 
 
 @dataclass(frozen=True)
 class Template:
-    """A template's file as far as it is the same for all of its instances."""
+    """A template file, before any instance is filled in."""
 
     name: str
     file: Path
@@ -119,11 +119,11 @@ class Template:
     lines: Mapping[FieldPath, int]
 
     def problem(self, path: FieldPath, message: str, *, remedy: str) -> FileProblem:
-        """A fault at one field of the file."""
+        """Describe an error at one field of the file."""
         return FileProblem(self.file, nearest_line(self.lines, path), field_text(path), message, remedy)
 
     def parameters(self, given: Mapping[str, str]) -> dict[str, Value]:
-        """What was given in words, each as the sort of value that its default is."""
+        """Convert parameters from text to the types of their defaults."""
         return {name: self._parameter(name, text) for name, text in sorted(given.items())}
 
     def _parameter(self, name: str, text: str) -> Value:
@@ -134,15 +134,15 @@ class Template:
                 f"template {self.name!r} has no parameter {name!r}",
                 remedy=f"did you mean '{suggestion}'?"
                 if suggestion
-                else f"it has: {', '.join(known) or 'none'}",
+                else f"known parameters: {', '.join(known) or 'none'}",
             )
         sort = type(known[name])
         try:
             return _READERS[sort](text)
         except (ValueError, KeyError):
             raise UsageError(
-                f"parameter {name!r} of template {self.name!r} is {_SORTS[sort]}, not {text!r}",
-                remedy=f"its default is {as_text(known[name])}",
+                f"parameter {name!r} of template {self.name!r}: expected {_SORTS[sort]}, got {text!r}",
+                remedy=f"for example the default, {as_text(known[name])}",
             ) from None
 
 
@@ -152,20 +152,20 @@ _READERS: Mapping[type, Callable[[str], Value]] = {
     float: float,
     str: str,
 }
-_SORTS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_SORTS = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
 
 
 def as_text(value: Value) -> str:
-    """A parameter as a command line and YAML have it."""
+    """Format a parameter for a command line and for YAML."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def load_template(file: Path, name: str) -> Template:
-    """Read a template, whatever its instances will be."""
+    """Read a template."""
     data, lines = parse_yaml(read_text(file), file)
     head = data.get(HEAD) if isinstance(data, dict) else None
     if head is None:
-        message = f"a template needs the key {HEAD!r}"
+        message = f"required key {HEAD!r} is missing"
         remedy = "write `template: {locks: <environment>, purpose: <what its instances are for>}`"
         raise InvalidFilesError([FileProblem(file, 1, HEAD, message, remedy)])
     record = check_data(file, {HEAD: head}, lines, _Headed).record
@@ -177,11 +177,11 @@ def load_template(file: Path, name: str) -> Template:
 
 
 def instance_document(template: Template, instance: Instance) -> Document[EnvironmentSpec]:
-    """The environment that an instance is, with the lines of the template."""
+    """Return the environment of an instance, with the line numbers of the template."""
     values = {**template.head.parameters, **instance.parameters, "name": instance.name}
     body = _filled(template.body, values)
     tags = body.get("tags", {})
-    if isinstance(tags, dict):  # anything else is refused like the rest of the file
+    if isinstance(tags, dict):  # validation rejects anything else
         lease = {OWNER: instance.owner, PURPOSE: template.head.purpose, EXPIRES: instance.expires}
         body["tags"] = tags | lease
     return check_data(template.file, body, template.lines, EnvironmentSpec)
@@ -194,28 +194,28 @@ def _problems(template: Template) -> Iterator[FileProblem]:
             if path[0] in _FOUND_BY:
                 yield template.problem(
                     path,
-                    "this is the same for all instances, so that one can be found by its name alone",
-                    remedy="write what it is; another account or region takes another template",
+                    "this field cannot use parameters, so that instances can be found by name",
+                    remedy="write a fixed value; use another template for another account or region",
                 )
             elif used not in known:
                 yield template.problem(
                     path,
-                    f"there is no parameter {used!r}",
-                    remedy=f"name it under template.parameters with its default; there are: "
+                    f"unknown parameter {used!r}",
+                    remedy=f"declare it under template.parameters with a default; known parameters: "
                     f"{', '.join(sorted(known))}",
                 )
     if template.body.get("name") != "${name}":
-        yield template.problem(("name",), "instances have their own names", remedy="write `name: ${name}`")
+        yield template.problem(("name",), "each instance needs its own name", remedy="write `name: ${name}`")
     if template.body.get("removal") != "destroy" or template.body.get("protected"):
         yield template.problem(
             ("protected",) if template.body.get("protected") else ("removal",),
-            "what expires is destroyed: it can neither be protected nor keep its data",
-            remedy="write `removal: destroy`, and leave out `protected`",
+            "expiring environments can be neither protected nor retain data",
+            remedy="write `removal: destroy`, and omit `protected`",
         )
     tags = template.body.get("tags")
     for key in LEASE_TAGS:
         if isinstance(tags, dict) and key in tags:
-            yield template.problem(("tags", key), "every instance has its own", remedy="remove it here")
+            yield template.problem(("tags", key), "each instance sets this tag", remedy="remove it here")
 
 
 def _texts(data: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
@@ -233,7 +233,7 @@ def _members(data: Any) -> Iterator[tuple[str | int, Any]]:
 
 
 def _filled(data: Any, values: Mapping[str, Value]) -> Any:
-    """The same data with values in place of names; what is a name alone keeps its value's sort."""
+    """Substitute parameters in data; a value that is only a parameter keeps the parameter's type."""
     if isinstance(data, dict):
         return {key: _filled(value, values) for key, value in data.items()}
     if isinstance(data, list):

@@ -1,7 +1,7 @@
-"""What a build of a model reaches for, from which follows what its job may do.
+"""What a model's build needs access to, which determines the permissions of its job.
 
-A model that brings code of its own (Python, TorchScript, a pickle, a repository's code) can do in its job
-whatever the job may do: such a job gets a role that ends at this one model.
+A model with its own code (Python, TorchScript, a pickle, code from a repository) can use all permissions of
+its build job, so its job gets a role limited to this one model.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from tritonstack.spec.models.recipes import PythonRecipe, TorchScriptRecipe
 
 @dataclass(frozen=True)
 class BuildReach:
-    """Of one model, with those that it is made of."""
+    """Access needed to build a model and its members."""
 
     own_code: bool
-    """Whether code runs in its build that is not this project's."""
+    """Whether the build runs code that is not part of this project."""
     hub: bool
     """Whether its build downloads from Hugging Face."""
     buckets: tuple[str, ...] = ()
-    """s3://bucket/prefix of the sources that lie in buckets."""
+    """s3://bucket/prefix of its sources in buckets."""
 
 
 def reach_of(name: str, models: Mapping[str, Document[ModelSpec]]) -> BuildReach:
-    """What the build of a model reaches for; `models` holds it and all that its steps name."""
+    """Return the access that a model's build needs; `models` includes the model and all its members."""
     spec = models[name].record
     source = spec.source or ""
     parts = [reach_of(member, models) for member in spec.members]

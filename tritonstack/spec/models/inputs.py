@@ -1,4 +1,4 @@
-"""`test_inputs` of a model: what it is checked with. What users will send belongs here."""
+"""`test_inputs` of a model: the inputs it is checked with. They should resemble production requests."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ from tritonstack.base.documents import Record
 from tritonstack.spec.models.recipes import InputKind, OwnFile
 
 WRITE_ANSWERS = (
-    "write right answers: `outputs` beside `inputs`, or arrays named outputs/<name> in the .npz file"
+    "give expected outputs: `outputs` beside `inputs`, or arrays named outputs/<name> in the .npz file"
 )
-"""The remedy for a model that has no framework to compare with."""
+"""The remedy for models without a reference framework."""
 Text = Annotated[str, Field(min_length=1)]
 
 
 class RandomInputs(Record):
-    """Arrays of random numbers, the same at every build."""
+    """Random arrays, identical in every build."""
 
     rows: Annotated[int, Field(ge=1, le=1024)] = 4
-    """How many requests of one row."""
-    # Not strict: a list of YAML that has passed a function of Python is one no more.
+    """Number of one-row requests."""
+    # Not strict: pydantic no longer sees a YAML list as a list after a validator function.
     sizes: Mapping[str, Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(strict=False)]] = Field(
         default_factory=dict
     )
-    """Shapes without the batch dimension, of inputs whose sizes vary."""
+    """Shapes of inputs with variable dimensions, without the batch dimension."""
     below: Annotated[int, Field(ge=2)] = 100
-    """Whole numbers are from 0 to one less than this."""
+    """Upper bound (exclusive) of random integers; the lower bound is 0."""
 
 
 class TestInput(Record):
-    """One request of one row. A plain text stands for `text: ...`."""
+    """One request with one row. A plain string means `text: ...`."""
 
-    __test__ = False  # not one of pytest's
+    __test__ = False  # not a pytest class
 
     text: Text | None = None
-    """For models that take texts."""
+    """Input text, for text models."""
     question: Text | None = None
-    """For models that answer questions, together with context."""
+    """A question, for question-answering models; requires context."""
     context: Text | None = None
-    """Where the answer is to be found."""
+    """The text that contains the answer."""
     image: OwnFile | None = None
-    """An image file beside model.yaml, for models that take images."""
+    """An image file beside model.yaml, for image models."""
     inputs: Mapping[str, Any] | None = None
     """Named tensors as nested lists, without the batch dimension."""
     outputs: Mapping[str, Any] | None = None
-    """The right answers to `inputs`, where there is no framework that could give them."""
+    """Expected outputs for `inputs`, if no framework can compute them."""
     file: OwnFile | None = None
-    """An .npz file beside model.yaml: named arrays whose first dimension counts rows; right answers are
+    """An .npz file beside model.yaml: named arrays whose first dimension is the row. Expected outputs are
     named `outputs/<name>`."""
     random: RandomInputs | None = None
-    """Random numbers, for models whose tensors say what they take."""
+    """Random numbers, for models with declared tensors."""
 
     @property
     def kind(self) -> InputKind | None:
-        """For which models this is; None if it is nothing, or several things at once."""
+        """The kind of model it suits; None if it is invalid."""
         forms: dict[InputKind, bool] = {
             "texts": self.text is not None,
             "questions": self.question is not None and self.context is not None,
@@ -68,18 +68,17 @@ class TestInput(Record):
 
     @property
     def own_files(self) -> tuple[str, ...]:
-        """Files beside model.yaml that it reads."""
+        """Files beside model.yaml that it uses."""
         return tuple(file for file in (self.image, self.file) if file is not None)
 
     @model_validator(mode="after")
     def _one_thing(self) -> TestInput:
         if self.kind is None:
             raise ValueError(
-                "this is not one test input; write a text, question with context, image, inputs, file "
-                "or random"
+                "invalid test input; write one of text, question with context, image, inputs, file, or random"
             )
         if self.outputs is not None and self.inputs is None:
-            raise ValueError("outputs belong to inputs; write both")
+            raise ValueError("`outputs` requires `inputs`; write both")
         return self
 
 

@@ -1,4 +1,4 @@
-"""`models/<name>/model.yaml`: where a model comes from, how it is built, and what counts as right."""
+"""`models/<name>/model.yaml`: a model's source, recipe, precision, tolerances, and test inputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SOURCES = (
 
 def _check_source(text: str) -> str:
     if not any(form.fullmatch(text) for form in _SOURCES):
-        raise ValueError(f"{text!r} is not a source; use one of {'  '.join(SOURCE_FORMS)}")
+        raise ValueError(f"invalid source {text!r}; use one of {'  '.join(SOURCE_FORMS)}")
     return text
 
 
@@ -43,81 +43,81 @@ Reason = Annotated[str, Field(min_length=10)]
 
 
 class Trust(Record):
-    """What a build may do that can run code from elsewhere; each with the reason why it is all right here."""
+    """Permissions for a build to run code from elsewhere, each with the reason why it is safe."""
 
     pickle: Reason | None = None
-    """Load weights that are a pickle."""
+    """Load weights stored as a pickle."""
     remote_code: Reason | None = None
-    """Run Python that the model's repository brings along."""
+    """Run Python code from the model's repository."""
     external_source: Reason | None = None
-    """Read a `file://` source that is outside the model's folder."""
+    """Read a `file://` source outside the model's folder."""
 
 
 UNTRUSTED = Trust()
-"""As a model's file is read that says nothing of trust."""
+"""The default: nothing is trusted."""
 
 Labels = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
 
 
 class TensorNarrowing(Record):
-    """What model.yaml says of a tensor where the graph leaves it open."""
+    """Properties of a tensor that the graph does not define."""
 
     datatype: DatatypeName | None = None
-    """Its type, for inline test inputs and for models that do not tell."""
+    """Its datatype, for inline test inputs and for models that do not declare it."""
     shape: tuple[Annotated[int, Field(ge=-1)], ...] | None = None
-    """Its sizes without the batch dimension, -1 where they vary."""
+    """Its shape without the batch dimension; -1 for variable dimensions."""
     labels: Labels | None = None
-    """What the places of an output mean."""
+    """Labels of an output's values."""
 
 
 class ModelSpec(Record):
-    """One model, as its file describes it."""
+    """A model.yaml file."""
 
     name: Name
-    """The model's name; its folder and Triton's entry model have the same one."""
+    """The model's name; also the name of its folder and of Triton's entry model."""
     description: Annotated[str, Field(min_length=1)]
-    """What the model does, for people."""
+    """What the model does."""
     source: Source | None = None
-    """Where the weights come from, at an exact version."""
+    """Where the weights come from, with an exact version."""
     recipe: Recipe
-    """How the source becomes a Triton repository."""
+    """How to convert the source into a Triton model repository."""
     trust: Trust = Trust()
-    """What the build may do that can run code from elsewhere."""
+    """Permissions for the build to run code from elsewhere."""
     allow_unused_weights: Mapping[Annotated[str, Field(min_length=1)], Reason] = Field(default_factory=dict)
-    """Patterns of tensors that the source has and the model may leave unused, each with the reason."""
+    """Patterns of source tensors that the model may leave unused, each with the reason."""
     precision: WantedPrecision = "fp32"
     """Number format of the served weights."""
     accept: Accept = Accept()
-    """What counts as equal to the framework."""
+    """How far results may differ from the framework's."""
     tensorrt: TensorRT | None = None
-    """How engines are built, for recipes with `format: tensorrt`."""
+    """How to build engines, for recipes with `format: tensorrt`."""
     batching: Batching = Batching()
-    """How requests are gathered."""
+    """How Triton batches requests."""
     triton: TritonOptions = TritonOptions()
-    """Further parts of config.pbtxt."""
+    """Other options of config.pbtxt."""
     tensors: Mapping[str, TensorNarrowing] = Field(default_factory=dict)
-    """What is known of tensors beyond what the graph tells."""
+    """Properties of tensors that the graph does not define."""
     test_inputs: Annotated[tuple[AnyTestInput, ...], Field(min_length=1)]
-    """What parity and served answers are checked with; include what your users will send."""
+    """Inputs for parity and endpoint checks; include what your users will send."""
 
     @property
     def layout(self) -> Layout:
-        """How many Triton models its artifact holds: one, or a pipeline of several."""
+        """Number of Triton models in its artifact: one, or an ensemble."""
         return self.recipe.layout
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Other models that its artifact is made of."""
+        """Other models that are part of its artifact."""
         return self.recipe.members if isinstance(self.recipe, EnsembleRecipe) else ()
 
     @property
     def test_texts(self) -> tuple[str, ...]:
-        """The texts among its test inputs."""
+        """The texts in its test inputs."""
         return tuple(test_input.text for test_input in self.test_inputs if test_input.text is not None)
 
     @property
     def takes_texts(self) -> bool:
-        """Whether callers send it texts, as the tensor TEXT."""
+        """Whether callers send texts, as the tensor TEXT."""
         return self.test_inputs[0].kind == "texts" and self.layout == "ensemble"
 
     @property
@@ -129,21 +129,21 @@ class ModelSpec(Record):
 
     @property
     def format(self) -> str | None:
-        """What Triton runs, for recipes that leave a choice."""
+        """Format of the served model, for recipes that offer a choice."""
         return getattr(self.recipe, "format", None)
 
     @property
     def generates(self) -> bool:
-        """Whether it answers in parts, so that callers ask with `generate`."""
+        """Whether it is a generative model, called with `generate`."""
         return self.recipe.kind == "vllm"
 
     def tolerated(self, served: Precision) -> WantedPrecision:
-        """The precision whose default tolerances hold for a graph of this model."""
+        """Return the precision whose default tolerances apply to a graph of this model."""
         return "auto" if self.precision == "auto" and served != "fp32" else served
 
     @property
     def builds_for(self) -> tuple[Literal["cpu", "gpu"], ...]:
-        """The kinds of machine that its artifacts run on; an ensemble's follow from its members too."""
+        """Hardware that its artifacts run on; for ensembles, the members restrict it further."""
         if self.format == "tensorrt" or self.generates or self.precision == "fp16":
             return ("gpu",)
         return ("cpu",) if self.precision != "fp32" else ("cpu", "gpu")

@@ -1,4 +1,4 @@
-"""The recipes of `model.yaml`: how a source becomes a Triton repository. One record a kind.
+"""Recipes of `model.yaml`: how to convert a source into a Triton repository. One record per kind.
 
 Hugging Face   text-embedding, text-classification, token-classification, question-answering,
                feature-extraction, image-classification
@@ -23,29 +23,29 @@ Format = Literal["onnx", "torchscript", "tensorrt"]
 LONGEST_TEXT = 8192
 TokenCount = Annotated[int, Field(ge=2, le=LONGEST_TEXT)]
 PoolingMode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
-"""How the vectors of tokens become one vector, as sentence-transformers names it."""
+"""Pooling modes, named as in sentence-transformers."""
 Overridable = Literal["pooling", "normalize", "max_length", "prompt"]
-"""Settings of a sentence-transformers model that a recipe may contradict for a reason."""
+"""Settings of a sentence-transformers model that a recipe may override with a reason."""
 
 
 def _check_own_file(text: str) -> str:
     parts = text.split("/")
     if text.startswith("/") or ".." in parts or not re.fullmatch(r"[A-Za-z0-9._/-]+", text):
         raise ValueError(
-            f"{text!r} is not a file beside model.yaml; name one below its folder, "
-            "of letters, digits, '.', '_', '-' and '/'"
+            f"invalid file name {text!r}; name a file in the folder of model.yaml, "
+            "using letters, digits, '.', '_', '-', and '/'"
         )
     return text
 
 
 OwnFile = Annotated[str, AfterValidator(_check_own_file)]
-"""A file that belongs to the model's folder in this repository; what it holds is part of the model's hash."""
+"""A file in the model's folder; its content is part of the model's hash."""
 
 
 def _check_entry(text: str) -> str:
     file, _, function = text.partition(":")
     if not file.endswith(".py") or not function.isidentifier():
-        raise ValueError(f"{text!r} is not an entry point; write <file>.py:<function>")
+        raise ValueError(f"invalid entry point {text!r}; write <file>.py:<function>")
     _check_own_file(file)
     return text
 
@@ -55,30 +55,31 @@ EntryPoint = Annotated[str, AfterValidator(_check_entry)]
 
 
 class HuggingFaceRecipe(Record):
-    """What recipes for models that transformers loads have in common."""
+    """Common options of Hugging Face recipes."""
 
     format: Format = "onnx"
-    """What Triton runs: the ONNX graph, a TorchScript module, or an engine that TensorRT makes."""
+    """What Triton runs: the ONNX graph, a TorchScript module, or a TensorRT engine."""
 
 
 class TextRecipe(HuggingFaceRecipe):
-    """What recipes for text models have in common."""
+    """Common options of text recipes."""
 
     takes: ClassVar[InputKind] = "texts"
 
     input: Literal["text", "tokens"] = "text"
-    """What callers send: texts, which a tokenizer beside the model splits, or ids of tokens and a mask."""
+    """What callers send: texts, which a tokenizer model splits, or token ids and a mask."""
     max_length: TokenCount | None = None
-    """Longer texts are cut to this many tokens. Default: 256; text-embedding takes it from the source."""
+    """Longer texts are truncated to this many tokens. Default: 256; text-embedding uses the source's
+    value."""
 
     @property
     def usual_length(self) -> int:
-        """The longest text where neither the recipe nor the source states one."""
+        """Default of max_length if the source has none."""
         return 256
 
     @property
     def layout(self) -> Layout:
-        """How many Triton models the artifact holds: one, or a pipeline of several."""
+        """Number of Triton models in its artifact: one, or an ensemble."""
         return "single" if self.input == "tokens" else "ensemble"
 
     @property
@@ -88,73 +89,73 @@ class TextRecipe(HuggingFaceRecipe):
 
 
 class TextEmbeddingRecipe(TextRecipe):
-    """A text encoder whose tokens are pooled into one vector a text."""
+    """A text encoder with pooling: one vector per text."""
 
     kind: Literal["text-embedding"]
     pooling: PoolingMode | Annotated[tuple[PoolingMode, ...], Field(min_length=1)] | None = None
-    """How token vectors become one vector; several are joined. Default: what the source states, or mean."""
+    """How token vectors become one vector; several modes are concatenated. Default: the source's, or mean."""
     normalize: bool | None = None
-    """Scale each vector to length 1, so that a dot product is the cosine. Default: as the source, or true."""
+    """Scale each vector to length 1, so that a dot product is the cosine. Default: the source's, or true."""
     overrides: Mapping[Overridable, Annotated[str, Field(min_length=10)]] = Field(default_factory=dict)
-    """Settings that differ from those of a sentence-transformers source, each with the reason."""
+    """Settings that differ from the sentence-transformers source, each with the reason."""
 
     @property
     def modes(self) -> tuple[PoolingMode, ...] | None:
-        """The pooling as a list; None if it is left to the source."""
+        """The pooling modes as a tuple; None if the source decides."""
         return (self.pooling,) if isinstance(self.pooling, str) else self.pooling
 
 
 class TextClassificationRecipe(TextRecipe):
-    """A text model that gives each text a score for every label."""
+    """A text classifier: one score per label."""
 
     kind: Literal["text-classification"]
     activation: Literal["softmax", "sigmoid", "none"] | None = None
-    """What turns the model's numbers into scores; by default what the model says of itself."""
+    """Activation for the scores; default: the model's own configuration."""
 
 
 class TokenClassificationRecipe(TextRecipe):
-    """A text model that gives every token a score for every label."""
+    """A token classifier: one score per label for each token."""
 
     kind: Literal["token-classification"]
 
 
 class QuestionAnsweringRecipe(TextRecipe):
-    """A text model that finds the answer to a question in a context."""
+    """A model that extracts the answer to a question from a context."""
 
     takes: ClassVar[InputKind] = "questions"
 
     kind: Literal["question-answering"]
     max_length: TokenCount | None = None
-    """Question and context together; a longer context is cut. Default: 384."""
+    """Maximum tokens of question and context together; longer contexts are truncated. Default: 384."""
     max_answer_tokens: Annotated[int, Field(ge=1, le=512)] = 15
-    """Longer answers are not considered."""
+    """Maximum length of an answer."""
 
     @property
     def usual_length(self) -> int:
-        """The same for a question with its context."""
+        """Default of max_length for a question with its context."""
         return 384
 
 
 class FeatureExtractionRecipe(TextRecipe):
-    """A text model whose vector of every token is the answer."""
+    """A text encoder without pooling: one vector per token."""
 
     kind: Literal["feature-extraction"]
 
 
 class ImageClassificationRecipe(HuggingFaceRecipe):
-    """An image model that gives each image a score for every label."""
+    """An image classifier: one score per label."""
 
     takes: ClassVar[InputKind] = "images"
 
     kind: Literal["image-classification"]
     input: Literal["image", "pixels"] = "image"
-    """What callers send: image files, which a step beside the model decodes and scales, or scaled pixels."""
+    """What callers send: image files, which a preprocessing model decodes and scales, or scaled pixels."""
     activation: Literal["softmax", "sigmoid", "none"] | None = None
-    """What turns the model's numbers into scores; by default what the model says of itself."""
+    """Activation for the scores; default: the model's own configuration."""
 
     @property
     def layout(self) -> Layout:
-        """How many Triton models the artifact holds."""
+        """Number of Triton models in its artifact: one, or an ensemble."""
         return "single" if self.input == "pixels" else "ensemble"
 
     @property
@@ -164,7 +165,7 @@ class ImageClassificationRecipe(HuggingFaceRecipe):
 
 
 class GivenRecipe(Record):
-    """What recipes for models that are given as one file or one program have in common."""
+    """Common options of recipes for models given as one file or one program."""
 
     takes: ClassVar[InputKind] = "tensors"
     layout: ClassVar[Layout] = "single"
@@ -176,13 +177,13 @@ class GivenRecipe(Record):
 
 
 class TorchScriptRecipe(GivenRecipe):
-    """A PyTorch module as TorchScript: a file as it is, or traced from a function that makes the module."""
+    """A TorchScript module: a saved file, or traced from a function that creates the module."""
 
     kind: Literal["torchscript"]
     file: OwnFile | None = None
-    """A module that torch.jit has saved, in the source."""
+    """File in the source saved with torch.jit."""
     entry: EntryPoint | None = None
-    """`file.py:function` beside model.yaml; gets the source's folder and returns the module to trace."""
+    """`file.py:function` beside model.yaml; receives the source's folder and returns the module to trace."""
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -192,53 +193,51 @@ class TorchScriptRecipe(GivenRecipe):
     @model_validator(mode="after")
     def _one_way(self) -> TorchScriptRecipe:
         if (self.file is None) == (self.entry is None):
-            raise ValueError(
-                "one of `file` and `entry` has to be given; name the saved module or the function"
-            )
+            raise ValueError("expected either `file` or `entry`; name the saved module or the function")
         return self
 
 
 class OnnxRecipe(GivenRecipe):
-    """An ONNX graph as it is."""
+    """An ONNX graph."""
 
     kind: Literal["onnx"]
     file: OwnFile = "model.onnx"
     """The graph in the source."""
     format: Literal["onnx", "tensorrt"] = "onnx"
-    """What Triton runs: the graph, or an engine that TensorRT makes of it."""
+    """What Triton runs: the graph, or a TensorRT engine built from it."""
 
 
 class TreesRecipe(GivenRecipe):
-    """Trees of XGBoost, LightGBM or scikit-learn, for Triton's FIL backend."""
+    """Tree models of XGBoost, LightGBM, or scikit-learn, for Triton's FIL backend."""
 
     kind: Literal["trees"]
     file: OwnFile
     """The saved model in the source."""
     library: Literal["xgboost", "lightgbm", "scikit-learn", "treelite"] | None = None
-    """What saved it; by default what the file itself shows."""
+    """Library that saved the model; default: detected from the file."""
     answer: Literal["value", "class", "probabilities"] | None = None
-    """What callers get; by default probabilities of a classifier and values of anything else."""
+    """Output of the model; default: probabilities for classifiers, values otherwise."""
 
     @property
     def is_lightgbm(self) -> bool:
-        """Whether the file is LightGBM's text, as far as its name or this record says."""
+        """Whether the file is in LightGBM's text format, according to its name or `library`."""
         return self.library == "lightgbm" or (self.library is None and self.file.endswith(".txt"))
 
 
 class PythonRecipe(GivenRecipe):
-    """A model of your own for Triton's Python backend."""
+    """Your own model for Triton's Python backend."""
 
     kind: Literal["python"]
     code: OwnFile = "model.py"
-    """The file with class TritonPythonModel, beside model.yaml."""
+    """File with the class TritonPythonModel, beside model.yaml."""
     requirements: OwnFile | None = None
-    """Packages it imports beyond NumPy, in pip's form, each at an exact version."""
+    """pip requirements file of packages beyond NumPy, each with an exact version."""
     environment: OwnFile | None = None
-    """Instead of requirements: an archive that conda-pack has made."""
+    """A conda-pack archive, instead of requirements."""
     pythons: tuple[Annotated[str, Field(pattern=r"^3\.\d+$")], ...] = ()
-    """The Pythons that compiled packages are brought for; by default those of every Triton release."""
+    """Python versions to bundle compiled packages for; default: those of all Triton releases."""
     reference: EntryPoint | None = None
-    """`file.py:function` from named arrays to the right answers; or write these beside the inputs."""
+    """`file.py:function` that maps input arrays to expected outputs; or give these in test_inputs."""
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -253,7 +252,7 @@ class PythonRecipe(GivenRecipe):
         if self.requirements and self.environment:
             raise ValueError("`requirements` and `environment` exclude each other; keep one")
         if self.pythons and not self.requirements:
-            raise ValueError("`pythons` says what `requirements` are for, and there are none; remove it")
+            raise ValueError("`pythons` applies only to `requirements`, which is missing; remove it")
         return self
 
 
@@ -264,31 +263,31 @@ class VllmRecipe(GivenRecipe):
 
     kind: Literal["vllm"]
     engine: Mapping[str, Any] = Field(default_factory=dict)
-    """Arguments of vLLM's engine, as model.json has them; the model's place is filled in."""
+    """Arguments of the vLLM engine, as in model.json; the build sets the model's path."""
 
 
 class EnsembleStep(Record):
-    """One model of a pipeline, and how its tensors are called there."""
+    """One model of an ensemble, and its tensor mapping."""
 
     model: Name
     """A model of this repository."""
     inputs: Mapping[str, str] = Field(default_factory=dict)
-    """The step's own inputs to tensors of the pipeline; a name that is not given stays the same."""
+    """Step inputs to ensemble tensors; unlisted names stay the same."""
     outputs: Mapping[str, str] = Field(default_factory=dict)
-    """The step's own outputs to tensors of the pipeline; a name that is not given stays the same."""
+    """Step outputs to ensemble tensors; unlisted names stay the same."""
 
 
 class EnsembleRecipe(Record):
-    """A pipeline of other models of this repository, each as its own file builds it."""
+    """An ensemble of other models of this repository."""
 
     takes: ClassVar[InputKind] = "tensors"
     layout: ClassVar[Layout] = "ensemble"
 
     kind: Literal["ensemble"]
     steps: Annotated[tuple[EnsembleStep, ...], Field(min_length=2)]
-    """In the order of the pipeline; what no step makes is an input."""
+    """Steps in order; tensors that no step produces are inputs."""
     outputs: tuple[str, ...] = ()
-    """Tensors that callers get; by default those that no later step takes."""
+    """Tensors returned to callers; default: those that no later step uses."""
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -297,7 +296,7 @@ class EnsembleRecipe(Record):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The models of its steps, each once."""
+        """The models of its steps, without duplicates."""
         return tuple(dict.fromkeys(step.model for step in self.steps))
 
     @model_validator(mode="after")
@@ -306,8 +305,8 @@ class EnsembleRecipe(Record):
         refuse(
             Fault(
                 ("steps", index, "outputs"),
-                f"step {made[tensor] + 1} makes the tensor {tensor!r} already",
-                "give one of the two another name",
+                f"step {made[tensor] + 1} already produces the tensor {tensor!r}",
+                "rename one of the two",
             )
             for index, step in enumerate(self.steps)
             for tensor in step.outputs.values()

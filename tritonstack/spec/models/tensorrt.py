@@ -1,4 +1,4 @@
-"""What a model asks of TensorRT: the shapes its engine is made for, and the machines that are to run it."""
+"""TensorRT options of a model: the shapes of its engine, and the hardware to build for."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pydantic import Field, model_validator
 from tritonstack.base.documents import Fault, Record, refuse
 
 VERSION_COMPATIBLE = "--backend-config=tensorrt,version-compatible=true"
-"""What Triton is told so that it runs the code that a version-compatible engine brings along."""
+"""tritonserver option that allows the code inside a version-compatible engine."""
 Size = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class Range(Record):
-    """The sizes of one dimension: the least, the one to be fastest at, the greatest."""
+    """Sizes of one dimension: minimum, optimum, and maximum."""
 
     min: Size = 1
     opt: Size
@@ -24,7 +24,7 @@ class Range(Record):
     @model_validator(mode="after")
     def _ascending(self) -> Range:
         if not self.min <= self.opt <= self.max:
-            raise ValueError(f"{self.min}, {self.opt}, {self.max} do not ascend; write min <= opt <= max")
+            raise ValueError(f"expected min <= opt <= max, got {self.min}, {self.opt}, {self.max}; sort them")
         return self
 
 
@@ -41,42 +41,42 @@ class Shapes(Record):
             low <= best <= high for low, best, high in zip(self.min, self.opt, self.max, strict=True)
         ):
             raise ValueError(
-                "the three shapes do not ascend; give each the same number of sizes, min <= opt <= max"
+                "expected min <= opt <= max with the same number of dimensions; correct the three shapes"
             )
         return self
 
 
 class Profile(Record):
-    """One optimisation profile: the shapes that the engine takes, and those it is fastest at."""
+    """One optimization profile: the shapes that the engine accepts, and the optimum."""
 
     batch: Range | None = None
     """The batch dimension of every input; up to batching.max_batch if not given."""
     sequence: Range | None = None
-    """Every other dimension that varies; up to recipe.max_length if not given."""
+    """All other variable dimensions; up to recipe.max_length if not given."""
     shapes: Mapping[str, Shapes] = Field(default_factory=dict)
-    """Instead of both, for inputs by name."""
+    """Shapes by input name, instead of batch and sequence."""
 
 
 class TensorRT(Record):
-    """How engines are built."""
+    """How to build engines."""
 
     profiles: Annotated[tuple[Profile, ...], Field(min_length=1, max_length=16)] = (Profile(),)
-    """What the engine takes; several where one cannot be fast for all."""
+    """Optimization profiles; use several if one is not fast enough for all shapes."""
     builder_level: Annotated[int, Field(ge=0, le=5)] = 3
-    """How long TensorRT looks for fast kernels."""
+    """How long TensorRT searches for fast kernels."""
     workspace_mib: Annotated[int, Field(ge=1)] | None = None
-    """The most scratch memory a kernel may use; all there is if not given."""
+    """Maximum workspace memory of a kernel; all available memory if not given."""
     portability: Literal["exact", "same-capability", "ampere-plus"] = "exact"
-    """Which GPUs may run the engine; the wider, the slower."""
+    """Which GPUs can run the engine; wider portability is slower."""
     version_compatible: bool = False
-    """Run on later TensorRT versions, too; slower, and Triton has to be told to trust the engine."""
+    """Also run on later TensorRT versions; slower, and Triton must be configured to trust the engine."""
     capabilities: tuple[Annotated[str, Field(pattern=r"^\d+\.\d$")], ...] = ()
-    """Compute capabilities that one artifact is to serve, an engine for each; the target's if not given."""
+    """Compute capabilities for one artifact, one engine each; the target's if not given."""
 
     @model_validator(mode="after")
     def _one_promise(self) -> TensorRT:
         refuse(
-            Fault(("capabilities",), "a portable engine serves several GPUs by itself", "keep one of the two")
+            Fault(("capabilities",), "a portable engine already supports several GPUs", "keep one of the two")
             for _ in range(1)
             if self.capabilities and self.portability != "exact"
         )

@@ -1,4 +1,4 @@
-"""What counts as right: how far a built model's answers may be from the framework's."""
+"""Tolerances: how far a built model's outputs may differ from the framework's."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ from pydantic import Field, model_validator
 from tritonstack.base.documents import Fault, Record, refuse
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
-"""A number format of served weights."""
+"""Number format of served weights."""
 WantedPrecision = Literal["fp32", "fp16", "bf16", "int8", "auto"]
-"""auto: on processors, the fastest of those that can win and are accurate enough."""
+"""auto: on CPUs, the fastest graph that is accurate enough."""
 
 
 class Tolerance(Record):
-    """How far one output may be from the framework's. A measure without a bound is not checked."""
+    """How far one output may differ from the framework's. Measures without a bound are not checked."""
 
     cosine: Annotated[float, Field(ge=-1, le=1)] | None = None
-    """Lowest cosine similarity of any row."""
+    """Minimum cosine similarity of any row."""
     absolute: Annotated[float, Field(gt=0)] | None = None
-    """Largest difference of any value."""
+    """Maximum absolute difference of any value."""
     relative: Annotated[float, Field(gt=0)] | None = None
-    """Largest difference of any value, as a share of the largest value of its row."""
+    """Maximum difference of any value, relative to the largest value of its row."""
     top1: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Lowest share of rows whose largest value stands in the same place."""
+    """Minimum share of rows whose largest value is at the same index."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it asks for nothing."""
+        """Whether it has no bounds."""
         return all(bound is None for bound in (self.cosine, self.absolute, self.relative, self.top1))
 
 
 Answers = Literal["vectors", "numbers", "whole"]
-"""Rows of several numbers, of one, and whole numbers, which are names or places more often than amounts."""
+"""Rows with several numbers, rows with one number, and integers, which are usually ids rather than
+amounts."""
 
 DEFAULT_TOLERANCES: Mapping[WantedPrecision, Tolerance] = {
     "fp32": Tolerance(cosine=0.9999, absolute=1e-4),
@@ -43,12 +44,12 @@ DEFAULT_TOLERANCES: Mapping[WantedPrecision, Tolerance] = {
     "int8": Tolerance(cosine=0.97, relative=0.3),
     "auto": Tolerance(cosine=0.999, relative=0.02),
 }
-"""Default tolerances, as docs/models.md states them. Each bounds the size of an error too: a cosine alone
-allows any error of one value among many. Those of `auto` hold for the graphs that it may prefer to fp32."""
+"""Default tolerances, documented in docs/models.md. Each also bounds the absolute or relative error: the
+cosine alone allows any error in one value among many. `auto` applies to graphs that it may prefer to fp32."""
 SAME = Tolerance(absolute=0.5)
 """Default for whole numbers."""
 NEAR = Tolerance(relative=0.1)
-"""Default for single numbers in int8: any two of one sign have the cosine 1."""
+"""Default for single numbers in int8: any two of the same sign have cosine 1."""
 
 
 def _default(precision: WantedPrecision, answers: Answers) -> Tolerance:
@@ -58,9 +59,9 @@ def _default(precision: WantedPrecision, answers: Answers) -> Tolerance:
 
 
 def _completed(written: Tolerance, default: Tolerance) -> Tolerance:
-    """Written bounds if they bound the size of an error; else completed by the defaults.
+    """Return the given bounds if they limit the size of an error; otherwise add the defaults.
 
-    A cosine or a top1 alone would accept errors of a size that nobody has written down.
+    A cosine or top1 bound alone would accept errors of any size.
     """
     bounds = written.model_dump(include=set(Tolerance.model_fields), exclude_none=True)
     if bounds.keys() & {"absolute", "relative"}:
@@ -69,20 +70,20 @@ def _completed(written: Tolerance, default: Tolerance) -> Tolerance:
 
 
 class Accept(Tolerance):
-    """How far the built model may be from the framework's answers, for all outputs and for single ones."""
+    """How far results may differ from the framework's, for all outputs and per output."""
 
     outputs: Mapping[str, Tolerance] = Field(default_factory=dict)
-    """Instead of that, for outputs by name."""
+    """Tolerances that replace the general ones, by output name."""
 
     @model_validator(mode="after")
     def _each_asks(self) -> Accept:
         refuse(
-            Fault(("outputs", name), "it asks for nothing", "give one of cosine, absolute, relative and top1")
+            Fault(("outputs", name), "no tolerance given", "give one of cosine, absolute, relative, and top1")
             for name, tolerance in self.outputs.items()
             if tolerance.is_open
         )
         return self
 
     def tolerance(self, output: str, precision: WantedPrecision, answers: Answers = "vectors") -> Tolerance:
-        """What holds for an output: what model.yaml says, completed by the defaults of the precision."""
+        """Return an output's tolerance: the file's, completed by the defaults of the precision."""
         return _completed(self.outputs.get(output, self), _default(precision, answers))

@@ -1,4 +1,4 @@
-"""How Triton runs a model beyond what follows from it: the parts of config.pbtxt that people choose."""
+"""Options of config.pbtxt that people choose: batching, instances, sequences, queues."""
 
 from __future__ import annotations
 
@@ -15,117 +15,117 @@ Microseconds = Annotated[int, Field(ge=0, le=60_000_000)]
 
 
 class QueuePolicy(Record):
-    """What becomes of requests that wait."""
+    """What happens to queued requests."""
 
     timeout_us: Microseconds = 0
-    """How long one may wait; 0 is for ever."""
+    """How long a request may wait in the queue; 0 means no limit."""
     on_timeout: Literal["reject", "delay"] = "reject"
-    """What happens then: an error, or a place behind those that have not waited too long."""
+    """Action on timeout: reject the request, or delay it behind requests that have not timed out."""
     max_waiting: Annotated[int, Field(ge=0)] = 0
-    """More than this are refused at once; 0 is no limit."""
+    """Maximum queue length; further requests are rejected. 0 means no limit."""
 
 
 class Priorities(Record):
-    """Requests that go before others."""
+    """Request priorities."""
 
     levels: Annotated[int, Field(ge=1, le=64)]
-    """How many levels there are; 1 is the highest."""
+    """Number of levels; 1 is the highest."""
     default: PositiveInt
-    """That of a request which names none."""
+    """Level of requests that do not set one."""
 
 
 class Batching(Record):
-    """How Triton gathers requests."""
+    """How Triton batches requests."""
 
     max_batch: Annotated[int, Field(ge=0, le=4096)] = 32
-    """Largest batch the model is run with; 0 where its tensors have no batch dimension."""
+    """Maximum batch size; 0 if the tensors have no batch dimension."""
     dynamic: bool = True
-    """Gather requests that wait at the same time into one batch."""
+    """Combine queued requests into one batch."""
     queue_delay_us: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """How long a request may wait for company; 0 gathers only what waits already."""
+    """Wait up to this long to fill a batch; 0 batches only requests that are already queued."""
     preferred_sizes: tuple[PositiveInt, ...] = ()
-    """Sizes at which a batch goes off at once; for engines that are fastest there."""
+    """Batch sizes to execute immediately; for engines that are fastest at these sizes."""
     keep_order: bool = False
-    """Answer in the order in which requests came."""
+    """Return responses in the order of the requests."""
     ragged: tuple[str, ...] = ()
-    """Inputs whose sizes may differ between the requests of a batch; models in Python get them one by one."""
+    """Inputs whose shapes may differ within a batch; Python models receive them one by one."""
     priorities: Priorities | None = None
-    """Requests that go before others."""
+    """Request priorities."""
     queue: QueuePolicy | None = None
-    """What becomes of requests that wait."""
+    """What happens to queued requests."""
 
 
 class InstanceGroup(Record):
-    """Copies of the model that run at the same time."""
+    """Instances of the model that run concurrently."""
 
     count: Annotated[int, Field(ge=1, le=128)] = 1
-    """How many, on each of its devices."""
+    """Number of instances per device."""
     device: Literal["auto", "cpu", "gpu"] = "auto"
-    """auto: the GPU where the artifact is built for one."""
+    """auto: the GPU if the artifact is built for one."""
     gpus: tuple[Annotated[int, Field(ge=0, le=15)], ...] = ()
-    """Which GPUs; all if not given."""
+    """GPU ids; all GPUs if not given."""
     profiles: tuple[str, ...] = ()
-    """Optimisation profiles of a TensorRT engine that these copies use, counted from "0"."""
+    """Optimization profiles of a TensorRT engine for these instances, counted from "0"."""
 
 
 class Sequences(Record):
-    """Requests that belong together and have to meet the same copy of the model."""
+    """Stateful models: requests of one sequence go to the same instance."""
 
     max_idle_us: Annotated[int, Field(ge=1)] = 1_000_000
-    """A sequence that is silent for longer is over."""
+    """A sequence ends after this long without a request."""
     strategy: Literal["direct", "oldest"] = "direct"
-    """direct: a place in the batch for each sequence; oldest: requests of several sequences are batched."""
+    """direct: one batch slot per sequence; oldest: batch requests of several sequences."""
     max_candidates: PositiveInt | None = None
-    """With oldest: how many sequences are open at a time."""
+    """With oldest: maximum number of concurrent sequences."""
     start: str | None = None
-    """The model's input that tells the first request."""
+    """Input that marks the first request."""
     end: str | None = None
-    """The model's input that tells the last request."""
+    """Input that marks the last request."""
     ready: str | None = None
-    """The model's input that tells a request from an empty place; with direct, empty ones come, too."""
+    """Input that marks a slot with a request; with direct, batches may have empty slots."""
     correlation_id: str | None = None
-    """The model's input that names the sequence."""
+    """Input that holds the sequence id."""
 
 
 class VersionPolicy(Record):
-    """Which versions of the model are served."""
+    """Which versions of the model Triton serves."""
 
     latest: PositiveInt | None = None
-    """The newest so many."""
+    """Serve this many of the newest versions."""
     all: bool = False
-    """Every one there is."""
+    """Serve all versions."""
     specific: tuple[PositiveInt, ...] = ()
-    """These."""
+    """Serve these versions."""
 
 
 class Optimization(Record):
-    """What the backend may do with the graph."""
+    """Graph optimizations of the backend."""
 
     graph_level: Annotated[int, Field(ge=-1, le=2)] | None = None
-    """-1 basic, 0 all, 1 extended, 2 none, for ONNX Runtime."""
+    """ONNX Runtime optimization level: -1 basic, 0 all, 1 extended, 2 none."""
     cuda_graphs: bool = False
-    """Record a GPU's work once and replay it; TensorRT only."""
+    """Use CUDA graphs; TensorRT only."""
     pinned_memory: bool | None = None
-    """Whether inputs and outputs pass through page-locked memory on their way to a GPU."""
+    """Whether to use pinned memory for transfers to the GPU."""
 
 
 class TritonOptions(Record):
-    """The parts of config.pbtxt that people choose, for the model that computes, not for a tokenizer."""
+    """Options of config.pbtxt for the main model, not for the tokenizer."""
 
     config: OwnFile | None = None
-    """A config.pbtxt beside model.yaml, which is checked, completed and kept."""
+    """A config.pbtxt beside model.yaml; the build checks and completes it."""
     instances: tuple[InstanceGroup, ...] = ()
-    """Copies of the model; one if not given."""
+    """Instances of the model; one if not given."""
     sequences: Sequences | None = None
-    """For models that keep a state between requests."""
+    """For stateful models."""
     response_cache: bool = False
-    """Answer a request that was answered before from memory; the endpoint's server has to have a cache."""
+    """Answer repeated requests from the response cache; the endpoint's server needs a cache."""
     warm_up: bool = False
-    """Ask with the first test input, alone and at the largest batch, before the model counts as ready; zeros
-    stand for it in a model that gets its tensors from another."""
+    """Run the first test input, alone and at the maximum batch size, before the model is ready; for models
+    that get their tensors from another model, zeros are used instead."""
     versions: VersionPolicy | None = None
-    """Which versions are served; the newest if not given."""
+    """Which versions to serve; the newest if not given."""
     optimization: Optimization = Optimization()
-    """What the backend may do with the graph."""
+    """Graph optimizations of the backend."""
     parameters: Mapping[str, str] = Field(default_factory=dict)
-    """Parameters of the backend, by the names in its documentation."""
+    """Parameters of the backend, named as in its documentation."""
