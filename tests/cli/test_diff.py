@@ -79,7 +79,7 @@ def test_the_cdks_words_come_first_then_the_plan(built: Project, capsys: pytest.
         "Stack search: what the CDK says",
         "",
         "What changes about models:",
-        "  minilm (cpu): abababababab, new here",
+        "  minilm (cpu): abababababab, new",
         "What `tritonstack deploy dev` does:",
         f"  {STACK}: is created with the endpoint search",
     ]
@@ -91,8 +91,8 @@ def test_what_would_be_refused_is_said_and_is_exit_1(
     deployed(monkeypatch, endpoint_template(AsyncInferenceConfig={}))
     code, out = said(capsys, built)
     assert code == 1
-    assert f"  {STACK}: refused: the endpoint takes requests into a queue" in out
-    assert "    help: serve it as another endpoint" in out
+    assert f"  {STACK}: refused: the endpoint is asynchronous" in out
+    assert "    help: deploy it as another endpoint" in out
     assert "`tritonstack deploy dev` refuses this before it changes anything." in out
 
 
@@ -132,8 +132,8 @@ def test_stacks_that_nobody_asks_for_any_more_are_told_of(
     deployed(monkeypatch, endpoint_template())
     _, out = said(capsys, built)
     assert out.splitlines()[-1] == (
-        f"  {STACK}-old: still stands, though the environment's file no longer asks for it; "
-        f"`aws cloudformation delete-stack --stack-name {STACK}-old` ends it"
+        f"  {STACK}-old: is deployed, but no longer in the environment's file; "
+        f"delete it with `aws cloudformation delete-stack --stack-name {STACK}-old`"
     )
     _, document = said(capsys, built, "--json")
     assert json.loads(document)["leftovers"] == [f"{STACK}-old"]
@@ -148,8 +148,8 @@ def test_a_comment_for_a_pull_request_is_found_again_by_its_first_line(
     assert code == 0
     assert lines[0] == "<!-- tritonstack diff dev -->"
     assert "**A deploy of this: 1 stack rolled out.**" in lines
-    assert "- minilm (cpu): abababababab, new here" in lines
-    assert f"- {STACK}: the endpoint search rolls out: KmsKeyId" in lines
+    assert "- minilm (cpu): abababababab, new" in lines
+    assert f"- {STACK}: rollout of endpoint search: KmsKeyId" in lines
     folded = lines[lines.index("<details><summary>The CDK's own diff</summary>") :]
     assert folded[1:] == ["", "```", "Stack search: what the CDK says", "```", "", "</details>"]
 
@@ -176,7 +176,7 @@ def test_what_cloudformation_would_refuse_is_exit_1(
     deployed(monkeypatch, endpoint_template(KmsKeyId="other"))
     code, out = said(capsys, built)
     assert code == 1
-    assert "    refused: AWS::SageMaker::Endpoint Endpoint would have to be replaced" in out
+    assert "    refused: AWS::SageMaker::Endpoint Endpoint must be replaced" in out
 
 
 @pytest.fixture
@@ -190,10 +190,7 @@ def retained(built: Project, account: str) -> Project:
     return built
 
 
-TAKEN = (
-    "refused: AWS::Logs::LogGroup Log would have to be made, and there is one named /kept already, which "
-    "this stack does not hold"
-)
+TAKEN = "refused: AWS::Logs::LogGroup Log must be created, but /kept already exists outside this stack"
 
 
 def test_what_is_to_be_made_under_a_name_that_is_taken_is_refused(
@@ -236,7 +233,7 @@ def test_a_deploy_refuses_what_would_be_replaced_under_its_own_name(
     edit(built.root / "node_modules" / ".bin" / "cdk", "echo 'Stack search: what the CDK says'", said_by_cdk)
     deployed(monkeypatch, template())
     monkeypatch.setattr("tritonstack.workflows.deployment.deploying.missing_artifacts", lambda *_, **__: [])
-    words = "refused: AWS::CodeBuild::Project Build would have to be replaced"
+    words = "refused: AWS::CodeBuild::Project Build must be replaced"
     assert words in said(capsys, built)[1]
     assert run(["--project", str(built.root), "deploy", "dev", "--bootstrap"]) == 1
     assert f"{STACK}: {words}" in capsys.readouterr().err

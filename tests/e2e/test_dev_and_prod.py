@@ -118,7 +118,7 @@ def test_prod_keeps_what_it_is_to_and_that_is_named(two: Site) -> None:
 def test_what_prod_kept_stands_in_the_way_of_another_and_that_is_said(two: Site) -> None:
     output = two.tritonstack("deploy", "prod", exit_code=1)
     assert "tritonstack-prod-artifacts-" in output
-    assert "there is one named" in output
+    assert "already exists outside this stack" in output
 
 
 def test_prod_is_gone_when_what_it_kept_was_deleted(two: Site) -> None:

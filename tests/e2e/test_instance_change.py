@@ -126,7 +126,7 @@ def test_diff_says_that_another_type_takes_two_phases(site: Site) -> None:
     change(site, "ml.c7i.xlarge", "ml.c7i.2xlarge")
     output = site.tritonstack("diff", "local")
     assert (
-        "two phases, because the instance type of 'main' changes from ml.c7i.xlarge to ml.c7i.2xlarge"
+        "two phases, because the instance type of variant 'main' changes from ml.c7i.xlarge to ml.c7i.2xlarge"
         in output
     )
     assert "SageMaker refuses `cdk deploy` what needs two phases" in output

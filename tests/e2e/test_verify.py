@@ -157,7 +157,7 @@ def test_another_commit_is_foretold_and_not_deployed_yet(site: Site) -> None:
     assert model["figures_before"]["min_cosine"] > 0.99
     verdict = told(site, "verify", "local", "--no-smoke", exit_code=1)
     assert verdict["faults"][0].startswith(
-        "search: stack: not deployed yet: the endpoint tritonstack-local-search rolls out: main: artifact"
+        "search: stack: not deployed yet: rollout of endpoint tritonstack-local-search: main: artifact"
     )
     (environment,) = told(site, "status", "local")["environments"]
     assert environment["endpoints"][0]["to_deploy"][0] == (

@@ -82,7 +82,7 @@ def test_a_profile_of_another_account_is_refused(dev: EnvironmentSpec) -> None:
 
 
 def test_a_profile_that_there_is_not(dev: EnvironmentSpec) -> None:
-    with pytest.raises(CloudAccessError, match="no access to AWS account"):
+    with pytest.raises(CloudAccessError, match="cannot access AWS account"):
         readable_cloud(dev, profile="nobody", at_hand=None)
 
 

@@ -129,7 +129,7 @@ def test_a_model_with_code_of_its_own_is_built_with_its_own_role(
 
 
 def test_the_role_is_found_by_the_models_name(cloud: Cloud) -> None:
-    with pytest.raises(BuildStackError, match="has no role for 'own', which brings code of its own"):
+    with pytest.raises(BuildStackError, match="has no role for 'own', which runs custom code"):
         own_role(cloud, "t-dev", "own")
     cloud.client("ssm").put_parameter(Name="/t-dev/build-roles/own", Value="arn", Type="String")
     assert own_role(cloud, "t-dev", "own") == "arn"
@@ -204,7 +204,7 @@ def test_a_quota_that_other_projects_use_up_leaves_no_room() -> None:
             "BUILD: exit status 1",
         ),
         ("TIMED_OUT", [], "it took too long"),
-        ("FAULT", [], "CodeBuild itself failed"),
+        ("FAULT", [], "CodeBuild failed"),
         ("FAILED", [{"phaseType": "BUILD", "phaseStatus": "FAILED"}], "it failed"),
     ],
 )
@@ -280,7 +280,7 @@ def test_events_among_other_lines(line: str, event: dict[str, Any] | None) -> No
 
 def test_a_stack_of_older_files_is_told_of() -> None:
     ground = replace(GROUND, processing_role=None, images={"cpu": "x"})
-    with pytest.raises(BuildStackError, match="no builder for sm89"):
+    with pytest.raises(BuildStackError, match="no build image for sm89"):
         ON_L4.name(ground)
     with pytest.raises(BuildStackError, match="no role for Processing jobs"):
         ProcessingJobs(account(sagemaker=StrictProcessing()), ground).start(ON_L4, "job", 1)
@@ -358,7 +358,7 @@ def test_what_an_earlier_version_built_without_examples_is_built_again(cloud: Cl
 def test_a_record_of_something_else_is_refused(cloud: Cloud, changes: dict[str, Any]) -> None:
     cloud.client("s3").create_bucket(Bucket="artifacts")
     leave(cloud, **changes)
-    with pytest.raises(BuildJobError, match="is not what was to be built"):
+    with pytest.raises(BuildJobError, match="does not match the request"):
         find_result(cloud, GROUND, ORDER, ORDER.name(GROUND))
 
 
@@ -370,7 +370,7 @@ def test_an_image_that_sagemaker_would_refuse_is_refused(
     media_type = f"application/vnd.oci.{kind}.v1+json"
     image = {"imageDigest": "sha256:0a", "imageManifestMediaType": media_type}
     monkeypatch.setattr(cloud.client("ecr"), "describe_images", lambda **_: {"imageDetails": [image]})
-    with pytest.raises(UnusableImageError, match=f"the type {re.escape(media_type)}, and SageMaker takes"):
+    with pytest.raises(UnusableImageError, match=f"of type {re.escape(media_type)}; SageMaker accepts"):
         image_digest(cloud, GROUND.images["gpu"])
 
 

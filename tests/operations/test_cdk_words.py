@@ -65,10 +65,10 @@ def test_no_second_one_can_be_made_under_the_same_name(before: Any, after: Any, 
 @pytest.mark.parametrize(
     ("fate", "words"),
     [
-        ("replaced", "replaces AWS::KMS::Key Key1: a new one is made, then the old one goes"),
+        ("replaced", "replaces AWS::KMS::Key Key1"),
         ("perhaps replaced", "may replace AWS::KMS::Key Key1"),
         ("deleted", "deletes AWS::KMS::Key Key1"),
-        ("left behind", "leaves AWS::KMS::Key Key1 behind, which no stack holds any more"),
+        ("left behind", "orphans AWS::KMS::Key Key1: it is kept without a stack"),
     ],
 )
 def test_fates_in_words(fate: Any, words: str) -> None:

@@ -99,7 +99,7 @@ def test_what_sagemaker_never_does_is_refused_with_its_remedy(
     queued = copied(synthesised().template(STACK))
     config(queued)["AsyncInferenceConfig"] = {}
     hold(cloud, monkeypatch, {STACK: queued})
-    with pytest.raises(RefusedChangeError, match=f"{STACK}: refused: the endpoint takes requests") as caught:
+    with pytest.raises(RefusedChangeError, match=f"{STACK}: refused: the endpoint is asynchronous") as caught:
         look_ahead(cloud, BASE, synthesised()).require_possible()
     assert "another endpoint" in str(caught.value.remedy)
 

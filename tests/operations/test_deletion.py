@@ -297,10 +297,12 @@ def test_a_bucket_that_may_not_be_emptied_is_told_of_when_the_others_have_gone(
     monkeypatch.setattr(
         "tritonstack.operations.destruction.deletion.contents_of", lambda _, name: contents[name]
     )
-    with pytest.raises(StackFailedError, match="stack one is CREATE_COMPLETE: 1 objects of bucket logs"):
+    with pytest.raises(
+        StackFailedError, match="stack one is CREATE_COMPLETE: cannot delete 1 objects of bucket logs"
+    ):
         delete_stacks(Cloud("1", "x", {}), ["one", "other"], tell=told.append, clock=clock)
     assert (one.asked, other.asked) == (0, 3)
-    assert sum(line.startswith("one: 1 objects") for line in told) == 2
+    assert sum(line.startswith("one: cannot delete 1 objects") for line in told) == 2
 
 
 def test_what_an_update_makes_a_stack_retain_is_not_emptied(

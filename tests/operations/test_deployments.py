@@ -138,7 +138,7 @@ def test_what_is_no_event_is_named_and_nothing_is_passed_over(cloud: Cloud, proj
         record_event(cloud, bucket, deployed(at))
     key = f"{EVENTS}2026-11-22T08:01:30Z-deployed-00000000.json"
     cloud.client("s3").put_object(Bucket=bucket, Key=key, Body=b"{}")
-    with pytest.raises(TritonstackError, match=f"{key} is no event of this version"):
+    with pytest.raises(TritonstackError, match=f"{key} is not a valid event of this version"):
         read_events(cloud, bucket)
 
 

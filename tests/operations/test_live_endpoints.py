@@ -444,4 +444,4 @@ def test_a_stack_that_is_stuck_is_told_though_its_endpoint_serves(
         )
 
     monkeypatch.setattr("tritonstack.operations.verification.status.standing_stack", stuck)
-    assert "stack: it is UPDATE_ROLLBACK_FAILED: no rights" in deployed.status().drift
+    assert "stack: its status is UPDATE_ROLLBACK_FAILED: no rights" in deployed.status().drift

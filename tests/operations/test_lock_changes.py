@@ -54,7 +54,7 @@ def deployed(digest: str, *, commit: str | None = None) -> dict[str, Event]:
 @pytest.mark.parametrize(
     ("before", "figures", "facts", "words"),
     [
-        (None, None, {}, f"minilm (cpu): {NEW[:12]}, new here"),
+        (None, None, {}, f"minilm (cpu): {NEW[:12]}, new"),
         (OLD, None, {}, f"minilm (cpu): {OLD[:12]} → {NEW[:12]}"),
         (
             OLD,

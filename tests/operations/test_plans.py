@@ -45,7 +45,7 @@ def test_an_alarm_is_no_rollout(template: Template) -> None:
     made = plan(template, changed)
     assert (made.action, made.words) == (
         "change",
-        f"{STACK}: is changed; the endpoint {FULL} serves on untouched",
+        f"{STACK}: is changed; endpoint {FULL} is not affected",
     )
 
 
@@ -78,24 +78,24 @@ def test_why_an_endpoint_rolls_out(
     place[path[-1]] = value
     made = plan(template, changed)
     assert (made.action, made.reasons) == ("roll-out", (reason,))
-    assert made.words == f"{STACK}: the endpoint {FULL} rolls out: {reason}"
+    assert made.words == f"{STACK}: rollout of endpoint {FULL}: {reason}"
     assert made.details == [made.rollout]
-    assert made.rollout.startswith("all at once, the old machines kept for 360 s; back if one of")
+    assert made.rollout.startswith("all at once, old instances kept 360 s; automatic rollback on: ")
 
 
 def test_variants_that_come_are_named(template: Template) -> None:
     changed = copied(template)
     variants = properties(changed, CONFIG)["ProductionVariants"]
     variants.append({**variants[0], "VariantName": "challenger"})
-    assert plan(template, changed).reasons == ("the variant 'challenger' comes",)
+    assert plan(template, changed).reasons == ("variant 'challenger' is added",)
 
 
 def test_another_type_takes_two_phases(synthesised: Synthesised) -> None:
     made = plan(synthesised().template(STACK), synthesised(instance_type="ml.m7i.xlarge").template(STACK))
     assert made.action == "two-phase"
     reason = "main: instance type ml.c7i.xlarge → ml.m7i.xlarge"
-    assert made.words == f"{STACK}: the endpoint {FULL} rolls out in two phases: {reason}"
-    assert made.details[1].startswith("two phases, because the instance type of 'main' changes from")
+    assert made.words == f"{STACK}: rollout of endpoint {FULL} in two phases: {reason}"
+    assert made.details[1].startswith("two phases, because the instance type of variant 'main' changes from")
 
 
 def test_what_cannot_be_is_refused_whatever_else_there_is(synthesised: Synthesised) -> None:
@@ -103,7 +103,7 @@ def test_what_cannot_be_is_refused_whatever_else_there_is(synthesised: Synthesis
     properties(changed, CONFIG)["AsyncInferenceConfig"] = {}
     made = plan(synthesised().template(STACK), changed)
     assert made.action == "refused"
-    assert made.words.startswith(f"{STACK}: refused: the endpoint answers at once")
+    assert made.words.startswith(f"{STACK}: refused: the endpoint is real-time")
     assert "instance type" not in made.words
 
 
@@ -125,7 +125,7 @@ def test_another_model_of_a_component_rolls_it_out(template: Template) -> None:
     properties(new, MODEL)["PrimaryContainer"]["ModelDataUrl"] += "x"
     made = plan(old, new)
     assert (made.action, made.reasons) == ("roll-out", ("inference component: artifact",))
-    assert made.rollout == "in batches of 1 of them, each watched for 120 s; no alarm takes it back"
+    assert made.rollout == "rolling, 1 per batch, 120 s between batches; no rollback alarms"
 
 
 def percent(value: int) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def percent(value: int) -> dict[str, Any]:
     [
         (
             {"RollingUpdatePolicy": {"MaximumBatchSize": percent(25), "WaitIntervalInSeconds": 300}},
-            "in batches of 25 %, each watched for 300 s",
+            "rolling, 25 % per batch, 300 s between batches",
         ),
         (
             {
@@ -150,7 +150,7 @@ def percent(value: int) -> dict[str, Any]:
                     },
                 }
             },
-            "with 10 % first, watched for 600 s, the old machines kept for 60 s",
+            "canary, 10 % first, then 600 s wait, old instances kept 60 s",
         ),
         (
             {
@@ -163,9 +163,9 @@ def percent(value: int) -> dict[str, Any]:
                     },
                 }
             },
-            "in steps of 50 %, each watched for 360 s, the old machines kept for 0 s",
+            "linear, 50 % per step, 360 s between steps, old instances kept 0 s",
         ),
-        ({}, "all at once, the old machines kept for 0 s"),
+        ({}, "all at once, old instances kept 0 s"),
     ],
 )
 def test_every_rollout_has_its_words(template: Template, policy: dict[str, Any], words: str) -> None:
@@ -174,9 +174,7 @@ def test_every_rollout_has_its_words(template: Template, policy: dict[str, Any],
         **policy,
         "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "one"}, {"AlarmName": "two"}]},
     }
-    assert describe_rollout(EndpointTemplate(changed)) == (
-        f"{words}; back if one of these alarms rings: one, two"
-    )
+    assert describe_rollout(EndpointTemplate(changed)) == (f"{words}; automatic rollback on: one, two")
 
 
 def test_plans_are_facts_for_machines(template: Template) -> None:

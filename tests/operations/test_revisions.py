@@ -237,7 +237,7 @@ def test_a_folder_without_git_or_without_a_commit_has_no_revision(project: Proje
     revision = revision_of(load_workspace(project, "dev"))
     assert (revision.text, revision.note) == (
         None,
-        "uncommitted: all files (git has no commit of this folder)",
+        "uncommitted: all files (the folder has no git commit)",
     )
     assert not is_committed(new_event("verified", load_workspace(project, "dev"), endpoints=[]).commit)
 
@@ -309,7 +309,7 @@ def test_files_that_change_while_they_are_read_stop_the_command(repository: Repo
     before = revision_of(workspace)
     require_unchanged(workspace, before)
     change(workspace.environment.file)
-    with pytest.raises(CheckoutError, match=r"files changed while .*: environments/dev\.yaml"):
+    with pytest.raises(CheckoutError, match=r"files changed during synthesis: environments/dev\.yaml"):
         require_unchanged(workspace, before)
 
 

@@ -21,10 +21,10 @@ def test_an_endpoint_that_runs_what_was_deployed_has_no_fault(status: str) -> No
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"active_config": "old"}, "search went back to its configuration old"),
+        ({"active_config": "old"}, "search was rolled back to its configuration old"),
         (
             {"active_config": "old", "reason": "alarm rang"},
-            "search went back to its configuration old: alarm rang",
+            "search was rolled back to its configuration old: alarm rang",
         ),
         ({"status": "Failed", "reason": "no capacity"}, "search is Failed: no capacity"),
         ({"status": "RollingBack"}, "search is RollingBack"),

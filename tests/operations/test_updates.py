@@ -73,8 +73,8 @@ def test_another_type_of_a_variant_that_scales(synthesised: Synthesised) -> None
     [hazard] = hazards(synthesised().template(STACK), new)
     assert (hazard.variant, hazard.refused) == ("main", False)
     assert hazard.what == (
-        "the instance type of 'main' changes from ml.c7i.xlarge to ml.c7i.2xlarge, and it is registered for "
-        "scaling"
+        "the instance type of variant 'main' changes from ml.c7i.xlarge to ml.c7i.2xlarge, but it is "
+        "registered for scaling"
     )
 
 
@@ -105,11 +105,11 @@ def test_an_endpoint_keeps_the_way_it_is_called(template: Template) -> None:
     queued = copied(template)
     config(queued)["AsyncInferenceConfig"] = {"OutputConfig": {"S3OutputPath": "s3://x/"}}
     for old, new, words in (
-        (template, queued, "answers at once, and SageMaker cannot change it into one that takes requests"),
+        (template, queued, "is real-time; SageMaker cannot change it to asynchronous"),
         (
             queued,
             template,
-            "takes requests into a queue, and SageMaker cannot change it into one that answers",
+            "is asynchronous; SageMaker cannot change it to real-time",
         ),
     ):
         [hazard] = hazards(old, new)
@@ -137,8 +137,8 @@ def test_machines_of_inference_components_keep_their_type(template: Template) ->
     assert hazards(old, copied(old)) == []
     refused = [hazard.what for hazard in hazards(old, new) if hazard.refused]
     assert refused == [
-        "the instance type changes from ml.c7i.xlarge to ml.m7i.2xlarge, and SageMaker keeps that of "
-        "endpoints that serve inference components"
+        "the instance type changes from ml.c7i.xlarge to ml.m7i.2xlarge, which SageMaker does not "
+        "support with inference components"
     ]
 
 

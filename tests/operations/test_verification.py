@@ -60,16 +60,16 @@ def standing(status: str, template: Any = WANTED, reason: str = "") -> StandingS
         ),
         (
             standing("UPDATE_IN_PROGRESS"),
-            ["CloudFormation is still at work on it (UPDATE_IN_PROGRESS)"],
+            ["a CloudFormation operation is in progress (UPDATE_IN_PROGRESS)"],
             [],
         ),
         (
             standing("UPDATE_ROLLBACK_FAILED", reason="no rights"),
-            ["it is UPDATE_ROLLBACK_FAILED: no rights"],
+            ["its status is UPDATE_ROLLBACK_FAILED: no rights"],
             [],
         ),
-        (standing("ROLLBACK_COMPLETE", None), ["not deployed yet: it is ROLLBACK_COMPLETE"], []),
-        (standing("REVIEW_IN_PROGRESS", None), ["not deployed yet: it is REVIEW_IN_PROGRESS"], []),
+        (standing("ROLLBACK_COMPLETE", None), ["not deployed yet: its status is ROLLBACK_COMPLETE"], []),
+        (standing("REVIEW_IN_PROGRESS", None), ["not deployed yet: its status is REVIEW_IN_PROGRESS"], []),
         (None, ["not deployed yet: there is no such stack"], []),
     ],
 )

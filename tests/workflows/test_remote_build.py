@@ -251,7 +251,7 @@ def test_as_many_builds_run_at_once_as_the_project_and_the_account_allow(
     assert seen[0] == max(seen) == at_once
     assert bool(watched.codebuild.refused) == (quota == 1)
     said = capsys.readouterr().err
-    assert ("is waiting: CodeBuild starts no more builds" in said) == (quota == 1)
+    assert ("is waiting: CodeBuild cannot start another build" in said) == (quota == 1)
     assert said.count("model-8 for cpu is waiting") <= 1
 
 
@@ -302,7 +302,7 @@ def test_without_waiting_what_has_no_room_is_told_of(watched: Watched) -> None:
     (outcome,) = watched.run(wait_for_it=False)
     assert outcome.error is not None
     assert outcome.error.message == (
-        f"the build of model-4 is not started: CodeBuild starts no more builds of {CPU} now: "
+        f"the build of model-4 is not started: CodeBuild cannot start another build of {CPU} now: "
         "Cannot have more than 4 active builds for the project"
     )
     assert "when one of its builds has ended" in str(outcome.error.remedy)

@@ -1,1 +1,1 @@
-"""Day two: what a person does to a running environment, through boto3 and the CDK command line."""
+"""Operate running environments through boto3 and the CDK CLI."""

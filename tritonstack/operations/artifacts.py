@@ -1,4 +1,4 @@
-"""What lies in an environment's artifact bucket."""
+"""Find and copy artifacts in an environment's artifact bucket."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ PART_BYTES = 256 * 1024**2
 
 
 class DamagedArtifactError(TritonstackError):
-    """What lies in the bucket under an artifact's name is not that artifact."""
+    """The object stored under an artifact's name is not that artifact."""
 
 
 def is_published(cloud: Cloud, *, bucket: str, model: str, artifact: LockedArtifact) -> bool:
-    """Whether the bucket is there and holds an artifact, which it does when it holds its manifest.
+    """Return whether the bucket exists and holds an artifact, which requires its manifest.
 
-    A manifest beside another archive than its own is an error: nothing may be deployed from that.
+    A manifest next to a different archive is an error: it must not be deployed.
     """
     s3, prefix = cloud.client("s3"), artifact_prefix(model, artifact.digest)
     if find_object(s3, bucket, f"{prefix}/{MANIFEST_NAME}") is None:
         return False
     archive = find_object(s3, bucket, f"{prefix}/{ARCHIVE_NAME}")
     if archive is None or not is_archive_of(artifact, archive):
-        what = "is missing" if archive is None else "is not the archive that its manifest names"
+        what = "is missing" if archive is None else "does not match its manifest"
         raise DamagedArtifactError(
             f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {what}",
-            remedy=f"delete what lies below s3://{bucket}/{prefix}/, and run the same command again",
+            remedy=f"delete s3://{bucket}/{prefix}/ and rerun",
         )
     return True
 
 
 def bucket_exists(cloud: Cloud, bucket: str) -> bool:
-    """Whether a bucket is there; one that may not be looked at counts as there."""
+    """Return whether a bucket exists; an inaccessible bucket counts as existing."""
     try:
-        # Not HeadBucket: the roles of delivery may list a bucket below known prefixes only.
+        # HeadBucket is not used: the delivery roles may list buckets below known prefixes only.
         cloud.client("s3").list_objects_v2(Bucket=bucket, Prefix=MODELS, MaxKeys=1)
     except ClientError as error:
         if error_code(error) in ("404", "NoSuchBucket", "NotFound"):
@@ -53,7 +53,7 @@ def bucket_exists(cloud: Cloud, bucket: str) -> bool:
 
 
 def find_object(s3: Any, bucket: str, key: str) -> dict[str, Any] | None:
-    """What S3 says of an object, or None if it or its bucket is not there."""
+    """Return the object's metadata, or None if the object or its bucket does not exist."""
     try:
         head: dict[str, Any] = s3.head_object(Bucket=bucket, Key=key)
     except ClientError as error:
@@ -64,7 +64,7 @@ def find_object(s3: Any, bucket: str, key: str) -> dict[str, Any] | None:
 
 
 def is_archive_of(artifact: LockedArtifact, head: dict[str, Any]) -> bool:
-    """Whether an object is an artifact's archive, by its size and the digest that it was uploaded with."""
+    """Return whether an object is an artifact's archive, by size and recorded digest."""
     found = (head["ContentLength"], head.get("Metadata", {}).get(DIGEST_NOTE))
     return found == (artifact.archive_bytes, artifact.digest)
 
@@ -72,11 +72,11 @@ def is_archive_of(artifact: LockedArtifact, head: dict[str, Any]) -> bool:
 def copy_object(
     s3: Any, origin: Mapping[str, str], *, bucket: str, settings: Mapping[str, Any], source: Any = None
 ) -> None:
-    """Have S3 copy an object to the same key of a bucket, in parts where it is large.
+    """Copy an object within S3 to the same key of another bucket, in parts if it is large.
 
-    `origin` names it, and a version of it if that is meant; `source` is the client that may look at it, where
-    `s3` may not. `settings` say all that holds of the copy: one in parts takes nothing along by itself. No
-    key is named: that of the bucket it goes to holds.
+    `origin` names the object and optionally its version; `source` is the client that can read it if `s3`
+    cannot. `settings` are the copy's metadata, because a copy in parts inherits none. The target bucket's
+    default key applies.
     """
     s3.copy(
         dict(origin),

@@ -1,7 +1,7 @@
-"""Which cloud an environment lives in, and clients for it.
+"""Resolve an environment's cloud and create its AWS clients.
 
-An environment with the embedded cloud's account is reached where that cloud listens; every other one
-through the usual chain of AWS credentials, after checking that they belong to the environment's account.
+An environment with the embedded cloud's account uses that cloud's endpoint; any other uses the default AWS
+credential chain, after a check that the credentials belong to its account.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _RETRIES = {"mode": "standard", "max_attempts": 5}
 
 _MAKING = threading.Lock()
-"""A session makes one client at a time; the clients themselves serve any number of threads."""
+"""Sessions create clients one at a time; clients are thread-safe."""
 
 
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
@@ -36,16 +36,16 @@ CONFLICTING_VARIABLES = (
     "AWS_DEFAULT_PROFILE",
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
 )
-"""Variables of an AWS login that AWS tools would combine with the embedded cloud's keys and endpoint."""
+"""AWS login variables that would conflict with the embedded cloud's keys and endpoint."""
 
 
 class CloudAccessError(TritonstackError):
-    """The cloud refused a call or could not be reached."""
+    """The cloud rejected a call or is unreachable."""
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """An account and region, and the environment variables that lead the AWS tools there."""
+    """An account, a region, and the environment variables for AWS tools."""
 
     account: str
     region: str
@@ -68,7 +68,7 @@ class Cloud:
         return {}
 
     def client(self, service: str) -> Any:
-        """A boto3 client of this cloud: one a service, because making one takes longer than many a call."""
+        """Return a cached boto3 client: creating one is slower than most calls."""
         from botocore.config import Config  # noqa: PLC0415 - as boto3
 
         with _MAKING:
@@ -80,10 +80,10 @@ class Cloud:
             return self._clients[service]
 
     def process_environment(self) -> dict[str, str]:
-        """The environment for a child process that is to work on this cloud."""
+        """Return the environment variables for a child process that uses this cloud."""
         inherited = dict(os.environ)
         if "AWS_PROFILE" in self.variables:
-            # A key in the environment would go before the profile that was asked for.
+            # Access keys in the environment would override the requested profile.
             for name in _KEYS:
                 inherited.pop(name, None)
         if "AWS_ENDPOINT_URL" in self.variables:
@@ -93,31 +93,34 @@ class Cloud:
 
 
 def cloud_of(spec: EnvironmentSpec, *, variables: Mapping[str, str]) -> Cloud:
-    """The cloud of an environment; `variables` lead to an embedded one and are empty for AWS."""
+    """Return the cloud of an environment; `variables` select an embedded cloud and are empty for AWS."""
     return Cloud(spec.account, spec.region, variables)
 
 
 def require_account(cloud: Cloud) -> None:
-    """Refuse to go on with credentials of another account than the environment's."""
+    """Reject credentials of a different account."""
     try:
         actual = cloud.client("sts").get_caller_identity()["Account"]
     except (BotoCoreError, ClientError) as error:
         raise CloudAccessError(
-            f"no access to AWS account {cloud.account}: {error}",
-            remedy="log in (for example `aws sso login`), or choose a profile with AWS_PROFILE",
+            f"cannot access AWS account {cloud.account}: {error}",
+            remedy="log in (for example `aws sso login`), or select a profile with AWS_PROFILE",
         ) from None
     if actual != cloud.account:
         raise CloudAccessError(
-            f"{_credentials(cloud)} belong to account {actual}, and the environment lives in {cloud.account}",
-            remedy="choose the right profile with AWS_PROFILE, or correct `account` in the environment file",
+            (
+                f"{_credentials(cloud)} belong to account {actual}, but the environment uses account "
+                f"{cloud.account}"
+            ),
+            remedy="select the right profile with AWS_PROFILE, or correct `account` in the environment file",
         )
 
 
 def _credentials(cloud: Cloud) -> str:
     profile = cloud.variables.get("AWS_PROFILE")
-    return f"the credentials of profile {profile!r}" if profile else "these credentials"
+    return f"the credentials of profile {profile!r}" if profile else "the current credentials"
 
 
 def error_code(error: ClientError) -> str:
-    """The code AWS gives an error, for example NoSuchBucket."""
+    """Return the AWS error code, for example NoSuchBucket."""
     return str(error.response.get("Error", {}).get("Code", ""))

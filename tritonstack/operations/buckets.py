@@ -1,4 +1,4 @@
-"""Emptying buckets, which S3 and CloudFormation delete only when nothing is left in them."""
+"""Empty buckets, because S3 and CloudFormation delete only empty ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tritonstack.operations.aws import Cloud, error_code
 _PASSING = frozenset(
     {"InternalError", "OperationAborted", "RequestTimeout", "ServiceUnavailable", "SlowDown"}
 )
-"""What S3 says of single objects of a deletion that it did not get to."""
+"""Error codes of single objects in a deletion that can be retried."""
 _PAUSES_S = (1.0, 2.0, 4.0, 8.0)
 
 
@@ -24,16 +24,18 @@ class BucketNotEmptyError(TritonstackError):
     def __init__(self, bucket: str, refused: Sequence[Mapping[str, Any]], *, remedy: str) -> None:
         first = refused[0]
         self.reason = f"{first['Code']}: {first.get('Message', 'no reason given')}"
-        """What S3 said, without the names of things."""
+        """Return S3's error message without object names."""
         super().__init__(
-            f"{len(refused)} objects of bucket {bucket} cannot be deleted, "
-            f"for example {first.get('Key')}: {self.reason}",
+            (
+                f"cannot delete {len(refused)} objects of bucket {bucket}, for example {first.get('Key')}: "
+                f"{self.reason}"
+            ),
             remedy=remedy,
         )
 
 
 def stop_access_log(cloud: Cloud, bucket: str) -> None:
-    """Emptying a bucket is access, too: its log would fill the log bucket again."""
+    """Disable access logging: deleting objects would write new log objects."""
     try:
         cloud.client("s3").put_bucket_logging(Bucket=bucket, BucketLoggingStatus={})
     except ClientError as error:
@@ -42,7 +44,7 @@ def stop_access_log(cloud: Cloud, bucket: str) -> None:
 
 
 def empty_bucket(cloud: Cloud, bucket: str, *, sleep: Callable[[float], None] = time.sleep) -> int:
-    """Delete every version of every object of a bucket; gives how many there were."""
+    """Delete all versions of all objects of a bucket; return their number."""
     s3, deleted = cloud.client("s3"), 0
     try:
         for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
@@ -58,9 +60,9 @@ def empty_bucket(cloud: Cloud, bucket: str, *, sleep: Callable[[float], None] = 
 
 
 def _delete(s3: Any, bucket: str, objects: list[dict[str, str]], sleep: Callable[[float], None]) -> None:
-    """Delete objects, those again that S3 did not get to.
+    """Delete objects, with retries.
 
-    It answers 200 even where it refused some of them, so that no client of AWS tries those again by itself.
+    S3 returns 200 even if it rejected some objects, so AWS clients do not retry those.
     """
     left = objects
     for pause in (*_PAUSES_S, None):
@@ -69,10 +71,10 @@ def _delete(s3: Any, bucket: str, objects: list[dict[str, str]], sleep: Callable
         if not errors:
             return
         if lasting := [error for error in errors if error["Code"] not in _PASSING]:
-            remedy = "check the bucket's policy and your rights in it, then run the same command again"
+            remedy = "check the bucket's policy and your permissions, then rerun"
             raise BucketNotEmptyError(bucket, lasting, remedy=remedy)
         if pause is None:
-            remedy = "S3 was asked several times: run the same command again after a while"
+            remedy = "S3 failed after several retries; rerun later"
             raise BucketNotEmptyError(bucket, errors, remedy=remedy)
         sleep(pause)
         refused = {error["Key"] for error in errors}

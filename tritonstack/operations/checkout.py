@@ -1,6 +1,6 @@
-"""The git checkout that a project's files lie in: where it stands, who works in it, and what its files were.
+"""Read the git state of a project: commit, user, changed files, and earlier versions of files.
 
-A project need not be in git: then there is no commit, and no earlier version of any file.
+A project without git has no commit and no earlier versions.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from tritonstack.base.errors import TritonstackError
 
 _ACTORS = ("GITHUB_ACTOR", "CODEBUILD_INITIATOR")
-"""Who a CI acts for, where it says so."""
+"""CI variables that name the user."""
 
 
 class CheckoutError(TritonstackError):
-    """Git does not know what was asked for."""
+    """Git does not know the requested revision."""
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,20 @@ class Commit:
 
     id: str
     at: str
-    """When it was made, in UTC: 2026-11-22T08:30:00Z."""
+    """Commit time in UTC: 2026-11-22T08:30:00Z."""
     by: str
     subject: str
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """The files of a project, as git knows them."""
+    """The project's files in git."""
 
     root: Path
 
     @property
     def exists(self) -> bool:
-        """Whether the project is in git, and has a commit."""
+        """Return whether the project is in git and has a commit."""
         return self._ask("rev-parse", "--verify", "HEAD") is not None
 
     def head(self) -> str | None:
@@ -92,7 +92,7 @@ class Checkout:
         return {top / entry[2:] for entry in said.split("\0") if entry.startswith("H ")}
 
     def actor(self) -> str:
-        """Who works here: as the CI says, as git has it, or as the machine knows them."""
+        """Return the user from CI, git, or the operating system."""
         for name in _ACTORS:
             if named := os.environ.get(name):
                 return named
@@ -100,21 +100,21 @@ class Checkout:
         return known.strip() if known and known.strip() else getpass.getuser()
 
     def resolve(self, commit: str) -> str:
-        """The whole id of a commit that a person named in short."""
+        """Return the full id of an abbreviated commit."""
         found = self._ask("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
         if found is None:
-            raise CheckoutError(f"git knows no commit {commit!r}", remedy="`git log` lists them")
+            raise CheckoutError(f"git has no commit {commit!r}", remedy=("run `git log` to list the commits"))
         return found.strip()
 
     def file_at(self, commit: str, file: Path) -> str | None:
-        """The text of a file in a commit, None if it was not there."""
+        """Return the text of a file at a commit; None if it did not exist."""
         return self._ask("show", f"{commit}:./{file.relative_to(self.root).as_posix()}")
 
     def files_at(self, commits: Sequence[str], file: Path) -> Iterator[str | None]:
-        """The texts of a file in each of several commits, by one call of git; None where it was not there."""
+        """Return a file's text at several commits with one git call; None where it did not exist."""
         name = f"./{file.relative_to(self.root).as_posix()}"
         asked = "".join(f"{commit}:{name}\n" for commit in commits)
-        # Sizes are those of the bytes, ends of lines and all.
+        # Sizes are in bytes, line endings included.
         rest = self._raw("cat-file", "--batch", given=asked.encode()) or b""
         for _ in commits:
             header, _, rest = rest.partition(b"\n")
@@ -126,24 +126,25 @@ class Checkout:
             yield _text(body)
 
     def gap(self) -> str | None:
-        """Why git may not know all that a file ever was; None if it does."""
+        """Return why git's history may be incomplete; None if it is complete."""
         if not self.exists:
             return "the project is not in git"
         shallow = self._ask("rev-parse", "--is-shallow-repository")
         if shallow is None or shallow.strip() != "false":
-            return "this is a shallow clone (`git fetch --unshallow` fetches the rest)"
+            return "this is a shallow clone (run `git fetch --unshallow`)"
         return None
 
     def changed_since(self, commit: str, paths: Iterable[str]) -> list[str] | None:
-        """The files below these paths that differ from a commit, sorted; None if git does not know it.
+        """Return the files below these paths that differ from a commit, sorted; None if git does not know it.
 
-        A file that git does not follow counts for nothing: what is deployed of it, something refers to.
+        Untracked files are ignored.
         """
         said = self._ask("diff", "--name-only", "--relative", commit, "--", *paths)
         return None if said is None else sorted(said.splitlines())
 
     def changes_of(self, file: Path, *, every_branch: bool = False) -> Iterator[Commit]:
-        """The commits that changed a file, the latest first: merges by their first parent, or all of them."""
+        """Return the commits that changed a file, latest first: of merges the first parent only, or all
+        commits."""
         said = self._ask(
             "log",
             "--full-history" if every_branch else "--first-parent",
@@ -152,13 +153,14 @@ class Checkout:
             "--",
             str(file.relative_to(self.root)),
         )
-        # Not splitlines(): names and subjects may hold what only Python takes for an end of line.
+        # splitlines() is not used: names and subjects may contain characters that only Python treats as line
+        # breaks.
         for line in filter(None, (said or "").split("\n")):
             commit, at, by, subject = line.split("\0")
             yield Commit(commit, at, by, subject)
 
     def _ask(self, *arguments: str) -> str | None:
-        """What git says, None where it refuses."""
+        """Return git's output; None if the command fails."""
         said = self._raw(*arguments)
         return None if said is None else _text(said)
 
@@ -172,7 +174,7 @@ class Checkout:
                 check=False,
             )
         except FileNotFoundError:
-            return None  # a machine without git
+            return None  # git is not installed
         return ended.stdout if ended.returncode == 0 else None
 
 

@@ -1,4 +1,4 @@
-"""Time as a run sees it."""
+"""Provide the time, replaceable in tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Clock:
-    """What waits, waits by it; tests let it pass faster."""
+    """Time source for code that waits; tests speed it up."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep

@@ -1,4 +1,4 @@
-"""Which environments a change asks for, and who carries it there: what workflows ask first."""
+"""Determine the environments that a change affects, and the delivery role of each, for workflows."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from tritonstack.spec.environments.delivery import DeliverySpec
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 _NO_COMMIT = frozenset("0")
-"""GitHub's word for what was there before a branch was made: nothing but zeros."""
+"""GitHub's commit id for a new branch: all zeros."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """One environment on the road."""
+    """One environment in the delivery order."""
 
     name: str
     account: str
     region: str
     approval: bool
     asked: bool
-    """Whether what changed asks for a deploy of it."""
+    """Whether the change requires a deployment."""
     roles: dict[str, str]
-    """The ARN of the role for each duty."""
+    """The role ARN per duty."""
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the stage for `--json`."""
         return asdict(self)
 
 
 def stops(delivery: DeliverySpec, specs: Sequence[EnvironmentSpec], asked: Sequence[str]) -> list[Stop]:
-    """The road, environment by environment."""
+    """Return the delivery stages in order."""
     approvals = {item.name: item.approval for item in delivery.environments}
     return [
         Stop(
@@ -52,14 +52,14 @@ def stops(delivery: DeliverySpec, specs: Sequence[EnvironmentSpec], asked: Seque
 
 
 def asked_for(delivery: DeliverySpec, changed: Callable[[str], bool]) -> list[str]:
-    """The first environment takes every change; the others wait until their own lock or file asks for one."""
+    """The first environment gets every change; others only when their own lock or file changes."""
     return [name for index, name in enumerate(delivery.names) if index == 0 or changed(name)]
 
 
 def changed_since(project: Project, commit: str | None) -> Callable[[str], bool]:
-    """Whether an environment's file or lock is another one than in a commit.
+    """Return whether an environment's file or lock differs from a commit.
 
-    Where that commit is unknown, for example because the branch is new or was pushed over, everything is.
+    If the commit is unknown, for example after a force push, everything counts as changed.
     """
     checkout = Checkout(project.root)
     before = _known(checkout, commit)

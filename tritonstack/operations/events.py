@@ -1,4 +1,4 @@
-"""Events of an environment, written to its artifact bucket and read from there."""
+"""Write an environment's events to its artifact bucket, and read them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _READS_AT_ONCE = 8
 
 
 def now() -> str:
-    """This moment, as events and locks write it."""
+    """Return the current time in the format of events and locks."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def built_now(workspace: Workspace) -> Built:
-    """Who builds now, and from which commit."""
+    """Return the user and commit of a build."""
     checkout, revision = Checkout(workspace.project.root), build_revision_of(workspace)
     return Built(by=checkout.actor(), at=now(), commit=revision.text, uncommitted=revision.recorded)
 
@@ -40,9 +40,9 @@ def new_event(
     note: str = "",
     revision: Revision | None = None,
 ) -> Event:
-    """Something that happens now, from this checkout, to what endpoints serve.
+    """Create an event for the current time and checkout.
 
-    `revision`: that of the files that were read; by default the present one.
+    `revision` is the revision of the files that were read; default: the current one.
     """
     revision = revision or revision_of(workspace)
     return Event(
@@ -60,7 +60,7 @@ def new_event(
 
 
 def built_event(workspace: Workspace, built: Built, artifacts: Sequence[TouchedArtifact]) -> Event:
-    """That artifacts were built and published, and for which endpoints."""
+    """Create a build event for published artifacts and their endpoints."""
     models = {artifact.model for artifact in artifacts}
     serving = [
         name
@@ -80,12 +80,12 @@ def built_event(workspace: Workspace, built: Built, artifacts: Sequence[TouchedA
 
 
 def touched(manifest: Manifest) -> TouchedArtifact:
-    """An artifact as events name it."""
+    """Return an artifact's record in events."""
     return TouchedArtifact(model=manifest.model, target=manifest.target, digest=manifest.digest)
 
 
 def served_artifacts(workspace: Workspace, endpoints: Sequence[str]) -> tuple[TouchedArtifact, ...]:
-    """The artifacts that endpoints serve by the environment's lock, each once."""
+    """Return the artifacts that endpoints serve according to the lock, without duplicates."""
     found = {
         TouchedArtifact(model=served.model, target=target, digest=artifact.digest)
         for name in endpoints
@@ -97,7 +97,7 @@ def served_artifacts(workspace: Workspace, endpoints: Sequence[str]) -> tuple[To
 
 
 def run_images(workspace: Workspace, endpoints: Sequence[str]) -> tuple[TouchedImage, ...]:
-    """The images of the project's own that endpoints run by the environment's lock, each once."""
+    """Return the custom images that endpoints run according to the lock, without duplicates."""
     found = set[TouchedImage]()
     for name in endpoints:
         endpoint = workspace.spec.endpoints[name]
@@ -110,7 +110,7 @@ def run_images(workspace: Workspace, endpoints: Sequence[str]) -> tuple[TouchedI
 
 
 def record_event(cloud: Cloud, bucket: str, event: Event) -> None:
-    """Write an event down."""
+    """Write an event to the bucket."""
     cloud.client("s3").put_object(
         Bucket=bucket, Key=event.key, Body=event.to_json().encode(), ContentType="application/json"
     )
@@ -119,24 +119,22 @@ def record_event(cloud: Cloud, bucket: str, event: Event) -> None:
 def read_events(
     cloud: Cloud, bucket: str, *, kinds: Collection[EventKind] = (), since: str | None = None
 ) -> list[Event]:
-    """The events of an environment, the earliest first; none where there is no bucket.
+    """Return the environment's events, oldest first; none without a bucket.
 
-    Of some kinds, or from a moment on: an environment that lives for years has thousands, each to be fetched.
+    Filter by kind or start time: old environments have thousands of events, each a separate object.
     """
     return _read(cloud, bucket, _keys(cloud, bucket, kinds=kinds, since=since))
 
 
 def latest_events(cloud: Cloud, bucket: str, *kinds: EventKind) -> Iterator[Event]:
-    """The events of some kinds, the latest first, fetched as far as they are asked for."""
+    """Yield events of some kinds, latest first, fetched on demand."""
     keys = _keys(cloud, bucket, kinds=kinds)[::-1]
     for begin in range(0, len(keys), _READS_AT_ONCE):
         yield from _read(cloud, bucket, keys[begin : begin + _READS_AT_ONCE])
 
 
 def latest_of_each(events: Iterable[Event], endpoints: Collection[str]) -> dict[str, Event]:
-    """The first event that names each endpoint; of `events`, the latest first, no more is read than that
-    takes.
-    """
+    """Return the first event per endpoint in `events` (latest first), reading no further than needed."""
     found: dict[str, Event] = {}
     for event in events:
         for name in event.endpoints:
@@ -150,9 +148,9 @@ def latest_of_each(events: Iterable[Event], endpoints: Collection[str]) -> dict[
 def _keys(
     cloud: Cloud, bucket: str, *, kinds: Collection[EventKind] = (), since: str | None = None
 ) -> list[str]:
-    """Where events lie, sorted by time; a key tells when its event was and of what kind."""
+    """Return event keys, sorted by time; a key holds its event's time and kind."""
     s3, marks = cloud.client("s3"), tuple(f"Z-{kind}-" for kind in kinds)
-    # A second sorts before its fractions only without the Z that ends it.
+    # Times with fractions sort correctly only without the trailing Z.
     first = {"StartAfter": f"{EVENTS}{since.removesuffix('Z')}"} if since else {}
     try:
         pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=EVENTS, **first))
@@ -174,7 +172,7 @@ def _read(cloud: Cloud, bucket: str, keys: Sequence[str]) -> list[Event]:
     try:
         return list(pool.map(read, keys))
     finally:
-        pool.shutdown(cancel_futures=True)  # after one that cannot be read, the rest is not fetched
+        pool.shutdown(cancel_futures=True)  # stop fetching after the first unreadable event
 
 
 def _parsed(body: bytes, origin: str) -> Event:
@@ -182,6 +180,6 @@ def _parsed(body: bytes, origin: str) -> Event:
         Event,
         body,
         origin=origin,
-        fault="is no event",
-        remedy="events are written by `tritonstack` alone: delete this one if it was written by hand",
+        fault="is not a valid event",
+        remedy="only `tritonstack` writes events; delete this object if it was created manually",
     )

@@ -1,4 +1,4 @@
-"""What an instance of a template was asked for with, as its deployed foundation keeps it."""
+"""Read the request that created a template's instance from its deployed foundation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tritonstack.spec.environments.templates import Instance
 
 
 def read_instance(cloud: Cloud, spec: EnvironmentSpec) -> Instance | None:
-    """The instance that stands under an environment's name; None if there is none."""
+    """Return the deployed instance of an environment name; None if there is none."""
     try:
         held = cloud.client("ssm").get_parameter(
             Name=naming.parameter_name(spec.base, naming.INSTANCE_PARAMETER)

@@ -1,7 +1,7 @@
-"""A multi-model endpoint's shelf: copies of its models' artifacts below one prefix of the artifact bucket.
+"""Copy model artifacts below the prefix of a multi-model endpoint in the artifact bucket.
 
-S3 copies an object whole or not at all, so what lies on a shelf is complete. Nothing is ever taken off one:
-callers may still ask for a version that the lock no longer names.
+S3 copies are atomic, so all objects below the prefix are complete. Copies are never deleted: callers may
+still request a version that the lock no longer names.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ Outcome = Literal["there", "copied", "replaced"]
 
 @dataclass(frozen=True)
 class ShelfCopy:
-    """One artifact that has to lie on one endpoint's shelf."""
+    """One artifact that must exist below one endpoint's prefix."""
 
     endpoint: str
-    """The endpoint by its name in the environment's file."""
+    """The endpoint's name in the environment's file."""
     model: str
     artifact: LockedArtifact
     source: str
-    """The artifact's own key."""
+    """The key of the artifact."""
     key: str
     """The key of the copy."""
 
 
 @dataclass(frozen=True)
 class Shelved:
-    """A copy that lies on its shelf, and what it took."""
+    """A finished copy and its duration."""
 
     copy: ShelfCopy
     outcome: Outcome
 
 
 def shelf_copies(workspace: Workspace, *, models: Collection[str] | None = None) -> list[ShelfCopy]:
-    """What has to lie on the shelves of an environment by its lock, in a fixed order.
+    """Return the copies that an environment's lock requires, in a fixed order.
 
-    If `models` are given, theirs alone. Models without an artifact have no place yet.
+    `models` limits them to some models. Models without an artifact are skipped.
     """
     copies = [
         copy
@@ -65,9 +65,7 @@ def shelf_copies(workspace: Workspace, *, models: Collection[str] | None = None)
 
 
 def missing_copies(cloud: Cloud, *, bucket: str, copies: Collection[ShelfCopy]) -> list[ShelfCopy]:
-    """Those of the copies that do not lie in their place, by a look at what the shelves hold; or all of them,
-    where there is no bucket yet.
-    """
+    """Return the missing copies; all of them if there is no bucket."""
     s3, there = cloud.client("s3"), set[str]()
     endpoints = {
         copy.key.removesuffix(naming.target_model(copy.model, copy.artifact.digest)) for copy in copies
@@ -85,9 +83,9 @@ def missing_copies(cloud: Cloud, *, bucket: str, copies: Collection[ShelfCopy]) 
 def fill_shelves(
     cloud: Cloud, *, bucket: str, copies: Collection[ShelfCopy], on_done: Callable[[Shelved], None]
 ) -> list[Shelved]:
-    """Put every copy in its place, several at a time; what lies there already stays as it is.
+    """Copy artifacts in parallel; skip existing copies.
 
-    Safe to repeat and to interrupt. A copy that is not what its name says is replaced.
+    Can be interrupted and repeated. A copy with wrong contents is replaced.
     """
     s3 = cloud.client("s3")
     done = []
@@ -123,8 +121,8 @@ def _put(s3: Any, bucket: str, copy: ShelfCopy) -> Shelved:
     if source is None or not is_archive_of(copy.artifact, source):
         what = "is missing" if source is None else "is not the artifact that the lock names"
         raise DamagedArtifactError(
-            f"s3://{bucket}/{copy.source} {what}, so the endpoint {copy.endpoint!r} cannot be given it",
-            remedy="delete what lies there, if anything does, and publish it with `tritonstack build`",
+            f"s3://{bucket}/{copy.source} {what}; it cannot be copied for endpoint {copy.endpoint!r}",
+            remedy="delete that object if it exists, and publish the artifact with `tritonstack build`",
         )
     _copy(s3, bucket, copy, etag=source["ETag"])
     return Shelved(copy, "copied" if found is None else "replaced")
@@ -136,14 +134,14 @@ def _copy(s3: Any, bucket: str, copy: ShelfCopy, *, etag: str) -> None:
         "Key": copy.key,
         "CopySource": {"Bucket": bucket, "Key": copy.source},
     }
-    # A copy in parts takes none of this along by itself. No key is named: the bucket's own holds.
+    # A copy in parts inherits no metadata. The bucket's default key applies.
     settings = {
         "MetadataDirective": "REPLACE",
         "Metadata": {DIGEST_NOTE: copy.artifact.digest},
         "ContentType": "application/gzip",
-        # A mark says what may go from among the artifacts; on a shelf nothing goes.
+        # Do not copy tags: the `superseded` tag expires artifacts, but copies below the prefix are kept.
         "TaggingDirective": "REPLACE",
-        # What was looked at is what is copied, whoever writes there meanwhile.
+        # Copy exactly the version that was checked, even if it is overwritten meanwhile.
         "CopySourceIfMatch": etag,
     }
     if copy.artifact.archive_bytes <= artifacts.PART_BYTES:

@@ -1,6 +1,6 @@
-"""Which commit an environment's files are, and which of them no commit holds.
+"""Determine the commit of an environment's files and the uncommitted files.
 
-`matters_to` is the one definition of the files that an environment depends on.
+`matters_to` defines which files an environment depends on.
 """
 
 from __future__ import annotations
@@ -30,58 +30,58 @@ SYNTH_CODE = (
     "stacks",
     *(f"tritonstack/{name}" for name in ("base", "reference", "spec", "records", "project", "constructs")),
 )
-"""What templates are synthesized by."""
+"""Files that synthesis reads."""
 
 
 @dataclass(frozen=True)
 class Revision:
-    """The commit that files were read from, and those of them that differ from it."""
+    """The commit that files were read from, and the files that differ from it."""
 
     commit: str | None
-    """None if the project is not in git, or has no commit."""
+    """None without git or without a commit."""
     files: tuple[str, ...] = ()
-    """Uncommitted files that matter, relative to the project."""
+    """Uncommitted relevant files, relative to the project."""
 
     @property
     def text(self) -> str | None:
-        """The revision as records name it."""
+        """Return the revision for records."""
         return f"{self.commit}{UNCOMMITTED}" if self.commit and self.files else self.commit
 
     @property
     def recorded(self) -> UncommittedFiles:
-        """The uncommitted files as records list them."""
+        """Return the uncommitted files for records."""
         return recorded_files(self.files)
 
     @property
     def words(self) -> str:
-        """The revision for messages."""
+        """Return the revision for messages."""
         return f"commit {short_commit(self.text)}" if self.text else "this folder"
 
     @property
     def note(self) -> str | None:
-        """The uncommitted files in one line; None if there are none."""
+        """Return the uncommitted files in one line; None if there are none."""
         if self.commit is None:
-            return "uncommitted: all files (git has no commit of this folder)"
+            return "uncommitted: all files (the folder has no git commit)"
         return f"uncommitted: {list_files(self.files, most=10)}" if self.files else None
 
 
 @dataclass(frozen=True)
 class Matters:
-    """What an environment, or a build for it, depends on."""
+    """The files that an environment or a build depends on."""
 
     files: frozenset[Path]
-    """Files that are read. Each has to be in git, even if git ignores its name."""
+    """Files that are read. Each must be in git, even if its name is ignored."""
     folders: frozenset[Path]
-    """Folders of code. What git ignores in them, such as caches, does not count."""
+    """Code folders. Files that git ignores, such as caches, do not count."""
 
     @property
     def paths(self) -> frozenset[Path]:
-        """All of them."""
+        """Return all of them."""
         return self.files | self.folders
 
 
 def matters_to(workspace: Workspace) -> Matters:
-    """Return what decides what an environment is: its files, its models, and the code that synthesizes it."""
+    """Return the files that define an environment: its files, its models, and the synthesis code."""
     project = workspace.project
     own = {
         workspace.environment.file,
@@ -95,12 +95,12 @@ def matters_to(workspace: Workspace) -> Matters:
 
 
 def matters_to_builds(workspace: Workspace) -> Matters:
-    """Return what decides which artifacts and images an environment's build makes."""
+    """Return the files that define the artifacts and images of an environment's build."""
     return _built_from(workspace, BUILD_CODE)
 
 
 def _built_from(workspace: Workspace, code: Iterable[str]) -> Matters:
-    """Return models, images and code."""
+    """Return models, images, and code."""
     project, spec = workspace.project, workspace.spec
     images = {endpoint.image for endpoint in spec.endpoints.values() if endpoint.image}
     if spec.builds_in_account:
@@ -116,17 +116,17 @@ def _built_from(workspace: Workspace, code: Iterable[str]) -> Matters:
 
 
 def revision_of(workspace: Workspace) -> Revision:
-    """Return the revision of all that an environment depends on."""
+    """Return the revision of all files that an environment depends on."""
     return _revision(workspace.project, matters_to(workspace))
 
 
 def build_revision_of(workspace: Workspace) -> Revision:
-    """Return the revision of all that a build for an environment depends on."""
+    """Return the revision of all files that a build for an environment depends on."""
     return _revision(workspace.project, matters_to_builds(workspace))
 
 
 def change_revision_of(*workspaces: Workspace) -> Revision:
-    """Return the revision that a promotion or rollback is made from: all but the locks, which it writes."""
+    """Return the revision for a promotion or rollback: all files except the locks that it writes."""
     found = [matters_to(workspace) for workspace in workspaces]
     locks = {workspace.lock.file for workspace in workspaces}
     files = {file for one in found for file in one.files} - locks
@@ -135,14 +135,12 @@ def change_revision_of(*workspaces: Workspace) -> Revision:
 
 
 def require_unchanged(workspace: Workspace, before: Revision) -> None:
-    """Refuse if files changed while they were read: nothing could be said of either state."""
+    """Raise an error if files changed while they were read, because the state would be inconsistent."""
     after = revision_of(workspace)
     if after != before:
         changed = sorted(set(before.files) ^ set(after.files))
         what = list_files(changed) or f"the commit, from {before.text} to {after.text}"
-        raise CheckoutError(
-            f"files changed while the templates were synthesized: {what}", remedy="run the same command again"
-        )
+        raise CheckoutError(f"files changed during synthesis: {what}", remedy="rerun the command")
 
 
 def _revision(project: Project, matters: Matters) -> Revision:

@@ -1,4 +1,4 @@
-"""Whether endpoints run what was deployed: one that SageMaker took back is in service and looks well."""
+"""Check that endpoints run what was deployed: after a rollback, an endpoint is InService but outdated."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tritonstack.operations.aws import Cloud
 
 _UNDER_WAY = ("Creating", "Updating", "RollingBack", "SystemUpdating", "Deleting")
 SERVING = ("InService", "SystemUpdating")
-"""SageMaker's own maintenance changes nothing that a person asked for."""
+"""SageMaker's own maintenance changes no user settings."""
 _POLL_S = 2.0
 
 
 class RolledBackError(TritonstackError):
-    """Endpoints run something else than what was deployed."""
+    """Endpoints do not run what was deployed."""
 
 
 @dataclass(frozen=True)
 class EndpointState:
-    """The configuration that an endpoint's stack made, and what SageMaker says of the endpoint."""
+    """An endpoint, the configuration of its stack, and its status."""
 
     name: str
     deployed_config: str
@@ -34,29 +34,31 @@ class EndpointState:
 
     @property
     def fault(self) -> str | None:
-        """What is wrong, or None."""
+        """Return the violation, or None."""
         why = f": {self.reason}" if self.reason else ""
         if self.status not in SERVING:
             return f"{self.name} is {self.status}{why}"
-        # In an ARN, which the name of what was deployed is read from, names stand in lower case.
+        # ARNs contain resource names in lower case.
         if self.active_config.lower() != self.deployed_config.lower():
-            return f"{self.name} went back to its configuration {self.active_config}{why}"
+            return f"{self.name} was rolled back to its configuration {self.active_config}{why}"
         return None
 
 
 def require_running(cloud: Cloud, stacks: Iterable[str]) -> None:
-    """Raise RolledBackError unless the endpoints of these stacks run the configurations made for them."""
+    """Raise RolledBackError unless these stacks' endpoints use the stacks' configurations."""
     faults = [fault for stack in stacks for state in endpoint_states(cloud, stack) if (fault := state.fault)]
     if faults:
         raise RolledBackError(
-            "deployed, but not what runs: " + "; ".join(faults),
-            remedy="the endpoint answers as before; its alarms and its log in CloudWatch say what was wrong "
-            "with the update. Mend that and deploy again",
+            "deployed, but rolled back: " + "; ".join(faults),
+            remedy=(
+                "the endpoint runs its previous configuration; see its alarms and its log in CloudWatch, "
+                "fix the cause, and deploy again"
+            ),
         )
 
 
 def wait_until_served(cloud: Cloud, names: Iterable[str], *, on_change: Callable[[str, str], None]) -> None:
-    """Wait until no update of these endpoints is going on; those that do not exist are not waited for."""
+    """Wait until no update of these endpoints is in progress; skip missing endpoints."""
     sagemaker = cloud.client("sagemaker")
     for name in names:
         seen = ""
@@ -68,7 +70,7 @@ def wait_until_served(cloud: Cloud, names: Iterable[str], *, on_change: Callable
 
 
 def endpoint_states(cloud: Cloud, stack: str) -> list[EndpointState]:
-    """The endpoints of a stack, each beside the configuration that the same stack made."""
+    """Return the endpoints of a stack with the configurations of that stack."""
     resources = _resources(cloud, stack)
     configs = [physical for kind, physical in resources if kind == "AWS::SageMaker::EndpointConfig"]
     endpoints = [physical for kind, physical in resources if kind == "AWS::SageMaker::Endpoint"]
@@ -108,5 +110,5 @@ def _status(sagemaker: Any, name: str) -> str:
 
 
 def _last(arn: str) -> str:
-    """The name at the end of an ARN, which is what CloudFormation knows these resources by."""
+    """Return the resource name from an ARN, which CloudFormation uses as physical id."""
     return arn.rpartition("/")[2]

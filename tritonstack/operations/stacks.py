@@ -1,4 +1,4 @@
-"""What CloudFormation says of an environment's stacks, and waiting for it."""
+"""Read an environment's CloudFormation stacks and wait for them."""
 
 from __future__ import annotations
 
@@ -27,43 +27,44 @@ _NEVER_STOOD = ("REVIEW_", "ROLLBACK_", "CREATE_FAILED", "DELETE_")
 
 
 class StackFailedError(TritonstackError):
-    """A stack ended in a state that nobody asked for."""
+    """A stack ended in an unexpected state."""
 
 
 @dataclass(frozen=True)
 class StackState:
-    """One stack as CloudFormation describes it."""
+    """One CloudFormation stack."""
 
     name: str
     status: str
     reason: str = ""
     protected: bool = False
-    """CloudFormation refuses to delete it."""
+    """Whether CloudFormation rejects its deletion."""
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
     description: str = ""
 
     @property
     def in_progress(self) -> bool:
-        """CloudFormation is at work on it (a change set under review is waiting for a person)."""
+        """Return whether an operation is in progress (an unexecuted change set does not count)."""
         return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
 
     @property
     def fault(self) -> str | None:
-        """Why nobody can build on what it is now; None where it is at rest, and is what some deploy made."""
+        """Return why the stack cannot be used as deployed; None if it is complete."""
         if self.in_progress:
-            return f"CloudFormation is still at work on it ({self.status})"
+            return f"a CloudFormation operation is in progress ({self.status})"
         if self.status in _SETTLED:
             return None
-        return f"it is {self.status}{f': {self.reason}' if self.reason else ''}"
+        return f"its status is {self.status}{f': {self.reason}' if self.reason else ''}"
 
     @property
     def stands(self) -> bool:
-        """It was created at some time, so that a deploy changes it; the CDK makes the others anew."""
+        """Return whether the stack was ever created, so a deployment updates it; the CDK recreates other
+        stacks."""
         return not self.status.startswith(_NEVER_STOOD)
 
 
 def list_stacks(cloud: Cloud, *, prefix: str) -> list[StackState]:
-    """The stacks whose names begin with `prefix`."""
+    """Return the stacks whose names begin with `prefix`."""
     pages = cloud.client("cloudformation").get_paginator("describe_stacks").paginate()
     return [
         _state(stack) for page in pages for stack in page["Stacks"] if stack["StackName"].startswith(prefix)
@@ -82,7 +83,7 @@ def _state(stack: Mapping[str, Any]) -> StackState:
 
 
 def environment_stacks(cloud: Cloud, base: str) -> list[StackState]:
-    """The stacks of one environment, and none of another whose name merely begins with the same letters."""
+    """Return the stacks of one environment, without environments whose names merely share the prefix."""
     stacks = list_stacks(cloud, prefix=f"{base}-")
     return [stack for stack in stacks if naming.base_of_stack(stack.name) == base]
 
@@ -90,9 +91,9 @@ def environment_stacks(cloud: Cloud, base: str) -> list[StackState]:
 def deployed_templates(
     cloud: Cloud, stacks: Iterable[StackState], *, wanted: Assembly | None = None
 ) -> dict[str, Template]:
-    """The templates of those stacks that stand, by their names: as they were written, where `wanted` is next.
+    """Return the templates of existing stacks by name, restored to their original text with `wanted`.
 
-    Without it they are as CloudFormation has stored them.
+    Without `wanted`, they are as CloudFormation stores them.
     """
     client = cloud.client("cloudformation")
 
@@ -110,7 +111,7 @@ def deployed_templates(
 
 
 def describe_stack(cloud: Cloud, name: str) -> StackState | None:
-    """One stack, or None if there is none of that name."""
+    """Return a stack; None if it does not exist."""
     try:
         stack = cloud.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]
     except ClientError as error:
@@ -121,7 +122,7 @@ def describe_stack(cloud: Cloud, name: str) -> StackState | None:
 
 
 def is_bootstrapped(cloud: Cloud, bootstrap: Bootstrap) -> bool:
-    """Whether `cdk bootstrap` has prepared the account and region under a qualifier."""
+    """Return whether the account and region are bootstrapped with a qualifier."""
     ssm = cloud.client("ssm")
     try:
         ssm.get_parameter(Name=bootstrap.version_parameter)
@@ -133,7 +134,7 @@ def is_bootstrapped(cloud: Cloud, bootstrap: Bootstrap) -> bool:
 def wait_until_settled(
     cloud: Cloud, names: Iterable[str], *, on_change: Callable[[StackState], None]
 ) -> None:
-    """Wait until CloudFormation is no longer at work on any of the stacks."""
+    """Wait until no stack has an operation in progress."""
     for name in names:
         seen = ""
         for pause in poll_pauses():
@@ -147,7 +148,7 @@ def wait_until_settled(
 
 
 def failures(cloud: Cloud, name: str) -> str:
-    """Why the latest operation on a stack failed, in CloudFormation's words."""
+    """Return why the latest operation on a stack failed, as CloudFormation reports it."""
     events = cloud.client("cloudformation").describe_stack_events(StackName=name)["StackEvents"]
     reasons = []
     for event in events:
@@ -156,12 +157,12 @@ def failures(cloud: Cloud, name: str) -> str:
         if event["PhysicalResourceId"] == event["StackId"] and event["ResourceStatus"].endswith(
             "_IN_PROGRESS"
         ):
-            break  # the operation's beginning; what is older belongs to another one
+            break  # start of the operation; older events belong to earlier operations
     return "; ".join(reasons[:_REASONS]) or "no reason given"
 
 
 def poll_pauses() -> Iterator[float]:
-    """How long to wait between looks: quick at first, for what is quick; then gently with the API."""
+    """Return the pause between polls: short at first, then longer."""
     for _ in range(20):
         yield _POLL_S
     while True:

@@ -1,1 +1,1 @@
-"""What is left or stands of an environment: by name and by tag, service by service, held against stacks."""
+"""Find all resources of an environment by name and tag, and compare them with its stacks."""

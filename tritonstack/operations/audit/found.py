@@ -1,4 +1,4 @@
-"""What a listing finds, and by which names it finds it."""
+"""Records of listed resources and the name patterns to search for."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from tritonstack.operations.aws import Cloud
 
 STACK_TAG = "aws:cloudformation:stack-name"
-"""CloudFormation's own tag on what it makes, where the service lets it."""
+"""The tag that CloudFormation sets on resources of services that support it."""
 
 STACK_ID_TAG = "aws:cloudformation:stack-id"
-"""Another one: the ARN of that stack, and so its region."""
+"""The tag with the stack's ARN, and so its region."""
 
 Key = tuple[str, str]
 """A type and an id."""
@@ -24,48 +24,48 @@ class Found:
     """One resource, as a service lists it."""
 
     type: str
-    """By CloudFormation's name for it, or like one where CloudFormation makes none."""
+    """The CloudFormation type, or a similar name if there is none."""
     id: str
-    """As CloudFormation has it."""
+    """The physical id in CloudFormation."""
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
     within: Key | None = None
-    """What it is a part of: it comes with that, and goes with it."""
+    """The parent resource, which it is created and deleted with."""
     pending: bool = False
-    """It waits to be deleted: nobody can use it any more, nor hurry that."""
+    """Whether its deletion is scheduled: it is unusable and cannot be deleted faster."""
 
     @property
     def key(self) -> Key:
-        """What tells it from any other."""
+        """Return the type and id."""
         return self.type, self.id
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What of an account is meant: all whose names begin like this."""
+    """The names and tags to search for in an account."""
 
     base: str
-    """tritonstack-dev for one environment, tritonstack for all of them."""
+    """tritonstack-dev for one environment, tritonstack for all."""
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Tags that all of it bears as far as services know tags."""
+    """Tags of all its resources, for services that support tags."""
     whole: bool = False
-    """All environments are meant whose names begin with the base, instead of one."""
+    """Whether all environments whose names begin with the base are in scope."""
 
     def names(self, text: str, before: str = "") -> bool:
-        """Whether a name begins with the base, as a whole word, after what stands before it."""
+        """Return whether a name has the base as a whole word, after a known prefix."""
         if not text.startswith(before):
             return False
         rest = text.removeprefix(before)
         return rest == self.base or (rest.startswith(self.base) and rest[len(self.base)] in "-/_")
 
     def tagged(self, tags: Mapping[str, str]) -> bool:
-        """Whether tags say that something is meant."""
+        """Return whether tags are in scope."""
         ours = bool(self.tags) and self.tags.items() <= tags.items()
         return ours or any(self.names(tags.get(key, "")) for key in ("Name", STACK_TAG))
 
 
 @dataclass(frozen=True)
 class Unseen:
-    """What a service lists, and does not let be looked at, so that nobody knows whose it is."""
+    """A listed resource that cannot be described, so its owner is unknown."""
 
     type: str
     id: str
@@ -76,32 +76,32 @@ Find = Callable[[Cloud, Scope], Iterator[Found | Unseen]]
 
 @dataclass(frozen=True)
 class Listing:
-    """One question to one service."""
+    """One listing of one service."""
 
     service: str
-    """As boto3 calls it."""
+    """The boto3 service name."""
     types: tuple[str, ...]
-    """All that it finds."""
+    """The resource types that it finds."""
     find: Find
 
 
 def pages(client: Any, operation: str, key: str, **parameters: Any) -> Iterator[Any]:
-    """Everything that a listing of AWS holds, page by page."""
+    """Yield all items of an AWS listing, page by page."""
     for page in client.get_paginator(operation).paginate(**parameters):
         yield from page.get(key, ())
 
 
 def tags_of(item: Iterable[Mapping[str, str]], key: str = "Key", value: str = "Value") -> dict[str, str]:
-    """AWS's list of tags as a mapping."""
+    """Convert AWS tags to a mapping."""
     return {tag[key]: tag[value] for tag in item}
 
 
 def made_elsewhere(tags: Mapping[str, str], region: str) -> bool:
-    """Whether a stack of another region made something that belongs to the whole account."""
+    """Return whether another region's stack created a global resource."""
     arn = tags.get(STACK_ID_TAG, "")
     return arn.startswith("arn:") and arn.split(":")[3] != region
 
 
 def snake_case(name: str) -> str:
-    """As boto3 calls what AWS calls EndpointConfig."""
+    """Return the boto3 spelling of a name such as EndpointConfig."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

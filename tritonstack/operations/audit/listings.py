@@ -1,4 +1,4 @@
-"""The table of all listings, and what of CloudFormation's types is part of something that they list."""
+"""The table of all listings, and CloudFormation types that are part of other resources."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ PARTS: Mapping[str, str] = {
     "AWS::EC2::SecurityGroupEgress": "AWS::EC2::SecurityGroup",
     "AWS::EC2::SubnetRouteTableAssociation": "AWS::EC2::Subnet",
 }
-"""Types that cannot be without another: where that is gone, they are. By the other's type."""
+"""Types that cannot exist without a parent, by the parent's type."""
 
 NOTHING = frozenset({"AWS::CDK::Metadata"})
-"""Types that nothing is made for."""
+"""Types that create no AWS resource."""
 
 
 def listed_types() -> set[str]:
-    """Every type that a listing finds."""
+    """Return all types that a listing finds."""
     return {kind for listing in LISTINGS for kind in listing.types}

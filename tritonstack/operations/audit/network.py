@@ -1,7 +1,7 @@
-"""Listings of EC2: networks and what lies in them, and what outlives machines: snapshots and images.
+"""List EC2 resources: networks and their parts, snapshots, and images.
 
-EC2 gives ids, not names: its own tags, the names of groups and the network that something lies in say whose
-it is. What every network has by itself (main routes, default group) is no resource of anybody's.
+EC2 uses ids instead of names: tags, group names, and the network show the owner. A network's default
+resources (main route table, default group) are ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ VPC = "AWS::EC2::VPC"
 
 
 def networks(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Networks with all that lies in them."""
+    """List networks and their parts."""
     ec2 = cloud.client("ec2")
     ours = {vpc["VpcId"] for vpc in pages(ec2, "describe_vpcs", "Vpcs") if _is_ours(vpc, scope)}
     for vpc in ours:
@@ -34,7 +34,7 @@ def networks(cloud: Cloud, scope: Scope) -> Iterator[Found]:
 
 
 def machine_images(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Images and snapshots of this account; no stack of ours makes any, so whoever did left them behind."""
+    """List images and snapshots of this account; no stack creates any, so they are leftovers."""
     ec2 = cloud.client("ec2")
     for image in pages(ec2, "describe_images", "Images", Owners=["self"]):
         if _is_ours(image, scope):
@@ -91,8 +91,8 @@ _PARTS: tuple[tuple[str, str, str, str, Callable[[Mapping[str, Any]], bool]], ..
     ),
     ("describe_network_acls", "NetworkAcls", "AWS::EC2::NetworkAcl", "NetworkAclId", _is_default),
 )
-"""The operation, where its answer holds the items, their type, their id, and which do not count: what every
-network has by itself, and what EC2 goes on telling of for a while when it has gone."""
+"""The operation, the key of its items, their type and id, and the items to ignore: defaults of a network,
+and deleted items that EC2 still lists."""
 
 PART_TYPES = (VPC, *(kind for _, _, kind, _, _ in _PARTS), "AWS::EC2::FlowLog")
 IMAGE_TYPES = ("AWS::EC2::Image", "AWS::EC2::Snapshot")

@@ -1,4 +1,4 @@
-"""Everything that is left or stands of an environment, with the stack that each resource belongs to."""
+"""Report all resources of an environment, with the stack of each."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _BY_TAG = Listing(TAGGED, (), tagged)
 
 @dataclass(frozen=True, order=True)
 class Item:
-    """One resource that belongs to what was audited."""
+    """One resource in the audit's scope."""
 
     type: str
     id: str
     stack: str | None
-    """The stack that it stands and falls with; None if no stack that stands knows of it."""
+    """The stack that owns it; None if no existing stack does."""
     pending: bool = False
 
 
 @dataclass(frozen=True, order=True)
 class Refusal:
-    """A listing that could not be had."""
+    """A listing that failed."""
 
     service: str
     message: str
@@ -40,31 +40,31 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Report:
-    """What was found."""
+    """The results of an audit."""
 
     items: tuple[Item, ...]
     refusals: tuple[Refusal, ...]
-    """While there are any, nobody knows whether that is all."""
+    """Failed listings; if there are any, the report may be incomplete."""
     unseen: tuple[Unseen, ...] = ()
-    """What could not be looked at, because whoever owns it keeps everybody else out."""
+    """Resources that cannot be described, because their owner denies access."""
 
     @property
     def there(self) -> list[Item]:
-        """All but what waits for its deletion."""
+        """Return all resources except those with scheduled deletion."""
         return [item for item in self.items if not item.pending]
 
     @property
     def orphans(self) -> list[Item]:
-        """What belongs to no stack."""
+        """Return the resources without a stack."""
         return [item for item in self.there if item.stack is None]
 
     @property
     def pending(self) -> list[Item]:
-        """What waits for its deletion."""
+        """Return the resources with scheduled deletion."""
         return [item for item in self.items if item.pending]
 
     def facts(self) -> dict[str, Any]:
-        """The report for machines."""
+        """Return the report for `--json`."""
         return {
             "resources": [asdict(item) for item in self.there],
             "orphans": [asdict(item) for item in self.orphans],
@@ -76,19 +76,19 @@ class Report:
 
 @dataclass(frozen=True)
 class Ownership:
-    """Which stack each resource belongs to."""
+    """The owning stack per resource."""
 
     stacks: frozenset[str]
-    """All that stand whose names begin like what is audited."""
+    """All existing stacks in scope."""
     owners: Mapping[Key, str]
     busy: frozenset[str] = frozenset()
-    """Those that CloudFormation is at work on: what it has begun, or is to delete, need not be listed."""
+    """Stacks with an operation in progress: their resources may not be listed yet."""
 
     def owner_of(self, found: Found) -> str | None:
-        """The stack of a resource, by CloudFormation's own list, by its tag, or by what it is a part of.
+        """Return a resource's stack: by CloudFormation's list, by tag, or by parent.
 
-        The tag stays on what a stack has let go of: it is believed of sorts alone that CloudFormation calls
-        otherwise, and while it is at work.
+        Retained resources keep their stack tag, so the tag counts only for types with other CloudFormation
+        names and during operations.
         """
         if found.type == "AWS::CloudFormation::Stack":
             return found.id
@@ -101,9 +101,9 @@ class Ownership:
 
 
 def audit(cloud: Cloud, scope: Scope, *, others: Iterable[str] = ()) -> Report:
-    """Ask every listing, side by side.
+    """Run all listings in parallel.
 
-    `others` are what the names of other environments begin with that there are files of.
+    `others` are the name prefixes of other environments with files.
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         ownership = pool.submit(read_ownership, cloud, scope)
@@ -120,7 +120,7 @@ def audit(cloud: Cloud, scope: Scope, *, others: Iterable[str] = ()) -> Report:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a listing found, as far as it got."""
+    """Run a listing; return what it found before any error."""
 
     found: Sequence[Found]
     unseen: Sequence[Unseen] = ()
@@ -128,7 +128,7 @@ class _Answer:
 
 
 def _confirmed(cloud: Cloud, known: Collection[Key], by_tag: _Answer) -> _Answer:
-    """What is there by its tags, without what they alone tell of though it has gone."""
+    """Return the resources found by tag, without deleted ones that only the tag listing still reports."""
     found, refusals, lists = [], list(by_tag.refusals), Lists()
     for item in by_tag.found:
         try:
@@ -144,7 +144,7 @@ def _confirmed(cloud: Cloud, known: Collection[Key], by_tag: _Answer) -> _Answer
 def decide(
     found: Iterable[Found], owned: Ownership, scope: Scope, *, others: Iterable[str] = ()
 ) -> list[Item]:
-    """Whose each resource is; those of environments whose names only begin like this one's are left out."""
+    """Assign resources to stacks; leave out environments whose names merely share the prefix."""
     standing = {naming.base_of_stack(stack) for stack in owned.stacks}
     foreign = [f"{base}-" for base in {*standing, *others} if base is not None and base != scope.base]
     items = []
@@ -157,7 +157,7 @@ def decide(
 
 
 def merge(found: Iterable[Found]) -> list[Found]:
-    """Each resource once, with what any listing has told of it."""
+    """Merge duplicates from several listings."""
     merged: dict[Key, Found] = {}
     for one in found:
         known = merged.get(one.key)
@@ -175,7 +175,7 @@ def merge(found: Iterable[Found]) -> list[Found]:
 
 
 def read_ownership(cloud: Cloud, scope: Scope) -> Ownership:
-    """What CloudFormation says its stacks hold, as far as their names begin with the base."""
+    """Return the resources of the stacks whose names begin with the base."""
     client = cloud.client("cloudformation")
     states = {
         stack["StackName"]: stack["StackStatus"]
@@ -188,7 +188,7 @@ def read_ownership(cloud: Cloud, scope: Scope) -> Ownership:
             resources = list(pages(client, "list_stack_resources", "StackResourceSummaries", StackName=name))
         except ClientError as error:
             if "does not exist" in str(error):
-                continue  # it went while others were read
+                continue  # deleted meanwhile
             raise
         owners |= {("AWS::CloudFormation::Stack", name): name, **_owned(name, resources)}
     busy = frozenset(name for name, status in states.items() if status.endswith("_IN_PROGRESS"))
@@ -201,7 +201,7 @@ def _owned(stack: str, resources: Sequence[Mapping[str, Any]]) -> dict[Key, str]
         physical = item.get("PhysicalResourceId")
         if physical and item["ResourceStatus"] != "DELETE_COMPLETE":
             owned[item["ResourceType"], physical] = stack
-            # What services make bears the name of what they make it for.
+            # Resources created by services contain the name of the resource that they belong to.
             owned.setdefault((item["ResourceType"], physical.rpartition("/")[2]), stack)
     return owned
 
@@ -221,7 +221,7 @@ def _ask(cloud: Cloud, scope: Scope, listing: Listing) -> _Answer:
 
 
 def _is_anothers(found: Found, owner: str | None, scope: Scope, others: Sequence[str]) -> bool:
-    """Whether a resource is of an environment whose name only begins like this one's."""
+    """Return whether a resource belongs to another environment with the same name prefix."""
     if owner is not None:
         return naming.base_of_stack(owner) not in (scope.base, None)
     if scope.tags and found.tags.keys() >= scope.tags.keys():

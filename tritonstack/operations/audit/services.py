@@ -1,4 +1,4 @@
-"""List resources by name, one small function per service; EC2 is in `network.py`."""
+"""List resources by name, with one function per service; EC2 is in `network.py`."""
 
 from __future__ import annotations
 
@@ -27,36 +27,35 @@ from tritonstack.reference.images import ACCOUNTS
 
 _KEYS_AT_ONCE = 8
 _NO_ARNS = ("PendingConfirmation", "Deleted")
-"""What SNS says in the place of a subscription's ARN."""
+"""SNS's placeholder for the ARN of an unconfirmed subscription."""
 _SAGEMAKER_TARGETS = ("endpoint/", "inference-component/")
 
 
 def stacks(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """CloudFormation's own."""
+    """List CloudFormation stacks."""
     for stack in pages(cloud.client("cloudformation"), "describe_stacks", "Stacks"):
         if scope.names(stack["StackName"]):
             yield Found("AWS::CloudFormation::Stack", stack["StackName"], tags_of(stack.get("Tags", ())))
 
 
 def buckets(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """S3 lists those of all regions; the name of each of ours says which it is in."""
+    """List buckets of all regions; the bucket name contains the region."""
     for bucket in cloud.client("s3").list_buckets()["Buckets"]:
         if scope.names(bucket["Name"]) and not _lies_elsewhere(bucket["Name"], cloud.region):
             yield Found("AWS::S3::Bucket", bucket["Name"])
 
 
 def aliases(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Names of keys."""
+    """List key aliases."""
     for alias in pages(cloud.client("kms"), "list_aliases", "Aliases"):
         if scope.names(alias["AliasName"], "alias/"):
             yield Found("AWS::KMS::Alias", alias["AliasName"])
 
 
 def keys(cloud: Cloud, scope: Scope) -> Iterator[Found | Unseen]:
-    """Keys have no names of their own: what they are for says whose they are.
+    """List keys; a key has no name, so its tags decide.
 
-    A key whose own policy keeps this caller out is none that a stack here has made: those leave it to the
-    account's policies who may look.
+    A key whose policy denies this caller was not created by these stacks, which delegate access to IAM.
     """
     kms = cloud.client("kms")
     described = re.compile(rf" of {re.escape(scope.base)}(?:-[a-z0-9-]*)?$")
@@ -68,7 +67,7 @@ def keys(cloud: Cloud, scope: Scope) -> Iterator[Found | Unseen]:
             if is_kept_out(error):
                 return Unseen("AWS::KMS::Key", key_id)
             if error_code(error) == "NotFoundException":
-                return None  # it went while others were read
+                return None  # deleted meanwhile
             raise
         if key["KeyManager"] != "CUSTOMER" or not described.search(key.get("Description", "")):
             return None
@@ -80,7 +79,7 @@ def keys(cloud: Cloud, scope: Scope) -> Iterator[Found | Unseen]:
 
 
 def repositories(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Repositories, and the images in them."""
+    """List repositories and their images."""
     ecr = cloud.client("ecr")
     for repository in pages(ecr, "describe_repositories", "repositories"):
         name = repository["repositoryName"]
@@ -94,7 +93,7 @@ def repositories(cloud: Cloud, scope: Scope) -> Iterator[Found]:
 
 
 def log_groups(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Stacks' own, and those that services make for what is named like the environment."""
+    """List log groups of stacks and those that services create."""
     logs = cloud.client("logs")
     services = (
         (naming.endpoint_log_group(""), "AWS::SageMaker::Endpoint"),
@@ -113,8 +112,8 @@ def log_groups(cloud: Cloud, scope: Scope) -> Iterator[Found]:
 
 
 def of_sagemaker(kind: str) -> Find:
-    """Endpoints and what they are made of. CloudFormation names configurations and models by itself, and not
-    always after the stack: the listing by tag finds those."""
+    """List endpoints, models, and configurations. CloudFormation may name models and configurations
+    without the stack's name; the tag listing finds those."""
     operation = f"list_{snake_case(kind)}s"
 
     def find(cloud: Cloud, scope: Scope) -> Iterator[Found]:
@@ -126,8 +125,8 @@ def of_sagemaker(kind: str) -> Find:
 
 
 def processing_jobs(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Builds on GPUs. SageMaker keeps those that have ended, and no stack holds them: they belong to the
-    build stack while that stands, and are left over without it."""
+    """List Processing jobs. SageMaker keeps ended jobs, and no stack owns them: they belong to the build
+    stack if it exists, otherwise they are leftovers."""
     client = cloud.client("sagemaker")
     for job in pages(client, "list_processing_jobs", "ProcessingJobSummaries", NameContains=scope.base):
         name = job["ProcessingJobName"]
@@ -138,7 +137,7 @@ def processing_jobs(cloud: Cloud, scope: Scope) -> Iterator[Found]:
 
 
 def scaling(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """What Application Auto Scaling knows of endpoints; it outlives them where nobody takes it off."""
+    """List scalable targets; they can outlive their endpoints."""
     client = cloud.client("application-autoscaling")
 
     def ours(item: Any) -> bool:
@@ -163,7 +162,7 @@ def scaling(cloud: Cloud, scope: Scope) -> Iterator[Found]:
 
 
 def alarms(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Alarms of stacks, and those that target tracking makes."""
+    """List alarms of stacks and of target tracking."""
     client = cloud.client("cloudwatch")
     begins = ["", *(f"TargetTracking-{before}" for before in _SAGEMAKER_TARGETS)]
     kinds = (("MetricAlarms", "Alarm"), ("CompositeAlarms", "CompositeAlarm"))
@@ -178,7 +177,7 @@ def alarms(cloud: Cloud, scope: Scope) -> Iterator[Found]:
 
 
 def dashboards(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """They belong to the account; the name of each of ours says which region it shows."""
+    """List dashboards. They are global; the name contains the region."""
     for item in pages(
         cloud.client("cloudwatch"), "list_dashboards", "DashboardEntries", DashboardNamePrefix=scope.base
     ):
@@ -188,10 +187,10 @@ def dashboards(cloud: Cloud, scope: Scope) -> Iterator[Found]:
 
 
 def topics(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Topics, and who subscribes to them.
+    """List topics and subscriptions.
 
-    A subscription that nobody has confirmed has no ARN, and nobody can delete it: when its topic has gone, it
-    waits until SNS drops it. So does one that was deleted, until SNS forgets it.
+    Unconfirmed subscriptions have no ARN and cannot be deleted: after the topic's deletion, SNS removes them
+    later. The same holds for deleted subscriptions.
     """
     client = cloud.client("sns")
     standing = [topic["TopicArn"] for topic in pages(client, "list_topics", "Topics")]
@@ -209,16 +208,16 @@ def topics(cloud: Cloud, scope: Scope) -> Iterator[Found]:
 
 
 def rules(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """EventBridge's."""
+    """List EventBridge rules."""
     for rule in pages(cloud.client("events"), "list_rules", "Rules", NamePrefix=scope.base):
         if scope.names(rule["Name"]):
             yield Found("AWS::Events::Rule", rule["Name"])
 
 
 def roles(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """CloudFormation names them after their stack. Their inline policies are part of them.
+    """List roles, which CloudFormation names after their stacks. Inline policies are part of a role.
 
-    They belong to the account: an environment of the same name in another region has made some of them.
+    Roles are global: an environment with the same name in another region may own some.
     """
     client = cloud.client("iam")
     named = [
@@ -235,13 +234,13 @@ def roles(cloud: Cloud, scope: Scope) -> Iterator[Found]:
         try:
             tags = tags_of(pages(client, operation, "Tags", **which))
         except client.exceptions.NoSuchEntityException:
-            continue  # it went while others were read
+            continue  # deleted meanwhile
         if not made_elsewhere(tags, cloud.region):
             yield replace(found, tags=tags)
 
 
 def parameters(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Those of Systems Manager."""
+    """List Systems Manager parameters."""
     for item in pages(
         cloud.client("ssm"),
         "describe_parameters",
@@ -253,21 +252,21 @@ def parameters(cloud: Cloud, scope: Scope) -> Iterator[Found]:
 
 
 def build_projects(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """CodeBuild's."""
+    """List CodeBuild projects."""
     for name in pages(cloud.client("codebuild"), "list_projects", "projects"):
         if scope.names(name):
             yield Found("AWS::CodeBuild::Project", name)
 
 
 def pipelines(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """CodePipeline's."""
+    """List pipelines."""
     for pipeline in pages(cloud.client("codepipeline"), "list_pipelines", "pipelines"):
         if scope.names(pipeline["name"]):
             yield Found("AWS::CodePipeline::Pipeline", pipeline["name"])
 
 
 def identity_providers(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Of the whole account; their names are other people's, so their tags say who made them."""
+    """List OIDC providers of the account; their tags show the owner."""
     client = cloud.client("iam")
     for provider in client.list_open_id_connect_providers()["OpenIDConnectProviderList"]:
         arn = provider["Arn"]
@@ -278,6 +277,6 @@ def identity_providers(cloud: Cloud, scope: Scope) -> Iterator[Found]:
 
 
 def _lies_elsewhere(name: str, region: str) -> bool:
-    """Whether a name says that what it names belongs to another region's environment."""
-    words = re.sub(r"_\d+$", "", name)  # the number of a dashboard's page
+    """Return whether a name belongs to an environment in another region."""
+    words = re.sub(r"_\d+$", "", name)  # the page number of a dashboard
     return any(words.endswith((f"-{other}", f"_{other}")) for other in ACCOUNTS if other != region)

@@ -1,6 +1,6 @@
-"""The listing by tag, of all services that AWS's tagging service knows, whatever things are called there.
+"""List resources by tag with the Resource Groups Tagging API.
 
-It is the only one that finds what bears another name, or is of a sort that no listing by name is for.
+Only this listing finds resources with unexpected names or of types without a listing by name.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ _SHAPES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
         )
     ),
 )
-"""How ARNs of a sort begin after account and region, CloudFormation's name for it, and its id there."""
+"""ARN prefix after account and region, CloudFormation type, and physical id."""
 
 
 def type_and_id(arn: str) -> tuple[str, str]:
-    """What CloudFormation calls the sort of a resource, and the resource; the ARN itself of unknown ones."""
+    """Return the CloudFormation type and id of an ARN; the ARN itself for unknown types."""
     service, resource = arn.split(":", 5)[2], _resource(arn)
     for shape, kind, id_of in _SHAPES:
         if re.match(shape, f"{service}:{resource}"):
@@ -90,12 +90,13 @@ def type_and_id(arn: str) -> tuple[str, str]:
 
 
 def tagged(cloud: Cloud, scope: Scope) -> Iterator[Found]:
-    """Everything with the tags of the scope, but what EC2 itself lists by its tags.
+    """List everything with the scope's tags, except what EC2 lists by tag.
 
-    The service goes on for a while telling of what has gone: `still_there` is for what nobody else tells of.
+    The API still reports deleted resources for a while; `still_there` checks types that no other listing
+    covers.
     """
     if not scope.tags:
-        return  # without a filter it would tell of the whole account
+        return  # without a filter, it would return the whole account
     filters = [{"Key": key, "Values": [value]} for key, value in sorted(scope.tags.items())]
     client = cloud.client("resourcegroupstaggingapi")
     for item in pages(client, "get_resources", "ResourceTagMappingList", TagFilters=filters):
@@ -105,18 +106,18 @@ def tagged(cloud: Cloud, scope: Scope) -> Iterator[Found]:
 
 
 def is_kept_out(error: ClientError) -> bool:
-    """Whether it is the policy of a key itself that keeps a caller out, and not what the caller may do."""
+    """Return whether the key policy, not the caller's permissions, denies access."""
     return error_code(error).startswith("AccessDenied") and "resource-based policy" in str(error)
 
 
 Lists = dict[str, set[str]]
-"""Whole lists of services, by the type of what is on them."""
+"""Complete listings per type."""
 
 
 def still_there(cloud: Cloud, found: Found, lists: Lists) -> Found | None:
-    """What its own service says of something; it is believed of what no service here lists.
+    """Check with its own service whether a tagged resource exists.
 
-    A list that cannot be narrowed is asked for once, and put into `lists`.
+    Listings without a filter are requested once and cached in `lists`.
     """
     if found.type == "AWS::KMS::Key":
         return _key(cloud, found)
@@ -132,19 +133,19 @@ def still_there(cloud: Cloud, found: Found, lists: Lists) -> Found | None:
 
 @dataclass(frozen=True)
 class _Look:
-    """How a service lists what something is among, by no other right than an audit needs anyway."""
+    """How to list resources of a type, using only permissions that an audit needs anyway."""
 
     service: str
     operation: str
     key: str
     id_of: str
-    """The field of the id; none where the items are the ids."""
+    """The field of the id; None if the items are ids."""
     narrowed_by: str = ""
-    """The parameter that the id narrows the list by. None for SageMaker: its ARNs write names in small
-    letters, and nothing says that it finds them by those."""
+    """The filter parameter for the id. None for SageMaker: its ARNs have lower-case names, which may not
+    match."""
 
     def ids(self, cloud: Cloud, name: str = "") -> set[str]:
-        """All that are there, as far as they have to do with a name."""
+        """List all resources that match a name."""
         narrowed = {self.narrowed_by: name} if name else {}
         items = pages(cloud.client(self.service), self.operation, self.key, **narrowed)
         return {item[self.id_of] if self.id_of else item for item in items}

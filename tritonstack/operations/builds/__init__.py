@@ -1,1 +1,1 @@
-"""Models built by jobs in an environment's account, and the images that they are built in."""
+"""Build models and images with jobs in an environment's account."""

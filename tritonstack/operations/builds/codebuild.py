@@ -1,4 +1,4 @@
-"""Jobs in CodeBuild. An attempt is a build; the job's name is one of its variables."""
+"""Run build jobs in CodeBuild. An attempt is a build; a variable holds the job's name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tritonstack.operations.builds.new_roles import once_role_is_known
 from tritonstack.operations.clock import Clock
 
 _LIMIT = "AccountLimitExceededException"
-"""The code for builds beyond the limit of a project or the quota of an account. CodeBuild queues neither."""
+"""The error code for exceeding a project's limit or the account's quota; CodeBuild does not queue such
+builds."""
 _QUOTA_OF_NONE = re.compile(r"more than 0 ")
 _STATUS: dict[str, JobStatus] = {
     "IN_PROGRESS": "running",
@@ -48,15 +49,17 @@ class CodeBuildJobs:
         self._project = project
 
     def attempts(self, job: str) -> list[JobState]:
-        """Among the project's latest hundred builds."""
+        """Return the job's attempts among the project's latest 100 builds."""
         return [_state(build) for build in self._latest() if _job_of(build) == job]
 
     def next_number(self, attempts: Sequence[JobState]) -> int:
-        """By their count: a number is part of a token, which CodeBuild forgets within minutes."""
+        """Return the next attempt number, which is part of the idempotency token; CodeBuild forgets tokens
+        within minutes."""
         return len(attempts) + 1
 
     def start(self, order: JobOrder, job: str, attempt: int) -> JobState:
-        """Two that start the same attempt at once get one build: its token is the same."""
+        """Start an attempt; concurrent calls for one attempt get the same build, because their token is
+        equal."""
         told = _plain(
             {
                 "MODEL": order.model,
@@ -66,12 +69,12 @@ class CodeBuildJobs:
             }
         )
         if order.needs_token and self._ground.token_secret:
-            # CodeBuild fetches it when the build starts; what needs no token never sees one.
+            # CodeBuild reads the secret when the build starts; builds without a download get no token.
             told.append({"name": "HF_TOKEN", "value": self._ground.token_secret, "type": "SECRETS_MANAGER"})
         return self._start(job, attempt, told, role=order.role)
 
     def start_with(self, job: str, attempt: int, variables: Mapping[str, str]) -> JobState:
-        """Start a build that is told these variables."""
+        """Start a build with these variables."""
         return self._start(job, attempt, _plain(variables))
 
     def _start(
@@ -79,7 +82,7 @@ class CodeBuildJobs:
     ) -> JobState:
         asked = {
             "projectName": self._project,
-            # The project may have been deployed from another commit meanwhile: this is the one asked for.
+            # The project may have been redeployed from another commit meanwhile; use the requested source.
             "sourceTypeOverride": "S3",
             "sourceLocationOverride": self._ground.source,
             "environmentVariablesOverride": variables,
@@ -89,9 +92,9 @@ class CodeBuildJobs:
         return _state(self._begun(asked))
 
     def _begun(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Start the build; raise NoRoomError at a limit, whoever's builds have reached it.
+        """Start the build; raise NoRoomError at a limit.
 
-        The quota is the account's, so builds of other projects count as well: this project may run none.
+        The account's quota includes builds of other projects, so this project may have none running.
         """
         try:
             started = once_role_is_known(lambda: self._client.start_build(**asked), self._clock)
@@ -99,23 +102,22 @@ class CodeBuildJobs:
             code, message = error_code(error), error.response.get("Error", {}).get("Message", "")
             if code != _LIMIT:
                 raise BuildJobError(
-                    f"CodeBuild starts no build of {self._project}: {code}: {message}"
+                    f"CodeBuild cannot start a build of {self._project}: {code}: {message}"
                 ) from error
             if _QUOTA_OF_NONE.search(message):
                 raise BuildJobError(
-                    f"CodeBuild starts no build of {self._project}: {message}",
-                    remedy="`tritonstack quotas` names the quota; AWS raises it on request",
+                    f"CodeBuild cannot start a build of {self._project}: {message}",
+                    remedy="run `tritonstack quotas` to see the quota; AWS raises it on request",
                 ) from error
             raise NoRoomError(
-                f"CodeBuild starts no more builds of {self._project} now: {message}",
-                remedy="run the same command again when a build has ended; `tritonstack quotas` names the "
-                "account's quota",
+                f"CodeBuild cannot start another build of {self._project} now: {message}",
+                remedy="rerun when a build has ended; run `tritonstack quotas` to see the account's quota",
             ) from error
         build: Mapping[str, Any] = started["build"]
         return build
 
     def _latest(self) -> list[Mapping[str, Any]]:
-        """The project's latest hundred builds, the latest first."""
+        """Return the project's latest 100 builds, latest first."""
         ids = self._client.list_builds_for_project(projectName=self._project, sortOrder="DESCENDING")["ids"]
         if not ids:
             return []
@@ -123,12 +125,12 @@ class CodeBuildJobs:
         return [builds[one] for one in ids if one in builds]
 
     def look(self, attempt_id: str) -> JobState:
-        """What has become of a build."""
+        """Return a build's status."""
         (build,) = self._client.batch_get_builds(ids=[attempt_id])["builds"]
         return _state(build)
 
     def stop(self, attempt_id: str) -> None:
-        """End a build."""
+        """Stop a build."""
         self._client.stop_build(id=attempt_id)
 
 
@@ -155,7 +157,7 @@ def _state(build: Mapping[str, Any]) -> JobState:
 
 
 def _reason(build: Mapping[str, Any]) -> str:
-    words = {"TIMED_OUT": "it took too long", "FAULT": "CodeBuild itself failed"}
+    words = {"TIMED_OUT": "it took too long", "FAULT": "CodeBuild failed"}
     messages = [
         f"{phase['phaseType']}: {context['message']}"
         for phase in build.get("phases", [])

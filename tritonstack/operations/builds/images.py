@@ -1,4 +1,4 @@
-"""Images of the project's own in an environment's repositories: what is not there yet, CodeBuild builds."""
+"""Build missing custom images in CodeBuild for an environment's repositories."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _ABSENT = ("ImageNotFoundException", "RepositoryNotFoundException")
 
 
 class UnusableImageError(TritonstackError):
-    """SageMaker would refuse an image."""
+    """SageMaker would reject an image."""
 
 
 def missing_images(cloud: Cloud, ground: BuildGround) -> list[str]:
-    """Those that the repositories lack."""
+    """Return the images that the repositories lack."""
     wanted = (*ground.images.values(), *ground.endpoint_images)
     return [uri for uri in wanted if image_digest(cloud, uri) is None]
 
 
 def image_job(cloud: Cloud, ground: BuildGround) -> tuple[CodeBuildJobs, JobState, bool]:
-    """The build of the missing images that runs, or a new one; and whether it ran before."""
+    """Return the running build of the missing images, or start one; and whether it was already running."""
     service = CodeBuildJobs(cloud, ground, image_project_name(ground.base))
     facts = json.dumps([ground.source, *sorted(ground.images.values()), *sorted(ground.endpoint_images)])
     job = hashlib.sha256(facts.encode()).hexdigest()[:16]
@@ -41,7 +41,7 @@ def image_job(cloud: Cloud, ground: BuildGround) -> tuple[CodeBuildJobs, JobStat
 
 
 def is_image_there(cloud: Cloud, uri: str) -> bool:
-    """Whether a registry holds an image that is named by its digest."""
+    """Return whether a registry holds an image with its digest."""
     repository, _, digest = uri.partition("/")[2].partition("@")
     images = [{"imageDigest": digest}]
     try:
@@ -54,7 +54,7 @@ def is_image_there(cloud: Cloud, uri: str) -> bool:
 
 
 def image_digest(cloud: Cloud, uri: str) -> str | None:
-    """The digest of an image, None if it is not there; raises where SageMaker could not run it."""
+    """Return an image's digest; None if missing. Raise an error if SageMaker cannot run it."""
     repository, _, tag = uri.partition("/")[2].rpartition(":")
     try:
         found = cloud.client("ecr").describe_images(repositoryName=repository, imageIds=[{"imageTag": tag}])
@@ -65,10 +65,14 @@ def image_digest(cloud: Cloud, uri: str) -> str | None:
     details = found["imageDetails"][0]
     if str(details.get("imageManifestMediaType", "")).startswith(_OCI):
         raise UnusableImageError(
-            f"{uri} has a manifest of the type {details['imageManifestMediaType']}, and SageMaker takes "
-            "Docker's alone",
-            remedy="delete it (`aws ecr batch-delete-image`), switch the containerd image store off in the "
-            "Docker engine that pushed it, or let the account build it (`builds` in the environment file); "
-            "then build again",
+            (
+                f"{uri} has a manifest of type {details['imageManifestMediaType']}; SageMaker accepts "
+                "Docker manifests only"
+            ),
+            remedy=(
+                "delete it (`aws ecr batch-delete-image`), disable the containerd image store in the "
+                "Docker engine that pushed it, or let the account build it (`builds` in the environment "
+                "file); then build again"
+            ),
         )
     return str(details["imageDigest"])

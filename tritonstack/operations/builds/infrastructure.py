@@ -1,4 +1,4 @@
-"""What an environment's build stack has made in its account, as the stack itself tells."""
+"""Read the outputs of an environment's build stack."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from tritonstack.operations.aws import Cloud, error_code
 
 
 class BuildStackError(TritonstackError):
-    """What builds models in the account is not there, or is not what was asked for."""
+    """The build infrastructure is missing or does not match the request."""
 
 
 @dataclass(frozen=True)
 class BuildGround:
-    """What a job is started with."""
+    """The inputs of a build job."""
 
     base: str
     bucket: str
-    """Where artifacts lie."""
+    """The artifact bucket."""
     source: str
-    """bucket/key of the repository's files that the stack was deployed with."""
+    """bucket/key of the source archive that the stack was deployed with."""
     images: Mapping[str, str]
-    """The builder's image for machines of each kind, cpu and gpu."""
+    """The build image per machine type, cpu and gpu."""
     endpoint_images: Sequence[str] = ()
-    """The images of the project's own that endpoints run."""
+    """The repository of serving images."""
     processing_role: str | None = None
     token_secret: str | None = None
     timeout_minutes: int = 120
     concurrent: int | None = None
-    """Most builds that each of the stack's projects runs at once; None if only the account limits them."""
+    """Maximum concurrent builds per project; None means the account's quota."""
     tags: Mapping[str, str] | None = None
 
     def image(self, hardware: str) -> str:
-        """The builder's image for a kind of machine."""
+        """Return the build image for a machine type."""
         kind = "cpu" if hardware == "cpu" else "gpu"
         if kind not in self.images:
             raise BuildStackError(
-                f"stack {naming.build_stack_name(self.base)} has no builder for {hardware}",
-                remedy="deploy it again: the environment's file asks for more than it was deployed from",
+                f"stack {naming.build_stack_name(self.base)} has no build image for {hardware}",
+                remedy="deploy it again: the environment's file has changed since",
             )
         return self.images[kind]
 
 
 def own_role(cloud: Cloud, base: str, model: str) -> str:
-    """The role that the jobs of a model run with which brings code of its own."""
+    """Return the build role of a model with custom code."""
     ssm = cloud.client("ssm")
     name = naming.parameter_name(base, naming.build_role_parameter(model))
     try:
@@ -57,13 +57,13 @@ def own_role(cloud: Cloud, base: str, model: str) -> str:
         if error_code(error) != "ParameterNotFound":
             raise
         raise BuildStackError(
-            f"stack {naming.build_stack_name(base)} has no role for {model!r}, which brings code of its own",
-            remedy="deploy it again: the files ask for more than it was deployed from",
+            f"stack {naming.build_stack_name(base)} has no role for {model!r}, which runs custom code",
+            remedy="deploy it again: the files have changed since",
         ) from None
 
 
 def stack_outputs(cloud: Cloud, stack: str) -> dict[str, str] | None:
-    """What a stack tells after a deploy, or None if it does not stand."""
+    """Read a stack's outputs; None if it does not exist."""
     try:
         found = cloud.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
     except ClientError as error:

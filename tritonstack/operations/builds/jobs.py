@@ -1,7 +1,7 @@
-"""Builds as jobs in an environment's account: started once, followed by whoever asks, and outliving them.
+"""Run builds as jobs in an environment's account; jobs continue without their caller.
 
-A job is named by all that decides what comes of it. Who asks for the same again finds its record in the
-artifact bucket, or attaches to the one that runs; only if there is neither is a job started.
+A job's name is derived from all its inputs. The same request finds the job's record in the artifact bucket or
+attaches to the running job; otherwise a new job starts.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ JobStatus = Literal["running", "succeeded", "failed", "stopped"]
 
 
 class BuildJobError(TritonstackError):
-    """A job did not give an artifact."""
+    """A job produced no artifact."""
 
 
 class NoRoomError(BuildJobError):
-    """As many jobs run as may at once: when one of them has ended, there is room for another."""
+    """The concurrency limit is reached; retry when a job has ended."""
 
 
 @dataclass(frozen=True)
 class JobOrder:
-    """A model that is to be built for a kind of machine."""
+    """A model to build for a machine type."""
 
     model: str
     targets: tuple[str, ...]
     spec_hash: str
     venue: CodeBuildMachine | ProcessingMachine
     role: str | None = None
-    """The role of this model's own, if it brings code along."""
+    """The model's own role, if it has custom code."""
     needs_token: bool = False
     """Whether it downloads from Hugging Face."""
     choices: Mapping[str, str] = field(default_factory=dict)
-    """What `precision: auto` chose in earlier builds of the same files, by model."""
+    """The result of `precision: auto` in earlier builds of the same files, by model."""
 
     def name(self, ground: BuildGround) -> str:
-        """The same for the same build, whoever asks."""
+        """Return the job's name; equal builds have equal names."""
         facts = [
             self.model,
             self.targets,
@@ -63,7 +63,7 @@ class JobOrder:
 
 @dataclass(frozen=True)
 class JobState:
-    """One attempt at a job, as its service describes it."""
+    """One attempt at a job."""
 
     id: str
     status: JobStatus
@@ -71,35 +71,35 @@ class JobState:
     reason: str = ""
     log_group: str = ""
     log_stream: str = ""
-    """Its stream, or what the name of its stream begins with."""
+    """Its log stream, or a prefix of the stream's name."""
     began_ms: int = 0
-    """Streams from before are of a job that bore its name, and was deleted."""
+    """Older streams belong to a deleted job with the same name."""
 
 
 class JobService(Protocol):
-    """CodeBuild, or SageMaker Processing."""
+    """A job service: CodeBuild or SageMaker Processing."""
 
     def attempts(self, job: str) -> list[JobState]:
-        """Every attempt at a job that the service still knows, the latest first."""
+        """Return all known attempts at the job, latest first."""
 
     def next_number(self, attempts: Sequence[JobState]) -> int:
-        """The number of the attempt that comes after these."""
+        """Return the number of the next attempt."""
 
     def start(self, order: JobOrder, job: str, attempt: int) -> JobState:
-        """Begin the attempt of that number, or attach to it where somebody was faster.
+        """Start the attempt with that number, or attach to it if another caller started it.
 
-        NoRoomError where as many run already as may at once.
+        Raise NoRoomError at the concurrency limit.
         """
 
     def look(self, attempt_id: str) -> JobState:
-        """What has become of an attempt."""
+        """Return an attempt's status."""
 
     def stop(self, attempt_id: str) -> None:
-        """End an attempt."""
+        """Stop an attempt."""
 
 
 def start_or_attach(service: JobService, order: JobOrder, job: str) -> tuple[JobState, bool]:
-    """The attempt that runs, and whether it did so before."""
+    """Return the running attempt, and whether it was already running."""
     attempts = service.attempts(job)
     running = next((attempt for attempt in attempts if attempt.status == "running"), None)
     if running is not None:
@@ -108,14 +108,14 @@ def start_or_attach(service: JobService, order: JobOrder, job: str) -> tuple[Job
 
 
 class LogTail:
-    """The lines of one attempt's log, each once."""
+    """Read one attempt's log lines, each once."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self._tokens: dict[str, str] = {}
 
     def new_lines(self, state: JobState) -> list[str]:
-        """What was written since the last time; nothing where there is no log yet."""
+        """Return the new lines; none if there is no log yet."""
         if not state.log_group or not state.log_stream:
             return []
         try:
@@ -154,7 +154,7 @@ class LogTail:
 
 @dataclass(frozen=True)
 class JobNews:
-    """What is new of a job: its state, and lines of its log."""
+    """New status and log lines of a job."""
 
     state: JobState
     lines: Sequence[str] = ()
@@ -169,7 +169,7 @@ def follow(
     enough: threading.Event,
     poll_s: float,
 ) -> JobState:
-    """Wait until a job has ended, or until somebody has seen enough: then it goes on without us."""
+    """Wait until a job ends or the caller stops following it; the job then continues."""
     state = started
     while state.status == "running" and not enough.is_set():
         on_news(JobNews(state, tail.new_lines(state)))
@@ -181,7 +181,7 @@ def follow(
 
 
 def parse_event(line: str) -> dict[str, Any] | None:
-    """What a job tells in a line of its log; None for what others write there."""
+    """Parse a progress line of a job's log; None for other lines."""
     if not line.startswith("{"):
         return None
     try:
@@ -192,7 +192,7 @@ def parse_event(line: str) -> dict[str, Any] | None:
 
 
 def find_result(cloud: Cloud, ground: BuildGround, order: JobOrder, job: str) -> Manifest | None:
-    """The artifact that a job has made, by the record that it left; None if it has not ended yet."""
+    """Return the job's artifact from its record; None while the job runs."""
     s3 = cloud.client("s3")
     record = _get(s3, ground.bucket, build_record_key(order.model, job))
     if record is None:
@@ -201,19 +201,20 @@ def find_result(cloud: Cloud, ground: BuildGround, order: JobOrder, job: str) ->
     key = f"{artifact_prefix(order.model, digest)}/{MANIFEST_NAME}"
     body = _get(s3, ground.bucket, key)
     if body is None:
-        return None  # deleted since: it is built again
+        return None  # deleted since: build it again
     manifest = parse_manifest(body, origin=f"s3://{ground.bucket}/{key}")
-    # Its own code may have written what lies there: it tells of this model and these bytes, or counts not.
+    # The job's custom code may have written this record, so check that model and digest match.
     asked = (order.model, digest, order.spec_hash)
     if (manifest.model, manifest.digest, manifest.spec_hash) != asked or manifest.target not in order.targets:
         raise BuildJobError(
-            f"s3://{ground.bucket}/{key} is not what was to be built: {manifest.model} "
-            f"{manifest.digest[:12]} for {manifest.target}, from {manifest.spec_hash[:12]}",
-            remedy=f"delete s3://{ground.bucket}/{build_record_key(order.model, job)}, and run the same "
-            "command again",
+            (
+                f"s3://{ground.bucket}/{key} does not match the request: {manifest.model} "
+                f"{manifest.digest[:12]} for {manifest.target}, from {manifest.spec_hash[:12]}"
+            ),
+            remedy=f"delete s3://{ground.bucket}/{build_record_key(order.model, job)} and rerun",
         )
     if manifest.examples_sha256 is None:
-        return None  # an earlier version's, which wrote no examples: it is built again
+        return None  # an earlier version wrote no examples: build it again
     return manifest
 
 

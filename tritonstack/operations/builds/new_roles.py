@@ -1,6 +1,6 @@
-"""Roles that have only just been made: IAM tells the services of them within seconds, and not at once.
+"""Retry calls with new IAM roles, which take seconds to propagate.
 
-Until then a service refuses to start a job, in the words that it has for a role which trusts it not.
+Until then, services reject the role with the same error as a role that does not trust them.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from tritonstack.operations.aws import error_code
 from tritonstack.operations.clock import Clock
 
 KNOWN_WITHIN_S = 60.0
-"""A role that cannot be assumed by then is wrong, and not new."""
+"""After this time, the role is wrong, not new."""
 _PAUSE_S = 5.0
 _REFUSALS = {
     "ValidationException": re.compile("could not assume role", re.IGNORECASE),
     "InvalidInputException": re.compile("not authorized to perform:? sts:AssumeRole", re.IGNORECASE),
 }
-"""SageMaker's words, and CodeBuild's, by their codes."""
+"""Error messages of SageMaker and CodeBuild, by error code."""
 
 Answer = TypeVar("Answer")
 
 
 def once_role_is_known(call: Callable[[], Answer], clock: Clock) -> Answer:
-    """What a call gives, made again while the service may not assume the role yet; raises the last one."""
+    """Return a call's result; retry while the service cannot assume the role yet."""
     until = clock.now() + KNOWN_WITHIN_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Jobs in SageMaker Processing, for GPUs that CodeBuild has not. An attempt is a job of that service."""
+"""Run build jobs in SageMaker Processing, for GPUs that CodeBuild does not offer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCRIPT = (
     f"set -e; cd /home/builder; B=/opt/builder/bin/python; $B -m zipfile -e {SOURCE_PATH}/*.zip source; "
     'cd source; export HOME=/home/builder; exec runuser -u builder -- $B -m model_build --project . "$@"'
 )
-"""Unpacks the source as root, and builds as nobody in particular."""
+"""Unpacks the source as root and builds as an unprivileged user."""
 _VOLUME_GB = 200
 _STATUS: dict[str, JobStatus] = {
     "InProgress": "running",
@@ -38,7 +38,7 @@ _STATUS: dict[str, JobStatus] = {
 
 
 class ProcessingJobs:
-    """The jobs of one environment."""
+    """The build jobs of one environment."""
 
     def __init__(self, cloud: Cloud, ground: BuildGround, *, clock: Clock | None = None) -> None:
         self._client = cloud.client("sagemaker")
@@ -47,7 +47,7 @@ class ProcessingJobs:
         self._region = cloud.region
 
     def attempts(self, job: str) -> list[JobState]:
-        """By their names."""
+        """Return the job's attempts, by name."""
         listed = self._client.get_paginator("list_processing_jobs").paginate(
             NameContains=f"-build-{job}-", SortBy="CreationTime", SortOrder="Descending"
         )
@@ -59,12 +59,11 @@ class ProcessingJobs:
         ]
 
     def next_number(self, attempts: Sequence[JobState]) -> int:
-        """By the highest: whoever deletes a job takes one out of the row, and a name that is in use starts
-        nothing."""
+        """Return the next number after the highest: deletions leave gaps, and names must be unique."""
         return max((int(attempt.id.rpartition("-")[2]) for attempt in attempts), default=0) + 1
 
     def start(self, order: JobOrder, job: str, attempt: int) -> JobState:
-        """A name is used once: who is second attaches to the job of who was first."""
+        """Start an attempt; if its name exists, attach to that job."""
         name = processing_job_name(self._ground.base, job, attempt)
         request = self._request(order, job)
         try:
@@ -77,7 +76,7 @@ class ProcessingJobs:
         return self.look(name)
 
     def look(self, attempt_id: str) -> JobState:
-        """What has become of a job."""
+        """Return a job's status."""
         found = self._client.describe_processing_job(ProcessingJobName=attempt_id)
         status = _STATUS[found["ProcessingJobStatus"]]
         return JobState(
@@ -91,7 +90,7 @@ class ProcessingJobs:
         )
 
     def stop(self, attempt_id: str) -> None:
-        """End a job."""
+        """Stop a job."""
         self._client.stop_processing_job(ProcessingJobName=attempt_id)
 
     def _request(self, order: JobOrder, job: str) -> dict[str, Any]:
@@ -100,7 +99,7 @@ class ProcessingJobs:
         if role is None or not isinstance(order.venue, ProcessingMachine):
             raise BuildStackError(
                 f"the build stack of {ground.base} has no role for Processing jobs",
-                remedy="deploy it again: the environment's file asks for more than it was deployed from",
+                remedy="deploy it again: the environment's file has changed since",
             )
         arguments = ["--model", order.model, "--targets", " ".join(order.targets)]
         arguments += ["--publish", ground.bucket]
@@ -145,8 +144,8 @@ def _tags(tags: Mapping[str, str]) -> list[dict[str, str]]:
 
 def _explained(error: ClientError, order: JobOrder) -> BuildJobError:
     code, message = error_code(error), error.response.get("Error", {}).get("Message", "")
-    remedy = "`tritonstack quotas` names the quota; AWS raises it on request"
+    remedy = "run `tritonstack quotas` to see the quota; AWS raises it on request"
     return BuildJobError(
-        f"SageMaker starts no Processing job for {order.model!r}: {code}: {message}",
+        f"SageMaker cannot start a Processing job for {order.model!r}: {code}: {message}",
         remedy=remedy if code == "ResourceLimitExceeded" else None,
     )

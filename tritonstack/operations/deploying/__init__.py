@@ -1,1 +1,1 @@
-"""What a deploy will do, said before it is done; the CDK that does it; and what it writes down."""
+"""Plan, run, and record deployments."""

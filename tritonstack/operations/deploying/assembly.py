@@ -1,4 +1,4 @@
-"""What `cdk synth` wrote: the stacks of an environment and their templates."""
+"""Read and copy the CDK's cloud assembly: stacks and templates."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _ROLES = ("assumeRoleArn", "cloudFormationExecutionRoleArn", "lookupRole")
 
 @dataclass(frozen=True)
 class Assembly:
-    """A folder with templates, and a manifest that says how the CDK deploys them."""
+    """A folder of templates and the CDK's manifest."""
 
     folder: Path
 
     @property
     def stacks(self) -> list[str]:
-        """The names of its stacks."""
+        """Return the stack names."""
         artifacts = self._manifest["artifacts"]
         return [name for name, item in artifacts.items() if item["type"] == "aws:cloudformation:stack"]
 
     def template(self, stack: str) -> Template:
-        """What a stack is to be."""
+        """Return a stack's template."""
         template: Template = json.loads(self._template_file(stack).read_text())
         return template
 
     def with_templates(self, templates: Mapping[str, Template], folder: Path) -> Assembly:
-        """A copy of this assembly in a new folder, in which some stacks have other templates.
+        """Copy the assembly to a new folder with other templates for some stacks.
 
-        The CDK deploys those with the roles, tags and parameters that it would deploy the stacks with anyhow.
+        The CDK deploys them with the same roles, tags, and parameters.
         """
         shutil.copytree(self.folder, folder)
         changed = Assembly(folder)
@@ -49,7 +49,7 @@ class Assembly:
         return changed
 
     def without_roles(self, folder: Path) -> Assembly:
-        """A copy of this assembly in a new folder, whose stacks the CDK looks at with the caller's rights."""
+        """Copy the assembly to a new folder so that the CDK uses the caller's permissions."""
         shutil.copytree(self.folder, folder)
         looked_at = Assembly(folder)
         manifest = looked_at._manifest
@@ -69,7 +69,7 @@ class Assembly:
         return self.folder / name
 
     def _replace_template(self, stack: str, text: str) -> str:
-        """Write a stack's template, and say in its list of files that it is uploaded under another name."""
+        """Write a stack's template, and record its new file name in the asset list."""
         template = self._template_file(stack)
         template.write_text(text)
         file = self.folder / self._manifest["artifacts"][f"{stack}.assets"]["properties"]["file"]

@@ -1,4 +1,4 @@
-"""The CDK command line as a child process."""
+"""Run the CDK CLI as a child process."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ _SIGNS_OF_ANOTHER = (
     "InvalidChangeSetStatusException",
     "_IN_PROGRESS state and can not be updated",
 )
-"""What CloudFormation says when two deploys take each other's change sets, or one stack from each other."""
+"""CloudFormation's errors when two deployments change the same stack or change set."""
 _AFTER_ANOTHER = (
-    "it looks as if another deploy of the same stacks was under way; when that has ended, run this again: it "
-    "waits for what CloudFormation is still doing"
+    "another deployment of these stacks may be running; rerun when it has ended: the command waits for "
+    "operations in progress"
 )
 _SIGN_OF_BOUNDARY = "iam:CreatePolicy"
-"""The action, or CreatePolicyVersion, that IAM denies where only an administrator changes a boundary."""
+"""The actions that IAM denies because only an administrator changes permissions boundaries."""
 _BY_ADMINISTRATOR = (
-    "the permissions boundary of the environment's roles is new or has changed, and only an "
-    "administrator may change it; see 'The permissions boundary' in docs/delivery.md"
+    "the permissions boundary of the environment's roles is new or has changed; only an administrator "
+    "can change it, see 'The permissions boundary' in docs/delivery.md"
 )
 _QUIET = {
-    "NODE_NO_WARNINGS": "1",  # about Node versions of years to come
+    "NODE_NO_WARNINGS": "1",  # about future Node versions
     "NO_COLOR": "1",
 }
 
 
 class CdkFailedError(TritonstackError):
-    """The CDK command line ended with an error; the message holds its last words."""
+    """The CDK CLI failed; the message holds its last output lines."""
 
 
 class InterruptedDeployError(TritonstackError):
-    """A person stopped a command that a cloud may still be carrying out."""
+    """A user interrupted a command that may continue in the cloud."""
 
 
 @dataclass(frozen=True)
 class CdkCli:
-    """The CDK command line of a project, for one environment."""
+    """The CDK CLI of a project, for one environment."""
 
     executable: Path
     project_root: Path
     context: Mapping[str, str]
-    """What a synth is told: `env`, and for an instance of a template what it is asked for with."""
+    """CDK context: `env`, and the parameters of a template's instance."""
     variables: Mapping[str, str]
 
     def run(
         self, command: str, *arguments: str, on_line: Callable[[str], None], assembly: Path | None = None
     ) -> None:
-        """Run one command to its end, passing each line it prints to `on_line`.
+        """Run a command and pass its output lines to `on_line`.
 
-        `assembly` is what `cdk synth` wrote; with it the command need not synthesise again.
+        `assembly` is the output of `cdk synth`, which saves another synthesis.
         """
         context = [word for key, value in self.context.items() for word in ("-c", f"{key}={value}")]
         argv = [
@@ -79,7 +79,7 @@ class CdkCli:
         status = _run(argv, cwd=self.project_root, variables=self.variables, on_line=hear)
         if status != 0:
             by_hand = shlex.join(["npx", "cdk", command, *arguments, *context])
-            remedy = _remedy(said) or f"to run it by hand: {by_hand}"
+            remedy = _remedy(said) or f"to run it manually: {by_hand}"
             raise CdkFailedError(
                 f"`cdk {command}` failed with exit code {status}:\n" + "\n".join(said[-_LINES_SHOWN:]),
                 remedy=remedy,
@@ -87,7 +87,7 @@ class CdkCli:
 
 
 def _remedy(lines: Sequence[str]) -> str | None:
-    """What to do about a failure that is known by its message."""
+    """Return the remedy of a known failure."""
     if any(_SIGN_OF_BOUNDARY in line for line in lines):
         return _BY_ADMINISTRATOR
     if any(sign in line for line in lines for sign in _SIGNS_OF_ANOTHER):
@@ -102,9 +102,9 @@ def find_cdk(
     variables: Mapping[str, str],
     context: Mapping[str, str] = MappingProxyType({}),
 ) -> CdkCli:
-    """The CDK command line that the project pins, or the one on PATH.
+    """Return the project's pinned CDK CLI, or the one on PATH.
 
-    `context` is what `Workspace.context` says, for those that may be instances of a template.
+    `context` is `Workspace.context`, for environments that may be template instances.
     """
     pinned = project_root / "node_modules" / ".bin" / "cdk"
     found = str(pinned) if pinned.exists() else shutil.which("cdk")
@@ -112,7 +112,7 @@ def find_cdk(
         raise TritonstackError(
             "the CDK command line is not installed", remedy="run `make setup`, or `npm ci` in the project"
         )
-    # The app (tritonstack-app, or python3 app.py) is the first on PATH: the one of this environment.
+    # Put this environment's bin folder first on PATH, so the app (tritonstack-app or app.py) runs in it.
     path = f"{Path(sys.executable).parent}:{variables.get('PATH', '')}"
     told = {"env": environment_name, **context}
     return CdkCli(Path(found), project_root, told, {**variables, **_QUIET, "PATH": path})
@@ -142,7 +142,7 @@ def _run(
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Let the child finish as after Ctrl-C, and insist if it does not."""
+    """Interrupt the child process, and kill it if it does not end."""
     process.send_signal(signal.SIGINT)
     try:
         process.wait(timeout=_INTERRUPT_GRACE_S)

@@ -1,4 +1,4 @@
-"""What the CDK's own diff says of resources, as records: the CDK knows which properties cannot be changed."""
+"""Parse the CDK's diff into records, because the CDK knows which properties require replacement."""
 
 from __future__ import annotations
 
@@ -38,66 +38,66 @@ _NAMES = {
     "AWS::SageMaker::Endpoint": "EndpointName",
     "AWS::SageMaker::InferenceComponent": "InferenceComponentName",
 }
-"""The property that names a resource, for the types that are named here."""
+"""The naming property per resource type."""
 _CHANGED_IN_PLACE = frozenset(
     {"AWS::CloudWatch::Alarm", "AWS::CloudWatch::Dashboard", "AWS::SageMaker::Endpoint"}
 )
-"""What nothing but another name replaces."""
+"""Types that only a new name replaces."""
 _MADE_ANEW_BY_ROLLOUTS = frozenset({MODEL, CONFIG})
-"""What nothing can change: every rollout makes it anew, and nobody misses the old one."""
+"""Immutable types that every rollout recreates, with no loss."""
 
 
 @dataclass(frozen=True)
 class ResourceFate:
-    """A resource that does not stay what it is."""
+    """A resource that is replaced, deleted, or orphaned."""
 
     stack: str
     logical_id: str
     type: str
     fate: Fate
     name: str | None = None
-    """Its name, if it keeps that while it is replaced: CloudFormation cannot make a second one of it."""
+    """Its name, if it is kept: CloudFormation cannot create a second resource with that name."""
 
     @property
     def refused(self) -> bool:
-        """Whether CloudFormation refuses it."""
+        """Return whether CloudFormation rejects the change."""
         return self.name is not None and self.fate == "replaced"
 
     @property
     def expected(self) -> bool:
-        """Whether it is a part of every rollout."""
+        """Return whether it is part of every rollout."""
         return self.type in _MADE_ANEW_BY_ROLLOUTS
 
     @property
     def words(self) -> str:
-        """What becomes of it."""
+        """Return the change in one line."""
         subject = f"{self.type} {self.logical_id}"
         if self.refused:
             return (
-                f"refused: {subject} would have to be replaced, and CloudFormation cannot make a second one "
+                f"refused: {subject} must be replaced, but CloudFormation cannot create a second one "
                 f"named {self.name}"
             )
         return {
-            "replaced": f"replaces {subject}: a new one is made, then the old one goes",
+            "replaced": f"replaces {subject}",
             "perhaps replaced": f"may replace {subject}",
             "deleted": f"deletes {subject}",
-            "left behind": f"leaves {subject} behind, which no stack holds any more",
+            "left behind": f"orphans {subject}: it is kept without a stack",
         }[self.fate]
 
     @property
     def remedy(self) -> str | None:
-        """What to do where it is refused."""
-        return "give it another name, or undo what replaces it" if self.refused else None
+        """Return the remedy of a rejected change."""
+        return "rename it, or revert the change that replaces it" if self.refused else None
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the change for `--json`."""
         return asdict(self) | {"refused": self.refused}
 
 
 def resource_fates(
     lines: Iterable[str], deployed: Mapping[str, Template], wanted: Mapping[str, Template]
 ) -> dict[str, list[ResourceFate]]:
-    """By stack, the resources that do not stay what they are; `lines` are what `cdk diff` printed."""
+    """Parse the output lines of `cdk diff` into changes per stack."""
     found: dict[str, list[ResourceFate]] = defaultdict(list)
     stack = ""
     for line in lines:
@@ -110,7 +110,7 @@ def resource_fates(
 
 
 def may_be_refused(deployed: Template | None, wanted: Template) -> bool:
-    """Whether anything changes that bears a name and could have to be replaced: the CDK knows what has to."""
+    """Return whether a named resource changes that may have to be replaced; only the CDK can tell."""
     before = (deployed or {}).get("Resources", {})
     return any(
         resource["Type"] in _NAMES.keys() - _CHANGED_IN_PLACE
@@ -121,7 +121,7 @@ def may_be_refused(deployed: Template | None, wanted: Template) -> bool:
 
 
 def _kept_name(kind: str, logical_id: str, deployed: Template, wanted: Template) -> str | None:
-    """The name that a resource has in both templates, where it is written there."""
+    """Return a resource's name, if both templates state the same one."""
     sides = [
         template.get("Resources", {}).get(logical_id, {}).get("Properties", {}).get(_NAMES.get(kind, ""))
         for template in (deployed, wanted)

@@ -1,4 +1,4 @@
-"""A deploy, looked at before it is made: what stands, what is to be, and what lies between."""
+"""Compare the deployed stacks with the synthesized ones before a deployment."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from tritonstack.operations.stacks import deployed_templates, environment_stacks
 DEPLOY_OPTIONS = ("--require-approval", "never", "--concurrency", "4", "--progress", "events")
 
 _HOLD_MORE_THAN_THEY_TELL = ("ROLLBACK_FAILED", "DELETE_FAILED")
-"""Stacks that do not stand, and have not let go of everything."""
+"""Statuses of stacks that do not exist and hold no resources."""
 
 
 class RefusedChangeError(TritonstackError):
-    """SageMaker or CloudFormation would refuse the change, whatever the order of updates."""
+    """SageMaker or CloudFormation would reject the change in any order."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """The plans of all stacks of an environment, and the templates that they come from."""
+    """The plans and templates of all stacks of an environment."""
 
     assembly: Assembly
     deployed: Mapping[str, Template]
     plans: Sequence[StackPlan]
     leftovers: Sequence[str] = ()
-    """Stacks that stand, and that the environment's file no longer asks for."""
+    """Deployed stacks that the environment's file no longer requests."""
     taken: Sequence[TakenName] = ()
-    """What is to be made under names that are taken."""
+    """New resources whose names are taken."""
 
     @property
     def refused(self) -> list[StackPlan]:
-        """What cannot be done."""
+        """Return the impossible changes."""
         return [plan for plan in self.plans if plan.action == "refused"]
 
     @property
     def two_phase(self) -> list[StackPlan]:
-        """What needs scaling taken off first."""
+        """Return the changes that require removing scaling first."""
         return [plan for plan in self.plans if plan.action == "two-phase"]
 
     def of(self, stacks: Collection[str]) -> Changes:
-        """Those of some stacks alone."""
+        """Return the changes of some stacks only."""
         plans = [plan for plan in self.plans if plan.stack in stacks]
         taken = [one for one in self.taken if one.stack in stacks]
         return replace(self, plans=plans, leftovers=(), taken=taken)
 
     def require_possible(self, fates: Iterable[ResourceFate] = ()) -> None:
-        """Raise RefusedChangeError with all that cannot be done, `fates` of single resources among it."""
+        """Raise RefusedChangeError with all impossible changes, including those in `fates`."""
         hazards = [hazard for plan in self.refused for hazard in plan.hazards if hazard.refused]
         single: list[TakenName | ResourceFate] = [*self.taken, *(fate for fate in fates if fate.refused)]
         words = [plan.words for plan in self.refused]
@@ -68,7 +68,7 @@ class Changes:
 
 
 def look_ahead(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
-    """Compare what stands with what was synthesised."""
+    """Compare the deployed stacks with the synthesized ones."""
     standing = environment_stacks(cloud, base)
     deployed = deployed_templates(cloud, standing, wanted=assembly)
     plans = [
@@ -76,7 +76,7 @@ def look_ahead(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
         for stack in assembly.stacks
     ]
     leftovers = [stack.name for stack in standing if stack.name not in assembly.stacks]
-    # What these hold themselves is no other's.
+    # Names that these stacks hold themselves are not taken.
     unfinished = {stack.name for stack in standing if stack.status in _HOLD_MORE_THAN_THEY_TELL}
     wished = [
         name
@@ -88,18 +88,18 @@ def look_ahead(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
 
 
 def cdk_diff(cdk: CdkCli, assembly: Assembly, *stacks: str) -> list[str]:
-    """The CDK's own words of what a deploy would change; of all stacks if none is named."""
+    """Return the CDK's diff; of all stacks if none is named."""
     lines: list[str] = []
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
-        # The role that the CDK would look with reads the whole account; its callers read the stacks anyhow.
+        # The CDK's lookup role can read the whole account; the caller's permissions suffice.
         looked_at = assembly.without_roles(Path(folder) / "assembly")
-        # By the templates alone: a change set is something that is made in the account.
+        # Compare templates only: a change set would create a resource in the account.
         cdk.run("diff", *stacks, "--method=template", assembly=looked_at.folder, on_line=lines.append)
     return lines
 
 
 def refused_fates(cdk: CdkCli, changes: Changes) -> list[ResourceFate]:
-    """What would have to be replaced under its own name; the CDK is asked where that could be so."""
+    """Return the resources that must be replaced under the same name, according to the CDK."""
     wanted = {plan.stack: changes.assembly.template(plan.stack) for plan in changes.plans}
     changed = [name for name in wanted if may_be_refused(changes.deployed.get(name), wanted[name])]
     if not changed:
@@ -110,15 +110,16 @@ def refused_fates(cdk: CdkCli, changes: Changes) -> list[ResourceFate]:
 
 
 def leftover_words(stack: str) -> str:
-    """What becomes of a stack that nobody asks for any more, and what ends it: a deploy deletes nothing."""
+    """Return the note on a stack that is no longer requested; a deployment never deletes stacks."""
     return (
-        "still stands, though the environment's file no longer asks for it; "
-        f"`aws cloudformation delete-stack --stack-name {stack}` ends it"
+        "is deployed, but no longer in the environment's file; delete it with `aws cloudformation "
+        f"delete-stack --stack-name {stack}`"
     )
 
 
 def left_without_scaling(cloud: Cloud, base: str, changes: Changes) -> list[str]:
-    """The endpoints whose scaling the first phase took off, and whose stacks the second did not change."""
+    """Return the endpoints whose scaling was removed in phase 1 and whose stacks did not change in phase
+    2."""
     standing = deployed_templates(cloud, environment_stacks(cloud, base), wanted=changes.assembly)
     return [
         plan.endpoint or plan.stack
@@ -128,10 +129,9 @@ def left_without_scaling(cloud: Cloud, base: str, changes: Changes) -> list[str]
 
 
 def take_scaling_off(cdk: CdkCli, changes: Changes, *, on_line: Callable[[str], None]) -> None:
-    """The first of two phases: the stacks as they stand, without the registrations that are in the way.
+    """Return phase 1: the deployed stacks without the scaling registrations that block the update.
 
-    The CDK deploys them, with the roles and parameters it deploys everything with. The second phase is the
-    deploy itself, which registers again what its templates ask for.
+    The CDK deploys them as usual. Phase 2 is the deployment itself, which registers scaling again.
     """
     templates = {
         plan.stack: unregistered(

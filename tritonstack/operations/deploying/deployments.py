@@ -1,7 +1,6 @@
-"""That endpoints were deployed, written down once for as long as nothing about it changes.
+"""Record deployments of endpoints, once per change.
 
-Whoever asks how long something has been running reads the first of these events; a deploy that changed
-nothing therefore writes none, or it would look like a new beginning to a person who reads them.
+The soak time counts from the first such event, so a deployment without changes writes none.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from tritonstack.records.events import Event
 def record_deployment(
     cloud: Cloud, workspace: Workspace, endpoints: Sequence[str], revision: Revision | None = None
 ) -> Event | None:
-    """Write down that endpoints run what this checkout asks for, unless that has been said already.
+    """Record that endpoints run this checkout, unless the last event says so.
 
-    `revision`: that of the files when the deploy read them; by default the present one.
+    `revision` is the revision that the deployment read; default: the current one.
     """
     if not endpoints:
         return None
@@ -33,7 +32,7 @@ def record_deployment(
 
 
 def is_told(event: Event, earlier: Iterable[Event]) -> bool:
-    """Whether the latest of `earlier`, which come the latest first, says the same of the same endpoints."""
+    """Return whether the latest event in `earlier` (latest first) equals the new one."""
     latest = latest_of_each(earlier, event.endpoints)
     return len(latest) == len(event.endpoints) and all(
         _said(told) == _said(event) for told in latest.values()

@@ -1,4 +1,4 @@
-"""An endpoint as a CloudFormation template has it: its configuration, its variants, and what scales them."""
+"""Read an endpoint from a CloudFormation template: configuration, variants, and scaling."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ _VARIANT = re.compile(r"variant/([A-Za-z0-9-]+)")
 
 @dataclass(frozen=True)
 class EndpointTemplate:
-    """The one endpoint of a stack."""
+    """The endpoint of a stack."""
 
     template: Template
 
     @property
     def endpoint(self) -> Properties | None:
-        """The endpoint's properties; None where the template has none."""
+        """Return the endpoint's properties; None if there is no endpoint."""
         return next((item["Properties"] for item in self._of_type(ENDPOINT).values()), None)
 
     @property
     def component(self) -> Properties | None:
-        """The properties of its inference component, where it has one."""
+        """Return the properties of its inference component, if any."""
         return next((item["Properties"] for item in self._of_type(COMPONENT).values()), None)
 
     @property
     def config(self) -> Properties:
-        """The properties of its configuration."""
+        """Return the properties of its configuration."""
         return next((item["Properties"] for item in self._of_type(CONFIG).values()), {})
 
     @property
     def variants(self) -> Mapping[str, Properties]:
-        """The properties of each variant, shadows too."""
+        """Return the properties of each variant, shadow included."""
         listed = [
             *self.config.get("ProductionVariants", ()),
             *self.config.get("ShadowProductionVariants", ()),
@@ -54,7 +54,7 @@ class EndpointTemplate:
 
     @property
     def targets(self) -> Mapping[str, str]:
-        """The logical ids of what makes variants scale, each with its variant's name."""
+        """Return the logical ids of scaling resources, with their variants."""
         found = {}
         for logical_id, item in self._of_type(TARGET).items():
             properties = item["Properties"]
@@ -64,7 +64,7 @@ class EndpointTemplate:
         return found
 
     def model(self, holder: Properties) -> Properties:
-        """The properties of the model that a variant, or a component, refers to."""
+        """Return the properties of the model that a variant or component refers to."""
         resources = self.template.get("Resources", {})
         referred = (resources[name] for name in references(holder) if name in resources)
         return next((item["Properties"] for item in referred if item["Type"] == MODEL), {})
@@ -75,7 +75,7 @@ class EndpointTemplate:
 
 
 def references(value: Any) -> Iterator[str]:
-    """The logical ids that a part of a template refers to, by Ref, Fn::GetAtt or Fn::Sub."""
+    """Return the logical ids that a value refers to, by Ref, Fn::GetAtt, or Fn::Sub."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if key == "Ref" and isinstance(inner, str):

@@ -1,4 +1,4 @@
-"""What a deploy changes about models and images: which digest comes after which, and how they compare."""
+"""Compare the models and images of a deployment: previous and new digests and their metrics."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _ARTIFACT = re.compile(r"/models/(?P<model>[^/]+)/(?P<digest>[0-9a-f]{64})/")
 
 @dataclass(frozen=True)
 class ArtifactChange:
-    """A model whose artifact a deploy replaces, or brings."""
+    """A model whose artifact a deployment adds or replaces."""
 
     model: str
     target: str
     before: str | None
-    """The digest that is deployed; None if there is none."""
+    """The deployed digest; None if there is none."""
     figures_before: Figures | None
     after: LockedArtifact
 
     @property
     def words(self) -> str:
-        """The change in one line."""
+        """Return the change in one line."""
         digests = f"{self.before[:12]} → {self.after.digest[:12]}" if self.before else self.after.digest[:12]
-        come = "" if self.before else ", new here"
+        come = "" if self.before else ", new"
         parts = [f"{self.model} ({self.target}): {digests}{come}", *self._provenance(), *self._figures()]
         return "; ".join(parts)
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the change for `--json`."""
         built, promoted = self.after.built, self.after.promoted
         return {
             "model": self.model,
@@ -74,7 +74,7 @@ class ArtifactChange:
 
 @dataclass(frozen=True)
 class ImageChange:
-    """An image of the project's own that a deploy replaces, or brings."""
+    """A custom image that a deployment adds or replaces."""
 
     folder: str
     kind: str
@@ -83,21 +83,21 @@ class ImageChange:
 
     @property
     def words(self) -> str:
-        """The change in one line."""
+        """Return the change in one line."""
         was = f"{_short(self.before)} → " if self.before else ""
         return f"image {self.folder} ({self.kind}): {was}{_short(self.after)}"
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the change for `--json`."""
         return asdict(self) | {"words": self.words}
 
 
 def artifact_changes(
     workspace: Workspace, before: Lock | None, digests: Mapping[tuple[str, str], str]
 ) -> list[ArtifactChange]:
-    """The models of an environment's endpoints whose locked artifact is not the deployed one. Pure.
+    """Return the models whose locked artifact differs from the deployed one. Pure.
 
-    `digests`: what is deployed, by model and target; `before`: the lock that it was deployed from, if known.
+    `digests` are the deployed ones, by model and target; `before` is the lock of that deployment, if known.
     """
     found = {}
     for name in workspace.spec.endpoints:
@@ -117,7 +117,7 @@ def artifact_changes(
 
 
 def image_changes(workspace: Workspace, before: Lock | None) -> list[ImageChange]:
-    """The images of the project's own that endpoints run, where an earlier lock names others. Pure."""
+    """Return the custom images that differ from an earlier lock. Pure."""
     found = set()
     for name, endpoint in workspace.spec.endpoints.items():
         for variant in endpoint.variants:
@@ -135,10 +135,10 @@ def image_changes(workspace: Workspace, before: Lock | None) -> list[ImageChange
 def deployed_digests(
     workspace: Workspace, latest: Mapping[str, Event], templates: Mapping[str, Template]
 ) -> dict[tuple[str, str], str]:
-    """What is deployed, by model and target. Pure.
+    """Return the deployed digests, by model and target. Pure.
 
-    The templates that stand tell it, by endpoint; of shelves, which no template names models of, the last
-    deployments do.
+    They come from the deployed templates; for multi-model endpoints, whose templates name no models, from the
+    last deployment events.
     """
     found = {
         (item.model, item.target): item.digest
@@ -151,14 +151,14 @@ def deployed_digests(
             named[match["model"]].add(match["digest"])
         for served in workspace.serves(name):
             target = workspace.target_for(served.model, served.instance)
-            # Of a model on machines of two kinds, a template does not say which digest is whose.
+            # For a model on two machine types, the template does not show the target of each digest.
             if target and len(named[served.model]) == 1:
                 (found[served.model, target],) = named[served.model]
     return found
 
 
 def deployed_lock(workspace: Workspace, latest: Mapping[str, Event]) -> Lock | None:
-    """The lock of the commit that was deployed last, as git has it; None if nobody can tell."""
+    """Return the lock of the last deployed commit from git; None if unknown."""
     last = max(latest.values(), key=lambda event: event.at, default=None)
     if last is None or last.commit is None:
         return None
@@ -169,7 +169,7 @@ def deployed_lock(workspace: Workspace, latest: Mapping[str, Event]) -> Lock | N
     try:
         return parse_lock(text, file).record
     except InvalidFilesError:
-        return None  # of another version: what it said cannot be compared
+        return None  # written by another version; not comparable
 
 
 def _from(commit: str | None) -> str:

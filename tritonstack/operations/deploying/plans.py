@@ -1,6 +1,6 @@
-"""What a deploy will do to each stack of an environment, in plain words, before it is done.
+"""Describe what a deployment does to each stack.
 
-Only templates are compared: nothing here calls AWS.
+It compares templates only, without AWS calls.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tritonstack.operations.deploying.endpoint_template import EndpointTemplate,
 from tritonstack.operations.deploying.updates import Hazard, hazards
 
 Action = Literal["create", "nothing", "change", "roll-out", "two-phase", "refused"]
-"""change: resources around the endpoint, or of a stack without one; the endpoint serves on untouched."""
+"""change: resources around the endpoint, or a stack without one; the endpoint is not affected."""
 
 _VARIANT_WORDS = {
     "InstanceType": "instance type",
@@ -33,26 +33,26 @@ _IN_PLACE = frozenset({"Tags"})
 
 @dataclass(frozen=True)
 class StackPlan:
-    """What becomes of one stack."""
+    """The plan of one stack."""
 
     stack: str
     action: Action
     endpoint: str | None = None
-    """The endpoint's full name, where the stack has one."""
+    """The endpoint's full name, if the stack has one."""
     reasons: tuple[str, ...] = ()
-    """Why the endpoint rolls out."""
+    """Why the endpoint is rolled out."""
     rollout: str = ""
-    """How it rolls out."""
+    """How it is rolled out."""
     hazards: tuple[Hazard, ...] = ()
 
     @property
     def words(self) -> str:
-        """The plan in one sentence."""
+        """Return the plan in one sentence."""
         return f"{self.stack}: {self._words()}"
 
     @property
     def details(self) -> list[str]:
-        """What there is to know beside that, a line each."""
+        """Return further notes, one per line."""
         if self.action == "refused":
             return [f"help: {hazard.remedy}" for hazard in self.hazards if hazard.refused and hazard.remedy]
         if self.action not in ("roll-out", "two-phase"):
@@ -60,13 +60,13 @@ class StackPlan:
         return [self.rollout, *(f"two phases, because {hazard.what}" for hazard in self.hazards)]
 
     def facts(self) -> dict[str, Any]:
-        """The plan for machines."""
+        """Return the plan for `--json`."""
         return asdict(self) | {"words": self.words}
 
     def _words(self) -> str:
         if self.endpoint is None or self.action in ("create", "nothing", "change"):
             subject = f" with the endpoint {self.endpoint}" if self.endpoint else ""
-            untouched = f"; the endpoint {self.endpoint} serves on untouched" if self.endpoint else ""
+            untouched = f"; endpoint {self.endpoint} is not affected" if self.endpoint else ""
             return {
                 "create": f"is created{subject}",
                 "nothing": "nothing changes",
@@ -75,11 +75,11 @@ class StackPlan:
         if self.action == "refused":
             return "refused: " + "; ".join(hazard.what for hazard in self.hazards if hazard.refused)
         how = " in two phases" if self.action == "two-phase" else ""
-        return f"the endpoint {self.endpoint} rolls out{how}: {'; '.join(self.reasons)}"
+        return f"rollout of endpoint {self.endpoint}{how}: {'; '.join(self.reasons)}"
 
 
 def plan_stack(stack: str, *, deployed: Template | None, new: Template) -> StackPlan:
-    """What a deploy makes of a stack that stands as `deployed`, or does not stand."""
+    """Plan the change from `deployed`, or the creation if it is None."""
     wanted = EndpointTemplate(new)
     name = wanted.endpoint["EndpointName"] if wanted.endpoint else None
     if deployed is None:
@@ -98,11 +98,11 @@ def plan_stack(stack: str, *, deployed: Template | None, new: Template) -> Stack
 
 
 def rollout_reasons(old: EndpointTemplate, new: EndpointTemplate) -> Iterator[str]:
-    """What of an endpoint SageMaker replaces its machines, or its copies, for."""
+    """Return the changes for which SageMaker replaces instances or copies."""
     for name in sorted({*old.variants, *new.variants}):
         before, after = old.variants.get(name), new.variants.get(name)
         if before is None or after is None:
-            yield f"the variant {name!r} {'comes' if before is None else 'goes'}"
+            yield f"variant {name!r} is {'added' if before is None else 'removed'}"
             continue
         changes = [
             *_changes(before, after, _VARIANT_WORDS, ignored={"ModelName"}),
@@ -123,11 +123,11 @@ def rollout_reasons(old: EndpointTemplate, new: EndpointTemplate) -> Iterator[st
 
 
 def describe_rollout(side: EndpointTemplate) -> str:
-    """How an update reaches an endpoint, and what takes it back."""
+    """Return the rollout strategy and its rollback alarms."""
     holder = side.component or side.endpoint or {}
     config: Properties = holder.get("DeploymentConfig", {})
     alarms = [item["AlarmName"] for item in config.get("AutoRollbackConfiguration", {}).get("Alarms", ())]
-    back = f"back if one of these alarms rings: {', '.join(alarms)}" if alarms else "no alarm takes it back"
+    back = f"automatic rollback on: {', '.join(alarms)}" if alarms else "no rollback alarms"
     return f"{_strategy(config)}; {back}"
 
 
@@ -135,26 +135,26 @@ def _strategy(config: Properties) -> str:
     if "RollingUpdatePolicy" in config:
         policy = config["RollingUpdatePolicy"]
         return (
-            f"in batches of {_size(policy['MaximumBatchSize'])}, each watched for "
-            f"{policy.get('WaitIntervalInSeconds', 0)} s"
+            f"rolling, {_size(policy['MaximumBatchSize'])} per batch, "
+            f"{policy.get('WaitIntervalInSeconds', 0)} s between batches"
         )
     policy = config.get("BlueGreenUpdatePolicy", {})
     routing = policy.get("TrafficRoutingConfiguration", {})
     wait, bake = routing.get("WaitIntervalInSeconds", 0), policy.get("TerminationWaitInSeconds", 0)
     how = "all at once"
     if routing.get("Type") == "CANARY":
-        how = f"with {_size(routing['CanarySize'])} first, watched for {wait} s"
+        how = f"canary, {_size(routing['CanarySize'])} first, then {wait} s wait"
     elif routing.get("Type") == "LINEAR":
-        how = f"in steps of {_size(routing['LinearStepSize'])}, each watched for {wait} s"
-    return f"{how}, the old machines kept for {bake} s"
+        how = f"linear, {_size(routing['LinearStepSize'])} per step, {wait} s between steps"
+    return f"{how}, old instances kept {bake} s"
 
 
 def _size(size: Mapping[str, Any]) -> str:
-    return f"{size['Value']} %" if size["Type"].endswith("_PERCENT") else f"{size['Value']} of them"
+    return f"{size['Value']} %" if size["Type"].endswith("_PERCENT") else f"{size['Value']}"
 
 
 def _container(side: EndpointTemplate, holder: Properties) -> dict[str, Any]:
-    """A model with its container's fields beside its own."""
+    """Return a model's properties, merged with its container's."""
     model = side.model(holder)
     rest = {key: value for key, value in model.items() if key not in ("PrimaryContainer", "Containers")}
     containers = [model["PrimaryContainer"]] if "PrimaryContainer" in model else model.get("Containers", [{}])
@@ -164,7 +164,7 @@ def _container(side: EndpointTemplate, holder: Properties) -> dict[str, Any]:
 def _changes(
     before: Properties, after: Properties, words: Mapping[str, str], *, ignored: set[str] | None = None
 ) -> Iterator[str]:
-    """The fields that differ, with their values where a person reads those at a glance."""
+    """Return the differing fields, with short values."""
     for key in sorted({*before, *after} - _IN_PLACE - (ignored or set())):
         old, new = before.get(key), after.get(key)
         if old == new:

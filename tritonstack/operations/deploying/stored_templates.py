@@ -1,7 +1,6 @@
-"""Templates as CloudFormation gives them back: every character beyond ASCII has become a question mark.
+"""Compare templates that CloudFormation stores with `?` for every non-ASCII character.
 
-The resources themselves have the right ones. So what was deployed can be told only in the light of what is to
-be: a change of nothing but such characters is not seen.
+The resources have the original text. A change of only such characters is not detected.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def as_stored(text: str) -> str:
-    """A text of a template as CloudFormation gives it back."""
+    """Return the text as CloudFormation returns it."""
     return _BEYOND_ASCII.sub("?", text)
 
 
 def as_written(stored: Any, wanted: Any) -> Any:
-    """A template, or a part of one, as it was before CloudFormation took it in.
+    """Restore the original text of a stored template or part.
 
-    `wanted` is what is to stand in its place, if anything is.
+    `wanted` is the new value in its place, if any.
     """
     if isinstance(stored, Mapping) and isinstance(wanted, Mapping):
         return {name: as_written(value, wanted.get(name)) for name, value in stored.items()}

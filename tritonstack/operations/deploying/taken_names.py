@@ -1,7 +1,6 @@
-"""Names that a deploy would make something under, and that are taken: CloudFormation makes no second one.
+"""Find new resources whose names are taken: CloudFormation cannot create a second one.
 
-What an environment was to retain stays under its name when the environment is destroyed, and so does what a
-service made late by itself.
+Retained resources of a destroyed environment keep their names, as do resources that services create late.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Template
 
 _REMEDY = (
-    "an earlier environment of this name was to retain it, or somebody made it by hand: copy what is still "
-    "wanted of it and delete it, or deploy under another name"
+    "an earlier environment retained it, or it was created manually: back up its data and delete it, "
+    "or deploy under another name"
 )
 
 
 @dataclass(frozen=True)
 class TakenName:
-    """A resource that is to be made, and is there."""
+    """A new resource whose name is taken."""
 
     stack: str
     logical_id: str
@@ -32,24 +31,24 @@ class TakenName:
 
     @property
     def words(self) -> str:
-        """What is wrong with it."""
+        """Return the violation."""
         return (
-            f"refused: {self.type} {self.logical_id} would have to be made, and there is one named "
-            f"{self.name} already, which this stack does not hold"
+            f"refused: {self.type} {self.logical_id} must be created, but {self.name} already exists "
+            "outside this stack"
         )
 
     @property
     def remedy(self) -> str:
-        """What to do about it."""
+        """Return the remedy."""
         return _REMEDY
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the violation for `--json`."""
         return asdict(self) | {"words": self.words}
 
 
 def names_to_make(stack: str, deployed: Template | None, wanted: Template) -> Iterator[TakenName]:
-    """What of a stack comes under a name of its own that the stack as it stands has not. Pure."""
+    """Return the named resources that the deployed stack does not have. Pure."""
     before = (deployed or {}).get("Resources", {})
     for logical_id, resource in wanted.get("Resources", {}).items():
         if resource["Type"] not in _SORTS:
@@ -61,9 +60,9 @@ def names_to_make(stack: str, deployed: Template | None, wanted: Template) -> It
 
 
 def taken_names(cloud: Cloud, wished: Iterable[TakenName]) -> list[TakenName]:
-    """Those among the names to be made that are taken in this account, and not by their own stack.
+    """Return the new names that exist in this account outside their stack.
 
-    Another deploy may be making that stack just now: since the look at its template it holds more.
+    A concurrent deployment may have created some in that stack since its template was read.
     """
     wished, taken = list(wished), set[tuple[str, str]]()
     for kind, (_, read) in _SORTS.items():
@@ -74,13 +73,13 @@ def taken_names(cloud: Cloud, wished: Iterable[TakenName]) -> list[TakenName]:
 
 
 def _held_by_its_stack(cloud: Cloud, one: TakenName) -> bool:
-    """Whether CloudFormation says by now that the stack has made it."""
+    """Return whether the stack has created it by now."""
     client = cloud.client("cloudformation")
     try:
         found = client.describe_stack_resources(StackName=one.stack, LogicalResourceId=one.logical_id)
     except ClientError as error:
         if "does not exist" in str(error):
-            return False  # neither the stack nor, in it, the resource
+            return False  # neither the stack nor its resource exists
         raise
     return any(
         item.get("PhysicalResourceId") == one.name and item["ResourceStatus"] != "DELETE_COMPLETE"
@@ -116,4 +115,4 @@ _SORTS: Mapping[str, tuple[str, Callable[[Cloud, Collection[str]], Iterator[str]
     "AWS::Logs::LogGroup": ("LogGroupName", _log_groups),
     "AWS::S3::Bucket": ("BucketName", _buckets),
 }
-"""What outlives stacks under a name: the property of that, and how to see which names there are."""
+"""Resource types that can outlive stacks: the naming property, and how to list names."""

@@ -1,8 +1,8 @@
-"""Updates of an endpoint that SageMaker refuses, and the way round those that have one.
+"""Detect endpoint updates that SageMaker rejects, and two-phase alternatives.
 
-A variant that is registered for scaling cannot change its instance type, nor go. CloudFormation takes a
-registration off only after it has changed the endpoint, so such an update needs two: first the stack as it
-is, without those registrations, then the stack as it is to be.
+SageMaker rejects a new instance type for, or the removal of, a variant with registered scaling.
+CloudFormation removes the registration after it changes the endpoint, so the update needs two phases: first
+without the registration, then the change.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ _POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
 _GOES_WITH_SCALING = frozenset({_POLICY, "AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"})
 
 _ANOTHER_NAME = (
-    "serve it as another endpoint: give it a new key in the environment's file, deploy, move the callers, "
+    "deploy it as another endpoint: add a new key to the environment's file, deploy, move the callers, "
     "then remove the old key and delete its stack"
 )
 
 
 @dataclass(frozen=True)
 class Hazard:
-    """A change that SageMaker refuses to make in one update."""
+    """A change that SageMaker rejects as one update."""
 
     what: str
     variant: str | None = None
-    """The variant whose registration is in the way; None where no order of updates leads there."""
+    """The variant whose registration blocks the update; None if no order of updates works."""
     remedy: str | None = None
-    """What leads there instead."""
+    """The remedy."""
 
     @property
     def refused(self) -> bool:
-        """Whether there is no way round it."""
+        """True if the update is impossible."""
         return self.variant is None
 
 
 def hazards(deployed: Template, new: Template) -> list[Hazard]:
-    """What SageMaker would refuse of the change from the one template of an endpoint's stack to the other."""
+    """Return the changes between two templates of an endpoint's stack that SageMaker rejects."""
     old, wanted = EndpointTemplate(deployed), EndpointTemplate(new)
     if old.endpoint is None or wanted.endpoint is None:
         return []
@@ -50,7 +50,7 @@ def hazards(deployed: Template, new: Template) -> list[Hazard]:
 
 
 def unregistered(template: Template, variants: Collection[str]) -> Template:
-    """A stack as it is, without what makes these variants scale and whatever refers to that."""
+    """Return a template without the scaling of these variants and references to it."""
     scaled = EndpointTemplate(template).targets
     resources = template["Resources"]
     gone = {name for name, variant in scaled.items() if variant in variants}
@@ -70,21 +70,22 @@ def unregistered(template: Template, variants: Collection[str]) -> Template:
 
 
 def _other_modes(old: EndpointTemplate, wanted: EndpointTemplate) -> Iterator[Hazard]:
-    """An endpoint is made for one way of being called, and keeps it."""
+    """Reject a change between real-time and asynchronous: an endpoint cannot change its mode."""
     asynchronous = ["AsyncInferenceConfig" in side.config for side in (old, wanted)]
     if asynchronous[0] != asynchronous[1]:
-        ways = ("answers at once", "takes requests into a queue")
+        ways = ("real-time", "asynchronous")
         yield Hazard(
-            f"the endpoint {ways[asynchronous[0]]}, and SageMaker cannot change it into one that "
-            f"{ways[asynchronous[1]]}",
+            f"the endpoint is {ways[asynchronous[0]]}; SageMaker cannot change it to {ways[asynchronous[1]]}",
             remedy=_ANOTHER_NAME,
         )
     components = [_serves_components(side) for side in (old, wanted)]
     if components[0] != components[1]:
-        holders = ("by models on its variants", "by inference components")
+        holders = ("models on variants", "inference components")
         yield Hazard(
-            f"the endpoint serves {holders[components[0]]}, and SageMaker cannot change it into one that "
-            f"serves {holders[components[1]]}",
+            (
+                f"the endpoint uses {holders[components[0]]}; SageMaker cannot change it to "
+                f"{holders[components[1]]}"
+            ),
             remedy=_ANOTHER_NAME,
         )
     elif components[0]:
@@ -92,13 +93,15 @@ def _other_modes(old: EndpointTemplate, wanted: EndpointTemplate) -> Iterator[Ha
 
 
 def _component_machines(old: EndpointTemplate, wanted: EndpointTemplate) -> Iterator[Hazard]:
-    """SageMaker changes the instance type of no endpoint that is made for inference components."""
+    """Reject a new instance type for an endpoint with inference components."""
     for variant in sorted(set(old.variants) & set(wanted.variants)):
         before, after = (side.variants[variant].get("InstanceType") for side in (old, wanted))
         if before != after:
             yield Hazard(
-                f"the instance type changes from {before} to {after}, and SageMaker keeps that of endpoints "
-                "that serve inference components",
+                (
+                    f"the instance type changes from {before} to {after}, which SageMaker does not support "
+                    "with inference components"
+                ),
                 remedy=_ANOTHER_NAME,
             )
 
@@ -110,19 +113,21 @@ def _serves_components(side: EndpointTemplate) -> bool:
 def _scaled_variants(old: EndpointTemplate, wanted: EndpointTemplate) -> Iterator[Hazard]:
     for variant in sorted(set(old.targets.values())):
         if variant not in wanted.variants:
-            yield Hazard(f"the variant {variant!r} goes, and it is registered for scaling", variant)
+            yield Hazard(f"variant {variant!r} is removed, but registered for scaling", variant)
             continue
         before, after = (side.variants.get(variant, {}).get("InstanceType") for side in (old, wanted))
         if before != after:
             yield Hazard(
-                f"the instance type of {variant!r} changes from {before} to {after}, and it is registered "
-                "for scaling",
+                (
+                    f"the instance type of variant {variant!r} changes from {before} to {after}, but it is "
+                    "registered for scaling"
+                ),
                 variant,
             )
 
 
 def _policies_on(resources: Mapping[str, Any], places: Collection[Any]) -> Iterator[str]:
-    """Policies that name what they scale by its text instead of referring to its registration."""
+    """Return the policies that refer to their target by name instead of by reference."""
     texts = {json.dumps(place) for place in places}
     for name, item in resources.items():
         if item["Type"] == _POLICY and json.dumps(item["Properties"].get("ResourceId")) in texts:
@@ -133,13 +138,16 @@ def _require_dispensable(resources: Mapping[str, Any], names: Collection[str]) -
     for name in sorted(names):
         if resources[name]["Type"] not in _GOES_WITH_SCALING:
             raise TritonstackError(
-                f"scaling cannot be taken off for a while: {name} ({resources[name]['Type']}) refers to it",
-                remedy="deploy min_instances equal to max_instances, then the change, then the range again",
+                f"cannot remove scaling temporarily: {name} ({resources[name]['Type']}) refers to it",
+                remedy=(
+                    "deploy with min_instances equal to max_instances, then the change, then the original "
+                    "range"
+                ),
             )
 
 
 def _without(item: Mapping[str, Any], gone: Collection[str]) -> Mapping[str, Any]:
-    """A resource that no longer waits for what is gone."""
+    """Remove dependencies on removed resources."""
     if "DependsOn" not in item:
         return item
     waits = [item["DependsOn"]] if isinstance(item["DependsOn"], str) else item["DependsOn"]
