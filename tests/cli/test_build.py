@@ -250,7 +250,7 @@ def test_explain_tells_of_an_entry_that_nobody_would_deploy(
     edit(project.lock_file("dev"), "archive_bytes: ", "archive_bytes: 1")
     words = explained(capsys, project, "--local")
     assert "up to date" in words
-    assert "but this entry is not as it was sealed" in words
+    assert "but invalid seal" in words
     build(capsys, project, "--no-publish")
     assert "but" not in explained(capsys, project, "--local")
 

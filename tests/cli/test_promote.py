@@ -434,5 +434,5 @@ def test_a_lock_that_another_process_changes_meanwhile_is_left_alone(
 
     monkeypatch.setattr(copying, "read_events", meanwhile)
     promote(expected=1)
-    assert "another minilm for cpu has come into" in capsys.readouterr().err
+    assert "another minilm for cpu was written to" in capsys.readouterr().err
     assert built.digest not in lock.read_text()

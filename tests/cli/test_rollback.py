@@ -255,7 +255,7 @@ def test_another_promotion_meanwhile_is_not_overwritten(
     monkeypatch.setattr(workflow, "fetch_back", slow)
     code, _, err = rollback(capsys, dev)
     assert code == 1
-    assert "another minilm for cpu has come into environments/dev.lock.yaml meanwhile" in err
+    assert "another minilm for cpu was written to environments/dev.lock.yaml in the meantime" in err
     assert (dev.locked(), dev.deployed) == ("44", [])
 
 

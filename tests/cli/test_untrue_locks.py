@@ -29,8 +29,8 @@ def test_it_is_refused_before_anybody_is_asked(
 ) -> None:
     code, _, err = outcome(capsys, edited, command, "dev")
     assert code != 0
-    assert "environments/dev.lock.yaml:11: models.minilm.cpu.seal: this entry is not as it was sealed" in err
-    assert "`git checkout -- environments/dev.lock.yaml` takes back what is not committed" in err
+    assert "environments/dev.lock.yaml:11: models.minilm.cpu.seal: invalid seal" in err
+    assert "`git checkout -- environments/dev.lock.yaml` discards uncommitted changes" in err
 
 
 def test_a_synth_refuses_it_as_well(edited: Project) -> None:

@@ -91,7 +91,7 @@ def test_a_lock_that_no_environment_is_left_of_is_named_and_checked(
     edit(project.lock_file("gone"), "p99_ms: 4.5", "p99_ms: 0.5")
     code, _, err = outcome(capsys, project, "validate")
     assert code == 2
-    assert "gone.lock.yaml:15: models.minilm.cpu.seal: this entry is not as it was sealed" in err
+    assert "gone.lock.yaml:15: models.minilm.cpu.seal: invalid seal" in err
     project.lock_file("gone").write_text("models: 3\n")
     code, _, err = outcome(capsys, project, "validate")
     assert code == 2
@@ -106,8 +106,8 @@ def test_a_lock_that_was_edited_is_refused_with_file_line_and_remedy(
     edit(project.lock_file("dev"), "p99_ms: 4.5", "p99_ms: 0.5")
     code, out, err = outcome(capsys, project, "validate", *names)
     assert (code, out) == (2, "")
-    assert "environments/dev.lock.yaml:15: models.minilm.cpu.seal: this entry is not as it was sealed" in err
-    assert "`tritonstack build dev` writes it anew" in err
+    assert "environments/dev.lock.yaml:15: models.minilm.cpu.seal: invalid seal" in err
+    assert "`tritonstack build dev` rewrites it" in err
 
 
 @pytest.mark.usefixtures("built")
@@ -119,7 +119,7 @@ def test_faults_of_locks_and_of_other_files_are_told_at_once(
     code, _, err = outcome(capsys, project, "validate", "dev")
     assert code == 2
     assert "instance_typ: unknown key" in err
-    assert "this entry is not as it was sealed" in err
+    assert "invalid seal" in err
 
 
 @pytest.mark.usefixtures("built")

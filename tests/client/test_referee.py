@@ -254,16 +254,16 @@ def test_bytes_that_contradict_their_description(output, payload, words):
 @pytest.mark.parametrize(
     ("output", "words"),
     [
-        (described("INT64", [1], data=[1.5]), "its data has float"),
+        (described("INT64", [1], data=[1.5]), "unexpected float"),
         (described("INT8", [1], data=[300]), "out of bounds"),
         (described("UINT8", [1], data=[-1]), "out of bounds"),
-        (described("INT8", [1], data=[True]), "its data has bool"),
-        (described("BOOL", [1], data=[1]), "its data has int"),
-        (described("FP32", [1], data=["1.5"]), "its data has str"),
-        (described("FP32", [1], data=[None]), "its data has NoneType"),
+        (described("INT8", [1], data=[True]), "unexpected bool"),
+        (described("BOOL", [1], data=[1]), "unexpected int"),
+        (described("FP32", [1], data=["1.5"]), "unexpected str"),
+        (described("FP32", [1], data=[None]), "unexpected NoneType"),
         (described("FP16", [1], data=[1e6]), "a value is too large"),
         (described("FP64", [1], data=[10**400]), "too large"),
-        (described("BYTES", [1], data=[7]), "its data has int"),
+        (described("BYTES", [1], data=[7]), "unexpected int"),
         (described("BYTES", [1], data=["\ud800"]), "surrogates not allowed"),
         (described("INT8", [2], data=[1]), "expected 2 values, got 1"),
         (described("INT8", [2, 2], data=[[1, 2], [3]]), "nested in another way"),
@@ -271,7 +271,7 @@ def test_bytes_that_contradict_their_description(output, payload, words):
         (described("INT8", [4], data=[[1, 2], [3, 4]]), "nested in another way"),
         (described("INT8", [1], data=1), "it has no data"),
         (described("INT8", [1], parameters=[1]), "parameters are not a JSON object"),
-        (described("INT8", [1], parameters={"binary_data_size": True}), "size that is no number"),
+        (described("INT8", [1], parameters={"binary_data_size": True}), "the size is not a number"),
     ],
 )
 def test_json_data_that_contradicts_its_description(output, words):

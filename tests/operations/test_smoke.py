@@ -366,7 +366,7 @@ def damage(here: Ground, what: str) -> None:
         ("missing", "examples.json is missing; delete manifest.json and examples.json below"),
         ("other", "examples.json is not the one that its manifest names; delete"),
         ("none", "has no examples: the smallest takes 10 MB"),
-        ("unfit", "the example's x is no FP32 of [9]"),
+        ("unfit", "invalid example tensor x (FP32 [9])"),
     ],
 )
 def test_what_cannot_be_checked_is_a_fault_with_its_remedy(

@@ -67,10 +67,10 @@ def test_an_edit_is_told_with_the_line_of_the_seal_and_what_to_do(project: Proje
     (problem,) = check_seals(lock(project))
     line = project.lock_file("dev").read_text().splitlines().index("      seal: " + sealed(project)) + 1
     assert told([problem]) == [
-        f"dev.lock.yaml:{line}: models.minilm.cpu.seal: this entry is not as it was sealed: it was edited by "
-        "hand, or copied from another place"
+        f"dev.lock.yaml:{line}: models.minilm.cpu.seal: invalid seal: this entry was edited by "
+        "hand or copied from another place"
     ]
-    assert "`tritonstack build dev` writes it anew" in str(problem.remedy)
+    assert "`tritonstack build dev` rewrites it" in str(problem.remedy)
 
 
 def test_what_was_gone_back_to_is_not_to_be_built_anew(project: Project) -> None:
@@ -83,7 +83,7 @@ def test_what_was_gone_back_to_is_not_to_be_built_anew(project: Project) -> None
     edit(file, "p99_ms: 4.5", "p99_ms: 1.5")
     (problem,) = check_seals(lock(project))
     assert "`git log -p -- " in str(problem.remedy)
-    assert "writes it anew" not in str(problem.remedy)
+    assert "rewrites it" not in str(problem.remedy)
 
 
 def sealed(project: Project) -> str:
@@ -94,7 +94,7 @@ def test_to_remove_the_seal_is_to_be_seen_as_well(project: Project) -> None:
     edit(project.lock_file("dev"), f"      seal: {sealed(project)}\n", "")
     (problem,) = check_seals(lock(project))
     assert told([problem])[0].endswith(
-        "models.minilm.cpu: this entry has no seal: it was written by hand, or long ago"
+        "models.minilm.cpu: no seal: this entry was written by hand or by an early version"
     )
 
 

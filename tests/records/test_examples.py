@@ -37,10 +37,13 @@ def test_it_is_read_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     ("facts", "told"),
     [
-        ({}, "there is nothing to ask, and no reason for it"),
+        ({}, "expected examples or a reason for having none"),
         ({"requests": [EXAMPLE | {"inputs": []}]}, "at least 1 item"),
         ({"requests": [EXAMPLE | {"origin": "hearsay"}]}, "framework"),
-        ({"requests": [EXAMPLE | {"inputs": [TENSOR | {"packed": "eA=="}]}]}, "either values or packed"),
+        (
+            {"requests": [EXAMPLE | {"inputs": [TENSOR | {"packed": "eA=="}]}]},
+            "exactly one of values and packed",
+        ),
         ({"requests": [EXAMPLE | {"inputs": [TENSOR | {"datatype": "FP8"}]}]}, "unknown datatype 'FP8'"),
         ({"requests": [EXAMPLE | {"inputs": [TENSOR | {"shape": [-1]}]}]}, "greater than or equal to 0"),
     ],

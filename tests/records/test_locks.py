@@ -158,7 +158,7 @@ def test_a_promotion_takes_the_place_of_nothing_that_it_has_not_seen(file: Path)
     target = file.with_name("prod.lock.yaml")
     add_to_lock(target, [manifest("m", target="cpu-py312", digest="99" * 32)], built=LATER)
     unseen = Replacement("m", "cpu", entry(file), None)
-    with pytest.raises(LockChangedError, match="another m for cpu-py312 has come into"):
+    with pytest.raises(LockChangedError, match="another m for cpu-py312 was written to"):
         add_promoted(target, PROMOTED, artifacts=[unseen])
     seen = Replacement("m", "cpu", entry(file), None, load_lock(target).record.rivals("m", "cpu"))
     assert add_promoted(target, PROMOTED, artifacts=[seen])
@@ -227,7 +227,7 @@ def test_of_two_promotions_at_once_the_second_says_so_and_writes_nothing(file: P
     add_promoted(target, PROMOTED, artifacts=mine[1:])
     before = target.read_bytes()
     with pytest.raises(
-        LockChangedError, match=r"another m for cpu has come into .*abab.*, by bob at 2026-11-24"
+        LockChangedError, match=r"another m for cpu was written to .*abab.*, by bob at 2026-11-24"
     ):
         add_promoted(target, PROMOTED, artifacts=mine)
     assert target.read_bytes() == before
@@ -235,7 +235,7 @@ def test_of_two_promotions_at_once_the_second_says_so_and_writes_nothing(file: P
 
 def test_a_promotion_over_an_entry_that_has_gone_is_refused(file: Path) -> None:
     add_to_lock(file, [manifest("m")], built=BUILT)
-    with pytest.raises(LockChangedError, match="m for cpu has been taken out of"):
+    with pytest.raises(LockChangedError, match="m for cpu was removed from"):
         add_promoted(
             file.with_name("prod.lock.yaml"),
             PROMOTED,

@@ -1,4 +1,4 @@
-"""The wire to a Triton endpoint on SageMaker: arrays in, arrays out, a typed error for each way it fails.
+"""Client of Triton endpoints on SageMaker: arrays in, arrays out, and a typed error for each failure.
 
 client = EndpointClient(endpoint_name="embedder")
 vectors = client.infer({"text": ["a sentence", "another one"]})["embedding"]

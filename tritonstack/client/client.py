@@ -16,7 +16,7 @@ from tritonstack.client.failures import invocation_error
 
 
 class SageMakerRuntime(Protocol):
-    """The one operation that is needed of boto3's `sagemaker-runtime` client."""
+    """The operation of boto3's `sagemaker-runtime` client that EndpointClient uses."""
 
     def invoke_endpoint(self, **kwargs: Any) -> Mapping[str, Any]:
         """Send one request to an endpoint."""
@@ -76,16 +76,16 @@ class EndpointClient:
         return parse_classes(answer[output])
 
     def generate(self, text: str, *, parameters: Mapping[str, Parameter] | None = None) -> str:
-        """Let a language model go on with `text`, and return what it adds; `parameters` are its engine's."""
+        """Complete `text` with a language model, and return the completion; `parameters` go to its engine."""
         question = {"text_input": text, "exclude_input_in_output": True, "parameters": dict(parameters or {})}
         body, _ = self._send(json.dumps(question).encode(), JSON_CONTENT_TYPE)
         try:
             answer: Any = json.loads(body)
         except ValueError as fault:
-            raise MalformedReplyError(f"its JSON cannot be read ({fault})") from fault
+            raise MalformedReplyError(f"invalid JSON ({fault})") from fault
         answered = answer.get("text_output") if isinstance(answer, dict) else None
         if not isinstance(answered, str):
-            raise MalformedReplyError("it has no text_output")
+            raise MalformedReplyError("text_output is missing")
         return answered
 
     async def ainfer(
@@ -96,7 +96,7 @@ class EndpointClient:
         request_id: str = "",
         parameters: Mapping[str, Parameter] | None = None,
     ) -> dict[str, Array]:
-        """Do what `infer` does without holding up the event loop; a thread waits for the answer."""
+        """Like `infer`, without blocking the event loop; a thread waits for the response."""
         return await asyncio.to_thread(
             self.infer, inputs, outputs=outputs, request_id=request_id, parameters=parameters
         )

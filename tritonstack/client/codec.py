@@ -85,7 +85,7 @@ def encode_request(
         settings = _settings(outputs or (), request_id, parameters or {})
         header = f'{{"inputs":[{described}],{settings}}}'.encode("ascii")
     except (UnicodeError, TypeError, ValueError, struct.error) as refused:
-        raise RequestEncodingError(f"the request cannot be written: {refused}") from refused
+        raise RequestEncodingError(f"cannot encode the request: {refused}") from refused
     body = b"".join((header, *(data for _, data in tensors)))
     return EncodedRequest(body=body, content_type=content_type_for(len(header)), header_size=len(header))
 
@@ -96,13 +96,13 @@ def decode_reply(body: bytes, *, content_type: str) -> InferenceReply:
     try:
         reply = json.loads(str(memoryview(body)[:header_size], "utf-8"))
     except (ValueError, RecursionError) as fault:
-        raise MalformedReplyError(f"its JSON cannot be read ({fault})") from fault
+        raise MalformedReplyError(f"invalid JSON ({fault})") from fault
     described = reply.get("outputs") if isinstance(reply, dict) else None
     if not isinstance(described, list):
-        raise MalformedReplyError("it names no outputs")
+        raise MalformedReplyError("outputs are missing")
     parameters = reply.get("parameters") or {}
     if not isinstance(parameters, dict):
-        raise MalformedReplyError("its parameters are not a JSON object")
+        raise MalformedReplyError("parameters are not a JSON object")
     return InferenceReply(
         outputs=decode_tensors(described, body, offset=len(body) if header_size is None else header_size),
         model_name=str(reply.get("model_name", "")),
@@ -130,7 +130,7 @@ def _settings(
 
 
 def _parameters(given: Mapping[str, Parameter]) -> dict[str, Any]:
-    """Return the parameters to send; Triton's own are omitted at the values that mean "not set"."""
+    """Return the parameters to send; Triton's own are omitted at their default values."""
     written: dict[str, Any] = {}
     for name, value in given.items():
         if name in RESERVED_PARAMETERS or name.startswith(RESERVED_PREFIX):
@@ -180,7 +180,7 @@ def _described_input(name: str, tensor: Tensor) -> tuple[str, memoryview]:
             remedy="convert the array, for example with .astype(numpy.float32)",
         )
     data = raw_bytes(array)
-    # Formatted by hand: a JSON encoder takes longer than all the rest of a small request.
+    # Formatted by hand: a JSON encoder takes longer than the rest of encoding a small request.
     described = (
         f'{{"name":{_quoted(name)},"shape":{list(array.shape)},"datatype":"{datatype}",'
         f'"parameters":{{"binary_data_size":{len(data)}}}}}'
@@ -210,7 +210,7 @@ def _string_array(name: str, tensor: Sequence[str] | Sequence[bytes]) -> Array:
 
 
 def _require_strings(name: str, items: Sequence[object]) -> None:
-    """Refuse items that are not strings: a number or None among them is a mistake."""
+    """Reject items that are not strings: a number or None among them is a mistake."""
     for item in items:
         if not isinstance(item, str | bytes):
             raise RequestEncodingError(
@@ -228,5 +228,5 @@ def _header_size(content_type: str, body_size: int) -> int | None:
         raise MalformedReplyError(f"content type {content_type!r} is neither Triton's binary form nor JSON")
     size = int(match.group(1))
     if not 0 < size <= body_size:
-        raise MalformedReplyError(f"it announces a JSON header of {size} bytes and has {body_size} in all")
+        raise MalformedReplyError(f"expected a JSON header of {size} bytes, got {body_size} bytes in all")
     return size

@@ -88,7 +88,7 @@ class ServiceWords:
 
 
 class InvocationError(EndpointClientError):
-    """InvokeEndpoint did not answer with success. `request` says what was called, `words` what came back."""
+    """InvokeEndpoint failed. `request` describes the call, `words` the service's error."""
 
     summary: ClassVar[str] = "the invocation failed"
     help_text: ClassVar[str | None] = None
@@ -128,13 +128,13 @@ class ModelError(InvocationError):
     """The container answered, and not with 2xx."""
 
     summary = "the container answered with an error"
-    help_text = "read the endpoint's log group; it holds the container's own words"
+    help_text = "read the endpoint's log group; it has the container's error"
 
 
 class ModelRequestError(ModelError):
-    """The container found fault with the request (4xx)."""
+    """The container rejected the request (4xx)."""
 
-    summary = "the container found fault with the request"
+    summary = "the container rejected the request"
     help_text = "compare names, shapes and types of the inputs with the model's config.pbtxt"
 
 
@@ -161,10 +161,10 @@ class ModelTimeoutError(ModelError):
 
 
 class MultiModelError(ModelError):
-    """A multi-model Triton answered 400, which it does for faulty requests and failing models alike."""
+    """A multi-model Triton returned 400, its status for invalid requests and failing models alike."""
 
-    summary = "the multi-model container answered 400, its status for every fault but a few"
-    help_text = "read the message: the status does not tell a faulty request from a failing model"
+    summary = "the multi-model container returned 400, its status for most errors"
+    help_text = "read the message: the status does not separate invalid requests from failing models"
 
 
 class ModelNotReadyError(InvocationError):
@@ -192,17 +192,17 @@ class ServiceUnavailableError(InvocationError):
 
 
 class ServiceFailedError(InvocationError):
-    """The service failed inside, or one it depends on did."""
+    """The service or one of its dependencies failed."""
 
-    summary = "the service failed inside"
+    summary = "the service failed"
     help_text = "try again; if it lasts, ask AWS Support with the request id"
     retryable = True
 
 
 class InvocationTimeoutError(InvocationError):
-    """This side gave up waiting for the service."""
+    """The client timed out waiting for the service."""
 
-    summary = "no answer within this client's time limit"
+    summary = "the client timed out"
     help_text = "raise read_timeout in the boto3 client's Config (the service itself waits 60 s)"
     retryable = True
 

@@ -1,4 +1,4 @@
-"""Turns what botocore raises for InvokeEndpoint into the errors of this room; one table, one place."""
+"""Map botocore's exceptions for InvokeEndpoint to this package's errors."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ ERRORS_BY_CODE: dict[str, type[InvocationError]] = {
     "IncompleteSignature": AccessRefusedError,
 }
 
-# What botocore raises when no answer of the service stands behind it; the first match wins.
+# botocore exceptions without a response of the service; the first match wins.
 ERRORS_BY_EXCEPTION: tuple[tuple[type[BotoCoreError], type[InvocationError]], ...] = (
     (ReadTimeoutError, InvocationTimeoutError),
     (ConnectTimeoutError, InvocationTimeoutError),
@@ -80,7 +80,7 @@ ERRORS_BY_EXCEPTION: tuple[tuple[type[BotoCoreError], type[InvocationError]], ..
 
 
 def invocation_error(raised: ClientError | BotoCoreError, *, request: RequestFacts) -> InvocationError:
-    """Name the failure behind what botocore raised."""
+    """Return the error for a botocore exception."""
     if isinstance(raised, ClientError):
         words = _service_words(raised)
         return _answered(words, request)(request=request, words=words)
@@ -114,7 +114,7 @@ def _answered(words: ServiceWords, request: RequestFacts) -> type[InvocationErro
 
 
 def _by_status(status: int | None) -> type[InvocationError]:
-    """An unknown code still has a status: proxies and gateways answer without AWS's codes."""
+    """Choose the error by status for unknown codes: proxies and gateways respond without AWS's codes."""
     if status == 403:
         return AccessRefusedError
     if status == 429:
@@ -130,7 +130,7 @@ def _model_error(words: ServiceWords, request: RequestFacts) -> type[ModelError]
     status = words.original_status
     if status is None:
         return ModelError
-    if status == 0:  # the service's way to say that the container never answered
+    if status == 0:  # the service's status for a container that never responded
         return ModelTimeoutError
     if status == 507:
         return ModelOutOfMemoryError

@@ -5,9 +5,9 @@
     reply = endpoint.invoke(body={"text": ["a sentence"]}, content_type=endpoint.serializer.CONTENT_TYPE)
     reply.body["embedding"]
 
-The SDK wants a content type that is known before the body is, and Triton's carries the size of the JSON
-header. So the serializer makes every header the same size: blanks after a JSON text mean nothing. It stays
-free of state, and threads may share it. Needs the extra `tritonstack[sagemaker]`.
+The SDK needs the content type before the body, but Triton's content type contains the size of the JSON
+header. So the serializer pads every header to the same size with spaces. It is stateless, so threads may
+share it. Needs the extra `tritonstack[sagemaker]`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from tritonstack.client.errors import RequestEncodingError
 
 
 class ReadableStream(Protocol):
-    """What the SDK hands a deserializer: botocore's StreamingBody."""
+    """The stream passed to a deserializer: botocore's StreamingBody."""
 
     def read(self) -> bytes:
         """Return the whole body."""
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Release the connection."""
 
 
 class TritonSerializer(BaseSerializer):  # type: ignore[misc, unused-ignore]
@@ -48,18 +48,18 @@ class TritonSerializer(BaseSerializer):  # type: ignore[misc, unused-ignore]
 
     @property
     def CONTENT_TYPE(self) -> str:  # noqa: N802  the SDK's own spelling
-        """The same for every request, since every header has the same size."""
+        """Constant, because every header has the same size."""
         return content_type_for(self.header_size)
 
     def serialize(self, data: Mapping[str, Tensor]) -> bytes:
-        """Encode `data` with its JSON header filled up with blanks."""
+        """Encode `data` with its JSON header padded with spaces."""
         request = encode_request(data)
         padding = self.header_size - request.header_size
         if padding < 0:
             raise RequestEncodingError(
-                f"this request's JSON header takes {request.header_size} bytes, the serializer's is "
+                f"the JSON header of this request needs {request.header_size} bytes, the serializer's is "
                 f"{self.header_size}",
-                remedy=f"make it TritonSerializer(header_size={request.header_size}) or larger",
+                remedy=f"use TritonSerializer(header_size={request.header_size}) or larger",
             )
         header, tensors = request.body[: request.header_size], request.body[request.header_size :]
         return header + b" " * padding + tensors
@@ -70,7 +70,7 @@ class TritonDeserializer(BaseDeserializer):  # type: ignore[misc, unused-ignore]
 
     @property
     def ACCEPT(self) -> tuple[str, ...]:  # noqa: N802  the SDK's own spelling
-        """Both forms that Triton answers in."""
+        """The content types that Triton responds with."""
         return (BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE)
 
     def deserialize(self, stream: ReadableStream, content_type: str) -> dict[str, Array]:

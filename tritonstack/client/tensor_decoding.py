@@ -52,7 +52,7 @@ def decode_tensors(described: Sequence[object], body: bytes, *, offset: int) -> 
     outputs = [_output(item) for item in described]
     announced, carried = sum(output.binary_size or 0 for output in outputs), len(body) - offset
     if announced != carried:
-        raise MalformedReplyError(f"it announces {announced} bytes of tensors and carries {carried}")
+        raise MalformedReplyError(f"expected {announced} bytes of tensors, got {carried}")
     arrays: dict[str, Array] = {}
     for output in outputs:
         if output.name in arrays:
@@ -83,7 +83,7 @@ def _binary_size(name: str, item: Mapping[str, Any]) -> int | None:
     if size is None:
         return None
     if not _is_size(size):
-        raise MalformedReplyError(f"output {name} announces a size that is no number")
+        raise MalformedReplyError(f"output {name}: the size is not a number")
     return int(size)
 
 
@@ -114,7 +114,7 @@ def _from_bytes(output: _Output, dtype: np.dtype[Any], body: bytes, offset: int)
     if not size:
         return np.empty(0, dtype)
     flat = np.frombuffer(body, dtype.newbyteorder("<"), output.elements, offset)
-    if not flat.flags.aligned:  # the length of the JSON decides; computing on such an array is slow
+    if not flat.flags.aligned:  # depends on the length of the JSON; unaligned arrays are slow
         flat = np.frombuffer(body[offset : offset + expected], dtype.newbyteorder("<"))
     if output.datatype == "BOOL" and flat.view(np.uint8).max() > 1:
         raise output.misfit("expected only the bytes 0 and 1")
@@ -125,7 +125,7 @@ def _from_json(output: _Output, dtype: np.dtype[Any]) -> Array:
     values = _flattened(output)
     allowed = _JSON_TYPES.get(output.datatype, _JSON_INTEGER if dtype.kind in "iu" else _JSON_NUMBER)
     if wrong := set(map(type, values)) - allowed:
-        raise output.misfit(f"its data has {min(kind.__name__ for kind in wrong)}")
+        raise output.misfit(f"unexpected {min(kind.__name__ for kind in wrong)} in its data")
     if output.datatype == BYTES:
         strings = np.empty(len(values), dtype)
         strings[:] = [value.encode() for value in values]

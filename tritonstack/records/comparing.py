@@ -1,7 +1,7 @@
-"""How far answers are from those that are right, and whether that is near enough.
+"""Compare outputs with expected outputs, and check the differences against tolerances.
 
-Builds compare with this what they have made, and smoke requests what an endpoint answers: both with the same
-measures. The right answers are called the framework's here, whoever gave them.
+Builds compare the built model with it, and `verify` compares an endpoint's responses: both with the same
+measures. Expected outputs are called the framework's here, whatever their source.
 """
 
 from __future__ import annotations
@@ -18,68 +18,68 @@ from tritonstack.spec.models.tolerance import Answers, Tolerance
 
 Array = NDArray[Any]
 LONGEST_SHOWN = 40
-NAN_EXPECTED = "the framework's answer is no number"
+NAN_EXPECTED = "the framework's output is NaN"
 
 
 class IncomparableError(TritonstackError):
-    """An answer that has another shape than the right one."""
+    """An output has another shape than the expected one."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One output of one request against the framework's. What is not a number is never near enough."""
+    """One output of one request compared with the framework's. NaN never passes."""
 
     case: str
     output: str
     cosine: float
-    """The lowest cosine similarity of any row."""
+    """Minimum cosine similarity of any row."""
     absolute: float
-    """The largest difference of any value."""
+    """Maximum absolute difference of any value."""
     relative: float
-    """The same as a share of the largest value of its row."""
+    """Maximum difference relative to the largest value of its row."""
     top1: float
-    """The share of rows, of the last dimension, whose largest value stands in the same place; of texts, the
-    share of those that are the same."""
+    """Share of rows (of the last dimension) whose largest value is at the same index; for texts, the share of
+    equal texts."""
     answers: Answers = "vectors"
     note: str = ""
-    """What the numbers do not tell."""
+    """Remarks beyond the numbers."""
 
     def is_within(self, tolerance: Tolerance) -> bool:
-        """Whether this is near enough."""
+        """Check whether the difference is within a tolerance."""
         return self.is_number and all(measure.is_within(self, tolerance) for measure in MEASURES)
 
     @property
     def is_number(self) -> bool:
-        """Whether the answer has numbers wherever the framework's has."""
+        """Whether the output has numbers wherever the framework's has."""
         return math.isfinite(self.absolute)
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One way of telling how far answers are apart."""
+    """One measure of difference."""
 
     field: Literal["cosine", "absolute", "relative", "top1"]
     title: str
     form: str
     grows: bool
-    """Whether more is worse."""
+    """Whether larger values are worse."""
 
     def is_within(self, comparison: Comparison, tolerance: Tolerance) -> bool:
-        """Whether a comparison is near enough by this measure."""
+        """Check whether a comparison is within the tolerance of this measure."""
         value, bound = self.value(comparison), self.bound(tolerance)
         return bound is None or (value <= bound if self.grows else value >= bound)
 
     def value(self, comparison: Comparison) -> float:
-        """What was measured."""
+        """Return the measured value."""
         return float(getattr(comparison, self.field))
 
     def bound(self, tolerance: Tolerance) -> float | None:
-        """What is accepted; None where nothing is asked."""
+        """Return the bound; None if the tolerance has none."""
         bound: float | None = getattr(tolerance, self.field)
         return bound
 
     def excess(self, comparison: Comparison, tolerance: Tolerance) -> float:
-        """How many times the error that is accepted."""
+        """Return the error as a multiple of the accepted error."""
         value, bound = self.value(comparison), self.bound(tolerance)
         if bound is None:
             return 0.0
@@ -87,7 +87,7 @@ class Measure:
         return math.inf if math.isnan(wrong) else wrong / max(accepted, _TINY)
 
     def told_bound(self, tolerance: Tolerance) -> str:
-        """What is accepted, in words."""
+        """Format the bound."""
         bound = self.bound(tolerance)
         return "any" if bound is None else f"{'<=' if self.grows else '>='} {bound}"
 
@@ -102,13 +102,13 @@ MEASURES = (
 
 
 def compare(case: str, output: str, *, actual: Array, expected: Array) -> Comparison:
-    """Compare row by row, in double precision; texts have to be the same.
+    """Compare row by row in double precision; texts must be equal.
 
-    Infinities, which mask places, have to stand where the framework has them, and are otherwise left out.
+    Infinities, which mask values, must be at the same indices as the framework's; they are otherwise ignored.
     """
     if actual.shape != expected.shape:
         raise IncomparableError(
-            f"{case}: {output} has the shape {list(actual.shape)}, the framework's {list(expected.shape)}"
+            f"{case}: {output} has shape {list(actual.shape)}, expected {list(expected.shape)}"
         )
     if actual.size == 0:
         return Comparison(case, output, 1.0, 0.0, 0.0, 1.0)
@@ -136,7 +136,8 @@ def compare(case: str, output: str, *, actual: Array, expected: Array) -> Compar
 
 
 def kind_of(expected: Array) -> Answers:
-    """Whether answers are vectors, single numbers or whole ones, which decides what is asked of them."""
+    """Return the kind of outputs (vectors, single numbers, or integers), which selects the default
+    tolerance."""
     if expected.dtype.kind in "biu":
         return "whole"
     is_single = expected.dtype != np.object_ and expected.size > 0 and _rows(expected).shape[1] == 1
@@ -144,7 +145,7 @@ def kind_of(expected: Array) -> Answers:
 
 
 def first_difference(actual: Array, expected: Array, tolerance: Tolerance) -> str:
-    """The first value that is further off than is accepted, or the furthest off; empty if all are equal."""
+    """Describe the first value outside the tolerance, or else the largest difference; empty if equal."""
     if np.object_ in (actual.dtype, expected.dtype):
         pairs = zip(np.ndindex(expected.shape), actual.flat, expected.flat, strict=True)
         found = next((pair for pair in pairs if _as_bytes(pair[1]) != _as_bytes(pair[2])), None)
@@ -168,7 +169,7 @@ def _apart(actual: Array, expected: Array) -> Array:
 
 
 def _accepted(expected: Array, tolerance: Tolerance) -> Array:
-    """How far off each value may be; what a cosine accepts is no matter of one value."""
+    """Return the accepted error of each value; the cosine does not bound single values."""
     largest = np.abs(_rows(expected)).max(axis=1)
     bounds = np.full(len(largest), math.inf if tolerance.absolute is None else tolerance.absolute)
     if tolerance.relative is not None:
@@ -201,7 +202,7 @@ def _what_is_no_number(actual: Array, expected: Array) -> str:
     if np.isnan(expected).any():
         return NAN_EXPECTED
     both = np.isfinite(actual) | (actual == expected)
-    return "" if both.all() else "the answer is no number where the framework's is"
+    return "" if both.all() else "the output is NaN where the framework's is not"
 
 
 def _as_bytes(item: object) -> bytes:
@@ -209,7 +210,7 @@ def _as_bytes(item: object) -> bytes:
 
 
 def _cosines(ours: Array, theirs: Array) -> Array:
-    """Zeros have no direction: they are like zeros alone."""
+    """Return cosine similarities; zero vectors are similar only to zero vectors."""
     equal = (ours == theirs).all(axis=1)
     with np.errstate(invalid="ignore"):
         lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)

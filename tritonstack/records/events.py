@@ -1,6 +1,6 @@
-"""What happened to artifacts in an environment: built, promoted, deployed, verified; one small file an event.
+"""Artifact events of an environment: built, promoted, deployed, verified; one small file per event.
 
-They lie in the environment's artifact bucket, are written once and never changed; their keys sort by time.
+Events are in the environment's artifact bucket and are immutable; their keys sort by time.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tritonstack.records.manifests import Digest
 from tritonstack.reference.targets import TargetText
 
 EventKind = Literal["built", "promoted", "deployed", "verified", "refuted", "rolled-back"]
-"""promoted: into this environment. refuted: what runs is not what was asked for, or answers wrongly.
-rolled-back: by a person, to an earlier lock."""
+"""promoted: into this environment. refuted: the deployed state or the outputs are wrong. rolled-back:
+manually, to an earlier lock."""
 
 Moment = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")]
-"""A time in UTC, such as 2026-11-22T08:30:00Z."""
+"""A UTC time, such as 2026-11-22T08:30:00Z."""
 
 
 class TouchedArtifact(Record):
-    """An artifact that an event is about."""
+    """An artifact that an event refers to."""
 
     model: Name
     target: TargetText
@@ -33,42 +33,42 @@ class TouchedArtifact(Record):
 
 
 class TouchedImage(Record):
-    """An image of the project's own that an event is about."""
+    """A custom image that an event refers to."""
 
     folder: Name
-    """What it is made from, a folder of containers/."""
+    """Its folder in containers/."""
     kind: Literal["cpu", "gpu"]
     digest: str
 
 
 class Event(Record):
-    """One thing that happened in one environment."""
+    """An event in one environment."""
 
     kind: EventKind
     environment: Name
     at: Moment
     by: str
-    """Who did it, as git or the CI that ran it knows them."""
+    """Author, as git or CI reports it."""
     commit: str | None = None
-    """The commit that it was done from; `+uncommitted` at its end if files differed from it."""
+    """Commit of the working tree, with the suffix `+uncommitted` if files differed from it."""
     uncommitted: UncommittedFiles = None
-    """The files that differed."""
+    """Files that differed."""
     endpoints: tuple[Name, ...] = ()
-    """The endpoints concerned, by their names in the environment's file."""
+    """Endpoints, by their names in the environment file."""
     artifacts: tuple[TouchedArtifact, ...] = ()
-    """Of a deploy and of a verdict: all that those endpoints serve; of all else, what has changed."""
+    """For deployments and verdicts: all artifacts of those endpoints; otherwise: the changed ones."""
     images: tuple[TouchedImage, ...] = ()
-    """Of a deploy and of a verdict: those of the project's own that those endpoints run; of a promotion or a
-    rollback: one that came in by it."""
+    """For deployments and verdicts: the custom images of those endpoints; for promotions and rollbacks: the
+    changed ones."""
     note: str = ""
-    """What there is to know beside that: where it was promoted from, what was wrong."""
+    """Details: the source of a promotion, the reason of a failure."""
 
     @property
     def key(self) -> str:
-        """Where it lies in the bucket; the same event has the same key."""
+        """Key in the bucket; equal events have equal keys."""
         body = self.to_json().encode()
         return f"{EVENTS}{self.at}-{self.kind}-{hashlib.sha256(body).hexdigest()[:8]}.json"
 
     def to_json(self) -> str:
-        """The text of its file."""
+        """Serialize the event."""
         return self.model_dump_json(exclude_none=True) + "\n"

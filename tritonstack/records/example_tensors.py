@@ -1,4 +1,4 @@
-"""Tensors of examples as arrays and back: each value exactly, in as few bytes as it takes."""
+"""Convert example tensors to arrays and back, exactly and compactly."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tritonstack.records.examples import ExampleTensor, Value
 
 Array = NDArray[Any]
 MOST_VALUES = 1024
-"""A reviewer reads these; of more, nobody reads any."""
+"""Maximum number of values written as text for reviewers."""
 MOST_BYTES = 64 << 20
-"""What packed texts may unpack to: Triton takes no larger request."""
+"""Maximum unpacked size of texts: Triton's request limit."""
 _UNREADABLE = (ValueError, TypeError, OverflowError, zlib.error, binascii.Error)
 
 
 class ExampleTensorError(TritonstackError):
-    """A tensor that is not what it says it is, or that Triton has no type for."""
+    """An invalid example tensor, or one without a Triton datatype."""
 
 
 def tensor_of(name: str, array: Array) -> ExampleTensor:
-    """An array as an example has it."""
+    """Convert an array to an example tensor."""
     texts = array.astype(np.object_) if array.dtype.kind in "US" else array
     datatype = datatype_of(texts.dtype)
     if datatype is None:
-        raise ExampleTensorError(f"{name}: Triton has no tensor type for NumPy's {array.dtype}")
+        raise ExampleTensorError(f"{name}: Triton has no datatype for NumPy's {array.dtype}")
     values = _texts(texts) if datatype == BYTES else _numbers(texts)
     return ExampleTensor(
         name=name,
@@ -44,20 +44,20 @@ def tensor_of(name: str, array: Array) -> ExampleTensor:
 
 
 def array_of(tensor: ExampleTensor) -> Array:
-    """The array that an example's tensor stands for; texts as bytes, as Triton answers them."""
+    """Convert an example tensor to an array; texts become bytes, as in Triton's responses."""
     dtype = numpy_type(tensor.datatype)
     try:
         flat = _unpacked(tensor, dtype) if tensor.values is None else _filled(tensor.values, dtype)
         return flat.reshape(tensor.shape)
     except _UNREADABLE as error:
         raise ExampleTensorError(
-            f"the example's {tensor.name} is no {tensor.datatype} of {list(tensor.shape)}: {error}",
-            remedy="build the model again with `tritonstack build`",
+            f"invalid example tensor {tensor.name} ({tensor.datatype} {list(tensor.shape)}): {error}",
+            remedy="rebuild the model with `tritonstack build`",
         ) from error
 
 
 def _texts(array: Array) -> tuple[Value, ...] | None:
-    """Texts as texts; None where there is one that is none, such as an image's bytes."""
+    """Return texts; None if any value is not text, such as image bytes."""
     if array.size > MOST_VALUES:
         return None
     try:
@@ -67,7 +67,7 @@ def _texts(array: Array) -> tuple[Value, ...] | None:
 
 
 def _numbers(array: Array) -> tuple[Value, ...] | None:
-    """Numbers in the fewest digits that tell each from its neighbours; None where JSON cannot write one."""
+    """Return numbers with the fewest digits that identify them; None if JSON cannot represent one."""
     if array.size > MOST_VALUES or not np.isfinite(array).all():
         return None
     if array.dtype.kind == "f":
@@ -91,7 +91,7 @@ def _unpacked(tensor: ExampleTensor, dtype: np.dtype[Any]) -> Array:
     unpacking = zlib.decompressobj()
     raw = unpacking.decompress(base64.b64decode(tensor.packed or "", validate=True), limit + 1)
     if len(raw) > limit or not unpacking.eof:
-        raise ValueError(f"it unpacks to other than {limit} bytes")
+        raise ValueError(f"expected {limit} unpacked bytes, got another size")
     if is_text:
         return split_strings(raw, math.prod(tensor.shape))
     return np.frombuffer(raw, dtype=dtype.newbyteorder("<")).astype(dtype)

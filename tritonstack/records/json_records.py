@@ -1,4 +1,4 @@
-"""Records that programs write for programs, as JSON: manifests, examples, events."""
+"""JSON records written and read by programs: manifests, examples, events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RecordT = TypeVar("RecordT", bound=Record)
 def parse_record(
     record_type: type[RecordT], text: str | bytes, *, origin: str | Path, fault: str, remedy: str
 ) -> RecordT:
-    """The record in `text`; where there is none, the error says this fault of `origin` and its reason."""
+    """Parse a record; errors combine `origin`, `fault`, and the reason."""
     try:
         return record_type.model_validate_json(text)
     except ValidationError as error:

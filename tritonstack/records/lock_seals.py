@@ -1,7 +1,7 @@
-"""Check that each lock entry is exactly what `tritonstack` wrote, in its own place.
+"""Check that each lock entry is exactly what `tritonstack` wrote, at its own position.
 
 A merge or rebase takes whole entries from either side, so their seals stay valid. Entries that were edited,
-moved, or copied by hand are refused (tritonstack.project.checks.compatibility).
+moved, or copied by hand are rejected (tritonstack.project.checks.compatibility).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tritonstack.records.locks import Lock, LockedEntry, locked_environment
 
 @dataclass(frozen=True)
 class PlacedEntry:
-    """An entry of a lock and where it stands."""
+    """A lock entry and its position."""
 
     document: Document[Lock]
     path: FieldPath
@@ -24,22 +24,22 @@ class PlacedEntry:
 
     @property
     def environment(self) -> str:
-        """The environment whose lock it is."""
+        """The environment of the lock."""
         return locked_environment(self.document.file)
 
     @property
     def is_sealed(self) -> bool:
-        """Whether it was put there as it is."""
+        """Whether its seal is valid."""
         _, name, key = self.path
         return self.entry.is_sealed((self.environment, str(name), str(key)))
 
     def problem(self, message: str, *, at: str | None = None, remedy: str | None = None) -> FileProblem:
-        """Something to say about it, or about one of its fields."""
+        """Describe a problem of the entry or of one of its fields."""
         return self.document.problem((*self.path, at) if at else self.path, message, remedy=remedy)
 
 
 def entries_of(document: Document[Lock]) -> Iterator[PlacedEntry]:
-    """Every entry of a lock."""
+    """Yield all entries of a lock."""
     for model, targets in document.record.models.items():
         for target, artifact in targets.items():
             yield PlacedEntry(document, ("models", model, target), artifact)
@@ -49,33 +49,33 @@ def entries_of(document: Document[Lock]) -> Iterator[PlacedEntry]:
 
 
 def check_seals(document: Document[Lock]) -> Iterator[FileProblem]:
-    """Entries that are not as `tritonstack` wrote them."""
+    """Yield entries with missing or invalid seals."""
     for placed in entries_of(document):
         if problem := broken_seal(placed):
             yield problem
 
 
 def broken_seal(placed: PlacedEntry) -> FileProblem | None:
-    """What is wrong with the seal of an entry, if anything is."""
+    """Describe an invalid seal; None if the seal is valid."""
     if placed.is_sealed:
         return None
     file = shown_path(placed.document.file)
-    remedies = [f"`git log -p -- {file}` shows what it was", *_writes_anew(placed)]
+    remedies = [f"`git log -p -- {file}` shows its history", *_writes_anew(placed)]
     if placed.entry.seal is None:
-        message = "this entry has no seal: it was written by hand, or long ago"
+        message = "no seal: this entry was written by hand or by an early version"
         return placed.problem(message, remedy=remedies[-1])
-    remedies.insert(0, f"`git checkout -- {file}` takes back what is not committed")
+    remedies.insert(0, f"`git checkout -- {file}` discards uncommitted changes")
     return placed.problem(
-        "this entry is not as it was sealed: it was edited by hand, or copied from another place",
+        "invalid seal: this entry was edited by hand or copied from another place",
         at="seal",
         remedy="; ".join(remedies),
     )
 
 
 def _writes_anew(placed: PlacedEntry) -> Iterator[str]:
-    """The command that makes the entry again, if one does: what was gone back to, files no longer make."""
+    """Yield the command that recreates the entry; there is none for rolled-back entries."""
     entry, environment = placed.entry, placed.environment
     if entry.promoted:
-        yield f"`tritonstack promote {entry.promoted.source} {environment}` writes it anew"
+        yield f"`tritonstack promote {entry.promoted.source} {environment}` rewrites it"
     elif not entry.rolled_back:
-        yield f"`tritonstack build {environment}` writes it anew"
+        yield f"`tritonstack build {environment}` rewrites it"

@@ -1,7 +1,7 @@
-"""Changing `environments/<env>.lock.yaml`: whole or not at all, one writer at a time, every entry sealed.
+"""Update `environments/<env>.lock.yaml` atomically, one writer at a time, with sealed entries.
 
-Several builds and promotions may write one lock at once, in one checkout or in several: each puts in its own
-entries and no others, and none over something that it has not seen.
+Several builds and promotions may write one lock at the same time, in one working tree or in several. Each
+changes only its own entries and never overwrites an entry that it has not seen.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ _HEADER = "# Which artifact runs where. Written by `tritonstack`; review it, do 
 
 
 _PROVENANCE = frozenset({"built", "figures", "promoted", "rolled_back"})
-"""What an entry says of how it came to be, beside what its digest stands for."""
+"""Provenance fields of an entry."""
 
 
 class LockChangedError(TritonstackError):
-    """An entry is no longer what it was when somebody decided what is to take its place."""
+    """An entry changed after its replacement was decided."""
 
 
 @dataclass(frozen=True)
 class Replacement(Generic[EntryT]):
-    """An entry that is to stand in a lock, and what stood in its place when that was decided."""
+    """A new lock entry, and the entry it replaces."""
 
     name: str
-    """The model, or the folder of containers/."""
+    """The model, or the folder in containers/."""
     key: str
     """The target, or the kind of machine."""
     entry: EntryT
     seen: EntryT | None
     rivals: Mapping[str, EntryT] = field(default_factory=dict)
-    """What else it takes the place of, by target: artifacts that the same machines look for."""
+    """Other entries it replaces, by target: artifacts that the same machines would select."""
 
 
 def add_to_lock(
@@ -64,11 +64,11 @@ def add_to_lock(
     built: Built | None = None,
     begun: Lock | None = None,
 ) -> bool:
-    """Put artifacts into a lock as it is now: another build may have written it meanwhile.
+    """Add artifacts to the lock in its current state: another build may have written it in the meantime.
 
-    `parts` are those of each model's hash; `built` says who builds. An artifact that the lock names already
-    keeps its provenance: to build it again changes nothing. Where something has become of one that the lock
-    named in its place when the build began (`begun`), that stays: nothing newer has been built for it.
+    `parts` are the parts of each model's hash; `built` describes the build. An artifact that the lock already
+    names keeps its provenance: rebuilding it changes nothing. If another command replaced the entry since the
+    build began (`begun`), its entry stays.
     """
     with files.only_writer(file.parent):
         lock, environment = load_lock(file).record, locked_environment(file)
@@ -91,7 +91,7 @@ def add_image_to_lock(
     built: Built | None = None,
     begun: Lock | None = None,
 ) -> bool:
-    """Put an image into a lock as it is now, by the rules that hold of artifacts."""
+    """Add an image to the lock in its current state, by the same rules as artifacts."""
     with files.only_writer(file.parent):
         lock, place = load_lock(file).record, (locked_environment(file), folder, kind)
         before = lock.images.get(folder, {}).get(kind)
@@ -105,10 +105,10 @@ def add_image_to_lock(
 def attest_builds(
     file: Path, built: Built, *, hashes: Mapping[str, str], rebuilt: Collection[str] = ()
 ) -> bool:
-    """Name the commit of artifacts that were built before their files were committed.
+    """Record the commit of artifacts that were built before their files were committed.
 
-    `hashes` are those of the models' files now. An entry qualifies if its model's files are the same and its
-    build used no other uncommitted files, or if it is among the digests that `built` has just `rebuilt`.
+    `hashes` are the current hashes of the models' files. An entry qualifies if its model's files are
+    unchanged and its build used no other uncommitted files, or if `built` has just `rebuilt` its digest.
     """
     if not is_committed(built.commit):
         return False
@@ -142,7 +142,7 @@ def replace_entries(
     artifacts: Iterable[Replacement[LockedArtifact]] = (),
     images: Iterable[Replacement[LockedImage]] = (),
 ) -> bool:
-    """Put entries into a lock, all or none, unless one of those that they replace has changed meanwhile."""
+    """Write all entries or none; fail if an entry to replace has changed in the meantime."""
     with files.only_writer(file.parent):
         lock, environment = load_lock(file).record, locked_environment(file)
         for artifact in artifacts:
@@ -161,12 +161,12 @@ def replace_entries(
 
 
 def write_lock(file: Path, lock: Lock) -> bool:
-    """Write a lock, sorted and whole or not at all; tells whether the file changed."""
+    """Write a sorted lock atomically; return True if the file changed."""
     return files.write_text_atomically(file, lock_text(lock))
 
 
 def lock_text(lock: Lock) -> str:
-    """What the file of a lock holds."""
+    """Serialize a lock."""
     held = lock.model_dump(mode="json", exclude_none=True)
     if not lock.images:
         del held["images"]
@@ -174,7 +174,7 @@ def lock_text(lock: Lock) -> str:
 
 
 def _is_overtaken(begun: Lock, now: Lock, manifest: Manifest) -> bool:
-    """Whether something else stands in the place that an artifact had in an earlier lock."""
+    """Check whether another entry has replaced the artifact that the earlier lock named."""
     was = begun.models.get(manifest.model, {}).get(manifest.target)
     if was is None or was.digest != manifest.digest:
         return False
@@ -183,7 +183,7 @@ def _is_overtaken(begun: Lock, now: Lock, manifest: Manifest) -> bool:
 
 
 def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None, place: Place) -> EntryT:
-    """An entry sealed at its place, with what is known of that digest already, unless its seal is broken."""
+    """Seal an entry at its position, keeping the known provenance of its digest if the old seal is valid."""
     kept: dict[str, object] = {"built": built}
     if before is not None and before.digest == entry.digest and before.is_sealed(place):
         known = _PROVENANCE & set(type(before).model_fields)
@@ -203,12 +203,12 @@ def _require_unchanged(file: Path, item: Replacement[EntryT], found: EntryT | No
         return
     what = f"{item.name} for {item.key}"
     if found is None:
-        message = f"{what} has been taken out of {shown_path(file)} meanwhile"
+        message = f"{what} was removed from {shown_path(file)} in the meantime"
     else:
         who = found.promoted or found.built
         by = f", by {who.by} at {who.at}" if who else ""
-        message = f"another {what} has come into {shown_path(file)} meanwhile: {found.digest[:19]}{by}"
+        message = f"another {what} was written to {shown_path(file)} in the meantime: {found.digest[:19]}{by}"
     raise LockChangedError(
         f"{message}; nothing was written",
-        remedy="look at the lock, and run the same command again if it is to be",
+        remedy="review the lock, and rerun the command if the change is still wanted",
     )

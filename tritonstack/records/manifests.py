@@ -1,6 +1,6 @@
-"""`manifest.json`: what an artifact is, how it was made, and the proof that it is right.
+"""`manifest.json`: what an artifact is, how it was built, and the proof of its correctness.
 
-The manifest lies beside model.tar.gz and is written last: an artifact without a manifest does not exist.
+It is stored beside model.tar.gz and written last: an artifact without a manifest is incomplete.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from tritonstack.spec.models.tolerance import Precision
 ARCHIVE_NAME = "model.tar.gz"
 MANIFEST_NAME = "manifest.json"
 DIGEST_NOTE = "sha256"
-"""The archive's digest, as metadata in a bucket: a multipart object's checksum is not that of its bytes."""
+"""S3 metadata key of the archive's digest: a multipart object's checksum is not the hash of its bytes."""
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class TensorSpec(Record):
-    """One input or output of the model that callers see."""
+    """An input or output of the model for callers."""
 
     name: str
     datatype: DatatypeName
     shape: tuple[int, ...]
-    """-1 where the size varies; the batch dimension is not counted."""
+    """Shape without the batch dimension; -1 for variable dimensions."""
     labels: tuple[str, ...] = ()
-    """What its places mean, where the model says so."""
+    """Labels of the output's values, if the model has them."""
 
     @property
     def least_bytes(self) -> int:
-        """What it takes on the wire in a batch of one, sizes that vary counted as 1."""
+        """Minimum size on the wire for batch size 1, variable dimensions counted as 1."""
         return ELEMENT_BYTES[self.datatype] * math.prod(abs(size) for size in self.shape)
 
 
@@ -52,61 +52,61 @@ class FileEntry(Record):
 
 
 class ParityReport(Record):
-    """How far one stage's answers are from the framework's, over all checked inputs."""
+    """Maximum difference from the framework in one stage, over all test inputs."""
 
     stage: Literal["graph", "served"]
-    """graph: the exported file in its runtime; served: the packed archive behind a real Triton."""
+    """graph: the exported file in its runtime; served: the packed archive in a real Triton."""
     cases: Annotated[int, Field(ge=1)]
     min_cosine: float
     max_absolute_error: float
     max_relative_error: float | None = None
-    """As a share of the largest value of each row."""
+    """Relative to the largest value of each row."""
     min_top1_agreement: float | None = None
-    """Lowest share of rows whose largest value stands in the same place."""
+    """Minimum share of rows whose largest value is at the same index."""
 
 
 class GenerationReport(Record):
-    """That a model which makes up texts answers; there is no framework to compare its words with."""
+    """Check that a generative model responds; there is no framework to compare its texts with."""
 
     stage: Literal["served"] = "served"
-    """The packed archive behind a real Triton, asked with `generate`."""
+    """The packed archive in a real Triton, called with `generate`."""
     cases: Annotated[int, Field(ge=1)]
-    """Texts that were answered with text."""
+    """Number of prompts with a response."""
     times: Annotated[int, Field(ge=2)]
-    """How often each was asked, and answered the same, with nothing left to chance."""
+    """Number of identical calls per prompt, all with the same response."""
     tokens: Annotated[int, Field(ge=1)]
-    """How many were asked for, which `latency` is for."""
+    """Number of requested tokens, for `latency`."""
 
 
 class CandidateReport(Record):
-    """One graph that was tried: how accurate and how fast it was, and whether it is served."""
+    """One candidate graph: its accuracy and latency, and whether it is served."""
 
     name: str
     precision: Precision
     kept: bool
     reason: str
-    """Why it was kept or not."""
+    """Why it was kept or rejected."""
     parity: ParityReport | None = None
     latency_ms: Mapping[str, float] = Field(default_factory=dict)
-    """Shortest processor time of one run by shape, such as 1x16, on the machine that built it."""
+    """Minimum CPU time per run by shape, such as 1x16, on the build machine."""
     size_bytes: Annotated[int, Field(ge=0)]
 
 
 class EnvironmentReport(Record):
-    """An execution environment in the archive."""
+    """A Python execution environment in the archive."""
 
     path: str
     sha256: Digest
     size_bytes: Annotated[int, Field(ge=1)]
     unpacked_bytes: Annotated[int, Field(ge=1)]
     packages: tuple[str, ...]
-    """name==version of each."""
+    """Each as name==version."""
     pythons: tuple[str, ...] = ()
-    """The Pythons that it is bound to, such as py310; none if it runs on any."""
+    """Python versions it is bound to, such as py310; empty if any."""
 
 
 class LatencyReport(Record):
-    """How long a served request took on the machine that built the artifact."""
+    """Latency of a served request on the build machine."""
 
     batch: Annotated[int, Field(ge=1)]
     requests: Annotated[int, Field(ge=1)]
@@ -115,7 +115,7 @@ class LatencyReport(Record):
 
 
 class ServedBy(Record):
-    """The server that the archive was verified with."""
+    """The server that verified the archive."""
 
     kind: Literal["container", "embedded"]
     triton: str
@@ -123,20 +123,20 @@ class ServedBy(Record):
 
 
 class Manifest(Record):
-    """Everything that is known about an artifact."""
+    """All facts about an artifact."""
 
     format: Literal[1] = 1
     model: Name
     entry_model: Name
-    """The directory that Triton is told to load."""
+    """The model that Triton loads."""
     digest: Digest
-    """SHA-256 of the archive: the artifact's name."""
+    """SHA-256 of the archive, which identifies the artifact."""
     target: TargetText
     spec_hash: Digest
-    """Hash of all that the build depends on: model.yaml's record and the recipe's own version."""
+    """Hash of all build inputs: model.yaml's record and the recipe's version."""
     source: str
     source_revision: str
-    """What was found at the source: a package version, a commit, an object version."""
+    """Resolved source: a package version, a commit, or an object version."""
     weights_sha256: Digest
     precision: str
     inputs: tuple[TensorSpec, ...]
@@ -145,51 +145,51 @@ class Manifest(Record):
     unpacked_bytes: Annotated[int, Field(ge=1)]
     files: tuple[FileEntry, ...]
     parity: tuple[ParityReport, ...]
-    """What its answers were compared with the framework's for; none where there is no framework."""
+    """Comparisons with the framework; empty if there is no framework."""
     unverified: tuple[str, ...] = ()
-    """Why nothing proves its answers right: a given graph without right answers in model.yaml is compared
-    with itself only. Empty if a framework or right answers confirm them."""
+    """Why nothing proves its outputs correct: a given graph without expected outputs in model.yaml is only
+    compared with itself. Empty if a framework or expected outputs confirm them."""
     unused_weights: tuple[str, ...] = ()
-    """Tensors of the source that the model does not use, in groups with their counts: heads of other tasks,
-    and what `allow_unused_weights` allows."""
+    """Source tensors that the model does not use, grouped with counts: heads of other tasks, and those that
+    `allow_unused_weights` allows."""
     generation: GenerationReport | None = None
-    """In the place of it, for models that make up texts."""
+    """Replaces `parity` for generative models."""
     latency: tuple[LatencyReport, ...]
     served_by: ServedBy
     tensorrt: str | None = None
-    """The TensorRT version its engines were built with, if it holds any."""
+    """TensorRT version of its engines, if any."""
     candidates: tuple[CandidateReport, ...] = ()
-    """The graphs that were tried, the one that is served among them."""
+    """The candidate graphs, including the served one."""
     choices: Mapping[Name, str] = Field(default_factory=dict)
-    """The graph that `precision: auto` chose, by model: this one, or those that a pipeline is made of."""
+    """Graph that `precision: auto` chose, by model: of this model, or of an ensemble's members."""
     environments: tuple[EnvironmentReport, ...] = ()
-    """The execution environments of its Python models."""
+    """Execution environments of its Python models."""
     max_batch: Annotated[int, Field(ge=0)] = 0
-    """The largest batch it takes; 0 where its tensors have no batch dimension."""
+    """Maximum batch size; 0 if the tensors have no batch dimension."""
     shared_memory_bytes: Annotated[int, Field(ge=0)] = 0
-    """What its Python models need of shared memory for the largest batch that was checked."""
+    """Shared memory that its Python models need for the largest tested batch."""
     tools: Mapping[str, str]
-    """Versions of what took part in the build."""
+    """Versions of the build tools."""
     examples_sha256: Digest | None = None
-    """SHA-256 of the examples.json beside it; None where an earlier version has built it, which wrote none.
-    The only thing that a manifest may gain after it was written."""
+    """SHA-256 of the examples.json beside it; None if an early version built it without one. The only field
+    that may be added to an existing manifest."""
 
     @property
     def item_bytes(self) -> int:
-        """The least that a request or an answer weighs, whichever is heavier: a batch of one."""
+        """Minimum size of a request or response, whichever is larger, for batch size 1."""
         return max(sum(tensor.least_bytes for tensor in tensors) for tensors in (self.inputs, self.outputs))
 
     def to_json(self) -> str:
-        """The text of manifest.json."""
+        """Serialize the manifest."""
         return self.model_dump_json(indent=2) + "\n"
 
 
 def parse_manifest(text: str | bytes, *, origin: str | Path) -> Manifest:
-    """The manifest in `text`; `origin` says in errors where it came from."""
+    """Parse a manifest; `origin` names its source in errors."""
     return parse_record(
         Manifest,
         text,
         origin=origin,
         fault="is not a manifest",
-        remedy="build the model again with `tritonstack build`",
+        remedy="rebuild the model with `tritonstack build`",
     )
