@@ -1,12 +1,12 @@
-"""Which machine builds for an endpoint: it follows from the endpoint's own, and nobody has to choose.
+"""Choose the machine that builds for an endpoint, derived from the endpoint's instance type.
 
 cpu            CodeBuild, on demand
-sm86 (A10G)    CodeBuild's small GPU machine, on demand, where the region has one
-sm70 (V100)    CodeBuild's large one, as long as the Triton release still knows it
-other GPUs     a SageMaker Processing job on the endpoint's own instance type, or one with the same GPU
-               or what `builds.machines` in the environment's file names instead
+sm86 (A10G)    CodeBuild's small GPU machine, on demand, in regions that offer it
+sm70 (V100)    CodeBuild's large GPU machine, for Triton releases that support the GPU
+other GPUs     a SageMaker Processing job on the endpoint's own instance type, or one with the same GPU,
+               or what `builds.machines` in the environment file names
 
-An engine is bound to the GPU that it was built on, so no other machine will do.
+An engine is bound to the GPU that it was built on, so other GPUs do not work.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GPU_REGIONS = frozenset(
         "us-west-2",
     }
 )
-"""Where CodeBuild has machines with GPUs."""
+"""Regions where CodeBuild offers GPU machines."""
 
 ComputeType = Literal[
     "BUILD_GENERAL1_SMALL",
@@ -42,7 +42,7 @@ ComputeType = Literal[
     "BUILD_GENERAL1_2XLARGE",
 ]
 _ON_DEMAND: dict[str, ComputeType] = {"sm86": "BUILD_GENERAL1_SMALL", "sm70": "BUILD_GENERAL1_LARGE"}
-"""CodeBuild's machines with one A10G and with four V100."""
+"""CodeBuild's GPU machines: one A10G, four V100."""
 _CPU_SIZES: dict[str, ComputeType] = {
     "medium": "BUILD_GENERAL1_MEDIUM",
     "large": "BUILD_GENERAL1_LARGE",
@@ -50,18 +50,18 @@ _CPU_SIZES: dict[str, ComputeType] = {
     "2xlarge": "BUILD_GENERAL1_2XLARGE",
 }
 IMAGE_BUILD_SIZE: ComputeType = "BUILD_GENERAL1_LARGE"
-"""The machine that images are built on."""
+"""The machine that builds images."""
 
 
 @dataclass(frozen=True)
 class ByHand:
-    """No job in the account: `tritonstack build` builds on the machine that it runs on."""
+    """No job in the account: `tritonstack build` builds on the machine it runs on."""
 
     hardware: str
 
     @property
     def words(self) -> str:
-        """Where that is."""
+        """Description for messages."""
         return (
             "on this machine" if self.hardware == "cpu" else f"on this machine, which needs {self.hardware}"
         )
@@ -69,22 +69,22 @@ class ByHand:
 
 @dataclass(frozen=True)
 class CodeBuildMachine:
-    """A project of CodeBuild."""
+    """A CodeBuild project."""
 
     hardware: str
     project: str
     compute_type: ComputeType
     fleet: str | None = None
-    """A reserved-capacity fleet, which says itself what its machines are."""
+    """ARN of a reserved-capacity fleet, which defines its machine type."""
 
     @property
     def gpu(self) -> bool:
-        """Whether it has one."""
+        """Whether the machine has a GPU."""
         return self.hardware != "cpu"
 
     @property
     def words(self) -> str:
-        """Where that is."""
+        """Description for messages."""
         fleet = f" on the fleet {self.fleet.partition(':fleet/')[2]}" if self.fleet else ""
         return f"in CodeBuild, project {self.project}{fleet}"
 
@@ -98,7 +98,7 @@ class ProcessingMachine:
 
     @property
     def words(self) -> str:
-        """Where that is."""
+        """Description for messages."""
         return f"in a SageMaker Processing job on {self.instance_type}"
 
 
@@ -106,7 +106,7 @@ Venue = ByHand | CodeBuildMachine | ProcessingMachine
 
 
 def venue_of(spec: EnvironmentSpec, instance: InstanceType) -> Venue | None:
-    """What builds for an endpoint on such machines; None if nothing does."""
+    """Return the build machine for an endpoint's instance type; None if there is none."""
     hardware = instance.family.hardware
     if not spec.builds_in_account:
         return ByHand(hardware)
@@ -123,7 +123,7 @@ def venue_of(spec: EnvironmentSpec, instance: InstanceType) -> Venue | None:
 
 
 def venues(spec: EnvironmentSpec) -> tuple[Venue, ...]:
-    """What builds for an environment's endpoints, one of a kind."""
+    """Return the build machines of an environment, without duplicates."""
     found = (
         venue_of(spec, variant.instance)
         for endpoint in spec.endpoints.values()
@@ -133,7 +133,7 @@ def venues(spec: EnvironmentSpec) -> tuple[Venue, ...]:
 
 
 def build_remedy(spec: EnvironmentSpec, instance: InstanceType) -> str:
-    """What else could build for a machine that nothing builds for."""
+    """Suggest other instance types or build machines."""
     hardware, family = instance.family.hardware, instance.family
     other = min(_built_for(spec), key=lambda other: other.vcpus, default=None)
     offer = f"choose a machine that is built for, such as {other.name}; or " if other else ""
@@ -151,10 +151,10 @@ def _named(machine: GpuMachine, hardware: str, project: str) -> Venue:
 
 
 def _processing_type(spec: EnvironmentSpec, instance: InstanceType) -> InstanceType | None:
-    """The machine itself, or else the smallest with the very GPU, or at least the same capability."""
+    """Return the instance type itself, or the smallest one with the same GPU or compute capability."""
     if runs_processing_jobs(instance):
         return instance
-    # The endpoint's own family is there: a region that has it not was refused before.
+    # Regions that lack the endpoint's own family were rejected before.
     alike = [
         other
         for other in INSTANCE_TYPES.values()
@@ -166,7 +166,7 @@ def _processing_type(spec: EnvironmentSpec, instance: InstanceType) -> InstanceT
 
 
 def _built_for(spec: EnvironmentSpec) -> Iterator[InstanceType]:
-    """The machines with one GPU that the region has, the release runs on, and something builds for."""
+    """Yield single-GPU instance types with a build machine that the region and the release support."""
     least = float(spec.release.min_compute_capability)
     for instance in INSTANCE_TYPES.values():
         family = instance.family

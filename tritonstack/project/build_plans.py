@@ -1,4 +1,4 @@
-"""What an environment's lock lacks: each artifact that is needed, why it has to be built, and where."""
+"""Plan builds: which artifacts an environment's lock lacks, why, and where to build them."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ _PARTS = {
 
 @dataclass(frozen=True)
 class NeededArtifact:
-    """A model for a kind of machine that an endpoint serves it on."""
+    """A model for one kind of machine that an endpoint uses."""
 
     model: str
     targets: tuple[str, ...]
-    """What an artifact may be built for, the most specific first."""
+    """Acceptable targets, the most specific first."""
     instance: InstanceType
     venue: Venue
     spec_hash: str
     locked: LockedArtifact | None
     reason: str
-    """Why it has to be built; empty where the lock is up to date."""
+    """Why it must be built; empty if the lock is up to date."""
     reach: BuildReach
-    """What its build reaches for."""
+    """Access that its build needs."""
     choices: Mapping[str, str] = field(default_factory=dict)
-    """What `precision: auto` chose in earlier builds of the same files, by model."""
+    """Recorded choices of `precision: auto`, by model."""
 
     @property
     def target(self) -> str:
-        """The kind of machine in one word."""
+        """The target in short form."""
         return self.targets[-1]
 
     @property
     def is_kept(self) -> bool:
-        """Whether the lock's artifact stays whatever files are now: no build of these makes it again."""
+        """Whether the lock's artifact stays although the files have changed."""
         locked = self.locked
         return locked is not None and (locked.promoted is not None or locked.is_held(self.spec_hash))
 
 
 def needed_artifacts(workspace: Workspace, names: Collection[str] = ()) -> list[NeededArtifact]:
-    """Everything that an environment's endpoints serve, or the models among it that are named."""
+    """Return all artifacts of an environment's endpoints, or those of the named models."""
     _require_served(workspace, names)
     found: dict[tuple[str, tuple[str, ...]], NeededArtifact] = {}
     for endpoint in workspace.spec.endpoints:
@@ -63,7 +63,7 @@ def needed_artifacts(workspace: Workspace, names: Collection[str] = ()) -> list[
             if (names and served.model not in names) or (served.model, targets) in found:
                 continue
             needed = _needed(workspace, served.model, targets, served.instance)
-            # Who names a model goes forward with it; otherwise what was promoted or gone back to stays.
+            # Naming a model updates it; otherwise promoted and rolled-back artifacts stay.
             stays = not names and needed.is_kept
             found[served.model, targets] = replace(needed, reason="") if stays else needed
     return [found[key] for key in sorted(found)]
@@ -77,7 +77,7 @@ def _needed(
         model=model,
         targets=targets,
         instance=instance,
-        # Validation has refused what nothing builds for.
+        # Validation has rejected models without a build machine.
         venue=venue_of(workspace.spec, instance) or ByHand(instance.family.hardware),
         spec_hash=workspace.hashes[model],
         locked=locked,
@@ -93,7 +93,7 @@ def _reason(workspace: Workspace, model: str, targets: tuple[str, ...], locked: 
     if locked.spec_hash == workspace.hashes[model]:
         return ""
     changes = list(_changes(locked.built_from or {}, hash_parts(model, workspace.models)))
-    # Locks of earlier versions do not say what they were built from.
+    # Locks of earlier versions do not record the parts.
     return "; ".join(changes) or "model.yaml, or what it names, has changed since"
 
 

@@ -1,6 +1,6 @@
-"""Reads an environment and everything that it refers to, and holds it all against each other.
+"""Load an environment with everything it refers to, and cross-check the files.
 
-Each check gives the file and line where the contradiction stands; nothing here calls AWS.
+Errors name file and line; nothing here calls AWS.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from tritonstack.spec.models.model import ModelSpec
 
 
 def environment_names(project: Project) -> list[str]:
-    """The environments of a project that stay, sorted."""
+    """Return the permanent environments of a project, sorted."""
     files = project.environments_dir.glob("*.yaml")
     return sorted(file.stem for file in files if not file.name.endswith((LOCK_SUFFIX, TEMPLATE_SUFFIX)))
 
 
 def template_names(project: Project) -> list[str]:
-    """The templates of environments that come and go, sorted."""
+    """Return the templates of a project, sorted."""
     files = project.environments_dir.glob(f"*{TEMPLATE_SUFFIX}")
     return sorted(file.name.removesuffix(TEMPLATE_SUFFIX) for file in files)
 
 
 def model_names(project: Project) -> list[str]:
-    """The models of a project, sorted."""
+    """Return the models of a project, sorted."""
     return sorted(file.parent.name for file in project.models_dir.glob("*/model.yaml"))
 
 
 def load_workspace(project: Project, environment: str) -> Workspace:
-    """Read one environment and all that it refers to; every fault in every file is reported at once."""
+    """Load an environment with everything it refers to; report all errors of all files at once."""
     if environment in template_names(project):
         raise UsageError(
             f"{environment!r} is a template: environments are made of it under names of their own",
@@ -59,7 +59,7 @@ def load_workspace(project: Project, environment: str) -> Workspace:
 
 
 def find_template(project: Project, name: str) -> Template:
-    """Read one template, as far as it is the same for all of its instances."""
+    """Load a template, before any instance is filled in."""
     if name in environment_names(project):
         raise UsageError(
             f"{name!r} is an environment of its own, not a template",
@@ -70,7 +70,7 @@ def find_template(project: Project, name: str) -> Template:
 
 
 def load_instance(project: Project, instance: Instance) -> Workspace:
-    """Read one instance of a template and all that it refers to, as `load_workspace` does."""
+    """Load an instance of a template with everything it refers to, like `load_workspace`."""
     template = find_template(project, instance.template)
     require_free(project, instance.name)
     problems: list[FileProblem] = []
@@ -98,7 +98,7 @@ def _whole(
     problems: list[FileProblem],
     instance: Instance | None = None,
 ) -> Workspace:
-    """An environment with all that it refers to, if none of it is at fault."""
+    """Return an environment with everything it refers to; raise InvalidFilesError for errors."""
     lock = _try_lock(project.lock_file(lock_owner), problems)
     if document is None or lock is None:
         raise InvalidFilesError(problems)
@@ -113,7 +113,7 @@ def _whole(
 
 
 def require_free(project: Project, name: str) -> None:
-    """Refuse a name for an instance by which it would be taken for an environment of the project."""
+    """Reject an instance name that belongs to an environment of the project."""
     try:
         check_name(name)
     except ValueError as error:
@@ -127,7 +127,7 @@ def require_free(project: Project, name: str) -> None:
 
 
 def load_model(project: Project, name: str) -> Document[ModelSpec]:
-    """Read one model."""
+    """Load one model."""
     _require_known(name, model_names(project), what="model", where=project.models_dir)
     document = load_document(project.model_file(name), ModelSpec)
     problems = list(_misnamed(document, name))
@@ -137,7 +137,7 @@ def load_model(project: Project, name: str) -> Document[ModelSpec]:
 
 
 def validate_project(project: Project) -> list[FileProblem]:
-    """All faults of all files of a project."""
+    """Return all errors in all files of a project."""
     problems: set[FileProblem] = set()
     for name in model_names(project):
         try:
@@ -162,7 +162,7 @@ def validate_project(project: Project) -> list[FileProblem]:
 
 
 def sample_instance(template: str, name: str = "sample") -> Instance:
-    """An instance with the template's defaults, by which it can be checked and told where it would lie."""
+    """Return an instance with the template's defaults, for checks and names."""
     return Instance(template, name, "somebody", "2000-01-01T00:00:00Z", {})
 
 
@@ -186,7 +186,7 @@ def _delivery_problems(
 
 
 def load_models(project: Project, name: str) -> dict[str, Document[ModelSpec]]:
-    """Read one model and all that it is made of."""
+    """Load a model and all its members."""
     document = load_model(project, name)
     problems: list[FileProblem] = []
     models = _load_models(project, [name], problems)
@@ -198,7 +198,7 @@ def load_models(project: Project, name: str) -> dict[str, Document[ModelSpec]]:
 def _load_models(
     project: Project, names: Iterable[str], problems: list[FileProblem]
 ) -> dict[str, Document[ModelSpec]]:
-    """The models of these names and all that they are made of; a name that is no model's is left out."""
+    """Load models and all their members; unknown names are omitted."""
     known, models, waiting = set(model_names(project)), {}, sorted(names)
     while waiting:
         name = waiting.pop(0)
@@ -274,7 +274,7 @@ def _misnamed(
 
 
 def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileProblem]:
-    """Endpoints of two environments in one account and region whose full names are the same."""
+    """Yield endpoints of two environments in one account and region with equal full names."""
     taken: dict[tuple[str, str, str], Path] = {}
     for workspace in workspaces:
         spec = workspace.spec

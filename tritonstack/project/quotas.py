@@ -1,7 +1,7 @@
-"""Which service quotas an environment needs, at its busiest, so that they can be asked for beforehand.
+"""Service quotas that an environment needs at peak load, so that they can be requested in advance.
 
-A quota that is too low shows late: an update fails after an hour, or scaling stops without a word. Raising
-one takes AWS days. What an account has is not known here; what it needs follows from the file.
+A low quota shows up late: an update fails after an hour, or scaling stops silently. Quota increases take AWS
+days. The account's actual quotas are not read here.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ VPC = "vpc"
 APPLICATION_AUTO_SCALING = "application-autoscaling"
 
 INTERFACE_ENDPOINTS = 3
-"""Those of a network that is made: ECR's two, and logs."""
+"""Of a new network: two for ECR, one for logs."""
 
 
 @dataclass(frozen=True)
 class Quota:
-    """A quota by AWS's own name, what it has to be at least, and what for."""
+    """A quota: AWS's name, the required value, and the reasons."""
 
     service: str
-    """As `aws service-quotas --service-code` writes it."""
+    """Service code of `aws service-quotas`."""
     name: str
     value: int
     reasons: tuple[str, ...]
 
 
 def needed_quotas(spec: EnvironmentSpec) -> tuple[Quota, ...]:
-    """Every quota of an account and region that an environment counts against."""
+    """Return all quotas of the account and region that an environment counts against."""
     return (*_instances(spec), *_scalable_targets(spec), *_builds(spec), *_network(spec))
 
 
 def most_machines(endpoint: EndpointSpec, variant: Variant) -> tuple[int, str]:
-    """How many machines a variant has at most, an update included, and how that comes about.
+    """Return the maximum instance count of a variant, updates included, and its explanation.
 
-    A rolling update brings up one batch beside the machines there are, every other one a whole second fleet.
+    A rolling update adds one batch of instances; all other strategies add a second fleet.
     """
     if endpoint.components:
-        # SageMaker places the copies of a rolling update within the limits of the machines.
+        # SageMaker places the copies of a rolling update within the instance limits.
         most = variant.scaling.max_instances
         return most, f"{most} machines"
     most, rollout = variant.scaling.highest, endpoint.planned_rollout
@@ -90,7 +90,7 @@ def _scalable_targets(spec: EnvironmentSpec) -> Iterator[Quota]:
 
 
 def _builds(spec: EnvironmentSpec) -> Iterator[Quota]:
-    """The machines that builds run on; new accounts may start one build at a time, and none with a GPU."""
+    """Yield quotas of build machines; new accounts may run one build at a time, and none with a GPU."""
     models: dict[tuple[str, str], set[str]] = defaultdict(set)
     for endpoint in spec.endpoints.values():
         for variant in endpoint.variants:
@@ -102,7 +102,7 @@ def _builds(spec: EnvironmentSpec) -> Iterator[Quota]:
                 models[CODEBUILD, _codebuild_quota(venue.compute_type, gpu=venue.gpu)].update(built)
     if not models:
         return
-    # Its build runs before those of models, never beside them.
+    # Its build runs before those of models, never concurrently.
     image = _codebuild_quota(IMAGE_BUILD_SIZE, gpu=False)
     if (CODEBUILD, image) not in models:
         yield Quota(CODEBUILD, image, 1, ("the build of the builder's image",))
@@ -122,7 +122,7 @@ _SIZES = {
 
 
 def _codebuild_quota(compute_type: str, *, gpu: bool) -> str:
-    """The name of the quota of a kind of machine, as the CodeBuild user guide lists it."""
+    """Return the name of a machine type's quota, as in the CodeBuild user guide."""
     size = _SIZES[compute_type.removeprefix("BUILD_GENERAL1_")]
     return f"Concurrently running builds for Linux{' GPU ' if gpu else '/'}{size} environment"
 

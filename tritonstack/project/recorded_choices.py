@@ -1,7 +1,7 @@
-"""What `precision: auto` chose in earlier builds of the same files, as the locks of a project record it.
+"""Choices of `precision: auto` in earlier builds of the same files, recorded in the project's locks.
 
-Locks are kept by git. A build on another machine, or for another environment, makes the same artifact from
-them whatever it would measure itself.
+Locks are in git, so builds on other machines or for other environments reuse the choice and make the same
+artifact, instead of measuring again.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from tritonstack.records.locks import Lock, LockedArtifact, load_lock
 
 
 def recorded_choices(workspace: Workspace, model: str, targets: Sequence[str]) -> dict[str, str]:
-    """The recorded choices for a model and those that it is made of, by model.
+    """Return the recorded choices of a model and its members, by model.
 
-    The environment's own lock comes before those of others, and a model's own entry before those of others.
+    The environment's own lock precedes other locks, and a model's own entry precedes other entries.
     """
     parts = set(workspace.made_of(model))
     names = [model, *sorted(workspace.hashes.keys() - {model})]
@@ -44,7 +44,7 @@ def _locks(workspace: Workspace) -> Iterator[Lock]:
 def _entries(
     lock: Lock, names: Sequence[str], workspace: Workspace, targets: Sequence[str]
 ) -> Iterator[LockedArtifact]:
-    """The entries that were built from the files as they are now."""
+    """Yield the entries built from the current files."""
     for name in names:
         entry = lock.find(name, targets)
         if entry is not None and entry.spec_hash == workspace.hashes[name]:

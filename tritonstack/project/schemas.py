@@ -26,12 +26,12 @@ _RECORDS: dict[str, type[Record]] = {
 
 
 _PLACE = {"type": "string", "pattern": r"\$\{[^}]*\}"}
-"""What can stand in a template for a value of any sort."""
+"""A template parameter in place of a value of any type."""
 _SCALARS = ("integer", "number", "boolean", "string")
 
 
 def schema_files() -> Iterator[tuple[Path, str]]:
-    """Each schema's file and its text."""
+    """Yield each schema file and its text."""
     schemas = {name: record_type.model_json_schema() for name, record_type in _RECORDS.items()}
     schemas["template"] = _template_schema(schemas["environment"])
     for name, body in schemas.items():
@@ -40,7 +40,7 @@ def schema_files() -> Iterator[tuple[Path, str]]:
 
 
 def _template_schema(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """That of environments with places for parameters, and a head."""
+    """Return the environment schema, extended with template parameters and the `template:` block."""
     head = TemplateHead.model_json_schema()
     schema: dict[str, Any] = _with_places(environment)
     return schema | {
@@ -58,7 +58,7 @@ def _with_places(schema: Any) -> Any:
         return schema
     if schema.get("type") in _SCALARS and "const" not in schema:
         return {"anyOf": [schema, _PLACE]}
-    # A mapping's keys are not places, and neither is what tells records apart.
+    # Mapping keys and discriminators cannot be parameters.
     kept = ("propertyNames", "discriminator", "required", "default")
     return {key: value if key in kept else _with_places(value) for key, value in schema.items()}
 

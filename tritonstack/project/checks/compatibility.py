@@ -1,7 +1,7 @@
-"""Whether what several files say fits together: model, machine, Triton release, host driver, region, lock.
+"""Check that files fit together: model, instance type, Triton release, host driver, region, lock.
 
-`environment_problems` looks at what people wrote and holds for every command. `unbuilt` looks at
-what was built and holds for a deploy: a build is what mends it.
+`environment_problems` checks the files people write, for all commands. `unbuilt` checks the lock, for
+deployments: a build fixes what it finds.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ from tritonstack.spec.endpoints.endpoint_rules import RuledEndpoint
 
 MIB = 1024**2
 REAL_TIME_BYTES = 25 * MIB
-"""What SageMaker carries to an endpoint that answers at once, and back."""
+"""SageMaker's payload limit for real-time endpoints, request and response."""
 ASYNCHRONOUS_BYTES = 1024 * MIB
-"""What it carries by way of a bucket."""
+"""SageMaker's payload limit for asynchronous endpoints."""
 TRITON_INPUT_BYTES = 64 * MIB
 _TRITON_INPUT_SINCE = "26.03"
 _TRITON_INPUT_OPTION = "--http-max-input-size"
-"""Triton's own limit, the releases whose SageMaker front end keeps it, and the option that raises it."""
+"""Triton's own request limit, the releases whose SageMaker front end applies it, and the option to raise
+it."""
 
 
 def environment_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
-    """What the files say of an endpoint that cannot be together."""
+    """Yield contradictions between the files of an endpoint."""
     endpoint = workspace.spec.endpoints[name]
     ruled = RuledEndpoint(endpoint, endpoint.variants)
     for variant in endpoint.variants:
@@ -63,10 +64,10 @@ def environment_problems(workspace: Workspace, name: str) -> Iterator[FileProble
 
 
 def unbuilt(workspace: Workspace, *names: str) -> list[FileProblem]:
-    """What keeps endpoints, all if none is named, from being deployed.
+    """Return what prevents the deployment of endpoints; all endpoints if none is named.
 
-    That is what is missing or old in the lock, and what somebody wrote into it by hand. A model that several
-    of them serve is told of once.
+    That is: missing or outdated lock entries, and manual edits. A model of several endpoints is reported
+    once.
     """
     endpoints = names or tuple(workspace.spec.endpoints)
     return list(
@@ -80,7 +81,7 @@ def unbuilt(workspace: Workspace, *names: str) -> list[FileProblem]:
 
 
 def _artifact_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
-    """The artifacts of one endpoint that are missing, old, or of no use to it."""
+    """Yield missing, outdated, or unusable artifacts of one endpoint."""
     for served in workspace.serves(name):
         artifact = workspace.artifact_for(served.model, served.instance)
         if artifact is None:
@@ -96,7 +97,7 @@ def _artifact_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]
 
 
 def _image_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
-    """The image of an endpoint's own that is missing or old."""
+    """Yield a missing or outdated custom image of an endpoint."""
     spec, endpoint = workspace.spec, workspace.spec.endpoints[name]
     if endpoint.image is None:
         return
@@ -152,7 +153,7 @@ def _unfit_hardware(workspace: Workspace, instance: InstanceType, place: FieldPa
 def _unbuildable(
     workspace: Workspace, name: str, variant: Variant, place: FieldPath
 ) -> Iterator[FileProblem]:
-    """A GPU that nothing builds for, where a model has to be built on one."""
+    """Yield models that need a GPU without a build machine."""
     spec, instance = workspace.spec, variant.instance
     models = (variant.model,) if variant.model else spec.endpoints[name].models
     needed = instance.gpus and any(
@@ -168,7 +169,7 @@ def _unbuildable(
 
 
 def _not_offered(workspace: Workspace, instance: InstanceType, place: FieldPath) -> Iterator[FileProblem]:
-    """AWS's list of prices is what is known offline; a price in the file is word that there is one."""
+    """Check AWS's price list, which is available offline; a price in the file overrides it."""
     region, family = workspace.spec.region, instance.family.name
     if may_offer(region, family) or instance.name in workspace.spec.prices:
         return
@@ -196,7 +197,7 @@ def _unfit_host(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iter
 
 
 def _unfit_layouts(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileProblem]:
-    """Multi-model endpoints take both layouts; the others say which one they serve."""
+    """Yield layouts that do not match `kind`; multi-model endpoints accept both."""
     if isinstance(endpoint, MultiModelEndpoint):
         return
     for served in workspace.serves(name):
@@ -227,7 +228,7 @@ def _missing(workspace: Workspace, served: ServedModel) -> FileProblem:
 
 
 def described_target(target: str) -> str:
-    """A target in words: `T4 under Triton 24.09`."""
+    """Describe a target: `T4 under Triton 24.09`."""
     hardware, release = hardware_of(target), release_of(target)
     python = re.search(r"-py3(\d+)$", target)
     words = "CPUs"
@@ -238,7 +239,7 @@ def described_target(target: str) -> str:
 
 
 def described_gpu(instance: InstanceType) -> str:
-    """What a machine computes with, in words."""
+    """Describe an instance type's GPU."""
     family = instance.family
     return f"{family.gpu}, compute capability {family.compute_capability}" if family.gpu else "no GPU"
 
@@ -261,7 +262,7 @@ def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterat
 def _foreign_engine(
     workspace: Workspace, served: ServedModel, artifact: LockedArtifact
 ) -> Iterator[FileProblem]:
-    """An engine runs on the TensorRT that built it, and on no other."""
+    """Yield engines that the release's TensorRT cannot run: an engine needs the version that built it."""
     if artifact.tensorrt is None:
         return
     release = workspace.spec.release
@@ -283,12 +284,12 @@ def _foreign_engine(
 
 
 def _same_version(tensorrt: str, release: TritonRelease) -> bool:
-    """10.9.0.34 is 10.9.0: the fourth number is that of the package."""
+    """Compare versions: 10.9.0.34 equals 10.9.0, the fourth number is the package's."""
     return tensorrt.split(".")[:3] == release.tensorrt.split(".")[:3]
 
 
 def _too_heavy(workspace: Workspace, endpoint: EndpointSpec, served: ServedModel) -> Iterator[FileProblem]:
-    """Requests or answers that nothing can carry, even one at a time; an old artifact is no witness."""
+    """Yield models whose single requests or responses exceed payload limits; old artifacts have no size."""
     artifact = workspace.artifact_for(served.model, served.instance)
     if artifact is None or artifact.item_bytes is None or list(_stale(workspace, served.model, artifact)):
         return
@@ -313,7 +314,7 @@ def _too_heavy(workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
 
 
 def _triton_limit(release: TritonRelease, endpoint: EndpointSpec) -> int:
-    """What the release's front end takes; earlier ones do not look."""
+    """Return the request limit of the release's front end; earlier releases have none."""
     if release.name < _TRITON_INPUT_SINCE:
         return ASYNCHRONOUS_BYTES
     arguments = endpoint.environment.get(ADDITIONAL_ARGS, "")

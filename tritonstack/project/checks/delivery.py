@@ -1,4 +1,4 @@
-"""What `delivery.yaml` says of environments and templates, held against their files."""
+"""Check `delivery.yaml` against the environments and templates."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def delivery_problems(
     environments: Mapping[str, EnvironmentSpec | None],
     templates: Mapping[str, EnvironmentSpec | None],
 ) -> Iterator[FileProblem]:
-    """What the file says of environments and templates that is not so.
+    """Yield contradictions between the file and the environments and templates.
 
-    Both are all of the project's, a template as one of its instances would be; None where its file is faulty.
+    Templates are passed as sample instances; invalid files as None.
     """
     for index, item in enumerate(document.record.environments):
         if item.name not in environments:
@@ -41,7 +41,8 @@ def delivery_problems(
 def _policies_fit_one_role(
     document: Document[DeliverySpec], environments: Mapping[str, EnvironmentSpec | None]
 ) -> Iterator[FileProblem]:
-    """CloudFormation's role is one per bootstrap, and carries the execution policies of every environment."""
+    """Yield bootstraps whose role exceeds IAM's quota: it carries the execution policies of every
+    environment."""
     sharing: dict[Bootstrap, list[str]] = {}
     for index, name in enumerate(document.record.names):
         if (spec := environments.get(name)) is None:
@@ -77,7 +78,7 @@ def _unknown(
 def _has_a_name_of_its_own(
     document: Document[DeliverySpec], place: tuple[str | int, ...], spec: EnvironmentSpec
 ) -> Iterator[FileProblem]:
-    """What carries changes is named apart from what they change."""
+    """Check that names of environments and delivery roles are distinct."""
     if spec.name == naming.DELIVERY or spec.name.startswith(f"{naming.DELIVERY}-"):
         yield document.problem(
             place,
@@ -89,7 +90,7 @@ def _has_a_name_of_its_own(
 def _previews_are_alone(
     document: Document[DeliverySpec], previews: PreviewDelivery, environments: Iterable[str]
 ) -> Iterator[FileProblem]:
-    """The names of previews are theirs alone: their role may delete whatever is named like one."""
+    """Check that only previews have their name prefix: their role may delete all resources with it."""
     for name in environments:
         if name == previews.name_prefix or name.startswith(f"{previews.name_prefix}-"):
             yield document.problem(
@@ -105,7 +106,7 @@ def _previews_have_a_place(
     environments: Mapping[str, EnvironmentSpec | None],
     templates: Mapping[str, EnvironmentSpec | None],
 ) -> Iterator[FileProblem]:
-    """Their role is made where their environment's are."""
+    """Check that previews and their environment share account and region, where their role is created."""
     if previews.template not in templates:
         yield _unknown(document, ("previews", "template"), previews.template, templates, what="template")
         return
@@ -127,7 +128,7 @@ def _previews_have_a_place(
 def _previews_are_bounded(
     document: Document[DeliverySpec], sample: EnvironmentSpec, beside: EnvironmentSpec
 ) -> Iterator[FileProblem]:
-    """What nobody has read yet is deployed: a role that it could make without an edge could do anything."""
+    """Check the permissions boundary: previews deploy unreviewed code, which could create any role."""
     if sample.permissions_boundary is None:
         yield document.problem(
             ("previews", "template"),
@@ -142,7 +143,7 @@ def _previews_publish_apart(
     sample: EnvironmentSpec,
     environments: Iterable[EnvironmentSpec | None],
 ) -> Iterator[FileProblem]:
-    """What a pull request publishes could lie in the place of what the next deploy takes up."""
+    """Check that previews cannot overwrite assets of the next deployment."""
     sharing = [spec.name for spec in environments if spec and spec.bootstrap == sample.bootstrap]
     if sharing:
         names = ", ".join(sharing)
@@ -157,7 +158,7 @@ def _previews_publish_apart(
 def _out_of_order(
     document: Document[DeliverySpec], index: int, spec: EnvironmentSpec
 ) -> Iterator[FileProblem]:
-    """What is promoted comes from an environment whose turn is earlier."""
+    """Check that promotion sources come earlier in the delivery order."""
     if spec.promotion is None:
         return
     names = document.record.names

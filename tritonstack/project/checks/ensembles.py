@@ -1,6 +1,6 @@
-"""What can be known of an ensemble before anything is built: that its models are there and go together.
+"""Check ensembles before a build: their models exist and are compatible.
 
-That their tensors meet, only their artifacts can tell: model_build/recipes/pipeline.py looks there.
+model_build/recipes/pipeline.py checks that the tensors match, which needs the artifacts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tritonstack.spec.models.recipes import EnsembleRecipe, InputKind
 def composition_problems(
     models: Mapping[str, Document[ModelSpec]], known: Collection[str]
 ) -> Iterator[FileProblem]:
-    """Steps whose model is not there or is the ensemble itself; `known` are the names of all models."""
+    """Yield steps with a missing or circular model; `known` are the names of all models."""
     for name, document in models.items():
         recipe = document.record.recipe
         if not isinstance(recipe, EnsembleRecipe):
@@ -44,7 +44,7 @@ def composition_problems(
 def _step_problems(
     document: Document[ModelSpec], recipe: EnsembleRecipe, models: Mapping[str, Document[ModelSpec]]
 ) -> Iterator[FileProblem]:
-    """Models that cannot be a step of anything."""
+    """Yield models that cannot be a step."""
     for index, step in enumerate(recipe.steps):
         if step.model not in models:
             continue
@@ -66,7 +66,7 @@ def _step_problems(
 def _whole_problems(
     document: Document[ModelSpec], recipe: EnsembleRecipe, models: Mapping[str, Document[ModelSpec]]
 ) -> Iterator[FileProblem]:
-    """Models that do not go together."""
+    """Yield models that are incompatible with each other."""
     members = [name for name in recipe.members if name in models]
     machines = {name: _builds_for(name, models) for name in members}
     if machines and not set.intersection(*machines.values()):
@@ -108,7 +108,7 @@ def _batch_problems(
 
 
 def _builds_for(name: str, models: Mapping[str, Document[ModelSpec]]) -> set[str]:
-    """The kinds of machine that a model and all that it is made of run on."""
+    """Return the kinds of hardware that a model and all its members run on."""
     found = set[str](models[name].record.builds_for)
     for member in models[name].record.members:
         if member in models:
@@ -117,7 +117,7 @@ def _builds_for(name: str, models: Mapping[str, Document[ModelSpec]]) -> set[str
 
 
 def largest_batch(name: str, models: Mapping[str, Document[ModelSpec]]) -> int:
-    """The largest batch that a model takes; an ensemble's is the smallest of its models'."""
+    """Return the maximum batch size of a model; for ensembles, the minimum over the members."""
     document = models[name]
     sizes = [largest_batch(member, models) for member in document.record.members if member in models]
     if ("batching", "max_batch") in document.lines or not sizes:
@@ -126,7 +126,7 @@ def largest_batch(name: str, models: Mapping[str, Document[ModelSpec]]) -> int:
 
 
 def _first_takes(name: str, models: Mapping[str, Document[ModelSpec]]) -> InputKind | None:
-    """What callers send to a model; None where its recipe leaves that to the model."""
+    """Return what callers send to a model; None if its recipe does not define it."""
     if name not in models:
         return None
     recipe = models[name].record.recipe
@@ -138,7 +138,7 @@ def _first_takes(name: str, models: Mapping[str, Document[ModelSpec]]) -> InputK
 
 
 def _is_circular(name: str, models: Mapping[str, Document[ModelSpec]]) -> bool:
-    """Whether a model, or one that it is made of, is made of itself."""
+    """Check whether a model contains itself."""
     return any(
         part in _made_of(member, models)
         for part in _made_of(name, models)
@@ -147,7 +147,7 @@ def _is_circular(name: str, models: Mapping[str, Document[ModelSpec]]) -> bool:
 
 
 def _made_of(name: str, models: Mapping[str, Document[ModelSpec]]) -> set[str]:
-    """A model and everything that it is made of, however deep."""
+    """Return a model and all its members, recursively."""
     found, waiting = set(), [name]
     while waiting:
         current = waiting.pop()

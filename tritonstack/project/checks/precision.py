@@ -1,4 +1,4 @@
-"""Whether the machines and the Triton release of an endpoint do what a model's file asks of precision."""
+"""Check that an endpoint's hardware and Triton release support a model's precision."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tritonstack.spec.models.tensorrt_rules import capability_faults, tensorrt_f
 def precision_problems(
     workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
 ) -> Iterator[FileProblem]:
-    """What an endpoint's machine or release cannot do of what a model asks for; members of it too."""
+    """Yield precision options that the endpoint's hardware or release does not support, members included."""
     yield from _wrong_machine(workspace, served)
     for name in workspace.made_of(served.model):
         document = workspace.models[name]
@@ -35,7 +35,7 @@ def precision_problems(
 
 
 def _wrong_machine(workspace: Workspace, served: ServedModel) -> Iterator[FileProblem]:
-    """A model that is built for GPUs only on a machine without one, or the reverse."""
+    """Yield GPU-only models on CPU instances, and the reverse."""
     kind = "gpu" if served.instance.gpus else "cpu"
     for name in workspace.made_of(served.model):
         document = workspace.models[name]
@@ -55,7 +55,7 @@ def _wrong_machine(workspace: Workspace, served: ServedModel) -> Iterator[FilePr
 
 
 def _cause(spec: ModelSpec) -> str:
-    """What decides the machine that a model runs on."""
+    """Return the option that determines the hardware of a model."""
     if spec.generates:
         return f"kind: {spec.recipe.kind}"
     return "format: tensorrt" if spec.format == "tensorrt" else f"precision: {spec.precision}"
@@ -64,7 +64,7 @@ def _cause(spec: ModelSpec) -> str:
 def _untold(
     workspace: Workspace, endpoint: EndpointSpec, served: ServedModel, model: str
 ) -> Iterator[FileProblem]:
-    """An engine that brings code along is refused by Triton, unless it is told to trust such engines."""
+    """Check the option that Triton needs to load version-compatible engines."""
     if VERSION_COMPATIBLE in endpoint.environment.get(ADDITIONAL_ARGS, ""):
         return
     yield workspace.environment.problem(

@@ -1,4 +1,4 @@
-"""Whether an endpoint's kind and its Triton release can serve what a model's recipe makes."""
+"""Check that an endpoint's kind and Triton release can serve a model's recipe."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe, TreesRecipe
 
 CHECKPOINTS_SINCE = "24.03"
-"""The release whose FIL reads checkpoints of treelite 4, which most trees become."""
+"""First release whose FIL backend reads treelite 4 checkpoints, the format of most tree models."""
 
 
 def release_problems(
     workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
 ) -> Iterator[FileProblem]:
-    """What an endpoint cannot serve; the models that one is made of count too."""
+    """Yield models, including members, that an endpoint cannot serve."""
     yield from _generating_problems(workspace, endpoint, served)
     release = workspace.spec.release.name
     for name in workspace.made_of(served.model):
@@ -38,7 +38,7 @@ def release_problems(
 
 
 def _python_problems(workspace: Workspace, document: Document[ModelSpec]) -> Iterator[FileProblem]:
-    """Packages for another Python, or with another NumPy, than that of the image which serves them."""
+    """Yield packages for other Python versions, or with another NumPy, than the serving image's."""
     spec, recipe = workspace.spec, document.record.recipe
     if isinstance(recipe, PythonRecipe) and recipe.pythons and spec.python not in recipe.pythons:
         where = f"Triton {spec.release.name} runs"
@@ -57,7 +57,7 @@ def _python_problems(workspace: Workspace, document: Document[ModelSpec]) -> Ite
 def _generating_problems(
     workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
 ) -> Iterator[FileProblem]:
-    """A model that answers in parts is asked with `generate`, or not at all."""
+    """Check that generative models are called with `generate`."""
     document = workspace.models.get(served.model)
     if document is None or not document.record.generates:
         return

@@ -1,1 +1,1 @@
-"""Files of a model in the repository: found, checked, hashed."""
+"""Find, check, and hash the files of a model."""

@@ -1,4 +1,4 @@
-"""Checks of a model's files in this repository that do not read all of them."""
+"""Check a model's files without reading them completely."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tritonstack.spec.models.recipes import PythonRecipe
 
 
 def content_problems(document: Document[ModelSpec]) -> Iterator[FileProblem]:
-    """Files that are missing or must not be read, requirements without a version, incomplete weights."""
+    """Yield missing or unsafe files, unpinned requirements, and incomplete weights."""
     problems = file_problems(document)
     yield from problems
     if not problems:
@@ -25,7 +25,7 @@ def content_problems(document: Document[ModelSpec]) -> Iterator[FileProblem]:
 
 
 def requirements_of(document: Document[ModelSpec]) -> Iterator[tuple[int, str]]:
-    """The requirements of a Python model, with the numbers of their lines."""
+    """Yield the requirements of a Python model with line numbers."""
     recipe = document.record.recipe
     if isinstance(recipe, PythonRecipe) and recipe.requirements is not None:
         file = document.file.parent / recipe.requirements
@@ -36,7 +36,7 @@ def requirements_of(document: Document[ModelSpec]) -> Iterator[tuple[int, str]]:
 def numpy_problems(
     document: Document[ModelSpec], *, release: str, what: str, otherwise: str = ""
 ) -> Iterator[FileProblem]:
-    """A NumPy in the requirements that the Python backend of a release does not work with."""
+    """Yield a NumPy requirement that the Python backend of a release does not support."""
     if release >= NUMPY_2_SINCE:
         return
     for number, line in requirements_of(document):
@@ -51,7 +51,7 @@ def numpy_problems(
 
 
 def _requirement_problem(document: Document[ModelSpec], line: int, message: str, remedy: str) -> FileProblem:
-    """A problem at a line of a Python model's requirements."""
+    """Describe a problem at a line of a Python model's requirements."""
     recipe = document.record.recipe
     name = recipe.requirements if isinstance(recipe, PythonRecipe) else None
     return FileProblem(document.file.parent / (name or ""), line, "", message, remedy)
@@ -64,7 +64,7 @@ def _unpinned_requirements(document: Document[ModelSpec]) -> Iterator[FileProble
 
 
 def _incomplete_weights(document: Document[ModelSpec]) -> Iterator[FileProblem]:
-    """Before the whole of them is hashed, which takes minutes for weights of many gigabytes."""
+    """Find incomplete weights before hashing, which takes minutes for large files."""
     for name, file in source_files(document).items():
         if "/" not in name and name.endswith(".safetensors") and (fault := header_fault(file.path, name)):
             yield document.problem(("source",), fault, remedy=COPY_AGAIN)

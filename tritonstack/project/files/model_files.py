@@ -1,4 +1,4 @@
-"""The files of a model in this repository: named files, Python modules beside its code, and its source."""
+"""Find the files of a model: files named in model.yaml, Python helper modules, and its source."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib")
 TAKEN = frozenset(
     {*sys.stdlib_module_names, "numpy", "triton_python_backend_utils", "c_python_backend_utils"}
 )
-"""Modules that Python finds before any file of a model: Triton appends the model's folder to sys.path."""
+"""Modules that Python finds before a model's files: Triton appends the model's folder to sys.path."""
 MODEL_PACKAGE = "model/"
 NO_FILES: Files = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """Every file of this repository that a model's artifact depends on."""
+    """All files of the repository that a model's artifact depends on."""
 
     own: Files
-    """Named in model.yaml, by these names."""
+    """Files named in model.yaml."""
     helpers: Files
-    """Python modules and packages of a `python` recipe, by their names beside model.py."""
+    """Python modules and packages of a `python` recipe, named relative to model.py."""
     source: Files
-    """Of a `file://` source, by their names in it."""
+    """Files of a `file://` source, named relative to it."""
 
 
 def model_files(document: Document[ModelSpec]) -> ModelFiles:
-    """List them; InvalidFilesError for files that are missing or that a build must not read."""
+    """List a model's files; raise InvalidFilesError for missing or unsafe files."""
     problems = list(_own_file_problems(document))
     own, helpers, source = {}, NO_FILES, NO_FILES
     if not problems:
@@ -66,7 +66,7 @@ def model_files(document: Document[ModelSpec]) -> ModelFiles:
 
 
 def file_problems(document: Document[ModelSpec]) -> tuple[FileProblem, ...]:
-    """What is wrong with the files of a model in this repository."""
+    """Return the problems of a model's files."""
     try:
         model_files(document)
     except InvalidFilesError as error:
@@ -75,18 +75,18 @@ def file_problems(document: Document[ModelSpec]) -> tuple[FileProblem, ...]:
 
 
 def source_files(document: Document[ModelSpec]) -> Files:
-    """The files of a `file://` source; none for other sources."""
+    """Return the files of a `file://` source; empty for other sources."""
     trusted = document.record.trust.external_source is not None
     folder = _local_source(document, trusted=trusted)
     return NO_FILES if folder is None else list_files(folder)
 
 
 def helper_files(document: Document[ModelSpec]) -> Files:
-    """Python modules beside model.py, Python files in folders there, and every file of packages.
+    """Return Python modules beside model.py, Python files in its folders, and all files of packages.
 
-    Left out: tests (`tests/`, `test_*.py`, `conftest.py`), the folder of `source`, what
-    `is_ignored` names, files whose name no import statement can spell, and what must not be read (such as
-    a link to a folder of data) unless Python code here imports it.
+    Excluded: tests (`tests/`, `test_*.py`, `conftest.py`), the `source` folder, names for which `is_ignored`
+    is true, names that cannot be imported, and unsafe files (such as links to data folders) unless Python
+    code here imports them.
     """
     recipe = document.record.recipe
     if not isinstance(recipe, PythonRecipe):
@@ -114,12 +114,12 @@ def helper_files(document: Document[ModelSpec]) -> Files:
 
 
 def module_names(helpers: Files) -> set[str]:
-    """The modules and packages that helper files make importable."""
+    """Return the modules and packages that helper files make importable."""
     return {_module(name.partition("/")[0]) for name in helpers}
 
 
 def _package(folder: Path, entry: str) -> dict[str, SourceFile]:
-    """The files of one folder that are packed: all of a package, and Python files elsewhere."""
+    """Return the packed files of one folder: all files of a package, Python files elsewhere."""
     path = folder / entry
     if not entry.isidentifier() or not (path.is_symlink() or any(path.rglob(f"*{CODE_SUFFIX}"))):
         return {}
@@ -174,7 +174,7 @@ def _own_file_problems(document: Document[ModelSpec]) -> Iterator[FileProblem]:
 
 
 def _field_of(spec: ModelSpec, name: str) -> FieldPath:
-    """The field of model.yaml that names a file."""
+    """Return the field of model.yaml that names a file."""
     for field, value in spec.recipe:
         if isinstance(value, str) and value.partition(":")[0] == name:
             return ("recipe", field)
@@ -194,7 +194,7 @@ def _try_files(
 
 
 def _helper_problems(document: Document[ModelSpec], helpers: Files) -> list[FileProblem]:
-    """Modules that would never be imported, and pickles that nobody vouches for."""
+    """Yield modules that cannot be imported, and pickles without `trust`."""
     recipe = document.record.recipe
     if not isinstance(recipe, PythonRecipe) or not helpers:
         return []
@@ -226,13 +226,14 @@ def _helper_problems(document: Document[ModelSpec], helpers: Files) -> list[File
 
 
 def _imported(code: Path, helpers: Files, *, relative: bool = False) -> set[str]:
-    """The top-level modules that model.py and its helpers import; those of `from .x` only if `relative`."""
+    """Return the top-level modules that model.py and its helpers import; with `relative`, those of `from
+    .x`."""
     files = [code, *(file.path for name, file in helpers.items() if name.endswith(CODE_SUFFIX))]
     return {module for file in files for module in _imports(file, relative=relative)}
 
 
 def _imports(file: Path, *, relative: bool) -> Iterator[str]:
-    """The modules that one file imports; none if it is not Python, which the recipe reports."""
+    """Return the modules that a file imports; empty if it is not valid Python, which the recipe reports."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):

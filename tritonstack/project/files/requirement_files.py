@@ -1,4 +1,4 @@
-"""Requirements files of Python models, as far as they can be judged without the package index."""
+"""Parse requirements files of Python models, without the package index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REMEDY = "write <name>==<version>, with --hash=sha256:… behind it where you wa
 
 
 def requirement_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The requirements and the numbers of their lines; a line that ends in a backslash is continued."""
+    """Yield requirements with line numbers; a trailing backslash continues a line."""
     begin, parts = 0, list[str]()
     for number, line in enumerate(text.splitlines(), start=1):
         begin = begin if parts else number
@@ -28,6 +28,6 @@ def requirement_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def pinned_version(line: str) -> tuple[str, str] | None:
-    """Name and exact version of a requirement; None if it has no exact version."""
+    """Return a requirement's name and exact version; None if it is not pinned."""
     found = _PINNED.fullmatch(line)
     return (found["name"].lower(), found["version"]) if found else None

@@ -1,4 +1,4 @@
-"""Whether a safetensors file is complete, by its size and its own header: cheap for a file of any size."""
+"""Check whether a safetensors file is complete, by its size and header: fast for files of any size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REMEDY = "fetch or copy the file again, and compare its size with the original's
 
 
 def header_fault(file: Path, name: str | None = None) -> str | None:
-    """What is wrong with a file's header or with the size that it states; None if nothing is."""
+    """Return what is wrong with a file's header or size; None if it is complete."""
     name = name or file.name
     size, length = file.stat().st_size, _header_length(file)
     if size < LENGTH_BYTES or length > min(LONGEST_HEADER, size - LENGTH_BYTES):
@@ -42,6 +42,6 @@ def _header_length(file: Path) -> int:
 
 
 def _is_tensor(name: str, entry: Any) -> bool:
-    """Whether an entry says where a tensor ends; one that does not is left to the library to complain of."""
+    """Check whether an entry has a tensor's end offset; the library reports other entries."""
     offsets = entry.get("data_offsets") if isinstance(entry, dict) and name != "__metadata__" else None
     return isinstance(offsets, list) and len(offsets) == 2 and all(isinstance(item, int) for item in offsets)
