@@ -1,1 +1,1 @@
-"""Environments taken down: what protects them, what is deleted and what is kept."""
+"""Destroy environments: protection, deletion, and retained resources."""

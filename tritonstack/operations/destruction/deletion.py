@@ -1,8 +1,7 @@
-"""Deleting stacks until they are gone: what is in progress is waited for, what fails for a passing reason is
-tried again.
+"""Delete stacks completely: wait for operations in progress, and retry transient failures.
 
-Nothing is remembered between runs: each begins with what CloudFormation says, so it makes no difference
-where an earlier one was stopped, nor that another one is at work on the same stacks.
+No state is kept between runs: each starts from CloudFormation's state, so it can be interrupted or run
+concurrently.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tritonstack.operations.clock import Clock
 from tritonstack.operations.stacks import StackFailedError, StackState, describe_stack, failures, poll_pauses
 
 PASSING_S = 45 * 60.0
-"""SageMaker and VPC endpoints give a network interface back up to half an hour after they have gone."""
+"""SageMaker and VPC endpoints release network interfaces up to half an hour after their deletion."""
 _FIRST_PAUSE_S = 5.0
 _LONGEST_PAUSE_S = 60.0
 _OTHER_TRIES = 3
@@ -49,12 +48,12 @@ _PASSING = re.compile(
 )
 
 _NOT_NOW = re.compile(r"_IN_PROGRESS\b")
-"""What CloudFormation says to a deletion of a stack that it has just begun to work on."""
+"""CloudFormation's answers while another operation on the stack is starting."""
 
 
 @dataclass(frozen=True)
 class Retained:
-    """What a stack leaves behind when it is deleted, because its template asks for that."""
+    """A resource that the stack's template retains."""
 
     type: str
     id: str
@@ -62,19 +61,19 @@ class Retained:
 
 @dataclass(frozen=True)
 class Contents:
-    """What of a stack matters for its deletion."""
+    """The contents of a stack that matter for its deletion."""
 
     buckets: tuple[str, ...] = ()
-    """Those that go with it, and have to be empty for that."""
+    """Buckets that are deleted with it and must be empty."""
     retained: tuple[Retained, ...] = ()
     repositories: tuple[str, ...] = ()
-    """Those that go with it, and all images in them."""
+    """Repositories that are deleted with it, images included."""
     keys: tuple[str, ...] = ()
-    """Those that are to be deleted with it; KMS waits some days before it does so."""
+    """Keys that are scheduled for deletion; KMS waits some days."""
 
 
 def contents_of(cloud: Cloud, stack: str) -> Contents:
-    """What a stack holds by its own template, whatever any file says of it."""
+    """Read a stack's contents from its own template."""
     client = cloud.client("cloudformation")
     try:
         template = client.get_template(StackName=stack, TemplateStage="Processed")["TemplateBody"]
@@ -104,9 +103,9 @@ def contents_of(cloud: Cloud, stack: str) -> Contents:
 
 
 def next_try(reason: str, *, tries: int, failing_s: float) -> float | None:
-    """How long to wait before a failed deletion is tried again; None to give up.
+    """Return the pause before the next attempt; None to give up.
 
-    `tries` is how often it has failed in this run, `failing_s` for how long by now.
+    `tries` is the number of failures in this run, `failing_s` the time since the first.
     """
     passing = _PASSING.search(reason) is not None
     if failing_s >= PASSING_S or (not passing and tries >= _OTHER_TRIES):
@@ -116,7 +115,7 @@ def next_try(reason: str, *, tries: int, failing_s: float) -> float | None:
 
 @dataclass
 class _Deletion:
-    """One stack on its way out."""
+    """The deletion of one stack."""
 
     cloud: Cloud
     name: str
@@ -124,10 +123,10 @@ class _Deletion:
     tell: Callable[[str], None]
     read: Callable[[Cloud, str], Contents]
     contents: Contents
-    """As of the last time that anything was done about it."""
+    """The state at the last action."""
     done: bool = False
     failure: str = ""
-    """Why it was given up."""
+    """Why the deletion was given up."""
     _seen: str = ""
     _asked: bool = False
     _tries: int = 0
@@ -135,7 +134,7 @@ class _Deletion:
     _not_before: float = 0.0
 
     def look(self) -> None:
-        """See how far it is, and do what is next."""
+        """Poll the stack and take the next step."""
         state = describe_stack(self.cloud, self.name)
         if state is None:
             self.tell(f"{self.name}: DELETE_COMPLETE")
@@ -152,13 +151,13 @@ class _Deletion:
             self._ask(state)
 
     def _tell(self, state: StackState) -> None:
-        # What is at rest before anything was asked of it is no step on its way out.
+        # A stack that was complete before the first request has no progress to report.
         if state.status != self._seen and (self._asked or state.in_progress):
             self._seen = state.status
             self.tell(f"{self.name}: {state.status}")
 
     def _is_time(self, state: StackState) -> bool:
-        """Whether it is time to try; a failure seen for the first time is judged."""
+        """Return whether to try now; decide about new failures."""
         if self._not_before:
             return self.clock.now() >= self._not_before
         if not self._asked:
@@ -168,9 +167,9 @@ class _Deletion:
         return False
 
     def _failed(self, state: StackState, why: str, *, reason: str | None = None) -> None:
-        """Say when to try again, or give it up.
+        """Schedule the next attempt, or give up.
 
-        `reason` is what tells whether it may pass, where `why` names things that could be called anything.
+        `reason` is text without resource names, which decides whether a failure is transient.
         """
         now = self.clock.now()
         self._tries += 1
@@ -184,9 +183,9 @@ class _Deletion:
         self.tell(f"{self.name}: {why}; trying again in {pause:.0f} s")
 
     def _ask(self, state: StackState) -> None:
-        """Begin the deletion; buckets that have filled again meanwhile are emptied again.
+        """Start the deletion; empty buckets that have been refilled.
 
-        What is to be retained is read now: an update that was waited for may have changed it.
+        Retained resources are read now, because an update may have changed them.
         """
         self.contents = self.read(self.cloud, self.name)
         self._seen, self._not_before = "", 0.0
@@ -202,7 +201,7 @@ class _Deletion:
             self.cloud.client("cloudformation").delete_stack(StackName=self.name)
             self._asked = True
         except ClientError as error:
-            # Another command may have begun an update of it since the look.
+            # Another command may have started an update meanwhile.
             if not _NOT_NOW.search(str(error)):
                 raise
 
@@ -222,9 +221,9 @@ def delete_stacks(
     clock: Clock | None = None,
     empty: bool = True,
 ) -> list[Retained]:
-    """Delete stacks side by side, wait until all are gone, and give what they left as they were to.
+    """Delete stacks in parallel, wait for all, and return what they retained.
 
-    `empty`: also what their buckets hold, of those that go with them.
+    `empty` also empties the buckets that are deleted with them.
     """
     clock = clock or Clock()
     read = contents_of if empty else lambda *_: Contents()

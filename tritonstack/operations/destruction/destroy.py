@@ -1,7 +1,7 @@
-"""Taking an environment down to nothing: endpoints and dashboards first, then what they stood on.
+"""Destroy an environment: endpoints and dashboards first, then the stacks that they depend on.
 
-CloudFormation is asked directly, by name: an environment can be destroyed whose files no longer describe
-all that was deployed from them, or are gone. What a stack keeps, it keeps by its own template.
+Stacks are deleted by name through CloudFormation, so an environment without files can be destroyed. A stack's
+own template decides what it retains.
 """
 
 from __future__ import annotations
@@ -25,46 +25,46 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Destroyed:
-    """What a destruction did away with, and what it left because that was asked for."""
+    """What a destruction deleted and what it retained."""
 
     stacks: tuple[str, ...] = ()
     retained: tuple[Retained, ...] = ()
     log_groups: tuple[str, ...] = ()
-    """Those that services had made by themselves."""
+    """Log groups that services created."""
     builds: tuple[RunningBuild, ...] = ()
-    """Those that were under way, and were ended."""
+    """Builds that were running and were stopped."""
     jobs: tuple[str, ...] = ()
-    """Processing jobs that had ended, by then at the latest, and were deleted."""
+    """Ended Processing jobs that were deleted."""
 
 
 @dataclass(frozen=True)
 class Foreseen:
-    """What a destruction would do away with, as things stand."""
+    """What a destruction would delete now."""
 
     layers: tuple[tuple[str, ...], ...] = ()
-    """Stacks, in the order in which they would go."""
+    """Stacks, in deletion order."""
     builds: tuple[RunningBuild, ...] = ()
-    """Those that are under way."""
+    """Running builds."""
     jobs: tuple[str, ...] = ()
-    """Processing jobs that have ended. One that is under way would be deleted as well."""
+    """Ended Processing jobs. Running jobs would be stopped and deleted too."""
     buckets: tuple[str, ...] = ()
-    """Those that would be emptied, and go."""
+    """Buckets that would be emptied and deleted."""
     repositories: tuple[str, ...] = ()
-    """Those that would go with the images in them."""
+    """Repositories that would be deleted with their images."""
     keys: tuple[str, ...] = ()
-    """Those that would wait for their deletion."""
+    """Keys that would be scheduled for deletion."""
     retained: tuple[Retained, ...] = ()
     log_groups: tuple[str, ...] = ()
-    """Those that services have made by themselves."""
+    """Log groups that services created."""
 
     @property
     def stacks(self) -> list[str]:
-        """All of them."""
+        """Return all of them."""
         return list(itertools.chain(*self.layers))
 
 
 def foresee(cloud: Cloud, base: str) -> Foreseen:
-    """What `destroy_environment` would begin with; changes nothing."""
+    """Return what `destroy_environment` would delete; change nothing."""
     present, others = _stacks(cloud, base)
     contents = [contents_of(cloud, stack) for stack in present]
     return Foreseen(
@@ -87,11 +87,11 @@ def destroy_environment(
     clock: Clock | None = None,
     before_layer: Callable[[], None] = lambda: None,
 ) -> Destroyed:
-    """Delete an environment's stacks and all they hold, but what their templates say is to be retained.
+    """Delete an environment's stacks and their contents, except what their templates retain.
 
-    `base` is what all its names begin with. Safe to stop at any moment, to run again and to run side by side.
-    `before_layer` is called before stacks are deleted that others stood on, and may raise to keep them.
-    Builds end before anything goes; their jobs go first, while a stack still tells where to look for them.
+    `base` is the name prefix. Can be interrupted, repeated, and run concurrently. `before_layer` is called
+    before stacks that others depend on are deleted, and may raise an error to keep them. Running builds are
+    stopped first, while their stack still exists.
     """
     present, others = _stacks(cloud, base)
     order = [layer for layer in layers(base, present) if layer]
@@ -113,7 +113,7 @@ def destroy_environment(
 
 
 def _stacks(cloud: Cloud, base: str) -> tuple[list[str], list[str]]:
-    """The stacks of an environment, and what the names of others begin with whose stacks stand."""
+    """Return the stacks of an environment, and the name prefixes of other deployed environments."""
     stacks = list_stacks(cloud, prefix=f"{base}-")
     bases = {naming.base_of_stack(stack.name) for stack in stacks}
     present = [stack.name for stack in stacks if naming.base_of_stack(stack.name) == base]
@@ -121,7 +121,7 @@ def _stacks(cloud: Cloud, base: str) -> tuple[list[str], list[str]]:
 
 
 def layers(base: str, stacks: Collection[str]) -> Iterator[list[str]]:
-    """The stacks of an environment in the order in which they can go; those of one layer go side by side."""
+    """Return the stacks in deletion order; the stacks of one layer are deleted in parallel."""
     below = [naming.network_stack_name(base), naming.foundation_stack_name(base)]
     yield sorted(name for name in stacks if name not in below)
     for name in below:
@@ -129,7 +129,7 @@ def layers(base: str, stacks: Collection[str]) -> Iterator[list[str]]:
 
 
 def remove_bootstrap(cloud: Cloud, bootstrap: Bootstrap) -> None:
-    """Undo `cdk bootstrap`, for accounts that are to be left as they were found."""
+    """Undo `cdk bootstrap`."""
     if describe_stack(cloud, bootstrap.stack) is None:
         return
     resources = cloud.client("cloudformation").describe_stack_resources(StackName=bootstrap.stack)
@@ -139,13 +139,13 @@ def remove_bootstrap(cloud: Cloud, bootstrap: Bootstrap) -> None:
         if resource["ResourceType"] == "AWS::S3::Bucket"
     ]
     delete_stacks(cloud, [bootstrap.stack], tell=lambda _: None, empty=False)
-    for bucket in buckets:  # the bootstrap template keeps its bucket when the stack goes
+    for bucket in buckets:  # the bootstrap template retains its bucket
         empty_bucket(cloud, bucket)
         cloud.client("s3").delete_bucket(Bucket=bucket)
 
 
 def service_log_prefixes(base: str) -> Sequence[str]:
-    """What the names of log groups begin with that services make for an environment by themselves."""
+    """Return the name prefixes of log groups that services create for an environment."""
     return (
         naming.endpoint_log_group(f"{base}-"),
         naming.component_log_group(f"{base}-"),
@@ -154,23 +154,23 @@ def service_log_prefixes(base: str) -> Sequence[str]:
 
 
 def _delete_service_logs(cloud: Cloud, base: str, *, others: Collection[str], tell: Tell) -> list[str]:
-    """Delete the log groups that services have made anew while the stacks' own went."""
+    """Delete the log groups that services recreated during the deletion."""
     logs, deleted = cloud.client("logs"), []
     for name in _service_logs(cloud, base, others=others):
         try:
             logs.delete_log_group(logGroupName=name)
         except logs.exceptions.ResourceNotFoundException:
-            continue  # another run was faster
+            continue  # deleted by a concurrent run
         tell(f"{name}: log group deleted; a service had made it by itself")
         deleted.append(name)
     return deleted
 
 
 def _service_logs(cloud: Cloud, base: str, *, others: Collection[str]) -> Iterator[str]:
-    """Log groups that bear no tags.
+    """Return untagged log groups.
 
-    One with tags was a stack's, and whoever deployed that has said what is to become of it. `others` are what
-    the names of other environments begin with whose stacks stand.
+    A tagged one belonged to a stack, whose template decides. `others` are the name prefixes of other deployed
+    environments.
     """
     logs = cloud.client("logs")
     for prefix in service_log_prefixes(base):

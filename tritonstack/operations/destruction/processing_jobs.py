@@ -1,6 +1,6 @@
-"""An environment's Processing jobs: SageMaker keeps those that have ended until somebody deletes them.
+"""Find and delete an environment's ended Processing jobs, which SageMaker keeps forever.
 
-No stack holds them, so nothing else takes them along, nor their tags, when their environment goes.
+No stack owns them, so their environment's deletion leaves them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from tritonstack.base import naming
 from tritonstack.operations.aws import Cloud
 
 _ENDED = ("Completed", "Failed", "Stopped")
-"""SageMaker deletes no job in any other state."""
+"""The states in which SageMaker deletes a job."""
 
 
 def jobs_that_are(cloud: Cloud, base: str, *statuses: str) -> set[str]:
-    """The names of an environment's jobs of some states; such a name may begin with another environment's."""
+    """Return the names of an environment's jobs in some states, without other environments' jobs."""
     stack = naming.build_stack_name(base)
     listed = cloud.client("sagemaker").get_paginator("list_processing_jobs")
     return {
@@ -30,12 +30,12 @@ def jobs_that_are(cloud: Cloud, base: str, *statuses: str) -> set[str]:
 
 
 def ended_jobs(cloud: Cloud, base: str) -> list[str]:
-    """The names of those that have ended, in their order."""
+    """Return the names of ended jobs, sorted."""
     return sorted(jobs_that_are(cloud, base, *_ENDED))
 
 
 def delete_ended_jobs(cloud: Cloud, base: str, *, tell: Callable[[str], None]) -> list[str]:
-    """Delete them; gives those that were there."""
+    """Delete jobs; return those that existed."""
     client, deleted = cloud.client("sagemaker"), []
     for name in ended_jobs(cloud, base):
         try:
@@ -43,7 +43,7 @@ def delete_ended_jobs(cloud: Cloud, base: str, *, tell: Callable[[str], None]) -
         except ClientError:
             if name in ended_jobs(cloud, base):
                 raise
-            continue  # another run was faster
+            continue  # deleted by a concurrent run
         tell(f"{name}: ended Processing job deleted")
         deleted.append(name)
     return deleted

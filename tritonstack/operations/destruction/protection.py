@@ -24,15 +24,15 @@ from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
 class ProtectedError(UsageError):
-    """An environment may not be destroyed as things stand."""
+    """The environment must not be destroyed in its current state."""
 
 
 def require_unprotected(
     name: str, *, spec: EnvironmentSpec | None, file: Path, stacks: Iterable[StackState], checkout: Checkout
 ) -> None:
-    """Refuse unless the protection was lifted in the file, in git and in what is deployed.
+    """Reject destruction unless protection is lifted in the file, in git, and in the deployed stacks.
 
-    `spec` is what the file says; None where there is no file any more, and what is deployed decides alone.
+    `spec` is None without a file; then only the deployed stacks decide.
     """
     if spec is not None:
         refuse_protected(spec, file)
@@ -42,7 +42,7 @@ def require_unprotected(
 
 
 def refuse_protected(spec: EnvironmentSpec, file: Path) -> None:
-    """Refuse what its file protects."""
+    """Reject an environment that its file protects."""
     if spec.is_protected:
         why = "" if spec.protected else ", as all are that keep their data"
         raise ProtectedError(
@@ -72,9 +72,9 @@ def _refusals(
 
 
 def needs_its_name(spec: EnvironmentSpec | None, *, file: Path, keeps_data: bool, checkout: Checkout) -> bool:
-    """Whether an environment is destroyed only by somebody who writes its name.
+    """Return whether destruction requires typing the environment's name.
 
-    `keeps_data` is what its deployed stacks say.
+    `keeps_data` comes from its deployed stacks.
     """
     if keeps_data or (spec is not None and (spec.removal == "retain" or spec.protected is not None)):
         return True
@@ -82,12 +82,12 @@ def needs_its_name(spec: EnvironmentSpec | None, *, file: Path, keeps_data: bool
 
 
 def _is_committed(checkout: Checkout, file: Path) -> bool:
-    """Whether git has the file as it is; where there is no git, nobody could look it up anyway."""
+    """Return whether git has the current file; True without git."""
     return not checkout.exists or checkout.file_at("HEAD", file) == file.read_text(encoding="utf-8")
 
 
 def _versions(checkout: Checkout, file: Path) -> Iterator[str]:
-    """Every text that git has of a file, the latest first."""
+    """Yield all versions of a file in git, latest first."""
     for commit in checkout.changes_of(file):
         text = checkout.file_at(commit.id, file)
         if text is not None:
@@ -95,11 +95,11 @@ def _versions(checkout: Checkout, file: Path) -> Iterator[str]:
 
 
 def _protects(text: str) -> bool:
-    """Whether an environment's file, of whatever version, protects it."""
+    """Return whether any version of an environment's file protects it."""
     try:
         data = load_yaml(text)
     except yaml.YAMLError:
-        return False  # nothing was ever deployed from that
+        return False  # never deployed from this version
     if not isinstance(data, dict):
         return False
     protected = data.get("protected")

@@ -1,4 +1,4 @@
-"""Environments that have had their time, by the tags of what is deployed; and their end."""
+"""Find and destroy expired environments, by the tags of their stacks."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tritonstack.spec.environments.expiry import EXPIRES, OWNER, has_expired, pa
 
 Verdict = Literal["expired", "lives", "protected", "unreadable"]
 OUR_DESCRIPTION = "tritonstack:"
-"""How the description of every stack of this project begins."""
+"""How the description of each stack of this project begins."""
 
 
 class GivenTimeError(TritonstackError):
-    """An environment has not expired any more, and parts of it have gone already."""
+    """The environment was extended while its destruction was in progress."""
 
 
 @dataclass(frozen=True, order=True)
 class Leased:
-    """A deployed environment that carries an expiry."""
+    """A deployed environment with an expiry."""
 
     base: str
     owner: str
@@ -35,15 +35,15 @@ class Leased:
 
 
 def leased(cloud: Cloud, *, prefix: str, now: datetime) -> list[Leased]:
-    """All environments in an account and region that carry an expiry."""
+    """Return all environments with an expiry in an account and region."""
     return judge(list_stacks(cloud, prefix=f"{prefix}-"), now)
 
 
 def judge(stacks: Iterable[StackState], now: datetime) -> list[Leased]:
-    """Those that carry an expiry, with what is to become of each.
+    """Return the environments with an expiry, and the decision for each.
 
-    The latest expiry of its stacks counts: a deploy that gave an environment more time may not have reached
-    all of them. What says nothing of an expiry is none of a clean-up's business.
+    The latest expiry of its stacks counts, because an extension may not have reached all of them.
+    Environments without an expiry are ignored.
     """
     ours = [stack for stack in stacks if stack.description.startswith(OUR_DESCRIPTION)]
     bases = {base for stack in ours if (base := naming.base_of_stack(stack.name))}
@@ -61,9 +61,9 @@ def _lease(base: str, stacks: Sequence[StackState], now: datetime) -> Leased | N
 
 
 def reap(cloud: Cloud, base: str, *, now: datetime, tell: Tell) -> bool:
-    """Destroy an environment if it has still expired; somebody may just have given it more time.
+    """Destroy an environment if it is still expired, because it may have been extended.
 
-    A deploy may do so even while it goes, and begins with what everything stands on: that is kept then.
+    If it is extended during the destruction, the foundation is kept.
     """
     if not _has_expired(cloud, base, now):
         return False

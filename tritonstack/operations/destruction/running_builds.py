@@ -1,7 +1,6 @@
-"""Builds that are under way in an environment that goes: they are ended first, for they would go on costing,
-and publish into what is being emptied.
+"""Stop running builds before a destruction: they cost money and publish to buckets that are being emptied.
 
-Nothing is remembered between runs: whoever is next finds what still runs, and what is stopping already.
+No state is kept between runs.
 """
 
 from __future__ import annotations
@@ -20,54 +19,54 @@ from tritonstack.operations.destruction.processing_jobs import jobs_that_are
 from tritonstack.operations.stacks import poll_pauses
 
 LONGEST_END_S = 15 * 60.0
-"""A build that was told to end has ended within minutes; SageMaker gives a job's process two to do so."""
+"""Stopped builds end within minutes; SageMaker gives a process two minutes."""
 _AT_A_TIME = 100
 _UNDER_WAY = ("InProgress", "Stopping")
 
 
 class BuildRunsOnError(TritonstackError):
-    """A build was told to end, and did not."""
+    """A stopped build did not end."""
 
 
 @dataclass(frozen=True, order=True)
 class RunningBuild:
-    """A build that is under way."""
+    """A running build."""
 
     venue: str
-    """CodeBuild, or SageMaker Processing."""
+    """CodeBuild or SageMaker Processing."""
     id: str
     builds: str = ""
-    """The model that it builds, as far as the service tells."""
+    """The model, if the service reports it."""
 
     @property
     def words(self) -> str:
-        """Which one, for a person."""
+        """Return the build in one line."""
         return f"{self.id} ({self.venue}{f', builds {self.builds}' if self.builds else ''})"
 
 
 class _Venue(Protocol):
     def running(self) -> Iterator[RunningBuild]:
-        """All that are under way."""
+        """Return all running builds."""
 
     def stop(self, build_id: str) -> None:
-        """Tell one to end."""
+        """Stop a build."""
 
     def still(self, ids: Collection[str]) -> set[str]:
-        """Those among them that have not ended."""
+        """Return the builds that still run."""
 
 
 def running_builds(cloud: Cloud, base: str, *, stacks: Collection[str]) -> list[RunningBuild]:
-    """The builds of one environment that are under way, by the names of its stacks that stand."""
+    """Return the running builds of an environment, by the names of its stacks."""
     return sorted(build for venue in _venues(cloud, base, stacks) for build in venue.running())
 
 
 def stop_builds(
     cloud: Cloud, base: str, *, stacks: Collection[str], tell: Callable[[str], None], clock: Clock
 ) -> list[RunningBuild]:
-    """End every build of an environment, and wait until they have ended; gives those that ran."""
+    """Stop all builds of an environment and wait for them; return those that ran."""
     stopped: list[RunningBuild] = []
     for venue in _venues(cloud, base, stacks):
-        # Somebody may start another one while the first ones end.
+        # A new build may start while others are stopping.
         while found := sorted(venue.running()):
             for build in found:
                 tell(f"{build.words}: under way; stopping it")
@@ -99,7 +98,7 @@ def _venues(cloud: Cloud, base: str, stacks: Collection[str]) -> list[_Venue]:
 
 
 def _projects(cloud: Cloud, base: str, stacks: Collection[str]) -> list[str]:
-    """By CloudFormation's list: names of another environment's may begin with the same letters."""
+    """Use CloudFormation's list: another environment's names may share the prefix."""
     stack = naming.build_stack_name(base)
     if stack not in stacks:
         return []
@@ -137,7 +136,7 @@ class _CodeBuild:
             return [one for page in pages for one in page["ids"]]
         except ClientError as error:
             if error_code(error) == "ResourceNotFoundException":
-                return []  # another run was faster
+                return []  # stopped by a concurrent run
             raise
 
     def _look(self, ids: Sequence[str]) -> Iterator[Mapping[str, Any]]:
@@ -158,7 +157,7 @@ class _Processing:
         try:
             self._cloud.client("sagemaker").stop_processing_job(ProcessingJobName=build_id)
         except ClientError:
-            # One that is stopping, or has just ended, is refused; any other refusal is what it says.
+            # Rejected because the build is already stopping or has ended; other errors are real.
             if build_id in jobs_that_are(self._cloud, self._base, "InProgress"):
                 raise
 

@@ -1,1 +1,1 @@
-"""Locks over time: checked against all that they speak of, gone back to, kept, and told of."""
+"""Check, restore, retain, and list the history of locks."""

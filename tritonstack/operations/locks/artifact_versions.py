@@ -1,8 +1,7 @@
-"""Artifacts that were deleted from their bucket, and can be brought back for a month.
+"""Restore deleted artifacts within a month.
 
-What was deleted is brought back by copying the version that lies under the mark of deletion over itself, on
-S3's side. To take the mark away would need the right to delete versions, and that can destroy for good:
-nobody who deploys has it.
+The last version is copied over the delete marker. Removing the marker would need permission to delete
+versions, which no deployer has.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from tritonstack.records.manifests import MANIFEST_NAME
 
 
 class BucketGoneError(TritonstackError):
-    """There is no bucket to look in."""
+    """The bucket does not exist."""
 
 
 def bring_back(cloud: Cloud, *, bucket: str, model: str, digest: str) -> bool:
-    """Undo the deletion of an artifact, its manifest last; tells whether there was anything to bring back.
+    """Restore a deleted artifact, its manifest last; return whether anything was restored.
 
-    Killed on the way, the same call goes on with what is still deleted.
+    Can be interrupted and repeated.
     """
     s3 = cloud.client("s3")
     deleted = _deleted(s3, bucket, f"{artifact_prefix(model, digest)}/")
@@ -36,7 +35,7 @@ def bring_back(cloud: Cloud, *, bucket: str, model: str, digest: str) -> bool:
 
 
 def _copy_over_itself(s3: Any, bucket: str, key: str, version: str) -> None:
-    """As it was published, but without the mark for which it was deleted: that would take it again."""
+    """Copy it as published, without the `superseded` tag, which would expire it again."""
     origin = {"Bucket": bucket, "Key": key, "VersionId": version}
     head, tags = s3.head_object(**origin), s3.get_object_tagging(**origin)["TagSet"]
     kept = {tag["Key"]: tag["Value"] for tag in tags if tag["Key"] != SUPERSEDED_TAG[0]}
@@ -50,7 +49,7 @@ def _copy_over_itself(s3: Any, bucket: str, key: str, version: str) -> None:
 
 
 def _deleted(s3: Any, bucket: str, prefix: str) -> dict[str, str]:
-    """The latest version that still lies there of each key that a mark of deletion hides."""
+    """Return the latest version of each key that a delete marker hides."""
     try:
         pages = list(s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix))
     except ClientError as error:
@@ -62,7 +61,7 @@ def _deleted(s3: Any, bucket: str, prefix: str) -> dict[str, str]:
         ) from None
     latest: dict[str, str] = {}
     for item in (item for page in pages for item in page.get("Versions", ())):
-        latest.setdefault(item["Key"], item["VersionId"])  # S3 lists the latest of a key first
+        latest.setdefault(item["Key"], item["VersionId"])  # S3 lists the latest version of a key first
     markers = (item for page in pages for item in page.get("DeleteMarkers", ()))
     hidden = {item["Key"] for item in markers if item["IsLatest"]}
     return {key: latest[key] for key in sorted(hidden & set(latest))}

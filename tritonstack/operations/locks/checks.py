@@ -1,4 +1,4 @@
-"""Every lock of a project against all that is known on this machine: catalog, manifests, locks, and git."""
+"""Check all locks of a project against the catalog, manifests, other locks, and git."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ from tritonstack.records.locks import Lock, load_lock, locked_environment
 
 
 def check_offline(project: Project, names: Collection[str]) -> Findings:
-    """What is wrong with the locks of some environments. Files that cannot be read are reported elsewhere,
-    but for locks that no environment is left of.
-    """
+    """Return violations in the locks of some environments. Unreadable files are reported elsewhere, except
+    orphaned locks."""
     environments = environment_names(project)
     locks = readable_locks(project)
 
@@ -50,13 +49,13 @@ def check_offline(project: Project, names: Collection[str]) -> Findings:
 
 
 def lock_names(project: Project) -> list[str]:
-    """The environments whose locks lie in a project, sorted, and those that may yet have one."""
+    """Return the environments that have or may have locks, sorted."""
     files = project.environments_dir.glob(f"*{LOCK_SUFFIX}")
     return sorted({*environment_names(project), *map(locked_environment, files)})
 
 
 def readable_locks(project: Project) -> dict[str, Document[Lock]]:
-    """The locks of a project that can be read, by environment."""
+    """Return the readable locks of a project, by environment."""
     locks = {}
     for name in lock_names(project):
         try:
@@ -67,7 +66,7 @@ def readable_locks(project: Project) -> dict[str, Document[Lock]]:
 
 
 def _check_left(project: Project, name: str, found: Findings) -> None:
-    """Say of a lock that it is left over; its entries are checked as any other's."""
+    """Report a lock without an environment; its entries are checked like others."""
     file = project.lock_file(name)
     try:
         lock = load_lock(file)
@@ -84,7 +83,7 @@ def _check_left(project: Project, name: str, found: Findings) -> None:
 
 
 def _disagreements(locks: dict[str, Document[Lock]]) -> list[FileProblem]:
-    """Seen from both sides: which of two locks is wrong is not known."""
+    """Report both locks: which of the two is wrong is unknown."""
     backwards = dict(reversed(locks.items()))
     return [*check_locks(locks), *check_locks(backwards)]
 

@@ -1,7 +1,6 @@
-"""What happened to the artifacts of a model, put together from locks in git and events in buckets.
+"""Build the history of a model's artifacts from locks in git and events in buckets.
 
-The same is told twice where both know of it; it is shown once. Locks know who built and promoted without
-anybody being asked; that something was deployed and verified only events know.
+Duplicates are merged. Locks show builds and promotions; only events show deployments and verifications.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ HappeningKind = Literal[EventKind, "locked", "given up"]
 
 @dataclass(frozen=True)
 class Happening:
-    """One thing that happened to one artifact."""
+    """One event in the life of an artifact."""
 
     digest: str
     kind: HappeningKind
@@ -33,10 +32,10 @@ class Happening:
     note: str = ""
     figures: Figures | None = None
     hearsay: bool = False
-    """Whether another environment tells of it, which knows the last stop before itself and no earlier one."""
+    """Whether it comes from another environment, which knows only its direct source."""
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the event for `--json`."""
         return {
             "kind": self.kind,
             "environment": self.environment,
@@ -49,7 +48,7 @@ class Happening:
 
 @dataclass
 class ArtifactHistory:
-    """One artifact, and what happened to it in the order in which it did."""
+    """One artifact and its events in order."""
 
     digest: str
     target: str = ""
@@ -57,7 +56,7 @@ class ArtifactHistory:
     happenings: list[Happening] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the history for `--json`."""
         return {
             "digest": self.digest,
             "target": self.target,
@@ -67,7 +66,7 @@ class ArtifactHistory:
 
 
 def told_by_locks(environment: str, model: str, versions: Sequence[LockVersion]) -> Iterator[Happening]:
-    """What the versions of an environment's lock say, which come the latest first."""
+    """Yield the events from an environment's lock versions, latest version first."""
     for version in reversed(versions):
         for target, entry in (version.lock or Lock()).models.get(model, {}).items():
             yield from _provenance(environment, target, entry)
@@ -86,7 +85,7 @@ def told_by_locks(environment: str, model: str, versions: Sequence[LockVersion])
 
 
 def told_by_events(model: str, events: Iterable[Event]) -> Iterator[Happening]:
-    """What events of an environment say of a model."""
+    """Yield the events of a model from an environment's events."""
     for event in events:
         for artifact in event.artifacts:
             if artifact.model == model:
@@ -103,7 +102,7 @@ def told_by_events(model: str, events: Iterable[Event]) -> Iterator[Happening]:
 
 
 def history_of(told: Iterable[Happening]) -> list[ArtifactHistory]:
-    """Each artifact once, the first first, and of each what happened once."""
+    """Merge duplicates; sort artifacts by their first event."""
     found: dict[str, dict[tuple[str, ...], Happening]] = defaultdict(dict)
     for happening in told:
         alike = found[happening.digest]

@@ -1,4 +1,4 @@
-"""An environment's lock against what its bucket and its registry hold. Nothing is changed."""
+"""Compare an environment's lock with its bucket and registry, read-only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_IMAGE = ("ImageNotFoundException", "RepositoryNotFoundException")
 
 
 class UntrueLockError(TritonstackError):
-    """Buckets or registries hold something else than locks say."""
+    """Buckets or registries do not match the locks."""
 
     def __init__(self, problems: list[FileProblem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -34,12 +34,12 @@ class UntrueLockError(TritonstackError):
 
 
 class NotCheckedError(TritonstackError):
-    """What was to be checked could not be reached."""
+    """A bucket or registry is unreachable."""
 
 
 @dataclass(frozen=True)
 class Unchecked:
-    """An environment that could not be asked, and why."""
+    """An environment that could not be checked, and the reason."""
 
     environment: str
     reason: str
@@ -49,7 +49,7 @@ class Unchecked:
 
 
 def check_online(workspace: Workspace, reach: Callable[[], Cloud]) -> Findings | Unchecked:
-    """What of an environment's lock is not so in its account; `reach` gives its cloud, or raises why not."""
+    """Return the differences between a lock and its account; `reach` returns the cloud or raises an error."""
     name, bucket = workspace.spec.name, workspace.spec.artifact_bucket
     try:
         cloud = reach()
@@ -140,7 +140,7 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
 
 
 def _tags(ecr: Any, repository: str, digest: str) -> list[str] | None:
-    """The tags of an image, None if it is not there."""
+    """Return the tags of an image; None if it does not exist."""
     try:
         said = ecr.describe_images(repositoryName=repository, imageIds=[{"imageDigest": digest}])
     except ClientError as error:
@@ -152,7 +152,7 @@ def _tags(ecr: Any, repository: str, digest: str) -> list[str] | None:
 
 def _exists(cloud: Cloud, bucket: str) -> bool:
     try:
-        # Listing is what a role can be allowed below a prefix alone; a look at the bucket itself is not.
+        # IAM can limit listing to a prefix, but not HeadBucket.
         cloud.client("s3").list_objects_v2(Bucket=bucket, Prefix=MODELS, MaxKeys=1)
     except ClientError as error:
         if error_code(error) == "NoSuchBucket":

@@ -1,4 +1,4 @@
-"""What a rollback does in the cloud: fetches back what was deleted, and writes down that it was done."""
+"""Prepare and record a rollback: restore deleted artifacts and write the event."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tritonstack.records.manifests import MANIFEST_NAME
 
 
 def fetch_back(cloud: Cloud, workspace: Workspace, step: Step, artifacts_dir: Path) -> bool:
-    """See that what is gone back to is there to be deployed; tells whether it had been deleted.
+    """Check that a rollback target is available; return whether it was restored.
 
-    An artifact that only this machine has is there as well: a deploy publishes it.
+    An artifact that exists only locally is available: the deployment publishes it.
     """
     entry, name = step.then.entry, step.slot.name
     if isinstance(entry, LockedImage):
@@ -34,7 +34,7 @@ def fetch_back(cloud: Cloud, workspace: Workspace, step: Step, artifacts_dir: Pa
     if not isinstance(entry, LockedArtifact):
         return False
     bucket = workspace.spec.artifact_bucket
-    # First of all: an archive may have been deleted while its manifest still stands.
+    # Check this first: an archive may be deleted while its manifest exists.
     brought = bring_back(cloud, bucket=bucket, model=name, digest=entry.digest)
     if is_published(cloud, bucket=bucket, model=name, artifact=entry):
         return brought
@@ -47,16 +47,16 @@ def fetch_back(cloud: Cloud, workspace: Workspace, step: Step, artifacts_dir: Pa
 
 
 def is_recorded(cloud: Cloud, workspace: Workspace, back: RolledBack) -> bool:
-    """Whether a rollback that the lock tells of was finished."""
+    """Return whether the rollback in the lock was completed."""
     bucket = workspace.spec.artifact_bucket
     events = read_events(cloud, bucket, kinds=["rolled-back"], since=back.at)
     return any((event.at, event.by) == (back.at, back.by) for event in events)
 
 
 def record_rollback(cloud: Cloud, workspace: Workspace, plan: RollbackPlan, back: RolledBack) -> Event:
-    """Write down that it is done, under the lock's own time: however often it is said, it is one event."""
+    """Write the rollback event with the lock's timestamp, so repeated writes produce one event."""
     event = new_event("rolled-back", workspace, endpoints=plan.concerned, note=_note(plan))
-    # What else those endpoints serve has not gone back.
+    # Other models of those endpoints were not rolled back.
     gone = {"artifacts": tuple(_artifacts(plan)), "images": tuple(_images(plan))}
     event = event.model_copy(
         update={"at": back.at, "by": back.by, "commit": back.commit, "uncommitted": back.uncommitted, **gone}
@@ -84,7 +84,7 @@ def _images(plan: RollbackPlan) -> Iterator[TouchedImage]:
 
 def _require_image(cloud: Cloud, workspace: Workspace, image: LockedImage) -> None:
     if is_embedded(workspace.spec.account):
-        return  # a Docker engine holds it, and the deploy says so if it does not
+        return  # local Docker images are checked by the deployment
     uri = locked_uri(workspace.spec, image)
     if not is_image_there(cloud, uri):
         raise RollbackError(

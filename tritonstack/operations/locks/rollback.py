@@ -30,31 +30,31 @@ from tritonstack.records.locks import ImageKind, LockedArtifact, LockedImage, Ro
 
 @dataclass(frozen=True)
 class RollbackPlan:
-    """What a rollback does."""
+    """The plan of a rollback."""
 
     endpoint: str
     origin: str
-    """Where in git the entries come from."""
+    """The git version of the entries."""
     steps: tuple[Step, ...]
     concerned: tuple[str, ...]
-    """All endpoints that serve something else by it, this one among them."""
+    """All endpoints that this rollback changes."""
     written: RolledBack | None = None
-    """What the lock says of it, if it has been written already: it may not be finished."""
+    """The rollback in the lock, if it is already written and may be incomplete."""
     edited: tuple[Step, ...] = ()
-    """Those whose entry, as the lock has it now, somebody wrote by hand: it goes with the rollback."""
+    """Entries that were edited manually and are lost in the rollback."""
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The endpoints that go back with it."""
+        """Return the other endpoints that are rolled back too."""
         return tuple(name for name in self.concerned if name != self.endpoint)
 
 
 def plan_rollback(
     workspace: Workspace, endpoint: str, history: LockHistory, *, to: str | None = None
 ) -> RollbackPlan:
-    """What going back means: to what `to` names, a commit or a digest, or to what the endpoint served before.
+    """Plan a rollback to `to`, a commit or digest, or to what the endpoint served before.
 
-    Where the latest that happened to it was a rollback already, the plan is that one.
+    If the last change was an unfinished rollback, return that plan.
     """
     now = state_by(workspace.lock.record, workspace, endpoint)
     if to is not None:
@@ -72,7 +72,7 @@ def plan_rollback(
 
 
 def further_back(workspace: Workspace, endpoint: str, history: LockHistory) -> str | None:
-    """The commit of what the endpoint served before all that was given up, if there is one."""
+    """Return the commit of the last version that was not rolled back, if any."""
     now = state_by(workspace.lock.record, workspace, endpoint)
     try:
         version, _ = way_before(endpoint, history, now)
@@ -84,7 +84,7 @@ def further_back(workspace: Workspace, endpoint: str, history: LockHistory) -> s
 def entries_to_write(
     workspace: Workspace, plan: RollbackPlan, who: RolledBack
 ) -> tuple[list[Replacement[LockedArtifact]], list[Replacement[LockedImage]]]:
-    """The entries that a plan writes, each with what stands there now; `who` says who goes back, and when."""
+    """Return the entries to write, each with the current one; `who` is the user and time."""
     artifacts, images = [], []
     for step in plan.steps:
         back = who.model_copy(
@@ -103,7 +103,7 @@ def entries_to_write(
 
 
 def as_planned(workspace: Workspace, plan: RollbackPlan, who: RolledBack) -> Workspace:
-    """The workspace as it will be, for checks before anything is written."""
+    """Return the workspace after the rollback, for checks."""
     lock = workspace.lock.record
     artifacts, images = entries_to_write(workspace, plan, who)
     environment = locked_environment(workspace.lock.file)
@@ -140,7 +140,7 @@ def _plan(
 
 
 def _require_untouched(workspace: Workspace, plan: RollbackPlan) -> None:
-    """What somebody wrote by hand must not get a seal by being gone back to."""
+    """Reject manually edited entries, so a rollback does not seal them."""
     for step in plan.steps:
         if _edited(workspace, step.slot, step.then):
             raise RollbackError(
@@ -151,13 +151,13 @@ def _require_untouched(workspace: Workspace, plan: RollbackPlan) -> None:
 
 
 def _edited(workspace: Workspace, slot: Slot, found: Found) -> bool:
-    """Whether an entry is not as it was sealed; the first locks had no seals."""
+    """Return whether an entry differs from its seal; the first locks had no seals."""
     place = (locked_environment(workspace.lock.file), slot.name, found.key)
     return found.entry.seal is not None and not found.entry.is_sealed(place)
 
 
 def _as_of(workspace: Workspace, slot: Slot, key: str) -> str:
-    """What files would be built to now."""
+    """Return the digests of the current files' builds."""
     if not slot.image:
         return workspace.hashes[slot.name]
     return endpoint_image(workspace.project, workspace.spec, slot.name, gpu=key == "gpu").tag

@@ -17,21 +17,21 @@ from tritonstack.records.locks import Lock, LockedEntry, RolledBack, parse_lock
 
 
 class RollbackError(TritonstackError):
-    """There is nothing to go back to, or no way there."""
+    """There is no rollback target."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """What an endpoint looks for in a lock."""
+    """One model or image of an endpoint."""
 
     name: str
     """A model, or a folder of containers/."""
     keys: tuple[str, ...]
-    """The targets that will do, the first best; of images their kind of machine alone."""
+    """Acceptable targets, best first; for images, the machine type."""
     image: bool = False
 
     def find(self, lock: Lock) -> Found | None:
-        """What a lock has for it."""
+        """Return the lock's entry for the slot."""
         kinds = lock.images.get(self.name, {}) if self.image else {}
         entries: dict[str, LockedEntry] = dict(kinds.items())
         entries |= {} if self.image else lock.models.get(self.name, {})
@@ -40,7 +40,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Found:
-    """What a lock has for a slot."""
+    """The entry of a slot."""
 
     key: str
     entry: LockedEntry
@@ -48,7 +48,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Step:
-    """An entry that goes back."""
+    """An entry to roll back."""
 
     slot: Slot
     now: Found
@@ -56,7 +56,7 @@ class Step:
 
     @property
     def words(self) -> str:
-        """What goes back to what."""
+        """The current and the target entry."""
         made = self.then.entry.built
         origin = f", built by {made.by} at {made.at}" if made else ""
         return (
@@ -66,16 +66,16 @@ class Step:
 
 
 State = Mapping[Slot, Found | None]
-"""What an endpoint serves by a lock."""
+"""What an endpoint serves according to a lock."""
 
 
 def shown(digest: str) -> str:
-    """A digest as people compare it."""
+    """Return the short digest."""
     return digest.removeprefix("sha256:")[:12]
 
 
 def state_by(lock: Lock, workspace: Workspace, endpoint: str) -> State:
-    """What an endpoint serves by a lock, as the environment's file is now."""
+    """Return what an endpoint serves according to a lock and the current environment file."""
     return {slot: slot.find(lock) for slot in _slots(workspace, endpoint)}
 
 
@@ -90,7 +90,7 @@ def _slots(workspace: Workspace, endpoint: str) -> Iterator[Slot]:
 
 
 def _changes(now: State, then: State) -> list[Step]:
-    """What differs; a model that was not there yet stays as it is."""
+    """Return the differences; models that did not exist yet stay."""
     return [
         Step(slot, found, before)
         for slot, found in now.items()
@@ -99,7 +99,7 @@ def _changes(now: State, then: State) -> list[Step]:
 
 
 def way_before(endpoint: str, history: LockHistory, now: State) -> tuple[LockVersion, list[Step]]:
-    """The latest version in which the endpoint served something else that nobody has given up since."""
+    """Return the latest version in which the endpoint served something else that was not rolled back."""
     gone = _given_up(now)
     for version, then in _states(history, now):
         steps = _changes(now, then)
@@ -114,7 +114,7 @@ def way_before(endpoint: str, history: LockHistory, now: State) -> tuple[LockVer
 
 
 def written_way(history: LockHistory, now: State) -> tuple[list[Step], RolledBack] | None:
-    """The rollback that the lock tells of, if nothing has changed for the endpoint since."""
+    """Return the rollback in the lock, if the endpoint has not changed since."""
     for _, then in _states(history, now):
         steps = [Step(step.slot, step.then, step.now) for step in _changes(now, then)]
         if not steps:
@@ -146,7 +146,7 @@ def _given_up(state: State) -> set[str]:
 
 
 def named_way(endpoint: str, history: LockHistory, now: State, to: str) -> tuple[str, list[Step]]:
-    """What a commit or a digest means for the endpoint."""
+    """Resolve a commit or digest for the endpoint."""
     digests = _matching(history, now, to)
     try:
         commit = history.checkout.resolve(to)
@@ -171,7 +171,7 @@ def named_way(endpoint: str, history: LockHistory, now: State, to: str) -> tuple
 
 
 def _matching(history: LockHistory, now: State, to: str) -> dict[str, tuple[LockVersion, Slot, Found]]:
-    """What the endpoint served whose digest begins so, with the latest version that names it."""
+    """Return the served artifact with this digest prefix, and the latest version that names it."""
     matching: dict[str, tuple[LockVersion, Slot, Found]] = {}
     beginning = to.removeprefix("sha256:")
     for version in history.versions:

@@ -1,4 +1,4 @@
-"""What an environment's lock was: its versions in git, the latest first, and the digests that it named."""
+"""Read the versions of an environment's lock from git, latest first."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tritonstack.records.locks import Lock, load_lock, parse_lock
 
 @dataclass(frozen=True)
 class LockVersion:
-    """A lock as it stood from one commit to the next that changed it."""
+    """A lock version, valid until the next commit that changed it."""
 
     commit: Commit | None
-    """None for what is not committed yet."""
+    """None if not committed."""
     lock: Lock | None
-    """None for what this version of the program cannot read."""
+    """None if this program version cannot read it."""
 
     @property
     def words(self) -> str:
-        """Which one is meant."""
+        """Return the version for messages."""
         return f"commit {self.commit.id[:12]} of {self.commit.at}" if self.commit else "what is not committed"
 
 
@@ -38,19 +38,19 @@ class LockHistory:
 
     @cached_property
     def versions(self) -> Sequence[LockVersion]:
-        """What the lock was along the branch that is checked out, the latest first."""
+        """Versions along the checked-out branch, latest first."""
         return tuple(self._versions(every_branch=False))
 
     @property
     def gap(self) -> str | None:
-        """Why there may have been more than these, or why one cannot be read; None if they are all."""
+        """Why the history is incomplete or partly unreadable; None if complete."""
         for version in self.versions:
             if version.lock is None:
                 return f"{self.file.name} of {version.words} cannot be read by this version"
         return self.checkout.gap()
 
     def held(self) -> Held:
-        """The digests that it has named, on branches that were merged, too."""
+        """Return all digests that the lock has named, merged branches included."""
         versions = list(self._versions(every_branch=True))
         digests = {digest for version in versions if version.lock for digest in digests_of(version.lock)}
         unread = [version for version in versions if version.lock is None]
@@ -58,7 +58,7 @@ class LockHistory:
         return Held(frozenset(digests), gap)
 
     def _versions(self, *, every_branch: bool) -> Iterator[LockVersion]:
-        """What lies in the folder, if it differs from the last commit, and then what the commits hold."""
+        """Yield the uncommitted version, if any, then the committed ones."""
         commits = list(self.checkout.changes_of(self.file, every_branch=every_branch))
         texts = self.checkout.files_at([commit.id for commit in commits], self.file)
         here = self.file.read_text(encoding="utf-8") if self.file.exists() else None
@@ -73,7 +73,7 @@ class LockHistory:
 
     def _parsed(self, text: str | None) -> Lock | None:
         if text is None:
-            return Lock()  # the commit took the file away
+            return Lock()  # the commit deleted the file
         try:
             return parse_lock(text, self.file).record
         except InvalidFilesError:
@@ -81,12 +81,12 @@ class LockHistory:
 
 
 def lock_history(project: Project, environment: str) -> LockHistory:
-    """The history of an environment's lock."""
+    """Return the history of an environment's lock."""
     return LockHistory(Checkout(project.root), project.lock_file(environment))
 
 
 def digests_of(lock: Lock) -> Iterator[str]:
-    """All that a lock names."""
+    """Return all digests in a lock."""
     for artifacts in lock.models.values():
         yield from (artifact.digest for artifact in artifacts.values())
     for images in lock.images.values():

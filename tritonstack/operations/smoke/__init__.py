@@ -1,1 +1,1 @@
-"""Endpoints asked with the examples that lie beside their artifacts."""
+"""Send stored examples to endpoints."""

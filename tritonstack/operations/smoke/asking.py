@@ -20,16 +20,16 @@ from tritonstack.operations.smoke.targets import SmokeTarget, may_sleep, smoke_t
 from tritonstack.project.workspace import Workspace
 
 _TARGETS_AT_ONCE = 4
-"""Models of one endpoint that are asked at once: a multi-model endpoint loads each, and serves others."""
+"""Models of one endpoint that are tested in parallel: a multi-model endpoint loads each."""
 
 SmokeOutcome = Literal["ok", "wrong", "failed", "not-checked", "cannot-be-asked"]
-"""wrong: it answered otherwise. failed: it did not answer, or with an error. not-checked: there is nothing to
-ask it. cannot-be-asked: no caller can, as with a shadow variant."""
+"""wrong: unexpected answer. failed: error or no answer. not-checked: no examples. cannot-be-asked: not
+callable, like a shadow variant."""
 
 
 @dataclass(frozen=True)
 class NotAsked:
-    """A variant that nothing was asked of, so that nobody knows how it answers."""
+    """A variant that was not tested, so its answers are unknown."""
 
     variant: str
     model: str
@@ -38,29 +38,29 @@ class NotAsked:
 
 @dataclass(frozen=True, kw_only=True)
 class SmokeResult:
-    """What came of one request to one model."""
+    """The result of one request to one model."""
 
     endpoint: str
-    """By its name in the environment's file."""
+    """The endpoint's name in the environment's file."""
     model: str
     digest: str | None
-    """The artifact that the lock names; None where it names none."""
+    """The locked artifact; None if there is none."""
     variant: str
     example: str = ""
-    """Which test input was sent."""
+    """The test input."""
     outcome: SmokeOutcome
     detail: str = ""
-    """What differs, by how much, and what is accepted; or the endpoint's own words; or what to do."""
+    """The difference and tolerance, the endpoint's error, or the remedy."""
     milliseconds: float | None = None
-    """From the request to its answer, as seen here."""
+    """Latency, measured by the client."""
 
     @property
     def is_fault(self) -> bool:
-        """Whether an endpoint with this result is not known to answer rightly."""
+        """Return whether the answers are not known to be right."""
         return self.outcome not in ("ok", "cannot-be-asked")
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the result for `--json`."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -73,11 +73,10 @@ class SmokeResult:
 def smoke_endpoint(
     cloud: Cloud, workspace: Workspace, name: str, *, patience: Patience | None = None
 ) -> list[SmokeResult]:
-    """Ask every model that an endpoint serves by the environment's lock, on each of its variants.
+    """Test all models of an endpoint according to the lock, on each variant.
 
-    Its patience is with the endpoint as a whole, for what has slept wakes up once. Whatever an endpoint does
-    is a result, no error, and so is an artifact without examples, or with damaged ones. Only a bucket that
-    cannot be read raises.
+    One deadline applies to the whole endpoint, which wakes up once. All endpoint failures are results; only
+    an unreadable bucket raises an error.
     """
     if patience is None:
         patience = PATIENCE_WITH_SLEEPERS if may_sleep(workspace, name) else USUAL_PATIENCE
@@ -88,7 +87,7 @@ def smoke_endpoint(
 
 
 def not_asked(results: Sequence[SmokeResult]) -> list[NotAsked]:
-    """The variants that no request could be sent to, each with the reason. Pure."""
+    """Return the variants without a request, and the reasons. Pure."""
     asked = {(one.variant, one.model) for one in results if one.outcome != "cannot-be-asked"}
     left = {(one.variant, one.model): one.detail for one in results}
     return [NotAsked(*whom, why) for whom, why in left.items() if whom not in asked]
@@ -110,7 +109,7 @@ def _smoke(
         )
         for asked in ask_all(cloud, workspace.spec, target, examples, deadline):
             yield _result(target, asked)
-    except TritonstackError as error:  # there are no examples, or they are damaged
+    except TritonstackError as error:  # examples are missing or corrupt
         yield _result(target, Asked("", "not-checked", _words(error)))
 
 

@@ -1,4 +1,4 @@
-"""The examples of an artifact, read from the artifact bucket of an environment."""
+"""Read an artifact's examples from the environment's artifact bucket."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ _REBUILD = "run `tritonstack build` again: it makes them, and leaves the artifac
 
 
 class NoExamplesError(TritonstackError):
-    """An artifact that nothing is known to ask."""
+    """The artifact has no examples."""
 
 
 def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Examples:
-    """What an artifact can be asked, and the right answers.
+    """Return an artifact's requests and expected answers.
 
-    NoExamplesError where it has none; DamagedArtifactError where what lies there is not what its manifest
-    names.
+    Raise NoExamplesError if there are none, DamagedArtifactError if they do not match the manifest.
     """
     s3, prefix = cloud.client("s3"), artifact_prefix(model, digest)
     manifest = read_published_manifest(s3, bucket=bucket, model=model, digest=digest)
@@ -54,16 +53,16 @@ def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Exam
 
 
 def has_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> bool:
-    """Whether an artifact in a bucket says what it can be asked; those that earlier versions built do not."""
+    """Return whether an artifact in a bucket names examples; those of earlier versions do not."""
     try:
         manifest = read_published_manifest(cloud.client("s3"), bucket=bucket, model=model, digest=digest)
     except TritonstackError:
-        return False  # no manifest of this version
+        return False  # not a manifest of this version
     return manifest is not None and manifest.examples_sha256 is not None
 
 
 def read_published_manifest(s3: Any, *, bucket: str, model: str, digest: str) -> Manifest | None:
-    """The manifest of an artifact in a bucket; None if it or the bucket is not there."""
+    """Return an artifact's manifest from a bucket; None if it does not exist."""
     key = f"{artifact_prefix(model, digest)}/{MANIFEST_NAME}"
     body = _get(s3, bucket, key)
     return None if body is None else parse_manifest(body, origin=f"s3://{bucket}/{key}")

@@ -1,6 +1,6 @@
-"""Requests to an asynchronous endpoint: put into the environment's data bucket, and answered there.
+"""Send requests to an asynchronous endpoint through the environment's data bucket.
 
-What is put there goes away by the bucket's own rules, as the requests of every caller do.
+The bucket's lifecycle rules delete them like any other request.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ LONGEST_SHOWN = 500
 
 
 class QueuedRequestError(EndpointClientError):
-    """An asynchronous endpoint answered with a failure, or not in time."""
+    """An asynchronous endpoint failed or timed out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueuedEndpoint:
-    """An asynchronous endpoint of this project's stacks."""
+    """An asynchronous endpoint of this project."""
 
     endpoint_name: str
     runtime: Any
@@ -43,7 +43,7 @@ class QueuedEndpoint:
     def infer(
         self, inputs: Mapping[str, Array], *, parameters: Mapping[str, int | str | bool]
     ) -> Mapping[str, Array]:
-        """Put a request into the queue, and wait for its answer."""
+        """Queue a request and wait for its answer."""
         request = encode_request(inputs, parameters=parameters)
         key = f"{request_prefix(self.endpoint_name)}smoke/{uuid.uuid4()}"
         try:
@@ -91,11 +91,11 @@ class QueuedEndpoint:
 
 
 def _content_type(body: bytes, stored: str) -> str:
-    """How to read an answer; where the object does not say, it is where the JSON at its beginning ends."""
+    """Return the content type of an answer; if unknown, the length of its JSON header."""
     if stored.startswith(BINARY_CONTENT_TYPE):
         return stored
     try:
-        # In Latin-1 every byte is one character, so that the end of the header is counted in bytes.
+        # In Latin-1, one character is one byte, so the header length is in bytes.
         _, size = json.JSONDecoder().raw_decode(body.decode("latin-1"))
     except ValueError as fault:
         raise MalformedReplyError(f"it does not begin with JSON ({fault})") from fault

@@ -1,6 +1,6 @@
-"""The examples of one model, sent to one endpoint and compared: what `smoke` makes its results of.
+"""Send a model's examples to an endpoint and compare the answers.
 
-An endpoint that is just waking up gets time: what may pass by itself is tried again until patience runs out.
+Transient failures are retried until the deadline.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Parameters = Mapping[str, int | str | bool]
 MAX_TOKENS = 16
 _SEQUENCES = 2**31 - 1
 _NO_CAPACITY = "no capacity"
-"""What SageMaker says of an inference component that has no copy yet, as a fault of the request."""
+"""SageMaker's error for an inference component without copies, which it reports as a client error."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What came of one request."""
+    """The result of one request."""
 
     example: str
     outcome: Literal["ok", "wrong", "failed", "not-checked", "cannot-be-asked"]
@@ -45,7 +45,7 @@ class Asked:
 def ask_all(
     cloud: Cloud, spec: EnvironmentSpec, target: SmokeTarget, examples: Examples, deadline: Deadline
 ) -> Iterator[Asked]:
-    """Send every example, one after the other."""
+    """Send all examples in order."""
     asker = _Asker(cloud, spec, target, deadline)
     for number, text in enumerate(examples.texts, start=1):
         yield asker.generate(f"text {number}", text)
@@ -62,7 +62,7 @@ def ask_all(
 
 
 class _Asker:
-    """Asks one model."""
+    """Tests one model."""
 
     def __init__(self, cloud: Cloud, spec: EnvironmentSpec, target: SmokeTarget, deadline: Deadline) -> None:
         self._target = target
@@ -84,7 +84,7 @@ class _Asker:
         )
 
     def ask(self, example: Example, parameters: Parameters) -> Asked:
-        """Send one request, and compare each of its outputs."""
+        """Send one request and compare each output."""
         inputs = {tensor.name: array_of(tensor) for tensor in example.inputs}
         infer = self._queue.infer if self._target.asynchronous else self._client.infer
         outputs, asked = self._timed(example.name, lambda: infer(inputs, parameters=parameters))
@@ -96,7 +96,7 @@ class _Asker:
         return Asked(example.name, "wrong", "; ".join(faults), asked.milliseconds)
 
     def generate(self, name: str, text: str) -> Asked:
-        """Let it go on with a text: any words will do."""
+        """Send a text-generation request; any text passes."""
         parameters: Mapping[str, Any] = {"temperature": 0, "max_tokens": MAX_TOKENS}
         answer, asked = self._timed(name, lambda: self._client.generate(text, parameters=parameters))
         if answer is None or answer:
@@ -119,14 +119,14 @@ class _Asker:
     def _may_pass(self, error: EndpointClientError) -> bool:
         if not isinstance(error, InvocationError):
             return False
-        # A model of many may take longer to load than one request waits for it.
+        # Loading a model can take longer than one request waits.
         is_loading = self._target.target_model is not None and isinstance(error, ModelTimeoutError)
         is_waking = self._target.component is not None and _NO_CAPACITY in error.words.message
         return error.retryable or is_loading or is_waking
 
 
 def _sequence_parameters(examples: Examples) -> Callable[[Example], Parameters]:
-    """What tells Triton that requests belong together, under a number that nobody else uses just now."""
+    """Return Triton's sequence parameters with a unique id."""
     number = secrets.randbelow(_SEQUENCES) + 1
 
     def parameters(example: Example) -> Parameters:
@@ -139,7 +139,7 @@ def _sequence_parameters(examples: Examples) -> Callable[[Example], Parameters]:
 
 
 def _fault(right: RightAnswer, outputs: Mapping[str, Array]) -> str | None:
-    """What is wrong with one output, or None."""
+    """Return the difference of one output, or None."""
     if right.name not in outputs:
         return f"it answers {', '.join(sorted(outputs)) or 'nothing'}, and not {right.name}"
     actual, expected = outputs[right.name], array_of(right)

@@ -1,4 +1,4 @@
-"""Whom smoke requests go to: every model that an endpoint serves, on each variant that callers can name."""
+"""Determine which models and variants smoke requests can address."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class SmokeTarget:
     """One model on one variant of one endpoint."""
 
     endpoint: str
-    """By its name in the environment's file."""
+    """The endpoint's name in the environment's file."""
     full_name: str
-    """As callers name it."""
+    """The endpoint name for callers."""
     model: str
     artifact: LockedArtifact | None
     variant: str = MAIN
@@ -28,13 +28,13 @@ class SmokeTarget:
     component: str | None = None
     asynchronous: bool = False
     one_machine: bool = False
-    """Whether all requests reach the same copy of the model, so that a state of it can be asked about."""
+    """Whether all requests reach the same copy, as stateful models require."""
     why_not: str = ""
-    """Why no caller can ask it; empty where it can be asked."""
+    """Why it cannot be called; empty if it can."""
 
 
 def smoke_targets(workspace: Workspace, name: str) -> list[SmokeTarget]:
-    """All of an endpoint."""
+    """Return all targets of an endpoint."""
     endpoint = workspace.spec.endpoints[name]
     if isinstance(endpoint, MultiModelEndpoint):
         return list(_models(workspace, name, endpoint))
@@ -42,7 +42,7 @@ def smoke_targets(workspace: Workspace, name: str) -> list[SmokeTarget]:
 
 
 def may_sleep(workspace: Workspace, name: str) -> bool:
-    """Whether no machine, or no copy of the model, may run of an endpoint until somebody asks."""
+    """Return whether the endpoint may be scaled to zero."""
     endpoint = workspace.spec.endpoints[name]
     if endpoint.components is not None and endpoint.components.min_copies == 0:
         return True

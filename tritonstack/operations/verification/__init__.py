@@ -1,1 +1,1 @@
-"""Whether what runs is what was asked for: observed, held against templates, judged, told."""
+"""Verify that endpoints run what was requested."""

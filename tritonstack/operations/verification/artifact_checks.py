@@ -1,4 +1,4 @@
-"""Whether the artifacts that a lock names lie where an endpoint fetches them from."""
+"""Check that locked artifacts exist where endpoints fetch them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Placed:
-    """An archive that has to lie somewhere."""
+    """An archive and its expected location."""
 
     model: str
     artifact: LockedArtifact
@@ -30,7 +30,7 @@ class Placed:
 
 
 def artifact_check(cloud: Cloud, workspace: Workspace, name: str) -> Check:
-    """Look at every archive that machines of an endpoint fetch when they start, or are called."""
+    """Check all archives that an endpoint fetches at startup or on demand."""
     s3, bucket = cloud.client("s3"), workspace.spec.artifact_bucket
     placed = places(workspace, name)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -46,7 +46,7 @@ def artifact_check(cloud: Cloud, workspace: Workspace, name: str) -> Check:
 
 
 def places(workspace: Workspace, name: str) -> list[Placed]:
-    """Where the archives of an endpoint's models have to lie, by the lock."""
+    """Return the expected archive locations of an endpoint's models."""
     if isinstance(workspace.spec.endpoints[name], MultiModelEndpoint):
         copies = [copy for copy in shelf_copies(workspace) if copy.endpoint == name]
         return [Placed(copy.model, copy.artifact, copy.key) for copy in copies]
@@ -54,7 +54,7 @@ def places(workspace: Workspace, name: str) -> list[Placed]:
 
 
 def place_fault(place: Placed, head: dict[str, Any] | None, *, bucket: str) -> str | None:
-    """What is wrong with what lies in a place, by what S3 says of it."""
+    """Return the violation of a stored object, by its S3 metadata."""
     where = f"s3://{bucket}/{place.key}"
     if head is None:
         return f"{place.model}: nothing lies at {where}"

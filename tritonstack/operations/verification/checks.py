@@ -1,7 +1,6 @@
-"""What came of looking at one side of an endpoint or an environment, for people and for machines.
+"""Results of checks, for messages and `--json`.
 
-A fault is something else than what was asked for, or something broken. A note is worth knowing and wrong by
-nobody's word.
+A fault is a difference or a failure; a note is information.
 """
 
 from __future__ import annotations
@@ -19,29 +18,29 @@ _VARIANT_PATH = re.compile(r"^(?:Shadow)?ProductionVariants\[([^\]]+)\]\.")
 
 @dataclass(frozen=True)
 class Check:
-    """One side of an endpoint, or of an environment."""
+    """The check of one aspect of an endpoint or environment."""
 
     aspect: str
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     detail: str = ""
-    """What was found, in a few words."""
+    """A summary."""
     compared: int = 0
     skipped: int = 0
     """Values that only CloudFormation knows."""
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is wrong with it."""
+        """Return whether there are no faults."""
         return not self.faults
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the check for `--json`."""
         return asdict(self) | {"passed": self.passed}
 
 
 def in_words(differences: Iterable[Difference]) -> tuple[str, ...]:
-    """Differences as a person reads them: digests in short, variants by their names."""
+    """Return differences with short digests and variant names."""
     return tuple(
         shortened(_VARIANT_PATH.sub(r"\1: ", difference.words)).replace("PrimaryContainer.", "")
         for difference in differences
@@ -49,10 +48,10 @@ def in_words(differences: Iterable[Difference]) -> tuple[str, ...]:
 
 
 def shortened(text: str) -> str:
-    """A text with its digests in short."""
+    """Shorten the digests in a text."""
     return _DIGEST.sub(r"\1", text)
 
 
 def range_words(least: float, most: float) -> str:
-    """From so many to so many."""
+    """Return a range of counts as text."""
     return f"{least:g}" if least == most else f"{least:g} to {most:g}"

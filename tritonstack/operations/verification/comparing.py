@@ -24,9 +24,9 @@ _KEYS = (
     "CaptureMode",
     "ContainerHostname",
 )
-"""What tells the items of a list apart, whatever their order."""
+"""The identifying key of list items, whose order is ignored."""
 _EXACT = frozenset({"Environment"})
-"""Members that hold nothing but what is asked for."""
+"""Members that must match exactly."""
 _NEVER_UNASKED = frozenset(
     {
         "AsyncInferenceConfig",
@@ -38,16 +38,16 @@ _NEVER_UNASKED = frozenset(
         "VpcConfig",
     }
 )
-"""Members that no service adds by itself."""
+"""Members that no service adds itself."""
 _NAMES = frozenset({"ModelName", "EndpointConfigName", "EndpointName"})
-"""What SageMaker writes in lower case where it stands in an ARN."""
+"""Names that SageMaker converts to lower case in ARNs."""
 _UNCOUNTED = frozenset({"Tags", "DeploymentConfig"})
-"""Tags change nothing that runs; how the last update was made has a check of its own."""
+"""Tags do not affect serving; the last update's strategy has its own check."""
 _LONGEST_VALUE = 120
 
 
 class Absent:
-    """There is no such value."""
+    """Marks a missing value."""
 
     def __repr__(self) -> str:
         return "nothing"
@@ -58,7 +58,7 @@ ABSENT: Final = Absent()
 
 @dataclass(frozen=True)
 class Difference:
-    """A value that is not the one asked for."""
+    """A value that differs from the requested one."""
 
     path: str
     expected: Any
@@ -66,7 +66,7 @@ class Difference:
 
     @property
     def words(self) -> str:
-        """The difference in a few words."""
+        """Return the difference in one line."""
         if isinstance(self.expected, Absent):
             value = "" if isinstance(self.found, Mapping) else f": {shown(self.found)}"
             return f"{self.path} is there, and nothing asks for it{value}"
@@ -77,7 +77,7 @@ class Difference:
 
 @dataclass
 class Comparison:
-    """Everything that was compared so far."""
+    """The results of a comparison."""
 
     differences: list[Difference] = field(default_factory=list)
     compared: int = 0
@@ -85,7 +85,7 @@ class Comparison:
     """Values that only CloudFormation knows."""
 
     def compare(self, expected: Any, found: Any, path: str) -> None:
-        """Compare a value and all that lies below it."""
+        """Compare a value recursively."""
         if isinstance(expected, Unknown):
             self.skipped += 1
         elif isinstance(expected, Mapping) and isinstance(found, Mapping):
@@ -121,7 +121,7 @@ class Comparison:
 
 
 def shown(value: Any) -> str:
-    """A value as a line of text has room for it."""
+    """Shorten a value to one line."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
@@ -132,7 +132,7 @@ def _same(expected: Any, found: Any, *, name: str) -> bool:
     if name in _NAMES:
         return str(expected).lower() == str(found).lower()
     if isinstance(expected, str) and isinstance(found, str):
-        # Of texts, 1.0 and 1 are two. What is expected may be what CloudFormation has stored of it.
+        # The strings 1.0 and 1 differ. The expected value may be one that CloudFormation stored.
         return expected in (found, as_stored(found))
     if isinstance(expected, bool) or isinstance(found, bool):
         return str(expected).lower() == str(found).lower()

@@ -1,4 +1,4 @@
-"""Whether an endpoint is what a template asks for: one check for each side of it. Pure."""
+"""Check each aspect of an endpoint against its template. Pure."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _UNDER_WAY = {
     "Deleting": "it is being deleted",
 }
 HEALTH = "health"
-"""What may go wrong with an endpoint that is exactly as asked."""
+"""Problems that can occur although the endpoint matches its template."""
 
 
 def endpoint_checks(expected: ExpectedEndpoint, live: LiveEndpoint) -> list[Check]:
-    """All that can be said of an endpoint by looking at it."""
+    """Return all checks of an endpoint."""
     if live.described is None:
         return [Check("endpoint", (f"there is no endpoint {expected.name}",))]
     checks = [
@@ -47,12 +47,12 @@ def endpoint_checks(expected: ExpectedEndpoint, live: LiveEndpoint) -> list[Chec
 
 
 def ringing(expected: ExpectedEndpoint, live: LiveEndpoint) -> list[str]:
-    """The alarms of an endpoint that ring."""
+    """Return the endpoint's alarms in state ALARM."""
     return [name for name in expected.alarms if live.alarms.get(name, {}).get("StateValue") == "ALARM"]
 
 
 def _endpoint(expected: ExpectedEndpoint, described: Described) -> Check:
-    """That it serves, and with the configuration that its stack made."""
+    """Check that it is InService with its stack's configuration."""
     status, active = described["EndpointStatus"], described["EndpointConfigName"]
     reason, wanted = described.get("FailureReason", ""), expected.properties["EndpointConfigName"]
     because = f": {reason}" if reason else ""
@@ -80,7 +80,7 @@ def _other_config(active: str, wanted: str, reason: str) -> str:
 
 
 def _configuration(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
-    """What the configuration says that it serves with, whoever made that."""
+    """Check the active configuration."""
     if live.config is None:
         return Check("configuration", ("the configuration that it serves with has been deleted",))
     comparison = Comparison()
@@ -104,7 +104,7 @@ def _capture_faults(expected: ExpectedEndpoint, described: Described) -> Iterato
 
 
 def _models(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
-    """The models that the configuration names, and the images that run."""
+    """Check the models and images of the configuration."""
     comparison, faults = Comparison(), []
     for holder, wanted in expected.models.items():
         found = live.models.get(holder)
@@ -132,7 +132,7 @@ def _served(expected: ExpectedEndpoint) -> Iterator[str]:
 
 
 def _image_faults(expected: ExpectedEndpoint, described: Described) -> Iterator[str]:
-    """What the machines run is more than what the model says: it was resolved when they started."""
+    """Check the running images, which were resolved when the instances started."""
     for variant in _live_variants(described):
         name = variant["VariantName"]
         wanted = str(_container(expected.models.get(name, {})).get("Image", ""))
@@ -145,13 +145,13 @@ def _image_faults(expected: ExpectedEndpoint, described: Described) -> Iterator[
 
 
 def _machines(expected: ExpectedEndpoint, described: Described) -> Check:
-    """How many machines there are, and how the requests are shared out."""
+    """Check instance counts and traffic weights."""
     faults, notes, seen = [], [], []
     for variant in _live_variants(described):
         name = variant["VariantName"]
         wanted = expected.variants.get(name)
         if wanted is None:
-            continue  # the configuration's check tells of it
+            continue  # reported by the configuration check
         desired = int(variant.get("DesiredInstanceCount", variant.get("CurrentInstanceCount", 0)))
         current = int(variant.get("CurrentInstanceCount", desired))
         least, most = limits(expected, name)
@@ -173,7 +173,7 @@ def _weight_faults(name: str, wanted: Properties, variant: Described) -> Iterato
 
 
 def _component(expected: ExpectedEndpoint, wanted: Properties, found: Described | None) -> Check:
-    """The model as copies on the endpoint's machines."""
+    """Check the inference component's copies."""
     name = wanted["InferenceComponentName"]
     if found is None:
         return Check("component", (f"there is no inference component {name}",))
@@ -200,7 +200,7 @@ def _component(expected: ExpectedEndpoint, wanted: Properties, found: Described 
 
 
 def _rollout(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
-    """How the last update was made. The next one goes as the stack says, whatever that was."""
+    """Check the strategy of the last update; the next update uses the stack's strategy."""
     holder = live.component if expected.component is not None else live.described
     last = (holder or {}).get("LastDeploymentConfig")
     comparison = Comparison()
@@ -219,7 +219,7 @@ def _rollout(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
 
 
 def _alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
-    """That each alarm is there, watches what it is to watch, and may act."""
+    """Check that each alarm exists, evaluates the right metric, and has actions enabled."""
     comparison, faults = Comparison(), []
     for name, wanted in expected.alarms.items():
         found = live.alarms.get(name)
@@ -237,7 +237,7 @@ def _alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
 
 
 def _health(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
-    """That no alarm rings."""
+    """Check that no alarm is in state ALARM."""
     faults = tuple(
         f"{name} rings: {live.alarms[name].get('StateReason', 'no reason given')}"
         for name in ringing(expected, live)

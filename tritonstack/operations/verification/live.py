@@ -1,4 +1,4 @@
-"""What an endpoint is made of just now, as the services describe it. Reads alone."""
+"""Read an endpoint's current state from AWS."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ _R = TypeVar("_R")
 
 @dataclass(frozen=True)
 class StandingStack:
-    """A stack that CloudFormation knows."""
+    """A CloudFormation stack."""
 
     state: StackState
     facts: StackFacts
     template: Template | None
-    """None if it was never made."""
+    """None if it was never created."""
 
 
 @dataclass(frozen=True)
 class LiveEndpoint:
-    """An endpoint and what hangs on it; None and empty where there is nothing."""
+    """An endpoint and its resources; None or empty if missing."""
 
     described: Described | None = None
     config: Described | None = None
-    """The configuration that it serves with now, whoever made it."""
+    """The active configuration."""
     models: Mapping[str, Described | None] = field(default_factory=dict)
-    """What each variant of that configuration, or the inference component, serves."""
+    """The model of each variant or of the inference component."""
     component: Described | None = None
     targets: Mapping[str, Described] = field(default_factory=dict)
     policies: Mapping[tuple[str, str], Described] = field(default_factory=dict)
     schedules: Mapping[str, Sequence[Described]] = field(default_factory=dict)
-    """Scheduled actions by what they scale."""
+    """Scheduled actions by scalable target."""
     alarms: Mapping[str, Described] = field(default_factory=dict)
 
 
 def standing_stack(cloud: Cloud, name: str) -> StandingStack | None:
-    """One stack with what its template's references lead to; None if there is none of that name."""
+    """Return a stack with its resolved references; None if it does not exist."""
     client = cloud.client("cloudformation")
     try:
         found = client.describe_stacks(StackName=name)["Stacks"][0]
@@ -83,7 +83,7 @@ def standing_stack(cloud: Cloud, name: str) -> StandingStack | None:
 
 
 def observe_endpoint(cloud: Cloud, expected: ExpectedEndpoint) -> LiveEndpoint:
-    """Look at all that an expectation speaks of."""
+    """Read everything that an expectation refers to."""
     sagemaker = cloud.client("sagemaker")
     described = _unless_gone(sagemaker.describe_endpoint, EndpointName=expected.name)
     config = None
@@ -108,7 +108,7 @@ def observe_endpoint(cloud: Cloud, expected: ExpectedEndpoint) -> LiveEndpoint:
 
 
 def live_alarms(cloud: Cloud, names: Iterable[str]) -> dict[str, Described]:
-    """The alarms of these names that there are."""
+    """Return the existing alarms with these names."""
     client, wanted = cloud.client("cloudwatch"), sorted(names)
     found = {}
     for begin in range(0, len(wanted), _ALARMS_A_CALL):
@@ -119,25 +119,25 @@ def live_alarms(cloud: Cloud, names: Iterable[str]) -> dict[str, Described]:
 
 
 def side_by_side(work: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
-    """The results for each item, in order, several at a time."""
+    """Map a function over items in parallel, in order."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(work, items))
 
 
 @dataclass(frozen=True)
 class _Scaling:
-    """What Application Auto Scaling knows of some resource ids."""
+    """Application Auto Scaling's state for some resource ids."""
 
     client: Any
     ids: Sequence[str]
 
     def targets(self) -> dict[str, Described]:
-        """What is registered."""
+        """Return the scalable targets."""
         found = self.client.describe_scalable_targets(**_SAGEMAKER, ResourceIds=list(self.ids))
         return {target["ResourceId"]: target for target in found["ScalableTargets"]}
 
     def policies(self) -> dict[tuple[str, str], Described]:
-        """By resource id and name."""
+        """Return the policies by resource id and name."""
         return {
             (resource_id, policy["PolicyName"]): policy
             for resource_id in self.ids
@@ -145,7 +145,7 @@ class _Scaling:
         }
 
     def schedules(self) -> dict[str, Sequence[Described]]:
-        """Scheduled actions, by resource id."""
+        """Return the scheduled actions by resource id."""
         return {
             resource_id: self._all("describe_scheduled_actions", "ScheduledActions", resource_id)
             for resource_id in self.ids
@@ -172,7 +172,8 @@ def _models(
 
 
 def _unless_gone(describe: Callable[..., Described], **name: str) -> Described | None:
-    """What is described, None where SageMaker says that there is no such thing; it has no code for that."""
+    """Return a description; None if SageMaker reports that it does not exist (there is no error code for
+    it)."""
     try:
         return describe(**name)
     except ClientError as error:

@@ -1,7 +1,6 @@
-"""What the values of a template are for a stack that stands, as far as that can be known from outside.
+"""Resolve template values for a deployed stack, as far as possible from outside.
 
-CloudFormation alone knows every attribute of every resource. What is read here follows from physical ids,
-parameters and names; the rest is UNKNOWN, and whoever compares skips it knowingly.
+Values come from physical ids, parameters, and names; others are UNKNOWN and skipped in comparisons.
 """
 
 from __future__ import annotations
@@ -28,25 +27,25 @@ _REFERENCE = re.compile(r"\$\{([^!}][^}]*)\}")
 
 @dataclass(frozen=True)
 class StackFacts:
-    """What the references of a template lead to."""
+    """The values that a template's references resolve to."""
 
     name: str
     account: str
     region: str
     resources: Mapping[str, str] = field(default_factory=dict)
-    """Physical ids by logical ones."""
+    """Physical ids by logical id."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Values of parameters, those that name an SSM parameter already replaced by what it holds."""
+    """Parameter values; SSM parameters are already resolved."""
 
     @property
     def partition(self) -> str:
-        """The part of AWS that the region belongs to."""
+        """The partition of the region."""
         if self.region.startswith("cn-"):
             return "aws-cn"
         return "aws-us-gov" if self.region.startswith("us-gov-") else "aws"
 
     def pseudo(self, name: str) -> Any:
-        """A value that CloudFormation offers everywhere."""
+        """Return a pseudo parameter."""
         return {
             "AWS::AccountId": self.account,
             "AWS::Region": self.region,
@@ -58,13 +57,13 @@ class StackFacts:
 
 @dataclass(frozen=True)
 class Resolver:
-    """Fills in the values of one template for one stack."""
+    """Resolves the values of one template for one stack."""
 
     template: Template
     facts: StackFacts
 
     def value(self, value: Any) -> Any:
-        """A part of the template without references; UNKNOWN in the place of what cannot be told."""
+        """Return a value without references; UNKNOWN where it cannot be resolved."""
         if isinstance(value, list):
             return [self.value(item) for item in value]
         if not isinstance(value, Mapping):
@@ -151,4 +150,4 @@ _NAMES_AT_THE_END = frozenset(
         (COMPONENT, "InferenceComponentName"),
     }
 )
-"""Attributes that are the last part of an ARN, which is what these resources are known by."""
+"""Attributes that are the last part of an ARN, which is the physical id."""

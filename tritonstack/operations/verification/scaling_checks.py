@@ -1,6 +1,6 @@
-"""Whether what scales an endpoint is what a template asks for. Pure.
+"""Check an endpoint's scaling against its template. Pure.
 
-A scheduled action writes its limits over those that were registered, so these are right in either form.
+Scheduled actions overwrite the registered limits, so either limits are accepted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tritonstack.operations.verification.live import Described, LiveEndpoint
 
 
 def scaling_check(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
-    """What is registered for scaling, within which limits, by which policies and at which times."""
+    """Check targets, limits, policies, and schedules."""
     comparison, faults = Comparison(), []
     for resource_id, target in expected.targets.items():
         found = live.targets.get(resource_id)
@@ -47,7 +47,7 @@ def scaling_check(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
 
 
 def limits(expected: ExpectedEndpoint, variant: str) -> tuple[int, int]:
-    """The least and the most machines that a variant may have at any time of day."""
+    """Return the minimum and maximum instance count of a variant at any time."""
     target = expected.targets.get(f"endpoint/{expected.name}/variant/{variant}")
     properties = expected.variants[variant]
     if target is not None:
@@ -60,13 +60,13 @@ def limits(expected: ExpectedEndpoint, variant: str) -> tuple[int, int]:
 
 
 def span(target: Properties) -> tuple[int, int]:
-    """The least and the most that a target may be scaled to at any time of day."""
+    """Return the minimum and maximum of a target at any time."""
     lows, highs = zip(*_allowed(target), strict=True)
     return min(lows), max(highs)
 
 
 def _allowed(target: Properties) -> list[tuple[int, int]]:
-    """The pairs of limits that a target may be registered with: its own, and those of its schedules."""
+    """Return all valid limits of a target: its own and those of its schedules."""
     actions = [item["ScalableTargetAction"] for item in target.get("ScheduledActions", ())]
     return [(int(item["MinCapacity"]), int(item["MaxCapacity"])) for item in (target, *actions)]
 
@@ -89,7 +89,7 @@ def _compare_named(
 
 
 def _without_target(policy: Properties) -> Properties:
-    """What a policy scales is how it was found."""
+    """The policy was found by its target, so the target is not compared."""
     return {key: value for key, value in policy.items() if key != "ScalingTargetId"}
 
 
@@ -100,5 +100,5 @@ def _seen(expected: ExpectedEndpoint) -> str:
 
 
 def _of(resource_id: str) -> str:
-    """What a resource id of Application Auto Scaling means: a variant, or copies."""
+    """Return a scalable target in words: a variant, or copies."""
     return "the copies" if resource_id.startswith("inference-component/") else resource_id.rpartition("/")[2]

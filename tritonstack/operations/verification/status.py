@@ -1,7 +1,7 @@
-"""How an environment is doing: what is deployed from which commit, what runs, what passes through it.
+"""Summarize an environment: deployed commit, endpoints, artifacts, traffic.
 
-Nothing is synthesised, so it is quick: that a deploy would change something shows by the files that have
-changed since the last one. What exactly, `tritonstack diff` tells.
+Nothing is synthesized, so it is fast: files that changed since the last deployment indicate drift.
+`tritonstack diff` shows the details.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from tritonstack.records.events import Event
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
 
 _TELLING = ("environments/", "models/")
-"""Where files lie that say the most to whoever reads only one of them."""
+"""Paths in order of significance."""
 _ARTIFACT = re.compile(r"/models/(?P<model>[^/]+)/(?P<digest>[0-9a-f]{64})/")
 
 
 @dataclass(frozen=True)
 class ServedDigest:
-    """A model on an endpoint: which artifact runs, and which the lock names."""
+    """A model on an endpoint: running and locked artifact."""
 
     model: str
     live: str | None
     locked: str | None
     unverified: str | None = None
-    """Why nothing proves the answers of the locked artifact right, as its build found."""
+    """Why the locked artifact's answers are unverified, from its build."""
 
 
 @dataclass(frozen=True)
 class Machines:
-    """How many machines a variant has."""
+    """The instance count of a variant."""
 
     variant: str
     now: int
@@ -62,29 +62,29 @@ class Machines:
 
 @dataclass(frozen=True)
 class EndpointStatus:
-    """One endpoint."""
+    """The status of one endpoint."""
 
     name: str
     endpoint: str
-    """Its full name."""
+    """The full name."""
     status: str
-    """As SageMaker says; `not deployed` where there is none."""
+    """SageMaker's status; `not deployed` if there is no endpoint."""
     models: tuple[ServedDigest, ...] = ()
     machines: tuple[Machines, ...] = ()
     traffic: Traffic = field(default_factory=Traffic)
     ringing: tuple[str, ...] = ()
-    """Alarms that ring."""
+    """Alarms in state ALARM."""
     drift: tuple[str, ...] = ()
-    """What runs is not what was deployed."""
+    """Differences between the running and the deployed state."""
     to_deploy: tuple[str, ...] = ()
-    """What was deployed is not what is checked out."""
+    """Differences between the deployed and the checked-out state."""
     deployed: Event | None = None
     verdict: Event | None = None
 
 
 @dataclass(frozen=True)
 class EnvironmentStatus:
-    """One environment; `error` says why nothing is known of it."""
+    """The status of an environment; `error` says why it is unavailable."""
 
     name: str
     account: str = ""
@@ -92,7 +92,7 @@ class EnvironmentStatus:
     error: str | None = None
     endpoints: tuple[EndpointStatus, ...] = ()
     revision: Revision = field(default_factory=lambda: Revision(None))
-    """The checked-out files."""
+    """The checked-out revision."""
 
     @property
     def deployed(self) -> Event | None:
@@ -101,7 +101,7 @@ class EnvironmentStatus:
         return max(known, key=lambda event: event.at, default=None)
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the status for `--json`."""
         last = self.deployed
         return {
             "name": self.name,
@@ -120,7 +120,7 @@ class EnvironmentStatus:
 
 @dataclass(frozen=True)
 class _Seen:
-    """An endpoint that stands."""
+    """A deployed endpoint."""
 
     standing: StandingStack | None
     expected: ExpectedEndpoint | None = None
@@ -128,7 +128,7 @@ class _Seen:
 
 
 def environment_status(cloud: Cloud, workspace: Workspace, *, now: datetime) -> EnvironmentStatus:
-    """How an environment is doing."""
+    """Return the status of an environment."""
     spec, names = workspace.spec, list(workspace.spec.endpoints)
     seen = dict(zip(names, side_by_side(lambda name: _look_at(cloud, workspace, name), names), strict=True))
     events = [
@@ -166,7 +166,7 @@ def environment_status(cloud: Cloud, workspace: Workspace, *, now: datetime) -> 
 def served_digests(
     workspace: Workspace, name: str, live: LiveEndpoint, shelved: Iterable[str]
 ) -> list[ServedDigest]:
-    """The models of an endpoint, each with the artifact that runs and the one that the lock names. Pure."""
+    """Return an endpoint's models with running and locked artifacts. Pure."""
     there = set(shelved)
     running = dict(_running(live))
     locked: dict[str, str | None] = {}
@@ -186,10 +186,10 @@ def served_digests(
 def undeployed(
     deployed: Event | None, changed: Sequence[str] | None, models: Iterable[ServedDigest]
 ) -> list[str]:
-    """In words, why what is deployed may not be what is checked out. Pure.
+    """Return why the deployed state may differ from the checkout. Pure.
 
-    `changed`: the files that decide and differ from the commit of the deployment, those of the environment
-    first; None if git cannot tell.
+    `changed` are relevant files that differ from the deployed commit, the environment's first; None if git
+    cannot tell.
     """
     found = [
         f"{served.model} is {_short(served.live)}, and the lock names {_short(served.locked)}"
@@ -237,7 +237,7 @@ def _status(
     if seen.expected is None or seen.live.described is None:
         stack = seen.standing.state if seen.standing else None
         drift = (f"its stack is {stack.status}",) if stack else ()
-        # A verdict on what has gone says nothing of what is there.
+        # A verdict on a deleted endpoint does not apply.
         return EndpointStatus(name, full_name, "not deployed", drift=drift, deployed=deployed)
     models = served_digests(workspace, name, seen.live, shelved)
     commit = deployed.commit if deployed else None
@@ -260,7 +260,7 @@ def _status(
 
 
 def _drift(seen: _Seen) -> Iterator[str]:
-    """What of a standing endpoint is not as its own stack has it."""
+    """Return the differences between a deployed endpoint and its stack."""
     if seen.standing is not None and seen.standing.state.fault:
         yield f"stack: {seen.standing.state.fault}"
     if seen.expected is not None:

@@ -1,4 +1,4 @@
-"""What passed through endpoints lately, by CloudWatch's figures."""
+"""Read recent endpoint traffic from CloudWatch."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _LATENCY = "ModelLatency"
 
 @dataclass(frozen=True)
 class Traffic:
-    """What passed through one endpoint."""
+    """The traffic of one endpoint."""
 
     requests: int = 0
     server_errors: int = 0
     client_errors: int = 0
     p99_ms: float | None = None
-    """The slowest variant's; None where nothing was answered."""
+    """The slowest variant; None without answers."""
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the traffic for `--json`."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class _Query:
-    """One figure of one endpoint, of one of its variants or its inference component."""
+    """One metric of a variant or inference component."""
 
     endpoint: str
     figure: str
@@ -48,7 +48,7 @@ class _Query:
     dimensions: Mapping[str, str]
 
     def as_asked(self, number: int) -> dict[str, Any]:
-        """As CloudWatch takes it."""
+        """Return the metric query."""
         return {
             "Id": f"q{number}",
             "MetricStat": {
@@ -66,7 +66,7 @@ class _Query:
 def recent_traffic(
     cloud: Cloud, endpoints: Sequence[ExpectedEndpoint], *, now: datetime
 ) -> dict[str, Traffic]:
-    """What passed through endpoints up to now, by their full names."""
+    """Return recent traffic by endpoint name."""
     client = cloud.client("cloudwatch")
     queries = [query for endpoint in endpoints for query in _queries(endpoint)]
     values: dict[str, dict[str, float]] = {endpoint.name: {} for endpoint in endpoints}
@@ -90,7 +90,7 @@ def _queries(endpoint: ExpectedEndpoint) -> Iterator[_Query]:
 
 
 def _dimensions(endpoint: ExpectedEndpoint) -> list[dict[str, str]]:
-    """Where requests are counted: by inference component if there is one, by answering variant else."""
+    """Return the request dimensions: the inference component, or else the production variants."""
     if endpoint.component is not None:
         return [{"InferenceComponentName": str(endpoint.component["InferenceComponentName"])}]
     return [
@@ -101,7 +101,7 @@ def _dimensions(endpoint: ExpectedEndpoint) -> list[dict[str, str]]:
 
 
 def _add(figures: dict[str, float], query: _Query, values: Sequence[float]) -> None:
-    """A window of 15 minutes lies in two of CloudWatch's periods: counts add up, the slowest counts."""
+    """Merge two CloudWatch periods: sum counts, take the slowest latency."""
     if not values:
         return
     if query.figure == "p99_ms":

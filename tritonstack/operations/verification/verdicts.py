@@ -1,4 +1,4 @@
-"""Whether what runs is what the checked-out commit asks for: looked at side by side, judged, written down."""
+"""Judge whether an environment runs what the checked-out commit requests, and record the verdict."""
 
 from __future__ import annotations
 
@@ -34,38 +34,38 @@ _LONGEST_NOTE = 2000
 
 
 class VerdictNotWrittenError(TritonstackError):
-    """What was found out could not be written down."""
+    """The verdict could not be recorded."""
 
 
 @dataclass(frozen=True)
 class EndpointVerdict:
-    """One endpoint, and all that was found out about it."""
+    """One endpoint and its findings."""
 
     name: str
-    """By its name in the environment's file."""
+    """The endpoint's name in the environment's file."""
     full_name: str
     checks: tuple[Check, ...]
     smoke: tuple[SmokeResult, ...] = ()
     not_compared: Mapping[str, int] = field(default_factory=dict)
-    """Resources of its stack that are held to the template alone: how many of each type."""
+    """Number of resources per type that were checked by template only."""
 
     @property
     def passed(self) -> bool:
-        """Whether it runs what was asked for, and answers rightly as far as it was asked."""
+        """Return whether it matches and answers correctly as far as tested."""
         return all(check.passed for check in self.checks)
 
     @property
     def faults(self) -> list[str]:
-        """All that is wrong, each with the side that it was found on."""
+        """Return all faults, each with its check."""
         return [f"{check.aspect}: {fault}" for check in self.checks for fault in check.faults]
 
     @property
     def not_asked(self) -> list[NotAsked]:
-        """Its variants that no request could be sent to."""
+        """Return the variants that were not tested."""
         return not_asked(self.smoke)
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the findings for `--json`."""
         return {
             "name": self.name,
             "endpoint": self.full_name,
@@ -79,31 +79,31 @@ class EndpointVerdict:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found out about an environment."""
+    """The findings of an environment."""
 
     environment: str
     revision: Revision
-    """The files that it was held against."""
+    """The revision that it was compared with."""
     endpoints: tuple[EndpointVerdict, ...]
     stacks: tuple[Check, ...] = ()
-    """Those that belong to no endpoint; none where single endpoints were asked about."""
+    """Shared stacks; empty if only some endpoints were requested."""
     asked: bool = False
-    """Whether endpoints were sent smoke requests, without which nothing is known of their answers."""
+    """Whether smoke requests were sent; without them, the answers are unknown."""
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is wrong."""
+        """Return whether there are no faults."""
         return not self.faults
 
     @property
     def faults(self) -> list[str]:
-        """All that is wrong."""
+        """Return all faults."""
         shared = [f"{check.aspect}: {fault}" for check in self.stacks for fault in check.faults]
         return [*shared, *(f"{one.name}: {fault}" for one in self.endpoints for fault in one.faults)]
 
     @property
     def words(self) -> str:
-        """The verdict in one line."""
+        """Return the verdict in one line."""
         asks = f"{self.revision.words} asks for"
         if not self.passed:
             count = len(self.faults)
@@ -119,14 +119,14 @@ class Verdict:
 
     @property
     def _unanswered(self) -> str:
-        """Whose answers nobody knows."""
+        """Return the untested variants as text."""
         if not self.asked:
             return "; nothing was asked of its endpoints"
         left = [f"{one.name}/{which.variant}" for one in self.endpoints for which in one.not_asked]
         return f"; not asked, so nobody knows how they answer: {', '.join(left)}" if left else ""
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the verdict for `--json`."""
         return {
             "environment": self.environment,
             "commit": self.revision.text,
@@ -147,12 +147,12 @@ class Verdict:
 def look_at_endpoints(
     cloud: Cloud, workspace: Workspace, assembly: Assembly, names: Sequence[str]
 ) -> list[EndpointVerdict]:
-    """What can be told of endpoints without asking them anything."""
+    """Check endpoints without sending requests."""
     return side_by_side(lambda name: _look_at(cloud, workspace, assembly, name), names)
 
 
 def look_at_shared_stacks(cloud: Cloud, workspace: Workspace, assembly: Assembly) -> list[Check]:
-    """The stacks that belong to no endpoint: each stands, and is the one that is asked for."""
+    """Check the shared stacks: each must exist and match."""
     base = workspace.spec.base
     own = {naming.endpoint_stack_name(base, name) for name in workspace.spec.endpoints}
     names = [name for name in assembly.stacks if name not in own]
@@ -165,7 +165,7 @@ def look_at_shared_stacks(cloud: Cloud, workspace: Workspace, assembly: Assembly
 def stack_check(
     name: str, standing: StandingStack | None, wanted: Template, *, aspect: str = "stack"
 ) -> Check:
-    """That a stack stands, is settled, and was deployed from the template that is asked for. Pure."""
+    """Check that a stack exists, is complete, and matches its template. Pure."""
     if standing is None:
         return Check(aspect, ("not deployed yet: there is no such stack",), compared=1)
     state, notes = standing.state, []
@@ -185,12 +185,12 @@ def stack_check(
 
 
 def with_smoke(verdict: EndpointVerdict, results: Sequence[SmokeResult]) -> EndpointVerdict:
-    """A verdict with what an endpoint answered."""
+    """Add smoke results to a verdict."""
     return replace(verdict, checks=(*verdict.checks, smoke_check(results)), smoke=tuple(results))
 
 
 def smoke_check(results: Sequence[SmokeResult]) -> Check:
-    """What smoke requests came to. Pure."""
+    """Summarize smoke results. Pure."""
     said = {result: shortened(str(result).partition("/")[2]) for result in results}
     left = not_asked(results)
     unasked = [f"{one.variant}: {one.model} was not asked: {one.why}" for one in left]
@@ -213,10 +213,10 @@ def smoke_check(results: Sequence[SmokeResult]) -> Check:
 
 
 def verdict_events(workspace: Workspace, verdict: Verdict) -> list[Event]:
-    """What is to be written down: one event of what failed, one of what passed.
+    """Return the events to record: one for failures, one for passes.
 
-    What is wrong with a shared stack is wrong with all that stands on it. Without smoke requests nothing is
-    verified, for a promotion would take it as proof of right answers.
+    A fault in a shared stack affects all endpoints. Without smoke requests nothing counts as verified,
+    because promotion would take it as proof of correct answers.
     """
     shared = any(not check.passed for check in verdict.stacks)
     refuted = [one.name for one in verdict.endpoints if shared or not one.passed]
@@ -225,7 +225,7 @@ def verdict_events(workspace: Workspace, verdict: Verdict) -> list[Event]:
     if passed and verdict.asked:
         events.append(new_event("verified", workspace, endpoints=passed, revision=verdict.revision))
     if refuted:
-        # The last word: what two endpoints serve, one of them wrongly, is not verified.
+        # If one of two endpoints with the same artifact fails, the artifact is not verified.
         note = "; ".join(verdict.faults)
         short = note if len(note) <= _LONGEST_NOTE else f"{note[: _LONGEST_NOTE - 1]}…"
         refutation = new_event("refuted", workspace, endpoints=refuted, note=short, revision=verdict.revision)
@@ -234,7 +234,7 @@ def verdict_events(workspace: Workspace, verdict: Verdict) -> list[Event]:
 
 
 def record_verdict(cloud: Cloud, workspace: Workspace, verdict: Verdict) -> list[Event]:
-    """Write a verdict down; an environment that has no bucket yet has nothing to keep it in."""
+    """Record a verdict; skip an environment without a bucket."""
     events, bucket = verdict_events(workspace, verdict), workspace.spec.artifact_bucket
     for event in events:
         try:
@@ -265,5 +265,5 @@ def _look_at(cloud: Cloud, workspace: Workspace, assembly: Assembly, name: str) 
 
 
 def known_endpoints(workspace: Workspace, names: Collection[str]) -> list[str]:
-    """The endpoints that are meant, in the order of the file: all of them if none is named."""
+    """Return the requested endpoints in file order; all if none is named."""
     return [name for name in workspace.spec.endpoints if not names or name in names]
