@@ -26,7 +26,7 @@ from model_build.checking.cases import Case
 from model_build.errors import ExportError
 from model_build.exporters.text_framework import TextFramework
 from model_build.graphs.candidates import make
-from model_build.graphs.levels import FP16, FP32, rivals
+from model_build.graphs.levels import FP16, FP32, candidate_levels
 from model_build.graphs.onnx_file import folder_bytes
 from model_build.graphs.running import Session
 from model_build.sources import fetch_source
@@ -97,7 +97,7 @@ def _graphs(
     graph = framework.export(folder / "graph")
     runs: dict[str, Run] = {}
     sizes = {}
-    for level in (FP32, *rivals(graph), FP16):
+    for level in (FP32, *candidate_levels(graph), FP16):
         try:
             made = make(level, graph, cases)
         except ExportError as error:

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 import boto3
 from pydantic import TypeAdapter, ValidationError
 
-from model_build.job import BuildOrder, Tell, run_order
+from model_build.job import BuildOrder, Notify, run_order
 from tritonstack.base.paths import Project, find_project
 
 _INTERRUPTED = 1
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     faulthandler.enable()  # a crash of a library leaves its place in the log
     out = _own_standard_output()
-    tell = _teller(out, as_json=options.json_progress)
+    notify = _notifier(out, as_json=options.json_progress)
     order = BuildOrder(
         model=options.model,
         targets=options.targets.split(),
@@ -47,9 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _take_token(options.token_secret)
         # With --json-progress standard error is a log; a person is shown the error alone.
         log = sys.stderr if options.json_progress else None
-        return run_order(options.project or find_project(), order, tell, log)
+        return run_order(options.project or find_project(), order, notify, log)
     except KeyboardInterrupt:
-        tell({"event": "failed", "model": order.model, "message": "stopped", "exit_code": _INTERRUPTED})
+        notify({"event": "failed", "model": order.model, "message": "stopped", "exit_code": _INTERRUPTED})
         return _INTERRUPTED
 
 
@@ -96,13 +96,13 @@ def _own_standard_output() -> TextIO:
     return mine
 
 
-def _teller(out: TextIO, *, as_json: bool) -> Tell:
+def _notifier(out: TextIO, *, as_json: bool) -> Notify:
     words: Callable[[dict[str, Any]], str] = json.dumps if as_json else _words
 
-    def tell(event: dict[str, Any]) -> None:
+    def notify(event: dict[str, Any]) -> None:
         print(words(event), file=out, flush=True)
 
-    return tell
+    return notify
 
 
 def _words(event: dict[str, Any]) -> str:

@@ -10,20 +10,20 @@ from types import MappingProxyType
 from model_build.checking.examples import examples_of, examples_of_texts
 from model_build.checking.generate_check import GenerateCheck
 from model_build.checking.parity import describe_parity
-from model_build.checking.served_model import ServedCheck
+from model_build.checking.served_model import ServingReport
 from model_build.checking.serving_check import ServingCheck
+from model_build.components import server_arguments_of, tools_of
 from model_build.engines import machine
 from model_build.errors import LayoutError
 from model_build.library_errors import as_build_error
-from model_build.made_of import server_arguments_of, tools_of
 from model_build.needed_backends import require_backends
 from model_build.needed_python import require_python
 from model_build.progress import OnProgress, Steps, ignore_progress
 from model_build.recipes import Recipe, recipe_for
-from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.base import BuildContext, WrittenRepository
 from model_build.recipes.vllm import require_generate
-from model_build.repository.facts import read_facts
 from model_build.repository.layout import check_layout
+from model_build.repository.properties import read_properties
 from model_build.resources import require_memory, require_space, shortages_explained
 from model_build.sources import FetchedSource, fetch_source, wanted_files
 from model_build.sources.base import hash_files
@@ -176,7 +176,7 @@ class _Build:
     def _make(self, source: FetchedSource, key: BuildKey, work: Path) -> BuildResult:
         installation = self._find_server()
         self._require_memory(source)
-        workshop = Workshop(
+        context = BuildContext(
             model=self._model,
             source=source,
             folder=work,
@@ -187,13 +187,13 @@ class _Build:
             shared_cache=self._folders.shared_cache,
             recorded_choice=self._choices.get(self._spec.name),
         )
-        laid = self._recipe.lay_repository(workshop, self._steps)
-        self._check_target(laid)
-        packed = self._steps.run("pack", lambda: self._pack(laid, work, source), _describe_archive)
-        check = self._serving_check(installation, packed, laid, work / "serving")
+        written = self._recipe.write_repository(context, self._steps)
+        self._check_target(written)
+        packed = self._steps.run("pack", lambda: self._pack(written, work, source), _describe_archive)
+        check = self._serving_check(installation, packed, written, work / "serving")
         served = self._steps.run("serve", check.run, _describe_served)
-        examples = self._examples(packed, laid)
-        manifest = self._manifest(source, key, laid, packed, served).model_copy(
+        examples = self._examples(packed, written)
+        manifest = self._manifest(source, key, written, packed, served).model_copy(
             update={"examples_sha256": examples.sha256}
         )
         folder = self._steps.run(
@@ -202,38 +202,38 @@ class _Build:
         return BuildResult(manifest, folder, reused=False)
 
     def _serving_check(
-        self, installation: TritonInstallation, packed: PackedArchive, laid: LaidRepository, work: Path
+        self, installation: TritonInstallation, packed: PackedArchive, written: WrittenRepository, work: Path
     ) -> ServingCheck | GenerateCheck:
         if self._spec.generates:
             texts = self._spec.test_texts
             return GenerateCheck(
-                installation=installation, packed=packed, entry=laid.entry, texts=texts, work=work
+                installation=installation, packed=packed, entry=written.entry, texts=texts, work=work
             )
         return ServingCheck(
             installation=installation,
             packed=packed,
-            entry=laid.entry,
-            cases=laid.cases,
+            entry=written.entry,
+            cases=written.cases,
             accept=self._spec.accept,
-            precision=self._spec.tolerated(laid.precision),
-            max_batch=self._max_batch(laid),
+            precision=self._spec.tolerated(written.precision),
+            max_batch=self._max_batch(written),
             work=work,
             arguments=server_arguments_of(self._spec.name, self._models),
-            tell=lambda what: self._steps.note("serve", what),
+            notify=lambda what: self._steps.note("serve", what),
         )
 
-    def _examples(self, packed: PackedArchive, laid: LaidRepository) -> Examples:
+    def _examples(self, packed: PackedArchive, written: WrittenRepository) -> Examples:
         """What the archive has just been asked, for whoever wants to ask an endpoint the same."""
         name, digest = self._spec.name, packed.digest
         if self._spec.generates:
             return examples_of_texts(self._spec.test_texts, model=name, digest=digest)
         return examples_of(
-            laid.cases,
+            written.cases,
             self._spec.accept,
             model=name,
             digest=digest,
-            precision=self._spec.tolerated(laid.precision),
-            keeps_state=read_facts(laid.folder).keeps_state,
+            precision=self._spec.tolerated(written.precision),
+            keeps_state=read_properties(written.folder).keeps_state,
         )
 
     def _require_unchanged(self) -> None:
@@ -257,19 +257,19 @@ class _Build:
         member = _Build(name, self._models, self._folders, self._targets, self._choices, self._steps)
         return member.run().artifact_dir
 
-    def _check_target(self, laid: LaidRepository) -> None:
-        if not fits(laid.target, self._targets):
+    def _check_target(self, written: WrittenRepository) -> None:
+        if not fits(written.target, self._targets):
             asked = " or ".join(str(target) for target in self._targets)
-            raise LayoutError(f"the repository runs on {laid.target} and was to be built for {asked}")
+            raise LayoutError(f"the repository runs on {written.target} and was to be built for {asked}")
 
-    def _pack(self, laid: LaidRepository, work: Path, source: FetchedSource) -> PackedArchive:
-        chosen = check_layout(laid.folder, generates=self._spec.generates)
-        if chosen != laid.entry:
-            raise LayoutError(f"multi-model hosting would load {chosen}, and single-model {laid.entry}")
-        size = sum(path.stat().st_size for path in laid.folder.rglob("*") if path.is_file())
+    def _pack(self, written: WrittenRepository, work: Path, source: FetchedSource) -> PackedArchive:
+        chosen = check_layout(written.folder, generates=self._spec.generates)
+        if chosen != written.entry:
+            raise LayoutError(f"multi-model hosting would load {chosen}, and single-model {written.entry}")
+        size = sum(path.stat().st_size for path in written.folder.rglob("*") if path.is_file())
         # The archive, and beside it what it unpacks to when it is served.
         require_space(work, 2 * size, purpose=f"packing and serving {self._spec.name!r}")
-        packed = pack(laid.folder, work / ARCHIVE_NAME)
+        packed = pack(written.folder, work / ARCHIVE_NAME)
         # What is packed has to be what was hashed: no file or link may have changed in between.
         source.require_unchanged()
         self._require_unchanged()
@@ -279,48 +279,48 @@ class _Build:
         self,
         source: FetchedSource,
         key: BuildKey,
-        laid: LaidRepository,
+        written: WrittenRepository,
         packed: PackedArchive,
-        served: ServedCheck,
+        served: ServingReport,
     ) -> Manifest:
         return Manifest(
             model=self._spec.name,
-            entry_model=laid.entry,
+            entry_model=written.entry,
             digest=packed.digest,
-            target=str(laid.target),
+            target=str(written.target),
             spec_hash=key.spec_hash,
             source=self._spec.source or "",
             source_revision=source.revision,
             weights_sha256=source.weights_sha256,
-            precision=laid.precision,
-            inputs=laid.inputs,
-            outputs=laid.outputs,
+            precision=written.precision,
+            inputs=written.inputs,
+            outputs=written.outputs,
             archive_bytes=packed.size_bytes,
             unpacked_bytes=packed.unpacked_bytes,
             files=packed.files,
-            parity=(*laid.parity, *([served.parity] if served.parity else [])),
-            unverified=laid.unverified,
-            unused_weights=laid.unused_weights,
+            parity=(*written.parity, *([served.parity] if served.parity else [])),
+            unverified=written.unverified,
+            unused_weights=written.unused_weights,
             generation=served.generation,
             latency=served.latency,
             served_by=served.served_by,
-            tensorrt=laid.tensorrt,
-            candidates=laid.candidates,
-            choices={**laid.choices, **self._own_choice(laid)},
-            environments=laid.environments,
-            max_batch=self._max_batch(laid),
+            tensorrt=written.tensorrt,
+            candidates=written.candidates,
+            choices={**written.choices, **self._own_choice(written)},
+            environments=written.environments,
+            max_batch=self._max_batch(written),
             shared_memory_bytes=served.shared_memory_bytes,
             tools=key.tools,
         )
 
-    def _own_choice(self, laid: LaidRepository) -> dict[str, str]:
+    def _own_choice(self, written: WrittenRepository) -> dict[str, str]:
         if self._spec.precision != "auto":
             return {}
-        kept = next(candidate for candidate in laid.candidates if candidate.kept)
+        kept = next(candidate for candidate in written.candidates if candidate.kept)
         return {self._spec.name: kept.name}
 
-    def _max_batch(self, laid: LaidRepository) -> int:
-        return self._spec.batching.max_batch if laid.max_batch is None else laid.max_batch
+    def _max_batch(self, written: WrittenRepository) -> int:
+        return self._spec.batching.max_batch if written.max_batch is None else written.max_batch
 
 
 def _describe_archive(packed: PackedArchive) -> str:
@@ -330,7 +330,7 @@ def _describe_archive(packed: PackedArchive) -> str:
     )
 
 
-def _describe_served(check: ServedCheck) -> str:
+def _describe_served(check: ServingReport) -> str:
     latency = ", ".join(f"batch {report.batch}: p50 {report.p50_ms} ms" for report in check.latency)
     if check.generation is not None:
         generation = check.generation

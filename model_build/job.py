@@ -22,7 +22,7 @@ from model_build.build import BuildFolders, BuildResult, build_model
 from model_build.errors import PublishError
 from model_build.host_driver import require_driver
 from model_build.library_errors import as_build_error
-from model_build.progress import Progress
+from model_build.progress import OnProgress, Progress
 from model_build.secrets import redact
 from model_build.store.aws_errors import explain
 from model_build.store.publishing import publish
@@ -30,7 +30,7 @@ from tritonstack.base import naming
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import load_models
 
-Tell = Callable[[dict[str, Any]], None]
+Notify = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,15 +50,15 @@ class BuildOrder:
     """The name under which the bucket tells what came of this."""
 
 
-def run_order(project: Project, order: BuildOrder, tell: Tell, log: TextIO | None = None) -> int:
+def run_order(project: Project, order: BuildOrder, notify: Notify, log: TextIO | None = None) -> int:
     """Run it; returns the exit code, and reports what went wrong. The full traceback goes to `log`."""
     try:
-        result = _build(project, order, tell)
+        result = _build(project, order, notify)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         failure = as_build_error(error)
-        tell(
+        notify(
             {
                 "event": "failed",
                 "model": order.model,
@@ -71,15 +71,15 @@ def run_order(project: Project, order: BuildOrder, tell: Tell, log: TextIO | Non
         if log is not None:
             print(redact("".join(traceback.format_exception(error))), file=log, flush=True)
         return failure.exit_code
-    tell({"event": "built", "directory": str(result.artifact_dir), **_facts(result)})
+    notify({"event": "built", "directory": str(result.artifact_dir), **_facts(result)})
     return 0
 
 
-def _build(project: Project, order: BuildOrder, tell: Tell) -> BuildResult:
+def _build(project: Project, order: BuildOrder, notify: Notify) -> BuildResult:
     require_driver(order.targets)
 
-    def hear(progress: Progress) -> None:
-        tell({"event": "step", "model": order.model, **asdict(progress)})
+    def on_progress(progress: Progress) -> None:
+        notify({"event": "step", "model": order.model, **asdict(progress)})
 
     models = load_models(project, order.model)
     result = build_model(
@@ -88,20 +88,20 @@ def _build(project: Project, order: BuildOrder, tell: Tell) -> BuildResult:
         folders=replace(BuildFolders.of(project), shared_cache=order.cache),
         targets=order.targets,
         choices=order.choices,
-        on_progress=hear,
+        on_progress=on_progress,
     )
     if order.bucket is not None:
-        _publish(result, order, order.bucket, hear)
+        _publish(result, order, order.bucket, on_progress)
     return result
 
 
-def _publish(result: BuildResult, order: BuildOrder, bucket: str, hear: Callable[[Progress], None]) -> None:
-    hear(Progress("publish", "started"))
+def _publish(result: BuildResult, order: BuildOrder, bucket: str, on_progress: OnProgress) -> None:
+    on_progress(Progress("publish", "started"))
     client = boto3.client("s3")
     published = publish(artifact_dir=result.artifact_dir, bucket=bucket, s3_client=client)
     if order.job is not None:
         _leave_record(client, bucket, order.job, result)
-    hear(Progress("publish", "done", published.archive_url))
+    on_progress(Progress("publish", "done", published.archive_url))
 
 
 def _leave_record(client: Any, bucket: str, job: str, result: BuildResult) -> None:

@@ -46,7 +46,7 @@ def interrupts_kept() -> Iterator[None]:
     came: list[int] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def hear(number: int, frame: FrameType | None) -> None:
+    def notify(number: int, frame: FrameType | None) -> None:
         came.append(number)
         handler = handlers[signal.Signals(number)]
         if callable(handler):
@@ -54,7 +54,7 @@ def interrupts_kept() -> Iterator[None]:
 
     for number, handler in handlers.items():
         if callable(handler):
-            signal.signal(number, hear)
+            signal.signal(number, notify)
     try:
         yield
     finally:
@@ -69,36 +69,36 @@ class Steps:
     """Runs the steps of one build and tells of each that it began, and how it ended."""
 
     def __init__(self, on_progress: OnProgress) -> None:
-        self._tell = on_progress
+        self._notify = on_progress
         self.failed = ""
         """The step that failed, until the next one starts."""
 
     def announce(self, what: str) -> None:
         """Tell of something that takes time and is no step."""
-        self._tell(Progress(what, "started"))
+        self._notify(Progress(what, "started"))
 
     def note(self, name: str, detail: str) -> None:
         """Tell what a step that takes long is doing."""
-        self._tell(Progress(name, "running", detail))
+        self._notify(Progress(name, "running", detail))
 
     def run(self, name: str, action: Callable[[], Result], describe: Callable[[Result], str]) -> Result:
         """Run one step; `describe` puts its result into a few words."""
-        self._tell(Progress(name, "started"))
+        self._notify(Progress(name, "started"))
         self.failed = ""
         begin = time.monotonic()
         try:
             with interrupts_kept():
                 result = action()
         except KeyboardInterrupt:
-            self._tell(Progress(name, "failed", "stopped", time.monotonic() - begin))
+            self._notify(Progress(name, "failed", "stopped", time.monotonic() - begin))
             raise
         except BaseException as error:
             # Libraries written in Rust raise exceptions that are no Exception, and code may call sys.exit.
             failure = as_build_error(error)
             self.failed = name
-            self._tell(Progress(name, "failed", failure.message, time.monotonic() - begin))
+            self._notify(Progress(name, "failed", failure.message, time.monotonic() - begin))
             if failure is error:
                 raise
             raise failure from error
-        self._tell(Progress(name, "done", describe(result), time.monotonic() - begin))
+        self._notify(Progress(name, "done", describe(result), time.monotonic() - begin))
         return result

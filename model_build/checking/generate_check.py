@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from model_build.checking.served_model import ServedCheck, served_by
+from model_build.checking.served_model import ServingReport, served_by
 from model_build.errors import ServingError
 from model_build.store.archive import PackedArchive, unpack_own
 from tritonstack.records.manifests import GenerationReport, LatencyReport
@@ -45,7 +45,7 @@ class GenerateCheck:
     work: Path
     """A folder of the check's own, for what it unpacks and for the server's logs."""
 
-    def run(self) -> ServedCheck:
+    def run(self) -> ServingReport:
         """Serve and ask; raises ServingError or the server's own failure."""
         if not self.texts:
             raise ServingError(
@@ -73,7 +73,7 @@ class GenerateCheck:
             batch=1, requests=len(times), p50_ms=round(float(p50), 2), p99_ms=round(float(p99), 2)
         )
         report = GenerationReport(cases=len(times), times=TIMES, tokens=MAX_TOKENS)
-        return ServedCheck(None, (latency,), served_by(self.installation), generation=report)
+        return ServingReport(None, (latency,), served_by(self.installation), generation=report)
 
     def _ask_again(self, server: TritonServer, text: str) -> float:
         """Ask as often as it has to be the same, and give the milliseconds that the last answer took."""

@@ -30,7 +30,7 @@ SILENT = re.compile(rb"Stub process( '[^']*')? is not healthy")
 
 
 @dataclass(frozen=True)
-class ServedCheck:
+class ServingReport:
     """The proof that an archive serves."""
 
     parity: ParityReport | None
@@ -44,7 +44,7 @@ class ServedCheck:
 
 
 @dataclass(frozen=True)
-class Entrance:
+class InvocationClient:
     """Where requests for the model go."""
 
     server: TritonServer

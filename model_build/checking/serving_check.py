@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from model_build.checking.asking import Asking, ask_in_order
 from model_build.checking.cases import Case
 from model_build.checking.parity import judge
-from model_build.checking.served_model import Entrance, ServedCheck, require_success, served_by
+from model_build.checking.request_plan import RequestPlan, ask_in_order
+from model_build.checking.served_model import InvocationClient, ServingReport, require_success, served_by
 from model_build.errors import ServingError, SilentModelError
-from model_build.repository.facts import read_facts
+from model_build.repository.properties import read_properties
 from model_build.store.archive import PackedArchive, unpack_own
 from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import LatencyReport
@@ -59,10 +59,10 @@ class ServingCheck:
     """A folder of the check's own, for what it unpacks and for the server's logs."""
     arguments: tuple[str, ...] = ()
     """What Triton has to be told, there as on an endpoint."""
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
     """Hears of what is done twice."""
 
-    def run(self) -> ServedCheck:
+    def run(self) -> ServingReport:
         """Serve in both hosting modes; raises ParityError, ServingError or the server's own failure."""
         if not self.cases:
             raise ServingError(
@@ -71,35 +71,35 @@ class ServingCheck:
             )
         unpacked = self.work / "single"
         unpack_own(self.packed, unpacked)
-        asking = Asking(self.cases, self.max_batch, read_facts(unpacked))
-        comparisons, latency, shared_memory = self._patiently(lambda: self._single_model(unpacked, asking))
+        plan = RequestPlan(self.cases, self.max_batch, read_properties(unpacked))
+        comparisons, latency, shared_memory = self._patiently(lambda: self._single_model(unpacked, plan))
         # Multi-model hosting keeps each model's files in a folder of their own.
         hosted = self.work / "multi" / HOSTED_AS / "model"
         hosted.parent.mkdir(parents=True)
         unpacked.rename(hosted)
-        comparisons += self._patiently(lambda: self._multi_model(self.work / "multi", asking))
+        comparisons += self._patiently(lambda: self._multi_model(self.work / "multi", plan))
         report = judge("served", comparisons, self.accept, precision=self.precision)
-        return ServedCheck(report, latency, served_by(self.installation), shared_memory)
+        return ServingReport(report, latency, served_by(self.installation), shared_memory)
 
     def _patiently(self, serve: Callable[[], Result]) -> Result:
         try:
             return serve()
         except SilentModelError:
-            self.tell(AGAIN)
+            self.notify(AGAIN)
             return serve()
 
     def _single_model(
-        self, root: Path, asking: Asking
+        self, root: Path, plan: RequestPlan
     ) -> tuple[list[Comparison], tuple[LatencyReport, ...], int]:
         with self._start(root, container_variables(self._given(), Served(self.entry))) as server:
             server.wait_ready(timeout_s=READY_WITHIN_S)
-            entrance = Entrance(server, "/invocations", {})
-            comparisons = list(asking.thoroughly(entrance))
+            client = InvocationClient(server, "/invocations", {})
+            comparisons = list(plan.thoroughly(client))
             judge("served", comparisons, self.accept, precision=self.precision)
-            return comparisons, tuple(asking.latencies(entrance)), server.shared_memory_held()
+            return comparisons, tuple(plan.latencies(client)), server.shared_memory_held()
 
-    def _multi_model(self, root: Path, asking: Asking) -> list[Comparison]:
-        variables = container_variables(self._given(), Served(keeps_answers=asking.facts.keeps_answers))
+    def _multi_model(self, root: Path, plan: RequestPlan) -> list[Comparison]:
+        variables = container_variables(self._given(), Served(keeps_answers=plan.properties.keeps_answers))
         target = {"X-Amzn-SageMaker-Target-Model": f"{self.entry}/{self.packed.digest}/model.tar.gz"}
         with self._start(root, {**variables, "SAGEMAKER_MULTI_MODEL": "true"}) as server:
             server.wait_ready(timeout_s=READY_WITHIN_S)
@@ -112,10 +112,10 @@ class ServingCheck:
                 timeout_s=READY_WITHIN_S,
             )
             require_success(reply, server, "multi-model hosting does not load the artifact:")
-            entrance = Entrance(server, f"/models/{HOSTED_AS}/invoke", target)
-            times = 2 if asking.facts.keeps_answers else 1
-            rounds = itertools.chain.from_iterable(asking.series() for _ in range(times))
-            return list(ask_in_order(entrance, "multi-model", rounds))
+            client = InvocationClient(server, f"/models/{HOSTED_AS}/invoke", target)
+            times = 2 if plan.properties.keeps_answers else 1
+            rounds = itertools.chain.from_iterable(plan.series() for _ in range(times))
+            return list(ask_in_order(client, "multi-model", rounds))
 
     def _given(self) -> Mapping[str, str]:
         """What an endpoint's file would have to give its containers for this model."""

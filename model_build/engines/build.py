@@ -37,7 +37,7 @@ class EngineBuilder:
     gpu: str
     """The GPU's name: times measured on another are of no use."""
     files: SharedFiles
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
     """Hears every line that trtexec prints."""
 
     def build(self, order: EngineOrder, plan: Path) -> str:
@@ -52,7 +52,7 @@ class EngineBuilder:
             if not known:
                 raise
             # A timing cache that is damaged or of other hardware fails the build; it can be lost.
-            self.tell("once more, without the timing cache")
+            self.notify("once more, without the timing cache")
             cache.unlink(missing_ok=True)
             self._run(command)
         if not plan.is_file():
@@ -87,7 +87,7 @@ class EngineBuilder:
         told = False
         for line in self._lines(command, said):
             (errors if ERROR in line else tail).append(line)
-            self.tell(line)
+            self.notify(line)
             told = self._check_version(line) or told
             self._check_capability(line)
         if said:

@@ -25,7 +25,7 @@ class SharedFiles:
 
     folder: Path
     url: str | None
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
 
     def fetch(self, name: str) -> Path:
         """The place of a file; the shared one, which may be newer, is fetched there if there is one."""
@@ -35,7 +35,7 @@ class SharedFiles:
             try:
                 self._download(name, file)
             except FAULTS as error:
-                self.tell(f"{self.url}/{name} is not used: {error}")
+                self.notify(f"{self.url}/{name} is not used: {error}")
         return file
 
     def share(self, name: str) -> None:
@@ -49,7 +49,7 @@ class SharedFiles:
                 Bucket=bucket, Key=f"{prefix}{name}", Body=body, Metadata={"sha256": _digest(body)}
             )
         except FAULTS as error:
-            self.tell(f"{self.url}/{name} is not shared: {error}")
+            self.notify(f"{self.url}/{name} is not shared: {error}")
 
     def _download(self, name: str, file: Path) -> None:
         bucket, prefix = self._place()
@@ -61,7 +61,7 @@ class SharedFiles:
             raise
         body = reply["Body"].read()
         if reply["Metadata"].get("sha256") != _digest(body):
-            self.tell(f"{self.url}/{name} is not used: its bytes are not those that were shared")
+            self.notify(f"{self.url}/{name} is not used: its bytes are not those that were shared")
             return
         part = file.with_suffix(".part")
         part.write_bytes(body)

@@ -187,7 +187,7 @@ def _pack(folders: Folders, kept: Path, file: Path) -> EnvironmentReport:
     new = kept.with_name(f".{kept.name}.new")
     for leftover in (new, kept):
         shutil.rmtree(leftover, ignore_errors=True)
-    _lay(new / "environment", folders)
+    _write(new / "environment", folders)
     packed = archive.pack(new / "environment", new / ARCHIVE_NAME, any_name=True, links=(PYTHON_LINK,))
     shutil.rmtree(new / "environment")
     report = EnvironmentReport(
@@ -204,7 +204,7 @@ def _pack(folders: Folders, kept: Path, file: Path) -> EnvironmentReport:
     return report
 
 
-def _lay(folder: Path, folders: Folders) -> None:
+def _write(folder: Path, folders: Folders) -> None:
     for name, wheels in folders.items():
         (folder / name).mkdir(parents=True)
         for wheel in wheels:

@@ -61,11 +61,11 @@ INT8_CALIBRATED = Level("int8, calibrated", "int8", to_calibrated_int8, EVERYWHE
 def level_of(precision: Literal["fp32", "fp16", "int8"], graph: ExportedGraph) -> Level:
     """What a precision that is named means for a graph in ONNX Runtime."""
     if precision == "int8":
-        return rivals(graph)[0]
+        return candidate_levels(graph)[0]
     return FP16 if precision == "fp16" else FP32
 
 
-def rivals(graph: ExportedGraph) -> list[Level]:
+def candidate_levels(graph: ExportedGraph) -> list[Level]:
     """What may be faster on a processor than the graph as it is; the first is what int8 means by name."""
     if count_steps(graph, CONVOLUTIONS):
         return [INT8_CALIBRATED]

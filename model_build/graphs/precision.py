@@ -21,17 +21,17 @@ from model_build.graphs.candidates import (
     report_only,
     time_candidates,
 )
-from model_build.graphs.levels import FP32, Level, level_of, rivals
+from model_build.graphs.levels import FP32, Level, candidate_levels, level_of
 from model_build.graphs.onnx_file import folder_bytes
 from model_build.graphs.readable import make_readable
-from model_build.graphs.records import ExportedGraph, SettledGraph
+from model_build.graphs.records import ExportedGraph, ServableGraph
 from model_build.progress import Steps
 from tritonstack.records.manifests import CandidateReport, ParityReport
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec
 
 
-def settle_onnx(
+def choose_precision(
     graph: ExportedGraph,
     *,
     cases: Sequence[Case],
@@ -39,7 +39,7 @@ def settle_onnx(
     target: Target,
     steps: Steps,
     recorded: str | None = None,
-) -> SettledGraph:
+) -> ServableGraph:
     """The graph that model.yaml names, or the one that `auto` chooses.
 
     `recorded` names the graph that an earlier build of the same files chose; it is used again.
@@ -54,15 +54,15 @@ def settle_onnx(
 
 def _named(
     level: Level, graph: ExportedGraph, cases: Sequence[Case], spec: ModelSpec, steps: Steps
-) -> SettledGraph:
+) -> ServableGraph:
     made = graph
     if level is not FP32:
         made = steps.run(f"make {level.name}", lambda: make(level, graph, cases), _describe_size)
     parity = steps.run("compare graph", lambda: check(level, made, cases, spec.accept), describe_parity)
-    settled = _settled(level, made, parity)
+    servable = _servable(level, made, parity)
     if level is FP32:
-        return settled
-    return replace(settled, candidates=(report_only(Candidate(level, made, parity), NAMED),))
+        return servable
+    return replace(servable, candidates=(report_only(Candidate(level, made, parity), NAMED),))
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class _Auto:
         )
 
 
-def _chosen(auto: _Auto, recorded: str | None) -> SettledGraph:
-    base, levels = auto.base(), rivals(auto.graph)
+def _chosen(auto: _Auto, recorded: str | None) -> ServableGraph:
+    base, levels = auto.base(), candidate_levels(auto.graph)
     if recorded == FP32.name:
         return _kept(base, [report_only(base, RECORDED)])
     # The record comes first; if its graph is not accurate enough here, the choice is made again.
@@ -110,15 +110,15 @@ def _chosen(auto: _Auto, recorded: str | None) -> SettledGraph:
     return _kept(choose(timed), [report(candidate, timed) for candidate in timed])
 
 
-def _kept(chosen: Candidate, reports: Sequence[CandidateReport]) -> SettledGraph:
+def _kept(chosen: Candidate, reports: Sequence[CandidateReport]) -> ServableGraph:
     if chosen.graph is None or chosen.parity is None:
         raise ExportError(f"{chosen.level.name} was chosen and was not made")
-    settled = _settled(chosen.level, chosen.graph, chosen.parity)
-    return replace(settled, candidates=tuple(reports))
+    servable = _servable(chosen.level, chosen.graph, chosen.parity)
+    return replace(servable, candidates=tuple(reports))
 
 
-def _settled(level: Level, graph: ExportedGraph, parity: ParityReport) -> SettledGraph:
-    return SettledGraph(
+def _servable(level: Level, graph: ExportedGraph, parity: ParityReport) -> ServableGraph:
+    return ServableGraph(
         folder=graph.file.parent,
         backend="onnxruntime",
         precision=level.precision,

@@ -22,7 +22,7 @@ class ExportedGraph:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SettledGraph:
+class ServableGraph:
     """What Triton will run of a graph: compared with the framework, in the precision that was asked for."""
 
     folder: Path

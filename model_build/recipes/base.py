@@ -19,7 +19,7 @@ from tritonstack.spec.models.tolerance import Precision
 
 
 @dataclass(frozen=True)
-class Workshop:
+class BuildContext:
     """What a recipe works with."""
 
     model: Document[ModelSpec]
@@ -45,7 +45,7 @@ class Workshop:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaidRepository:
+class WrittenRepository:
     """A Triton repository that is ready to be packed."""
 
     folder: Path
@@ -79,5 +79,5 @@ class Recipe(Protocol):
     def tools(self) -> tuple[str, ...]:
         """The distributions whose versions the artifact's bytes depend on."""
 
-    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
+    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
         """Export, compare, and lay the repository, telling of each step."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from model_build.errors import LayoutError
 from model_build.inputs.rows import read_rows
 from model_build.progress import Steps
-from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.base import BuildContext, WrittenRepository
 from model_build.recipes.chain import chain_answers
 from model_build.recipes.pipeline import Pipeline, Wiring
 from model_build.repository.flattening import (
@@ -65,9 +65,9 @@ class Ensemble:
         self._spec = model.record
         self._recipe = recipe
 
-    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
+    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
         """Build the models of the steps, join them, and ask them one after the other."""
-        members = {name: self._member(name, workshop) for name in self._recipe.members}
+        members = {name: self._member(name, context) for name in self._recipe.members}
         pipeline = steps.run("compose", lambda: self._wire(members), _describe_pipeline)
         requests = self._requests(pipeline)
         folders = {name: member.unpacked for name, member in members.items()}
@@ -77,19 +77,19 @@ class Ensemble:
                 pipeline,
                 folders,
                 requests,
-                installation=workshop.installation,
-                work=workshop.folder / "chain",
+                installation=context.installation,
+                work=context.folder / "chain",
             ),
             lambda asked: f"{len(asked)} cases",
         )
-        repository = workshop.folder / "repository"
+        repository = context.folder / "repository"
         environments = steps.run(
             "repository",
-            lambda: self._lay(repository, pipeline, folders),
+            lambda: self._write(repository, pipeline, folders),
             lambda used: _describe_repository(repository, used),
         )
         manifests = [member.manifest for member in members.values()]
-        return LaidRepository(
+        return WrittenRepository(
             folder=repository,
             entry=self._spec.name,
             target=_common_target(manifests),
@@ -107,10 +107,10 @@ class Ensemble:
             ),
         )
 
-    def _member(self, name: str, workshop: Workshop) -> _Member:
-        artifact = workshop.build_member(name)
+    def _member(self, name: str, context: BuildContext) -> _Member:
+        artifact = context.build_member(name)
         manifest = read_manifest(artifact)
-        folder = workshop.folder / "members" / name
+        folder = context.folder / "members" / name
         unpack(
             artifact / ARCHIVE_NAME,
             folder,
@@ -162,7 +162,7 @@ class Ensemble:
             return [("IMAGE", (self._model.file.parent / test_input.image).read_bytes())]
         return [("QUESTION", test_input.question or ""), ("CONTEXT", test_input.context or "")]
 
-    def _lay(
+    def _write(
         self, repository: Path, pipeline: Pipeline, folders: Mapping[str, MemberFolder]
     ) -> dict[str, str]:
         flat: list[EnsembleStep] = []

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from model_build.checking.cases import Case
 from model_build.checking.sizes import SizedCase
-from model_build.graphs.records import SettledGraph
+from model_build.graphs.records import ServableGraph
 from model_build.progress import Steps
-from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.base import BuildContext, WrittenRepository
 from model_build.repository.existing import tensors_of_triton
 from model_build.repository.parts import Around, add_graph_model
 from tritonstack.records.manifests import TensorSpec
@@ -22,43 +22,43 @@ from tritonstack.reference.targets import Target
 Array = NDArray[Any]
 
 
-def lay_graph(
-    settled: SettledGraph,
+def write_graph(
+    servable: ServableGraph,
     cases: Sequence[Case],
-    workshop: Workshop,
+    context: BuildContext,
     steps: Steps,
     *,
     unverified: tuple[str, ...] = (),
-) -> LaidRepository:
+) -> WrittenRepository:
     """The repository of a model that is one graph."""
-    spec = workshop.model.record
-    filled_in = tensors_of_triton(workshop.model)
-    asked = served_cases(cases, (*settled.inputs, *settled.outputs), filled_in)
-    repository = workshop.folder / "repository"
+    spec = context.model.record
+    filled_in = tensors_of_triton(context.model)
+    asked = served_cases(cases, (*servable.inputs, *servable.outputs), filled_in)
+    repository = context.folder / "repository"
     steps.run(
         "repository",
         lambda: add_graph_model(
             repository,
             name=spec.name,
-            graph=settled,
+            graph=servable,
             batching=spec.batching,
             triton=spec.triton,
-            target=workshop.target,
-            around=Around(model=workshop.model, example=asked[0].inputs),
+            target=context.target,
+            around=Around(model=context.model, example=asked[0].inputs),
         ),
-        lambda _: f"{spec.name}, backend {settled.backend}",
+        lambda _: f"{spec.name}, backend {servable.backend}",
     )
-    return LaidRepository(
+    return WrittenRepository(
         folder=repository,
         entry=spec.name,
-        target=Target(workshop.target.hardware),
-        inputs=served_tensors(settled.inputs, filled_in),
-        outputs=served_tensors(settled.outputs, filled_in),
-        parity=(settled.parity,),
+        target=Target(context.target.hardware),
+        inputs=served_tensors(servable.inputs, filled_in),
+        outputs=served_tensors(servable.outputs, filled_in),
+        parity=(servable.parity,),
         cases=asked,
-        precision=settled.precision,
-        tensorrt=settled.tensorrt,
-        candidates=settled.candidates,
+        precision=servable.precision,
+        tensorrt=servable.tensorrt,
+        candidates=servable.candidates,
         unverified=unverified,
     )
 

@@ -16,11 +16,11 @@ from model_build.checking.cases import Case
 from model_build.checking.parity import describe_parity
 from model_build.environments.packing import target_python
 from model_build.errors import FieldError
-from model_build.graphs.records import ExportedGraph, SettledGraph
-from model_build.graphs.settle import settle_graph
+from model_build.graphs.choose_backend import choose_backend
+from model_build.graphs.records import ExportedGraph, ServableGraph
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.progress import Steps
-from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.base import BuildContext, WrittenRepository
 from model_build.recipes.image_layouts import image_layout
 from model_build.recipes.layouts import Layout, in_types_of
 from model_build.recipes.text_layouts import text_layout
@@ -49,60 +49,60 @@ class HuggingFace:
             raise InvalidFilesError(faults)
         self.tools = (*TOOLS, *self._layout.tools)
 
-    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
+    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
         """Load the framework, export, compare, and lay the repository."""
         layout = self._layout
-        framework = steps.run("load", lambda: self._load(workshop), _describe_loaded)
-        settled = self._settle(framework, workshop, steps)
-        inputs, outputs = layout.inputs(settled), layout.outputs(settled, framework)
-        repository = workshop.folder / "repository"
+        framework = steps.run("load", lambda: self._load(context), _describe_loaded)
+        servable = self._settle(framework, context, steps)
+        inputs, outputs = layout.inputs(servable), layout.outputs(servable, framework)
+        repository = context.folder / "repository"
         parts = ", ".join((self._spec.name, *layout.parts))
         environments = steps.run(
             "repository",
-            lambda: layout.lay(repository, settled, framework, workshop),
-            lambda laid: f"{parts}; runs on {_bound(laid, workshop) or 'any Python'}",
+            lambda: layout.write(repository, servable, framework, context),
+            lambda written: f"{parts}; runs on {_bound(written, context) or 'any Python'}",
         )
-        return LaidRepository(
+        return WrittenRepository(
             folder=repository,
             entry=self._spec.name,
-            target=Target(workshop.target.hardware, _bound(environments, workshop)),
+            target=Target(context.target.hardware, _bound(environments, context)),
             inputs=inputs,
             outputs=outputs,
-            parity=(settled.parity,),
+            parity=(servable.parity,),
             cases=[
                 dataclasses.replace(case, inputs=in_types_of(case.inputs, inputs))
                 for case in layout.cases(framework)
             ],
-            precision=settled.precision,
-            tensorrt=settled.tensorrt,
-            candidates=settled.candidates,
+            precision=servable.precision,
+            tensorrt=servable.tensorrt,
+            candidates=servable.candidates,
             environments=environments,
             unused_weights=framework.unused_weights,
         )
 
-    def _load(self, workshop: Workshop) -> Framework:
+    def _load(self, context: BuildContext) -> Framework:
         try:
-            framework: Framework = self._layout.load(workshop)
+            framework: Framework = self._layout.load(context)
         except FieldError as error:
             problem = self._model.problem(error.field, error.message, remedy=error.remedy)
             raise InvalidFilesError([problem]) from error
         return framework
 
-    def _settle(self, framework: Framework, workshop: Workshop, steps: Steps) -> SettledGraph:
+    def _settle(self, framework: Framework, context: BuildContext, steps: Steps) -> ServableGraph:
         """What Triton will run, compared with the framework, with what model.yaml says of its tensors."""
         cases = list(self._layout.graph_cases(framework))
-        folder = workshop.folder / "graph"
+        folder = context.folder / "graph"
         if self._recipe.format == "torchscript":
             return self._narrowed(self._settle_script(framework, cases, folder, steps), framework)
         graph = steps.run("export", lambda: framework.export(folder), _describe_graph)
         # With what the recipe has from the source, such as the longest text.
         spec = self._spec.model_copy(update={"recipe": framework.head.recipe})
-        settled = settle_graph(graph, cases=cases, spec=spec, workshop=workshop, steps=steps)
-        return self._narrowed(settled, framework)
+        servable = choose_backend(graph, cases=cases, spec=spec, context=context, steps=steps)
+        return self._narrowed(servable, framework)
 
     def _settle_script(
         self, framework: Framework, cases: Sequence[Case], folder: Path, steps: Steps
-    ) -> SettledGraph:
+    ) -> ServableGraph:
         from model_build.exporters.torchscript import load_torchscript  # noqa: PLC0415 - imports torch
 
         file = steps.run(
@@ -118,7 +118,7 @@ class HuggingFace:
             describe_parity,
         )
         inputs, outputs = framework.tensors()
-        return SettledGraph(
+        return ServableGraph(
             folder=folder,
             backend="pytorch",
             precision="fp32",
@@ -127,13 +127,13 @@ class HuggingFace:
             parity=parity,
         )
 
-    def _narrowed(self, settled: SettledGraph, framework: Framework) -> SettledGraph:
+    def _narrowed(self, servable: ServableGraph, framework: Framework) -> ServableGraph:
         """With the labels of model.yaml instead of the model's own; names that match nothing are refused."""
         beside = [
-            output for output in self._layout.outputs(settled, framework) if output not in settled.outputs
+            output for output in self._layout.outputs(servable, framework) if output not in servable.outputs
         ]
-        inputs, outputs = narrow_tensors(self._model, settled.inputs, [*settled.outputs, *beside])
-        return dataclasses.replace(settled, inputs=inputs, outputs=outputs[: len(settled.outputs)])
+        inputs, outputs = narrow_tensors(self._model, servable.inputs, [*servable.outputs, *beside])
+        return dataclasses.replace(servable, inputs=inputs, outputs=outputs[: len(servable.outputs)])
 
 
 def _layout_for(model: Document[ModelSpec], recipe: HuggingFaceRecipe) -> Layout[Any]:
@@ -160,7 +160,7 @@ def _describe(format_name: str, folder: Path) -> str:
     return f"{format_name}, {size / 1e6:.1f} MB"
 
 
-def _bound(environments: Sequence[EnvironmentReport], workshop: Workshop) -> str | None:
+def _bound(environments: Sequence[EnvironmentReport], context: BuildContext) -> str | None:
     """The one Python that the artifact runs on, or None for any."""
-    found = (target_python(environment, workshop.target.python) for environment in environments)
+    found = (target_python(environment, context.target.python) for environment in environments)
     return next((python for python in found if python is not None), None)

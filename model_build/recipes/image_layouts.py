@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from model_build import served
 from model_build.checking.cases import Case
 from model_build.environments.packing import build_environment, installed_requirement
-from model_build.graphs.records import SettledGraph
-from model_build.recipes.base import Workshop
+from model_build.graphs.records import ServableGraph
+from model_build.recipes.base import BuildContext
 from model_build.recipes.layouts import ENCODER, Layout, random_numbers, rows_of, same_names
 from model_build.repository.parts import EnsembleStep, add_ensemble, add_python_model, environment_file
 from tritonstack.base.documents import Document
@@ -52,13 +52,13 @@ class ImageLayout(Layout["ImageFramework"]):
         super().__init__(model)
         self._recipe = recipe
 
-    def load(self, workshop: Workshop) -> ImageFramework:
+    def load(self, context: BuildContext) -> ImageFramework:
         """Model and image processor."""
         # torch takes seconds to import, and a build that finds its artifact does not need it.
         from model_build.exporters.image_framework import ImageFramework  # noqa: PLC0415
 
         return ImageFramework(
-            source=workshop.source,
+            source=context.source,
             recipe=self._recipe,
             trust=self._spec.trust,
             allow_unused=self._spec.allow_unused_weights,
@@ -119,13 +119,13 @@ class ImagesIn(ImageLayout):
 
     parts: ClassVar[tuple[str, ...]] = (PREPARER, ENCODER)
 
-    def inputs(self, graph: SettledGraph) -> tuple[TensorSpec, ...]:
+    def inputs(self, graph: ServableGraph) -> tuple[TensorSpec, ...]:
         """Image files, whatever the graph takes."""
         del graph
         return (IMAGE,)
 
-    def lay(
-        self, repository: Path, graph: SettledGraph, framework: ImageFramework, workshop: Workshop
+    def write(
+        self, repository: Path, graph: ServableGraph, framework: ImageFramework, context: BuildContext
     ) -> tuple[EnvironmentReport, ...]:
         """Three folders; Pillow comes for every Python."""
         version = add_python_model(
@@ -140,9 +140,9 @@ class ImagesIn(ImageLayout):
         environment = build_environment(
             [installed_requirement("pillow")],
             file=environment_file(repository, PREPARER),
-            cache_dir=workshop.cache_dir,
+            cache_dir=context.cache_dir,
         )
-        self._add_graph(repository, ENCODER, graph, framework, workshop)
+        self._add_graph(repository, ENCODER, graph, framework, context)
         add_ensemble(
             repository,
             name=self._spec.name,

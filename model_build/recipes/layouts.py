@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model_build.checking.cases import Case
-from model_build.graphs.records import SettledGraph
-from model_build.recipes.base import Workshop
+from model_build.graphs.records import ServableGraph
+from model_build.recipes.base import BuildContext
 from model_build.repository.parts import Around, add_graph_model
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileProblem
@@ -45,7 +45,7 @@ class Layout(ABC, Generic[AnyFramework]):
         self._spec = model.record
 
     @abstractmethod
-    def load(self, workshop: Workshop) -> AnyFramework:
+    def load(self, context: BuildContext) -> AnyFramework:
         """The model in its framework; only now are its libraries imported."""
 
     @abstractmethod
@@ -60,20 +60,20 @@ class Layout(ABC, Generic[AnyFramework]):
     def cases(self, framework: AnyFramework) -> Iterator[Case]:
         """What the served archive is asked, and the framework's answers."""
 
-    def inputs(self, graph: SettledGraph) -> tuple[TensorSpec, ...]:
+    def inputs(self, graph: ServableGraph) -> tuple[TensorSpec, ...]:
         """What callers send."""
         return graph.inputs
 
-    def outputs(self, graph: SettledGraph, framework: AnyFramework) -> tuple[TensorSpec, ...]:
+    def outputs(self, graph: ServableGraph, framework: AnyFramework) -> tuple[TensorSpec, ...]:
         """What callers get."""
         del framework
         return graph.outputs
 
-    def lay(
-        self, repository: Path, graph: SettledGraph, framework: AnyFramework, workshop: Workshop
+    def write(
+        self, repository: Path, graph: ServableGraph, framework: AnyFramework, context: BuildContext
     ) -> tuple[EnvironmentReport, ...]:
         """Fill the repository; the execution environments in it."""
-        self._add_graph(repository, self._spec.name, graph, framework, workshop)
+        self._add_graph(repository, self._spec.name, graph, framework, context)
         return ()
 
     def faults(self) -> Iterator[FileProblem]:
@@ -95,9 +95,9 @@ class Layout(ABC, Generic[AnyFramework]):
         self,
         repository: Path,
         name: str,
-        graph: SettledGraph,
+        graph: ServableGraph,
         framework: AnyFramework,
-        workshop: Workshop,
+        context: BuildContext,
     ) -> None:
         add_graph_model(
             repository,
@@ -105,7 +105,7 @@ class Layout(ABC, Generic[AnyFramework]):
             graph=graph,
             batching=self._spec.batching,
             triton=self._spec.triton,
-            target=workshop.target,
+            target=context.target,
             around=Around(model=self._model, example=in_types_of(self.example(framework), graph.inputs)),
         )
 

@@ -20,13 +20,13 @@ from model_build.checking.sizes import (
     unverified_reasons,
 )
 from model_build.errors import ExportError
-from model_build.graphs.records import ExportedGraph, SettledGraph
-from model_build.graphs.settle import settle_graph
+from model_build.graphs.choose_backend import choose_backend
+from model_build.graphs.records import ExportedGraph, ServableGraph
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import Row, read_rows
 from model_build.progress import Steps
-from model_build.recipes.base import LaidRepository, Workshop
-from model_build.recipes.given import describe_cases, describe_sizes, lay_graph
+from model_build.recipes.base import BuildContext, WrittenRepository
+from model_build.recipes.given import describe_cases, describe_sizes, write_graph
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.spec.models.model import ModelSpec
@@ -51,16 +51,16 @@ class OnnxGraph:
         self._model = model
         self._recipe = recipe
 
-    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
+    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
         """Check the graph, ask it for the right answers, and lay the repository."""
-        graph = steps.run("read", lambda: self._read(workshop), _describe)
+        graph = steps.run("read", lambda: self._read(context), _describe)
         rows = read_rows(self._model, graph.inputs, graph.outputs)
         cases = steps.run("answer", lambda: self._cases(graph, rows), describe_cases)
         sized = steps.run("compare sizes", lambda: self._check_sizes(graph, rows), describe_sizes)
-        settled = settle_graph(graph, cases=cases, spec=self._model.record, workshop=workshop, steps=steps)
-        self._check_settled(settled, sized)
+        servable = choose_backend(graph, cases=cases, spec=self._model.record, context=context, steps=steps)
+        self._check_settled(servable, sized)
         unverified = unverified_reasons(graph.inputs, graph.outputs, rows)
-        return lay_graph(settled, cases, workshop, steps, unverified=unverified)
+        return write_graph(servable, cases, context, steps, unverified=unverified)
 
     def _check_sizes(self, graph: ExportedGraph, rows: Sequence[Row]) -> list[SizedCase]:
         """Run the graph at other sizes of every dimension that varies, and in batches of several sizes."""
@@ -71,20 +71,20 @@ class OnnxGraph:
         check_batches(self._model, answer, batches, what="the graph")
         return sized
 
-    def _check_settled(self, settled: SettledGraph, sized: Sequence[SizedCase]) -> None:
+    def _check_settled(self, servable: ServableGraph, sized: Sequence[SizedCase]) -> None:
         """A converted graph takes the sizes that the given one takes. An engine's sizes are its profiles'."""
-        if settled.backend == "onnxruntime" and settled.precision not in ("fp32", "int8"):
+        if servable.backend == "onnxruntime" and servable.precision not in ("fp32", "int8"):
             from model_build.graphs.running import Session  # noqa: PLC0415 - as below
 
-            answer = Session(settled.folder / "model.onnx").answer
-            what = f"the {settled.precision} graph"
-            check_sizes(self._model, answer, sized, what=what, precision=settled.precision)
+            answer = Session(servable.folder / "model.onnx").answer
+            what = f"the {servable.precision} graph"
+            check_sizes(self._model, answer, sized, what=what, precision=servable.precision)
 
-    def _read(self, workshop: Workshop) -> ExportedGraph:
+    def _read(self, context: BuildContext) -> ExportedGraph:
         # onnx takes time to import, and a build that finds its artifact does not need it.
         from model_build.recipes.given_graph import copy_graph, read_tensors  # noqa: PLC0415
 
-        file = copy_graph(workshop.source.folder, self._recipe.file, workshop.folder / "graph")
+        file = copy_graph(context.source.folder, self._recipe.file, context.folder / "graph")
         batches = self._model.record.batching.max_batch > 0
         inputs, outputs = read_tensors(self._model, file, batches=batches)
         return ExportedGraph(file, *narrow_tensors(self._model, inputs, outputs), batches=batches)

@@ -19,7 +19,7 @@ from model_build.errors import EnvironmentBuildError, SourceError
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
 from model_build.progress import Steps
-from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.base import BuildContext, WrittenRepository
 from model_build.recipes.given import describe_cases, served_cases, served_tensors
 from model_build.repository.config import datatype_name
 from model_build.repository.existing import read_existing, tensors_of_triton
@@ -58,7 +58,7 @@ class PythonModel:
         self._requirements = self._read_requirements()
         self._helpers = helper_files(model)
 
-    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
+    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
         """Gather the right answers, lay the model, and pack what it imports."""
         inputs, outputs = self._told_by_config()
         rows = read_rows(self._model, inputs, outputs)
@@ -70,17 +70,17 @@ class PythonModel:
         inputs = with_controls(inputs, spec.triton.sequences, said)
         inputs, outputs = narrow_tensors(self._model, inputs, outputs)
         filled_in = tensors_of_triton(self._model)
-        repository = workshop.folder / "repository"
+        repository = context.folder / "repository"
         cases = served_cases(cases, (*inputs, *outputs), filled_in)
-        laid = (inputs, outputs, cases[0])
-        steps.run("repository", lambda: self._lay(repository, laid, workshop), lambda _: self._name)
-        report = steps.run("environment", lambda: self._environment(repository, workshop), _describe)
+        written = (inputs, outputs, cases[0])
+        steps.run("repository", lambda: self._write(repository, written, context), lambda _: self._name)
+        report = steps.run("environment", lambda: self._environment(repository, context), _describe)
         self._check_helpers(report)
-        python = target_python(report, workshop.target.python)
-        return LaidRepository(
+        python = target_python(report, context.target.python)
+        return WrittenRepository(
             folder=repository,
             entry=self._name,
-            target=Target(workshop.target.hardware, python),
+            target=Target(context.target.hardware, python),
             inputs=served_tensors(inputs, filled_in),
             outputs=served_tensors(outputs, filled_in),
             parity=(),
@@ -92,21 +92,21 @@ class PythonModel:
     def _name(self) -> str:
         return self._model.record.name
 
-    def _lay(self, repository: Path, laid: tuple[Tensors, Tensors, Case], workshop: Workshop) -> None:
+    def _write(self, repository: Path, written: tuple[Tensors, Tensors, Case], context: BuildContext) -> None:
         spec = self._model.record
         version = add_python_model(
             repository,
             name=spec.name,
             code=(self._folder / self._recipe.code).resolve(),
-            inputs=laid[0],
-            outputs=laid[1],
+            inputs=written[0],
+            outputs=written[1],
             batching=spec.batching,
             triton=spec.triton,
-            target=workshop.target,
-            around=Around(model=self._model, example=laid[2].inputs),
+            target=context.target,
+            around=Around(model=self._model, example=written[2].inputs),
         )
         packed = {(self._folder / self._recipe.code).resolve()}
-        for file in (*self._helpers.values(), *_wanted_of_source(spec, workshop)):
+        for file in (*self._helpers.values(), *_wanted_of_source(spec, context)):
             if file.path in packed:
                 continue  # the source is the folder of model.py, or around it
             packed.add(file.path)
@@ -119,12 +119,12 @@ class PythonModel:
             (version / file.name).parent.mkdir(parents=True, exist_ok=True)
             copy_file(file, version / file.name)
 
-    def _environment(self, repository: Path, workshop: Workshop) -> EnvironmentReport:
+    def _environment(self, repository: Path, context: BuildContext) -> EnvironmentReport:
         file = environment_file(repository, self._name)
         if self._recipe.environment:
             return accept_environment(self._folder / self._recipe.environment, file=file)
         return build_environment(
-            self._requirements, file=file, cache_dir=workshop.cache_dir, pythons=self._recipe.pythons
+            self._requirements, file=file, cache_dir=context.cache_dir, pythons=self._recipe.pythons
         )
 
     def _check_helpers(self, report: EnvironmentReport) -> None:
@@ -252,11 +252,11 @@ class PythonModel:
                 )
 
 
-def _wanted_of_source(spec: ModelSpec, workshop: Workshop) -> list[SourceFile]:
+def _wanted_of_source(spec: ModelSpec, context: BuildContext) -> list[SourceFile]:
     if spec.source is None:
         return []
     wanted = wanted_files(spec)
-    return [file for name, file in workshop.source.files.items() if wanted.holds(name)]
+    return [file for name, file in context.source.files.items() if wanted.holds(name)]
 
 
 def _tensors(entries: Any) -> Tensors:

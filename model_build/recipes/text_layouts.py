@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from model_build import served
 from model_build.checking.cases import Case
 from model_build.environments.packing import build_environment, installed_requirement
-from model_build.graphs.records import SettledGraph
-from model_build.recipes.base import Workshop
+from model_build.graphs.records import ServableGraph
+from model_build.recipes.base import BuildContext
 from model_build.recipes.layouts import ENCODER, Layout, random_numbers, rows_of, same_names
 from model_build.repository.parts import (
     Around,
@@ -77,13 +77,13 @@ class TextLayout(Layout["TextFramework"]):
         super().__init__(model)
         self._recipe = recipe
 
-    def load(self, workshop: Workshop) -> TextFramework:
+    def load(self, context: BuildContext) -> TextFramework:
         """Model and tokenizer."""
         # torch takes seconds to import, and a build that finds its artifact does not need it.
         from model_build.exporters.text_framework import TextFramework  # noqa: PLC0415
 
         return TextFramework(
-            source=workshop.source,
+            source=context.source,
             recipe=self._recipe,
             trust=self._spec.trust,
             allow_unused=self._spec.allow_unused_weights,
@@ -143,23 +143,23 @@ class TextsIn(TextLayout):
     parts: ClassVar[tuple[str, ...]] = (TOKENIZER, ENCODER)
     callers_send: ClassVar[tuple[TensorSpec, ...]] = (TEXT,)
 
-    def inputs(self, graph: SettledGraph) -> tuple[TensorSpec, ...]:
+    def inputs(self, graph: ServableGraph) -> tuple[TensorSpec, ...]:
         """Texts, whatever the graph takes."""
         del graph
         return self.callers_send
 
-    def outputs(self, graph: SettledGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
+    def outputs(self, graph: ServableGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
         """What the graph gives, and what is to be known of its tokens."""
         return (*graph.outputs, *_told(graph, framework))
 
-    def lay(
-        self, repository: Path, graph: SettledGraph, framework: TextFramework, workshop: Workshop
+    def write(
+        self, repository: Path, graph: ServableGraph, framework: TextFramework, context: BuildContext
     ) -> tuple[EnvironmentReport, ...]:
         """A folder for each part."""
         outputs = self.outputs(graph, framework)
         steps = self._steps(graph, framework)
-        environment = self._add_tokenizer(repository, graph, framework, workshop)
-        self._add_graph(repository, ENCODER, graph, framework, workshop)
+        environment = self._add_tokenizer(repository, graph, framework, context)
+        self._add_graph(repository, ENCODER, graph, framework, context)
         add_ensemble(
             repository,
             name=self._spec.name,
@@ -186,18 +186,18 @@ class TextsIn(TextLayout):
         inputs = {TEXT.name: np.array([[sample] for sample in samples], dtype=np.object_)}
         return Case(name, inputs, expected | {name: tokens[name] for name in told}, typical=typical)
 
-    def _steps(self, graph: SettledGraph, framework: TextFramework) -> list[EnsembleStep]:
+    def _steps(self, graph: ServableGraph, framework: TextFramework) -> list[EnsembleStep]:
         tokens = same_names(self._tokenizer_outputs(graph, framework))
         return [
             EnsembleStep(TOKENIZER, same_names(self.callers_send), tokens),
             EnsembleStep(ENCODER, same_names(graph.inputs), same_names(graph.outputs)),
         ]
 
-    def _tokenizer_outputs(self, graph: SettledGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
+    def _tokenizer_outputs(self, graph: ServableGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
         return tuple(dict.fromkeys((*graph.inputs, *_told(graph, framework))))
 
     def _add_tokenizer(
-        self, repository: Path, graph: SettledGraph, framework: TextFramework, workshop: Workshop
+        self, repository: Path, graph: ServableGraph, framework: TextFramework, context: BuildContext
     ) -> EnvironmentReport:
         outputs = self._tokenizer_outputs(graph, framework)
         # Texts whose tokens nobody sees are padded together. The plain tokenizer does nothing else, and its
@@ -217,7 +217,7 @@ class TextsIn(TextLayout):
         return build_environment(
             [installed_requirement("tokenizers")],
             file=environment_file(repository, TOKENIZER),
-            cache_dir=workshop.cache_dir,
+            cache_dir=context.cache_dir,
             dependencies=False,  # they are for fetching tokenizers from the Hub
         )
 
@@ -229,13 +229,13 @@ class QuestionsIn(TextsIn):
     callers_send = (QUESTION, CONTEXT)
     _recipe: QuestionAnsweringRecipe
 
-    def outputs(self, graph: SettledGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
+    def outputs(self, graph: ServableGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
         """The answer, and where it stands in the context."""
         del graph, framework
         return ANSWERS
 
-    def lay(
-        self, repository: Path, graph: SettledGraph, framework: TextFramework, workshop: Workshop
+    def write(
+        self, repository: Path, graph: ServableGraph, framework: TextFramework, context: BuildContext
     ) -> tuple[EnvironmentReport, ...]:
         """The same parts, and the search for the answer."""
         version = add_python_model(
@@ -249,13 +249,13 @@ class QuestionsIn(TextsIn):
         )
         options = {"max_answer_tokens": self._recipe.max_answer_tokens}
         (version / "answer.json").write_text(json.dumps(options) + "\n")
-        return super().lay(repository, graph, framework, workshop)
+        return super().write(repository, graph, framework, context)
 
-    def _steps(self, graph: SettledGraph, framework: TextFramework) -> list[EnsembleStep]:
+    def _steps(self, graph: ServableGraph, framework: TextFramework) -> list[EnsembleStep]:
         taken = same_names((*graph.outputs, OFFSETS, CONTEXT))
         return [*super()._steps(graph, framework), EnsembleStep(ANSWER, taken, same_names(ANSWERS))]
 
-    def _tokenizer_outputs(self, graph: SettledGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
+    def _tokenizer_outputs(self, graph: ServableGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
         return (*graph.inputs, OFFSETS)
 
     def _case(self, name: str, framework: TextFramework, samples: Sequence[Sample], *, typical: bool) -> Case:
@@ -280,7 +280,7 @@ def _tokens_case(
     return Case(name, tokens, framework.answer(tokens), typical=typical)
 
 
-def _told(graph: SettledGraph, framework: TextFramework) -> list[TensorSpec]:
+def _told(graph: ServableGraph, framework: TextFramework) -> list[TensorSpec]:
     """What callers are told of tokens; the graph may take some of it in a type of its own."""
     known = TOLD_OF_TOKENS | {tensor.name: tensor for tensor in graph.inputs}
     return [known[name] for name in framework.told_of_tokens]

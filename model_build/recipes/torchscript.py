@@ -21,12 +21,12 @@ from model_build.checking.sizes import (
     sized_cases,
     unverified_reasons,
 )
-from model_build.graphs.records import SettledGraph
+from model_build.graphs.records import ServableGraph
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
 from model_build.progress import Steps
-from model_build.recipes.base import LaidRepository, Workshop
-from model_build.recipes.given import describe_cases, describe_sizes, lay_graph
+from model_build.recipes.base import BuildContext, WrittenRepository
+from model_build.recipes.given import describe_cases, describe_sizes, write_graph
 from tritonstack.base.documents import Document, closest
 from tritonstack.base.errors import FileProblem, InvalidFilesError
 from tritonstack.base.source_files import copy_from
@@ -67,10 +67,10 @@ class TorchScript:
         self._recipe = recipe
         self._max_batch = model.record.batching.max_batch
 
-    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
+    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
         """Load or trace the module, compare it with itself and the original, and lay the repository."""
-        source = workshop.source.folder
-        folder = workshop.folder / "graph"
+        source = context.source.folder
+        folder = context.folder / "graph"
         load = self._load_file if self._recipe.file is not None else self._load_entry
         loaded = steps.run("load", lambda: load(source, folder), _describe_arguments)
         rows = self._rows(loaded.arguments)
@@ -84,7 +84,7 @@ class TorchScript:
             lambda: compare_answers(made.served.answer, cases, accept, max_batch=self._max_batch),
             describe_parity,
         )
-        settled = SettledGraph(
+        servable = ServableGraph(
             folder=folder,
             backend="pytorch",
             precision="fp32",
@@ -95,7 +95,7 @@ class TorchScript:
         )
         # A traced module was compared with the module itself; a file has nothing beside it.
         unverified = () if self._recipe.entry else unverified_reasons(inputs, outputs, rows)
-        return lay_graph(settled, cases, workshop, steps, unverified=unverified)
+        return write_graph(servable, cases, context, steps, unverified=unverified)
 
     def _check_sizes(self, rows: Sequence[Row], cases: Sequence[Case], made: _Made) -> list[SizedCase]:
         """Compare at other sizes of every dimension that varies, and in batches of several sizes."""

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from model_build.checking.answers import compare_answers
 from model_build.checking.cases import Case
 from model_build.checking.parity import describe_parity
-from model_build.graphs.records import SettledGraph
+from model_build.graphs.records import ServableGraph
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import read_rows
 from model_build.progress import Steps
-from model_build.recipes.base import LaidRepository, Workshop
-from model_build.recipes.given import describe_cases, lay_graph
+from model_build.recipes.base import BuildContext, WrittenRepository
+from model_build.recipes.given import describe_cases, write_graph
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.project.checks.releases import CHECKPOINTS_SINCE
@@ -66,15 +66,15 @@ class TreesForFil:
         if problems:
             raise InvalidFilesError(problems)
 
-    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
+    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
         """Load the trees, ask their library, compare, and lay the repository."""
-        trees = steps.run("load", lambda: self._load(workshop), _describe)
+        trees = steps.run("load", lambda: self._load(context), _describe)
         answer = self._answer(trees)
         inputs, outputs = self._tensors(trees, answer)
         cases = steps.run("answer", lambda: self._cases(trees, answer, inputs, outputs), describe_cases)
-        folder = workshop.folder / "graph"
+        folder = context.folder / "graph"
         form = trees.save(folder)
-        _check_release(form, workshop.target)
+        _check_release(form, context.target)
         parity = steps.run(
             "compare graph",
             lambda: compare_answers(
@@ -85,7 +85,7 @@ class TreesForFil:
             ),
             describe_parity,
         )
-        settled = SettledGraph(
+        servable = ServableGraph(
             folder=folder,
             backend="fil",
             precision="fp32",
@@ -94,13 +94,13 @@ class TreesForFil:
             parity=parity,
             parameters=_parameters(form, answer),
         )
-        return lay_graph(settled, cases, workshop, steps)
+        return write_graph(servable, cases, context, steps)
 
-    def _load(self, workshop: Workshop) -> Trees:
+    def _load(self, context: BuildContext) -> Trees:
         # The libraries take time to import, and a build that finds its artifact does not need them.
         from model_build.exporters.tree_libraries import library_of, load_trees  # noqa: PLC0415
 
-        file: Path = (workshop.source.folder / self._recipe.file).resolve()
+        file: Path = (context.source.folder / self._recipe.file).resolve()
         found = library_of(file)
         if self._recipe.library not in (None, found):
             raise InvalidFilesError(

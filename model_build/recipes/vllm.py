@@ -14,7 +14,7 @@ from typing import Any
 
 from model_build.errors import SourceError
 from model_build.progress import Steps
-from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.base import BuildContext, WrittenRepository
 from model_build.repository.language import TEXT_IN, TEXT_OUT, add_vllm_model
 from model_build.repository.parts import Around
 from model_build.sources import wanted_files
@@ -63,14 +63,14 @@ class VllmModel:
         if problems:
             raise InvalidFilesError(problems)
 
-    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
+    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
         """Lay the weights and the engine's arguments."""
-        repository = workshop.folder / "repository"
-        steps.run("repository", lambda: self._lay(repository, workshop), lambda size: f"{size / 1e9:.1f} GB")
-        return LaidRepository(
+        repository = context.folder / "repository"
+        steps.run("repository", lambda: self._write(repository, context), lambda size: f"{size / 1e9:.1f} GB")
+        return WrittenRepository(
             folder=repository,
             entry=self._model.record.name,
-            target=Target(workshop.target.hardware),
+            target=Target(context.target.hardware),
             inputs=(TEXT_IN,),
             outputs=(TEXT_OUT,),
             parity=(),
@@ -78,12 +78,12 @@ class VllmModel:
             max_batch=0,
         )
 
-    def _lay(self, repository: Path, workshop: Workshop) -> int:
+    def _write(self, repository: Path, context: BuildContext) -> int:
         spec = self._model.record
         engine = {"model": f"{MODEL_ROOT}/{spec.name}/1", **self._recipe.engine}
         version = add_vllm_model(repository, name=spec.name, engine=engine, around=Around(model=self._model))
         wanted = wanted_files(spec)
-        files = [file for name, file in workshop.source.files.items() if wanted.holds(name)]
+        files = [file for name, file in context.source.files.items() if wanted.holds(name)]
         for file in files:
             name = file.name
             if not is_safe_name(name) or (version / name).exists():

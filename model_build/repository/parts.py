@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from model_build.environments.packing import ARCHIVE_NAME, PARAMETER, PARAMETER_VALUE
-from model_build.graphs.records import SettledGraph
+from model_build.graphs.records import ServableGraph
 from model_build.repository import config
 from model_build.repository.contradictions import contradictions
 from model_build.repository.existing import complete_existing, read_existing
@@ -70,7 +70,7 @@ def add_graph_model(
     repository: Path,
     *,
     name: str,
-    graph: SettledGraph,
+    graph: ServableGraph,
     batching: Batching,
     triton: TritonOptions,
     target: Target,
@@ -221,7 +221,7 @@ def _unusual_file(version: Path, backend: str) -> str | None:
 
 
 def _graph_faults(
-    graph: SettledGraph, batching: Batching, triton: TritonOptions, target: Target
+    graph: ServableGraph, batching: Batching, triton: TritonOptions, target: Target
 ) -> Iterator[Fault]:
     if graph.batches != (batching.max_batch > 0):
         yield Fault(

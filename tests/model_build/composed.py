@@ -6,9 +6,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from model_build.graphs.records import SettledGraph
+from model_build.graphs.records import ServableGraph
 from model_build.progress import Steps, ignore_progress
-from model_build.recipes.base import Workshop
+from model_build.recipes.base import BuildContext
 from model_build.repository.layout import check_layout
 from model_build.repository.parts import Around, add_graph_model, add_python_model
 from model_build.sources import FetchedSource
@@ -113,7 +113,7 @@ def graph_artifact(
         folder = Path(temporary)
         (folder / "graph").mkdir()
         (folder / "graph/model.onnx").write_bytes(graph)
-        settled = SettledGraph(
+        servable = ServableGraph(
             folder=folder / "graph",
             backend="onnxruntime",
             precision="fp32",
@@ -125,7 +125,7 @@ def graph_artifact(
         add_graph_model(
             folder / "repository",
             name=name,
-            graph=settled,
+            graph=servable,
             batching=Batching(max_batch=max_batch),
             triton=TritonOptions(),
             target=Target("cpu"),
@@ -159,10 +159,10 @@ def classifier_graph(weights: Sequence[Sequence[float]]) -> bytes:
 
 def workshop_for(
     model: Document[ModelSpec], folder: Path, artifacts: Mapping[str, Path], installation: TritonInstallation
-) -> Workshop:
+) -> BuildContext:
     """A workshop in which the members have been built already."""
     folder.mkdir(parents=True)
-    return Workshop(
+    return BuildContext(
         model=model,
         source=FetchedSource(model.file.parent, "", NO_HASH),
         folder=folder,

@@ -10,7 +10,7 @@ import numpy as np
 from model_build.checking.cases import Case
 from model_build.environments.packing import build_environment
 from model_build.progress import Steps
-from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.base import BuildContext, WrittenRepository
 from tritonstack.base.documents import Document, load_document
 from tritonstack.records.manifests import ParityReport, TensorSpec
 from tritonstack.reference.targets import Target
@@ -54,20 +54,20 @@ class PlainRecipe:
 
     tools = ("numpy",)
 
-    def lay_repository(self, workshop: Workshop, steps: Steps) -> LaidRepository:
-        repository = workshop.folder / "repository"
-        return steps.run("repository", lambda: self._lay(repository, workshop), lambda _: "")
+    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
+        repository = context.folder / "repository"
+        return steps.run("repository", lambda: self._write(repository, context), lambda _: "")
 
-    def _lay(self, repository: Path, workshop: Workshop) -> LaidRepository:
+    def _write(self, repository: Path, context: BuildContext) -> WrittenRepository:
         model = repository / "plain"
         (model / "1").mkdir(parents=True)
         (model / "1/model.py").write_text(CODE)
         (model / "1/weights.bin").write_bytes(np.random.default_rng(3).bytes(2_000_000))
         (model / "config.pbtxt").write_text(CONFIG)
         environment = build_environment(
-            ["plain==1.0"], file=model / "env.tar.gz", cache_dir=workshop.cache_dir, dependencies=False
+            ["plain==1.0"], file=model / "env.tar.gz", cache_dir=context.cache_dir, dependencies=False
         )
-        return LaidRepository(
+        return WrittenRepository(
             folder=repository,
             entry="plain",
             target=Target("cpu"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from model_build.graphs.records import SettledGraph
+from model_build.graphs.records import ServableGraph
 from model_build.repository.config import read_config
 from model_build.repository.parts import Around, add_graph_model, add_python_model
 from tritonstack.base.documents import Document, load_document
@@ -35,7 +35,7 @@ def a_model(folder: Path, *, recipe: str = "{kind: onnx}", **blocks: Any) -> Doc
     return load_document(file, ModelSpec)
 
 
-def a_graph(folder: Path, **changes: Any) -> SettledGraph:
+def a_graph(folder: Path, **changes: Any) -> ServableGraph:
     """What settle_graph gives, with a file that no runtime could read."""
     folder.mkdir(parents=True)
     names = {"onnxruntime": "model.onnx", "tensorrt": "model.plan", "pytorch": "model.pt"}
@@ -48,7 +48,7 @@ def a_graph(folder: Path, **changes: Any) -> SettledGraph:
         **changes,
     }
     (folder / names.get(facts["backend"], "model.bin")).write_bytes(b"graph")
-    return SettledGraph(folder=folder, **facts)
+    return ServableGraph(folder=folder, **facts)
 
 
 def graph_config(

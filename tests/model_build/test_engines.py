@@ -15,14 +15,14 @@ import pytest
 
 from model_build.engines import machine
 from model_build.engines.build import EngineBuilder
+from model_build.engines.prepare import prepare_engines
 from model_build.engines.profiles import profile_shapes
-from model_build.engines.settle import settle_engines
 from model_build.engines.shared_files import SharedFiles
 from model_build.engines.trtexec import EngineOrder, ProfileShapes, version_of_banner
 from model_build.errors import EngineError
-from model_build.graphs.records import ExportedGraph, SettledGraph
+from model_build.graphs.records import ExportedGraph, ServableGraph
 from model_build.progress import Progress, Steps
-from model_build.recipes.base import Workshop
+from model_build.recipes.base import BuildContext
 from model_build.sources import FetchedSource
 from tests.model_build import stand_in_trtexec
 from tests.model_build.graphs_to_try import answered, lookup, normalised, perceptron
@@ -54,7 +54,7 @@ def machine_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 @pytest.fixture
-def settle(tmp_path: Path) -> Callable[..., SettledGraph]:
+def settle(tmp_path: Path) -> Callable[..., ServableGraph]:
     def run(
         graph: ExportedGraph,
         *,
@@ -63,11 +63,11 @@ def settle(tmp_path: Path) -> Callable[..., SettledGraph]:
         shared: str | None = None,
         cache: str = "cache",
         told: list[Progress] | None = None,
-    ) -> SettledGraph:
+    ) -> ServableGraph:
         file = tmp_path / "model.yaml"
         file.write_text(spec_text(extra))
         document: Document[ModelSpec] = load_document(file, ModelSpec)
-        workshop = Workshop(
+        context = BuildContext(
             model=document,
             source=FetchedSource(tmp_path, "1", "0" * 64),
             folder=tmp_path / "work",
@@ -78,11 +78,11 @@ def settle(tmp_path: Path) -> Callable[..., SettledGraph]:
             shared_cache=shared,
         )
         events = told if told is not None else []
-        return settle_engines(
+        return prepare_engines(
             graph,
             cases=answered(graph),
             spec=document.record,
-            workshop=workshop,
+            context=context,
             steps=Steps(events.append),
         )
 
@@ -244,14 +244,14 @@ def test_profiles_that_do_not_fit(profile: Profile, message: str) -> None:
 
 
 def test_an_engine_from_graph_to_folder(
-    tmp_path: Path, machine_here: Machine, settle: Callable[..., SettledGraph]
+    tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
 ) -> None:
     told: list[Progress] = []
-    settled = settle(lookup(tmp_path / "graph"), extra=VARYING, told=told)
-    assert (settled.backend, settled.tensorrt, settled.precision) == ("tensorrt", "10.4.0.26", "fp32")
-    assert [file.name for file in settled.folder.iterdir()] == ["model.plan"]
-    assert (settled.profiles, settled.engines) == (1, {})
-    assert settled.inputs[0].datatype == "INT64"
+    servable = settle(lookup(tmp_path / "graph"), extra=VARYING, told=told)
+    assert (servable.backend, servable.tensorrt, servable.precision) == ("tensorrt", "10.4.0.26", "fp32")
+    assert [file.name for file in servable.folder.iterdir()] == ["model.plan"]
+    assert (servable.profiles, servable.engines) == (1, {})
+    assert servable.inputs[0].datatype == "INT64"
     (built, asked) = machine_here.commands()
     assert "--maxShapes=ids:4x24" in built
     assert asked[-1] == "--getPlanVersionOnly"
@@ -260,7 +260,7 @@ def test_an_engine_from_graph_to_folder(
 
 
 def test_the_same_order_gives_the_same_engine_without_building_again(
-    tmp_path: Path, machine_here: Machine, settle: Callable[..., SettledGraph]
+    tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
 ) -> None:
     first = settle(lookup(tmp_path / "a" / "graph"), extra=VARYING)
     second = settle(lookup(tmp_path / "b" / "graph"), extra=VARYING)
@@ -272,18 +272,18 @@ def test_the_same_order_gives_the_same_engine_without_building_again(
 
 
 def test_integers_of_64_bits_become_32_before_tensorrt_10(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., SettledGraph]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
     pretend_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
-    settled = settle(lookup(tmp_path / "graph"), target="sm86-24.03", extra=VARYING)
-    assert [tensor.datatype for tensor in (*settled.inputs, *settled.outputs)] == ["INT32", "FP32", "INT32"]
-    assert settled.tensorrt == "8.6.3"
+    servable = settle(lookup(tmp_path / "graph"), target="sm86-24.03", extra=VARYING)
+    assert [tensor.datatype for tensor in (*servable.inputs, *servable.outputs)] == ["INT32", "FP32", "INT32"]
+    assert servable.tensorrt == "8.6.3"
     model = onnx.load(tmp_path / "graph-int32" / "model.onnx")
     assert [value.name for value in (*model.graph.input, *model.graph.output)] == ["ids", "states", "same"]
 
 
 def test_operators_that_tensorrt_8_misreads_are_written_as_it_reads_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., SettledGraph]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
     here = pretend_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
     graph = normalised(tmp_path / "graph")
@@ -298,7 +298,7 @@ def test_operators_that_tensorrt_8_misreads_are_written_as_it_reads_them(
 
 
 def test_operators_that_tensorrt_8_does_not_have_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., SettledGraph]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
     pretend_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
     with pytest.raises(EngineError, match=r"up to opset 17, and the graph of opset 18 cannot") as caught:
@@ -308,7 +308,7 @@ def test_operators_that_tensorrt_8_does_not_have_are_refused(
 
 
 def test_types_that_engines_do_not_have_are_refused(
-    tmp_path: Path, machine_here: Machine, settle: Callable[..., SettledGraph]
+    tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
 ) -> None:
     graph = perceptron(tmp_path / "graph")
     (x,) = graph.inputs
@@ -318,7 +318,7 @@ def test_types_that_engines_do_not_have_are_refused(
 
 
 def test_int8_is_spelt_out_in_the_graph(
-    tmp_path: Path, machine_here: Machine, settle: Callable[..., SettledGraph]
+    tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
 ) -> None:
     settle(perceptron(tmp_path / "graph"), extra="precision: int8\n")
     command = machine_here.commands()[0]
@@ -331,7 +331,7 @@ def test_int8_is_spelt_out_in_the_graph(
 
 
 def test_another_tensorrt_than_the_releases_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., SettledGraph]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
     pretend_machine(tmp_path / "machine", monkeypatch, release="25.04", capability="8.6")
     with pytest.raises(EngineError, match=r"is TensorRT 10\.9\.0, and Triton 24\.09 carries 10\.4\.0"):
@@ -339,7 +339,7 @@ def test_another_tensorrt_than_the_releases_is_refused(
 
 
 def test_another_gpu_than_the_targets_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., SettledGraph]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
     pretend_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.9")
     with pytest.raises(EngineError, match=r"the GPU here has compute capability 8\.9, .* for 8\.6"):
@@ -369,7 +369,7 @@ def test_an_error_is_shown_and_not_the_help_behind_it(
 
 
 def test_what_a_release_cannot_do_is_told_with_its_line(
-    tmp_path: Path, machine_here: Machine, settle: Callable[..., SettledGraph]
+    tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
 ) -> None:
     with pytest.raises(InvalidFilesError) as caught:
         settle(lookup(tmp_path / "graph"), extra="tensorrt: {portability: same-capability}\n")
@@ -416,7 +416,7 @@ def test_another_gpu_does_not_cost_the_timing_cache(tmp_path: Path, machine_here
 
 
 def test_engines_of_several_gpus_become_one_artifact(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., SettledGraph]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
     both = VARYING.replace("{profiles", '{capabilities: ["8.6", "8.9"], profiles')
     with played_aws():
@@ -427,11 +427,11 @@ def test_engines_of_several_gpus_become_one_artifact(
         with pytest.raises(EngineError, match=r"for 8\.9 are still to be built"):
             settle(lookup(tmp_path / "a" / "graph"), extra=both, shared=shared, cache="one")
         pretend_machine(tmp_path / "l4", monkeypatch, release="24.09", capability="8.9")
-        settled = settle(
+        servable = settle(
             lookup(tmp_path / "b" / "graph"), target="sm89-24.09", extra=both, shared=shared, cache="two"
         )
-    assert settled.engines == {"8.6": "model-sm86.plan", "8.9": "model-sm89.plan"}
-    assert sorted(file.name for file in settled.folder.iterdir()) == sorted(settled.engines.values())
+    assert servable.engines == {"8.6": "model-sm86.plan", "8.9": "model-sm89.plan"}
+    assert sorted(file.name for file in servable.folder.iterdir()) == sorted(servable.engines.values())
 
 
 def test_shared_files_that_cannot_be_had_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -463,7 +463,7 @@ def builder(here: Machine, tmp_path: Path, said: list[str] | None = None) -> Eng
         capability="8.6",
         gpu="NVIDIA A10G",
         files=SharedFiles(tmp_path / "files", None, told.append),
-        tell=told.append,
+        notify=told.append,
     )
 
 

@@ -55,7 +55,7 @@ WHOLE = {
 }
 
 
-def laid(tmp_path: Path, text: str, *, graph: dict[str, Any] | None = None, **blocks: str) -> str:
+def write_config(tmp_path: Path, text: str, *, graph: dict[str, Any] | None = None, **blocks: str) -> str:
     """The text that is written for a model with this config.pbtxt beside its model.yaml."""
     folder = tmp_path / "model"
     folder.mkdir(parents=True)
@@ -76,12 +76,12 @@ def laid(tmp_path: Path, text: str, *, graph: dict[str, Any] | None = None, **bl
 
 @pytest.mark.parametrize("text", WHOLE.values(), ids=WHOLE.keys())
 def test_what_is_whole_stays_as_it_is(tmp_path: Path, text: str) -> None:
-    assert laid(tmp_path, text) == text
+    assert write_config(tmp_path, text) == text
 
 
 def test_what_is_missing_stands_below(tmp_path: Path) -> None:
     text = '# ours\ninput { name: "mask" data_type: TYPE_INT64 dims: -1 }  # which count\n'
-    written = laid(tmp_path, text, batching="{max_batch: 8, queue_delay_us: 70}")
+    written = write_config(tmp_path, text, batching="{max_batch: 8, queue_delay_us: 70}")
     assert written.startswith(text + "\n# Added by the build")
     config = parse_config(written)
     assert (config.name, config.backend, config.max_batch_size) == ("scorer", "onnxruntime", 8)
@@ -92,7 +92,7 @@ def test_what_is_missing_stands_below(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_is_completed(tmp_path: Path) -> None:
-    config = parse_config(laid(tmp_path, ""))
+    config = parse_config(write_config(tmp_path, ""))
     assert (config.name, len(config.input), config.max_batch_size) == ("scorer", 2, 32)
     assert config.WhichOneof("scheduling_choice") is None
 
@@ -100,7 +100,7 @@ def test_an_empty_file_is_completed(tmp_path: Path) -> None:
 def test_parameters_are_added_to_those_that_are_there(tmp_path: Path) -> None:
     text = WHOLE["parameters"]
     config = parse_config(
-        laid(
+        write_config(
             tmp_path,
             text,
             triton='config: config.pbtxt, parameters: {more: "1"}',
@@ -112,7 +112,7 @@ def test_parameters_are_added_to_those_that_are_there(tmp_path: Path) -> None:
 
 
 def test_several_gpus_are_added(tmp_path: Path) -> None:
-    config = parse_config(laid(tmp_path, HEAD + TENSORS, graph={"engines": {"8.6": "a.plan"}}))
+    config = parse_config(write_config(tmp_path, HEAD + TENSORS, graph={"engines": {"8.6": "a.plan"}}))
     assert dict(config.cc_model_filenames) == {"8.6": "a.plan"}
 
 
@@ -128,7 +128,7 @@ def test_several_gpus_are_added(tmp_path: Path) -> None:
 )
 def test_what_is_no_configuration(tmp_path: Path, text: str, place: str, message: str) -> None:
     with pytest.raises(InvalidFilesError, match=rf"{place}: {message}"):
-        laid(tmp_path, text)
+        write_config(tmp_path, text)
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
@@ -200,17 +200,17 @@ def test_contradictions_name_both_places(
     tmp_path: Path, text: str, blocks: dict[str, str], place: int, message: str
 ) -> None:
     with pytest.raises(InvalidFilesError, match=rf"config.pbtxt:{place}: [\s\S]*{message}"):
-        laid(tmp_path, text, **blocks)
+        write_config(tmp_path, text, **blocks)
 
 
 def test_a_cache_that_both_ask_for(tmp_path: Path) -> None:
     text = HEAD + TENSORS + "response_cache { enable: true }\n"
-    assert laid(tmp_path, text, triton="config: config.pbtxt, response_cache: true") == text
+    assert write_config(tmp_path, text, triton="config: config.pbtxt, response_cache: true") == text
 
 
 def test_parameters_that_differ(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError, match="gives intra_op_thread_count the value '2'"):
-        laid(
+        write_config(
             tmp_path,
             WHOLE["parameters"],
             triton='config: config.pbtxt, parameters: {intra_op_thread_count: "2"}',
@@ -219,7 +219,7 @@ def test_parameters_that_differ(tmp_path: Path) -> None:
 
 def test_all_contradictions_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError) as caught:
-        laid(tmp_path, 'name: "x"\nbackend: "y"\nmax_batch_size: 1\n')
+        write_config(tmp_path, 'name: "x"\nbackend: "y"\nmax_batch_size: 1\n')
     assert [problem.line for problem in caught.value.problems] == [1, 2, 3]
 
 

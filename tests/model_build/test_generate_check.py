@@ -11,12 +11,12 @@ import pytest
 from model_build import build as building
 from model_build.build import BuildFolders, build_model
 from model_build.checking.generate_check import GenerateCheck
-from model_build.checking.serving_check import ServedCheck
+from model_build.checking.serving_check import ServingReport
 from model_build.engines import machine
 from model_build.errors import ServingError
 from model_build.store.archive import pack
-from tests.model_build.laying import lay
 from tests.model_build.test_vllm import vllm_model
+from tests.model_build.writing import write_repository
 from tritonstack.records.manifests import GenerationReport
 from tritonstack.runtime import TritonFailedError, TritonInstallation
 from tritonstack.runtime.sandbox import EXPOSE, why_no_namespaces
@@ -48,17 +48,17 @@ def server(tmp_path: Path) -> TritonInstallation:
     )
 
 
-def serve(server: TritonInstallation, folder: Path, *, mode: str = "", damage: str = "") -> ServedCheck:
+def serve(server: TritonInstallation, folder: Path, *, mode: str = "", damage: str = "") -> ServingReport:
     """The check of a model whose server misbehaves as `mode` says; `damage` is a file to remove first."""
-    laid = lay(vllm_model(folder), folder / "work", "sm86-25.04")
-    (laid.folder / "tiny/1/config.json").unlink()  # a link to the source's
-    (laid.folder / "tiny/1/config.json").write_text(json.dumps({"mode": mode}))
+    written = write_repository(vllm_model(folder), folder / "work", "sm86-25.04")
+    (written.folder / "tiny/1/config.json").unlink()  # a link to the source's
+    (written.folder / "tiny/1/config.json").write_text(json.dumps({"mode": mode}))
     if damage:
-        (laid.folder / damage).unlink()
+        (written.folder / damage).unlink()
     check = GenerateCheck(
         installation=server,
-        packed=pack(laid.folder, folder / "model.tar.gz"),
-        entry=laid.entry,
+        packed=pack(written.folder, folder / "model.tar.gz"),
+        entry=written.entry,
         texts=("Hello", "Schöne neue Welt 東京"),
         work=folder / "serving",
     )

@@ -13,7 +13,7 @@ import pytest
 from model_build.errors import ModelBuildError
 from model_build.repository.config import read_config
 from tests.model_build.given_models import save_onnx, save_scripted, write_entry, write_given
-from tests.model_build.laying import contents, lay, refusal, tensors
+from tests.model_build.writing import contents, refusal, tensors, write_repository
 
 X = [{"inputs": {"x": [1.0, 2.0, 3.5]}}, {"inputs": {"x": [0.0, -2.0, 3.5]}}]
 SCALED = [
@@ -27,15 +27,15 @@ TRUST = {"pickle": "made by this very test"}
 @pytest.mark.parametrize("external", [False, True])
 def test_an_onnx_graph_tells_its_tensors(tmp_path: Path, external: bool) -> None:
     file = save_onnx(tmp_path / "weights/net.onnx", external=external)
-    laid = lay(
+    written = write_repository(
         write_given(
             tmp_path, {"kind": "onnx", "file": "net.onnx"}, test_inputs=[*X, {"random": {"rows": 2}}]
         ),
         tmp_path / "work",
     )
-    assert tensors(laid) == [("x", "FP32", (3,)), ("y", "FP32", (2,)), ("best", "INT64", (1,))]
-    assert [case.expected["best"].shape for case in laid.cases] == [(1, 1)] * 4
-    files = contents(laid.folder / "tiny" / "1")
+    assert tensors(written) == [("x", "FP32", (3,)), ("y", "FP32", (2,)), ("best", "INT64", (1,))]
+    assert [case.expected["best"].shape for case in written.cases] == [(1, 1)] * 4
+    files = contents(written.folder / "tiny" / "1")
     assert files["model.onnx"] == file.read_bytes()
     assert set(files) == {"model.onnx", *(["net.onnx.data"] if external else [])}
 
@@ -46,7 +46,7 @@ def test_an_onnx_graph_without_a_batch_dimension(tmp_path: Path) -> None:
     assert (
         "batching.max_batch: not every tensor of the graph begins with a size that varies: x [1, 3]" in told
     )
-    laid = lay(
+    written = write_repository(
         write_given(
             tmp_path,
             {"kind": "onnx"},
@@ -55,7 +55,7 @@ def test_an_onnx_graph_without_a_batch_dimension(tmp_path: Path) -> None:
         ),
         tmp_path / "other",
     )
-    assert tensors(laid) == [("x", "FP32", (1, 3)), ("y", "FP32", (1, 2)), ("best", "INT64", (1,))]
+    assert tensors(written) == [("x", "FP32", (1, 3)), ("y", "FP32", (1, 2)), ("best", "INT64", (1,))]
 
 
 def save_nodes(file: Path, nodes: list[Any], takes: tuple[int, Any], gives: list[Any]) -> None:
@@ -133,29 +133,29 @@ def test_a_graph_whose_data_lies_elsewhere(tmp_path: Path) -> None:
 def test_a_saved_module_is_served_as_it_is(tmp_path: Path) -> None:
     file = save_scripted(tmp_path / "weights/net.pt")
     model = write_given(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=SCALED)
-    laid = lay(model, tmp_path / "work")
-    assert tensors(laid) == [
+    written = write_repository(model, tmp_path / "work")
+    assert tensors(written) == [
         ("x", "FP32", (3,)),
         ("scale", "FP32", (1,)),
         ("OUTPUT__0", "FP32", (2,)),
         ("OUTPUT__1", "FP32", (1,)),
     ]
-    assert contents(laid.folder / "tiny" / "1") == {"model.pt": file.read_bytes()}
-    assert read_config(laid.folder / "tiny" / "config.pbtxt").backend == "pytorch"
+    assert contents(written.folder / "tiny" / "1") == {"model.pt": file.read_bytes()}
+    assert read_config(written.folder / "tiny" / "config.pbtxt").backend == "pytorch"
 
 
 def test_a_function_that_makes_a_module(tmp_path: Path) -> None:
     write_entry(tmp_path)
     recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
     model = write_given(tmp_path, recipe, test_inputs=MASKED)
-    laid = [lay(model, tmp_path / "one"), lay(model, tmp_path / "two")]
-    assert tensors(laid[0]) == [
+    written = [write_repository(model, tmp_path / "one"), write_repository(model, tmp_path / "two")]
+    assert tensors(written[0]) == [
         ("x", "FP32", (3,)),
         ("mask", "FP32", (1,)),
         ("scores", "FP32", (2,)),
         ("best", "INT64", (1,)),
     ]
-    assert contents(laid[0].folder) == contents(laid[1].folder)
+    assert contents(written[0].folder) == contents(written[1].folder)
 
 
 def test_a_module_whose_tensors_model_yaml_describes_takes_random_numbers(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_module_whose_tensors_model_yaml_describes_takes_random_numbers(tmp_pa
         test_inputs=[{"random": {"rows": 3}}],
         tensors=said,
     )
-    assert len(lay(model, tmp_path / "work").cases) == 3
+    assert len(write_repository(model, tmp_path / "work").cases) == 3
 
 
 def test_an_input_that_forward_does_not_take(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_a_damaged_module(tmp_path: Path) -> None:
     file.write_bytes(content)
     model = write_given(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=SCALED)
     with pytest.raises(ModelBuildError):
-        lay(model, tmp_path / "work")
+        write_repository(model, tmp_path / "work")
 
 
 def test_a_module_that_mixes_rows_has_no_batch_dimension(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from model_build.errors import LayoutError
-from model_build.graphs.records import SettledGraph
+from model_build.graphs.records import ServableGraph
 from model_build.repository.config import read_config
 from model_build.repository.layout import check_layout
 from model_build.repository.parts import EnsembleStep, add_ensemble, add_graph_model, add_python_model
@@ -35,7 +35,7 @@ def repository(tmp_path: Path) -> Path:
     exported.mkdir()
     (exported / "model.onnx").write_bytes(b"graph")
     parity = ParityReport(stage="graph", cases=1, min_cosine=1.0, max_absolute_error=0.0)
-    settled = SettledGraph(
+    servable = ServableGraph(
         folder=exported,
         backend="onnxruntime",
         precision="fp32",
@@ -44,7 +44,7 @@ def repository(tmp_path: Path) -> Path:
         parity=parity,
     )
     add_graph_model(
-        folder, name="run", graph=settled, batching=BATCHING, triton=TritonOptions(), target=Target("cpu")
+        folder, name="run", graph=servable, batching=BATCHING, triton=TritonOptions(), target=Target("cpu")
     )
     steps = [
         EnsembleStep("cut", {"TEXT": "TEXT"}, {"ids": "ids"}),

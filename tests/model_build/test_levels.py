@@ -25,9 +25,9 @@ from model_build.graphs.eight_bits import (
 )
 from model_build.graphs.half import steps_out_of_range, to_fp16
 from model_build.graphs.levels import FP32, INT8
-from model_build.graphs.precision import settle_onnx
+from model_build.graphs.precision import choose_precision
 from model_build.graphs.readable import make_readable
-from model_build.graphs.records import ExportedGraph, SettledGraph
+from model_build.graphs.records import ExportedGraph, ServableGraph
 from model_build.graphs.running import Session, compare_graph, typical_requests
 from model_build.progress import Steps, ignore_progress
 from tests.model_build.graphs_to_try import answered, convolutions, normalised, perceptron, transposed
@@ -58,8 +58,8 @@ def settle(
     target: str = "cpu",
     recorded: str | None = None,
     **more: Any,
-) -> SettledGraph:
-    return settle_onnx(
+) -> ServableGraph:
+    return choose_precision(
         graph,
         cases=cases,
         spec=spec_of(**more),
@@ -69,7 +69,7 @@ def settle(
     )
 
 
-def operators(graph: ExportedGraph | SettledGraph) -> set[str]:
+def operators(graph: ExportedGraph | ServableGraph) -> set[str]:
     file = graph.file if isinstance(graph, ExportedGraph) else graph.folder / "model.onnx"
     return {node.op_type for node in onnx.load(file).graph.node}
 
@@ -77,11 +77,11 @@ def operators(graph: ExportedGraph | SettledGraph) -> set[str]:
 def test_fp32_is_the_exported_file_byte_for_byte(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
     before = graph.file.read_bytes()
-    settled = settle(graph, answered(graph))
-    assert settled.folder == graph.file.parent
-    assert [file.name for file in settled.folder.iterdir()] == ["model.onnx"]
+    servable = settle(graph, answered(graph))
+    assert servable.folder == graph.file.parent
+    assert [file.name for file in servable.folder.iterdir()] == ["model.onnx"]
     assert graph.file.read_bytes() == before
-    assert (settled.precision, settled.candidates) == ("fp32", ())
+    assert (servable.precision, servable.candidates) == ("fp32", ())
 
 
 @pytest.mark.parametrize("convert", [to_dynamic_int8, to_fused_int8, to_fp16])
@@ -97,15 +97,15 @@ def test_the_same_graph_gives_the_same_bytes(convert: levels.Converter, tmp_path
 
 def test_int8_is_named_once_and_always_the_same_graph(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
-    settled = settle(graph, answered(graph), precision="int8")
-    assert settled.precision == "int8"
-    assert {"MatMulInteger", "BiasGelu"} <= operators(settled)
-    assert not {"MatMul", "Erf"} & operators(settled)
-    (only,) = settled.candidates
+    servable = settle(graph, answered(graph), precision="int8")
+    assert servable.precision == "int8"
+    assert {"MatMulInteger", "BiasGelu"} <= operators(servable)
+    assert not {"MatMul", "Erf"} & operators(servable)
+    (only,) = servable.candidates
     assert (only.name, only.kept) == ("int8, GELU fused", True)
     assert only.reason.startswith("model.yaml names it; weights of 7 bits, so that processors without VNNI")
-    assert settled.parity.min_cosine < 1
-    assert settled.inputs == graph.inputs
+    assert servable.parity.min_cosine < 1
+    assert servable.inputs == graph.inputs
 
 
 def test_integers_have_a_scale_for_each_channel_and_seven_bits(tmp_path: Path) -> None:
@@ -143,10 +143,10 @@ def test_a_graph_newer_than_a_release_is_refused(tmp_path: Path) -> None:
 def test_a_newer_opset_whose_steps_are_old_is_lowered(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph", opset=20)
     assert make_readable(graph, GPU) is graph
-    settled = settle(graph, answered(graph))
-    assert onnx.load(settled.folder / "model.onnx").opset_import[0].version == 19
+    servable = settle(graph, answered(graph))
+    assert onnx.load(servable.folder / "model.onnx").opset_import[0].version == 19
     assert onnx.load(graph.file).opset_import[0].version == 20
-    assert settled.parity.max_absolute_error == 0
+    assert servable.parity.max_absolute_error == 0
 
 
 def test_a_newer_file_format_is_written_again_where_that_loses_nothing(tmp_path: Path) -> None:
@@ -154,8 +154,8 @@ def test_a_newer_file_format_is_written_again_where_that_loses_nothing(tmp_path:
     model = onnx.load(graph.file)
     model.ir_version = 11
     onnx.save(model, graph.file)
-    settled = settle(graph, answered(graph))
-    assert onnx.load(settled.folder / "model.onnx").ir_version == 9
+    servable = settle(graph, answered(graph))
+    assert onnx.load(servable.folder / "model.onnx").ir_version == 9
     assert onnx.load(graph.file).ir_version == 11
     model.graph.initializer[0].data_type = onnx.TensorProto.FLOAT8E4M3FN
     onnx.save(model, graph.file)
@@ -166,11 +166,11 @@ def test_a_newer_file_format_is_written_again_where_that_loses_nothing(tmp_path:
 def test_convolutions_are_calibrated(tmp_path: Path) -> None:
     graph = convolutions(tmp_path / "graph")
     cases = answered(graph)
-    settled = settle(graph, cases, precision="int8")
-    assert "QuantizeLinear" in operators(settled)
-    assert settled.parity.min_cosine > 0.99
+    servable = settle(graph, cases, precision="int8")
+    assert "QuantizeLinear" in operators(servable)
+    assert servable.parity.min_cosine > 0.99
     other = to_calibrated_int8(graph, tmp_path / "again", cases)
-    assert other.file.read_bytes() == (settled.folder / "model.onnx").read_bytes()
+    assert other.file.read_bytes() == (servable.folder / "model.onnx").read_bytes()
 
 
 def test_nothing_to_quantise_is_said(tmp_path: Path) -> None:
@@ -190,24 +190,24 @@ def test_a_miss_fails_with_the_table(tmp_path: Path) -> None:
 
 def test_auto_keeps_one_and_tells_of_all(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
-    settled = settle(graph, answered(graph), precision="auto")
-    names = [candidate.name for candidate in settled.candidates]
+    servable = settle(graph, answered(graph), precision="auto")
+    names = [candidate.name for candidate in servable.candidates]
     assert names == ["fp32", "int8, GELU fused", "int8"]
-    (kept,) = (candidate for candidate in settled.candidates if candidate.kept)
-    assert kept.precision == settled.precision
-    timed = [candidate for candidate in settled.candidates if candidate.size_bytes]
+    (kept,) = (candidate for candidate in servable.candidates if candidate.kept)
+    assert kept.precision == servable.precision
+    timed = [candidate for candidate in servable.candidates if candidate.size_bytes]
     assert all(set(candidate.latency_ms) == {"1x16", "4x16"} for candidate in timed)
-    assert all(candidate.reason for candidate in settled.candidates)
+    assert all(candidate.reason for candidate in servable.candidates)
 
 
 def test_auto_keeps_fp32_where_nothing_else_is_right(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
-    settled = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999})
-    assert settled.precision == "fp32"
-    reasons = {candidate.name: candidate.reason for candidate in settled.candidates}
+    servable = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999})
+    assert servable.precision == "fp32"
+    reasons = {candidate.name: candidate.reason for candidate in servable.candidates}
     assert reasons["int8"].startswith("too far from the framework: 4 of 4 outputs, y of ")
     assert "accepted is >= 0.9999999; weights of 7 bits" in reasons["int8"]
-    assert settled.folder == graph.file.parent
+    assert servable.folder == graph.file.parent
 
 
 def test_a_converter_that_fails_is_a_reason_not_the_end(
@@ -218,8 +218,8 @@ def test_a_converter_that_fails_is_a_reason_not_the_end(
 
     monkeypatch.setattr(levels, "INT8", replace(INT8, convert=broken))
     graph = perceptron(tmp_path / "graph")
-    settled = settle(graph, answered(graph), precision="auto")
-    (broken_one,) = (candidate for candidate in settled.candidates if candidate.name == "int8")
+    servable = settle(graph, answered(graph), precision="auto")
+    (broken_one,) = (candidate for candidate in servable.candidates if candidate.name == "int8")
     assert broken_one.reason.partition("; ")[0] == "int8 cannot be made of this graph: KeyError: 'a shape'"
     assert not broken_one.kept
 
@@ -232,8 +232,8 @@ def test_answers_that_are_no_numbers_are_a_reason_that_can_be_written_down(
 
     monkeypatch.setattr(levels, "INT8", replace(INT8, convert=broken))
     graph = perceptron(tmp_path / "graph")
-    settled = settle(graph, answered(graph), precision="auto")
-    (one,) = (candidate for candidate in settled.candidates if candidate.name == "int8")
+    servable = settle(graph, answered(graph), precision="auto")
+    (one,) = (candidate for candidate in servable.candidates if candidate.name == "int8")
     assert one.reason.startswith("its answers are no numbers")
     assert CandidateReport.model_validate_json(one.model_dump_json()) == one
 
@@ -255,13 +255,13 @@ def test_the_fastest_right_one_is_chosen_by_all_shapes(tmp_path: Path) -> None:
 
 def test_fp16_keeps_the_types_of_inputs_and_outputs(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
-    settled = settle(graph, answered(graph), "sm86-24.09", precision="fp16")
-    model = onnx.load(settled.folder / "model.onnx")
+    servable = settle(graph, answered(graph), "sm86-24.09", precision="fp16")
+    model = onnx.load(servable.folder / "model.onnx")
     weights = {tensor.data_type for tensor in model.graph.initializer}
     assert weights == {onnx.TensorProto.FLOAT16}
     ends = (*model.graph.input, *model.graph.output)
     assert {value.type.tensor_type.elem_type for value in ends} == {onnx.TensorProto.FLOAT}
-    assert (settled.inputs, settled.outputs) == (graph.inputs, graph.outputs)
+    assert (servable.inputs, servable.outputs) == (graph.inputs, graph.outputs)
 
 
 def test_what_overflows_fp16_stays_in_fp32(tmp_path: Path) -> None:
@@ -269,8 +269,8 @@ def test_what_overflows_fp16_stays_in_fp32(tmp_path: Path) -> None:
     cases = answered(graph)
     assert {"first", "bias", "second"} <= set(steps_out_of_range(graph.file, cases))
     assert steps_out_of_range(perceptron(tmp_path / "small").file, cases) == []
-    settled = settle(graph, cases, "sm86-24.09", precision="fp16")
-    assert settled.parity.min_cosine > 0.999
+    servable = settle(graph, cases, "sm86-24.09", precision="fp16")
+    assert servable.parity.min_cosine > 0.999
     assert [file.name for file in graph.file.parent.iterdir()] == ["model.onnx"]
 
 
@@ -318,8 +318,8 @@ def test_auto_refuses_an_error_that_nobody_has_written(
 
     monkeypatch.setattr(levels, "INT8", replace(INT8, convert=shrunk))
     graph = perceptron(tmp_path / "graph")
-    settled = settle(graph, answered(graph), precision="auto", accept=accept)
-    (shrunk_one,) = (one for one in settled.candidates if one.name == "int8")
+    servable = settle(graph, answered(graph), precision="auto", accept=accept)
+    (shrunk_one,) = (one for one in servable.candidates if one.name == "int8")
     assert shrunk_one.parity is not None
     assert shrunk_one.parity.min_cosine > 0.9999
     assert refused in shrunk_one.reason
@@ -328,9 +328,9 @@ def test_auto_refuses_an_error_that_nobody_has_written(
 
 def test_no_accept_at_all_means_the_precisions_own(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
-    settled = settle(graph, answered(graph), precision="int8")
+    servable = settle(graph, answered(graph), precision="int8")
     assert Accept().tolerance("y", "int8").cosine == 0.97
-    assert settled.parity.min_cosine >= 0.97
+    assert servable.parity.min_cosine >= 0.97
 
 
 @pytest.mark.parametrize("convert", [to_dynamic_int8, to_fused_int8, to_int8_for_tensorrt])

@@ -15,8 +15,8 @@ import pytest
 from model_build.errors import ExportError, SourceError
 from model_build.exporters.text_framework import TextFramework
 from model_build.sources import FetchedSource
-from tests.model_build.laying import lay
 from tests.model_build.tiny import TEXTS
+from tests.model_build.writing import write_repository
 from tritonstack.base.documents import load_document
 from tritonstack.spec.models.model import ModelSpec, Trust
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
@@ -120,6 +120,6 @@ def test_the_reason_in_model_yaml_decides(tiny_source: FetchedSource, tmp_path: 
     as_pickle(tiny_source, tmp_path / "weights")
     untrusted = load_document(write_model(tmp_path, trusted=False), ModelSpec)
     with pytest.raises(SourceError, match=r"pytorch_model\.bin, a pickle"):
-        lay(untrusted, tmp_path / "untrusted")
+        write_repository(untrusted, tmp_path / "untrusted")
     trusted = load_document(write_model(tmp_path, trusted=True), ModelSpec)
-    assert lay(trusted, tmp_path / "trusted").parity[0].min_cosine > 0.9999
+    assert write_repository(trusted, tmp_path / "trusted").parity[0].min_cosine > 0.9999

@@ -11,7 +11,7 @@ import pytest
 
 from model_build.recipes import recipe_for
 from tests.model_build.given_models import PYTHON_MODEL, write_given
-from tests.model_build.laying import contents, lay, refusal, tensors
+from tests.model_build.writing import contents, refusal, tensors, write_repository
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.reference.targets import Target
@@ -27,12 +27,12 @@ def python_model(folder: Path, body: str = "y = x * 2", **more: Any) -> Document
 
 
 def test_a_python_model_with_written_answers(tmp_path: Path) -> None:
-    laid = lay(python_model(tmp_path), tmp_path / "work")
-    assert tensors(laid) == [("x", "FP32", (2,)), ("y", "FP32", (2,))]
-    assert contents(laid.folder).keys() == {"tiny/config.pbtxt", "tiny/1/model.py", "tiny/env.tar.gz"}
-    assert laid.target == Target("cpu")
-    assert [(report.path, report.packages) for report in laid.environments] == [("tiny/env.tar.gz", ())]
-    with tarfile.open(laid.folder / "tiny/env.tar.gz") as tar:
+    written = write_repository(python_model(tmp_path), tmp_path / "work")
+    assert tensors(written) == [("x", "FP32", (2,)), ("y", "FP32", (2,))]
+    assert contents(written.folder).keys() == {"tiny/config.pbtxt", "tiny/1/model.py", "tiny/env.tar.gz"}
+    assert written.target == Target("cpu")
+    assert [(report.path, report.packages) for report in written.environments] == [("tiny/env.tar.gz", ())]
+    with tarfile.open(written.folder / "tiny/env.tar.gz") as tar:
         names = {member.name for member in tar if member.isfile()}
     assert {"bin/activate", "watch_stubs.py"} <= names
     assert not [name for name in names if name.startswith("packages")]
@@ -51,11 +51,11 @@ def test_a_python_model_with_a_reference_and_weights(tmp_path: Path) -> None:
         recipe={"reference": "right.py:right"},
         test_inputs=[{"inputs": {"x": [1.0, 2.0]}}, {"inputs": {"x": [0.5]}}],
     )
-    laid = lay(model, tmp_path / "work")
-    assert tensors(laid) == [("x", "FP32", (-1,)), ("y", "FP32", (-1,))]
-    assert "tiny/1/inner/table.csv" in contents(laid.folder)
-    assert {"tiny/1/own.py", "tiny/1/right.py"} <= contents(laid.folder).keys()
-    np.testing.assert_array_equal(laid.cases[1].expected["y"], np.array([[1.0]], np.float32))
+    written = write_repository(model, tmp_path / "work")
+    assert tensors(written) == [("x", "FP32", (-1,)), ("y", "FP32", (-1,))]
+    assert "tiny/1/inner/table.csv" in contents(written.folder)
+    assert {"tiny/1/own.py", "tiny/1/right.py"} <= contents(written.folder).keys()
+    np.testing.assert_array_equal(written.cases[1].expected["y"], np.array([[1.0]], np.float32))
 
 
 def test_a_python_model_whose_tensors_its_config_tells(tmp_path: Path) -> None:
@@ -63,9 +63,9 @@ def test_a_python_model_whose_tensors_its_config_tells(tmp_path: Path) -> None:
         'input { name: "x" data_type: TYPE_FP64 dims: [-1] }\n'
         'output { name: "y" data_type: TYPE_FP64 dims: [-1] }\n'
     )
-    laid = lay(python_model(tmp_path, triton={"config": "config.pbtxt"}), tmp_path / "work")
-    assert tensors(laid) == [("x", "FP64", (-1,)), ("y", "FP64", (-1,))]
-    assert laid.cases[0].inputs["x"].dtype == np.float64
+    written = write_repository(python_model(tmp_path, triton={"config": "config.pbtxt"}), tmp_path / "work")
+    assert tensors(written) == [("x", "FP64", (-1,)), ("y", "FP64", (-1,))]
+    assert written.cases[0].inputs["x"].dtype == np.float64
 
 
 @pytest.mark.parametrize(

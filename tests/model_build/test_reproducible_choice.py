@@ -84,9 +84,9 @@ def test_ten_builds_beside_busy_processes_make_one_file(tmp_path: Path) -> None:
     made = {}
     for build in range(BUILDS):
         graph = block(tmp_path / str(build) / "graph")
-        settled = settle(graph, answered(graph), precision="auto", accept=LOOSE, batching={"max_batch": 16})
-        made[sha256_of(settled.folder / "model.onnx")] = settled.precision
-        assert {one.name for one in settled.candidates if not one.parity} == set(), "each one competes"
+        servable = settle(graph, answered(graph), precision="auto", accept=LOOSE, batching={"max_batch": 16})
+        made[sha256_of(servable.folder / "model.onnx")] = servable.precision
+        assert {one.name for one in servable.candidates if not one.parity} == set(), "each one competes"
     assert list(made.values()) == ["int8"]
 
 
@@ -99,19 +99,19 @@ def test_a_recorded_choice_is_used_again_and_nothing_is_timed(
 
     monkeypatch.setattr(precision, "time_candidates", untimed)
     graph = perceptron(tmp_path / "graph")
-    settled = settle(graph, answered(graph), precision="auto", accept=LOOSE, recorded=choice)
-    (only,) = settled.candidates
+    servable = settle(graph, answered(graph), precision="auto", accept=LOOSE, recorded=choice)
+    (only,) = servable.candidates
     assert (only.name, only.kept) == (choice, True)
     assert only.reason.startswith("chosen by an earlier build of the same files")
-    assert settled.precision == only.precision
+    assert servable.precision == only.precision
 
 
 @pytest.mark.parametrize("choice", ["int8", "a graph of another version"])
 def test_a_record_that_does_not_hold_here_is_replaced_by_a_new_choice(choice: str, tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
-    settled = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999}, recorded=choice)
-    assert [one.name for one in settled.candidates] == ["fp32", "int8, GELU fused", "int8"]
-    assert settled.precision == "fp32"
+    servable = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999}, recorded=choice)
+    assert [one.name for one in servable.candidates] == ["fp32", "int8, GELU fused", "int8"]
+    assert servable.precision == "fp32"
 
 
 @pytest.mark.parametrize(

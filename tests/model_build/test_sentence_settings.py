@@ -19,8 +19,8 @@ from model_build.exporters.text_framework import TextFramework
 from model_build.graphs.running import Session
 from model_build.recipes import recipe_for
 from model_build.sources import FetchedSource, fetch_source, wanted_files
-from tests.model_build.laying import lay
 from tests.model_build.tiny import TEXTS
+from tests.model_build.writing import write_repository
 from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.spec.models.model import ModelSpec, Trust
@@ -159,10 +159,10 @@ def test_dense_layers_and_all_poolings_are_exported(
     tokens = loaded.tokenize(TEXTS)
     np.testing.assert_allclose(loaded.answer(tokens)["embedding"], vectors, atol=1e-5)
     document = write(tmp_path, f"{{kind: text-embedding, format: {format_name}, input: tokens}}", folder)
-    laid = lay(document, tmp_path / "work")
-    assert laid.outputs[0].shape == (24,)
+    written = write_repository(document, tmp_path / "work")
+    assert written.outputs[0].shape == (24,)
     if format_name == "onnx":
-        served = Session(laid.folder / "tiny/1/model.onnx").answer(tokens)
+        served = Session(written.folder / "tiny/1/model.onnx").answer(tokens)
         np.testing.assert_allclose(served["embedding"], vectors, atol=1e-4)
 
 
@@ -276,7 +276,7 @@ def test_a_recipe_that_contradicts_the_source_needs_a_reason(
     )
     document = write(tmp_path, f"{{kind: text-embedding, {stated}}}", folder)
     with pytest.raises(InvalidFilesError) as caught:
-        lay(document, tmp_path / "work")
+        write_repository(document, tmp_path / "work")
     assert f"model.yaml:4: {told}" in str(caught.value)
     assert f"write `overrides: {{{field}: <reason>}}`" in str(caught.value)
     value = stated.partition(": ")[2]

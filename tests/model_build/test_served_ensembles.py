@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from model_build.build import BuildFolders, build_model
-from model_build.checking.serving_check import ServedCheck, ServingCheck
+from model_build.checking.serving_check import ServingCheck, ServingReport
 from model_build.environments.packing import build_environment
 from model_build.progress import Progress
-from model_build.recipes.base import LaidRepository
+from model_build.recipes.base import WrittenRepository
 from model_build.recipes.ensemble import Ensemble
 from model_build.repository.config import read_config
 from model_build.repository.layout import check_layout
@@ -56,18 +56,18 @@ def pipeline(folder: Path, text: str) -> Document[ModelSpec]:
     return load_document(file, ModelSpec)
 
 
-def serve(laid: LaidRepository, work: Path, folders: BuildFolders) -> ServedCheck:
-    assert check_layout(laid.folder) == laid.entry
+def serve(written: WrittenRepository, work: Path, folders: BuildFolders) -> ServingReport:
+    assert check_layout(written.folder) == written.entry
     return ServingCheck(
         installation=find_installation(home=folders.server),
-        packed=pack(laid.folder, work / "model.tar.gz"),
-        entry=laid.entry,
-        cases=laid.cases,
+        packed=pack(written.folder, work / "model.tar.gz"),
+        entry=written.entry,
+        cases=written.cases,
         accept=ModelSpec.model_fields["accept"].default,
-        precision=laid.precision,
-        max_batch=laid.max_batch or 0,
+        precision=written.precision,
+        max_batch=written.max_batch or 0,
         work=work / "serving",
-        tell=print,
+        notify=print,
     ).run()
 
 
@@ -92,20 +92,20 @@ def test_a_text_model_and_a_classifier(tmp_path: Path, tiny_folder: Path, folder
         f"test_inputs: [{TEXTS[0]}, {TEXTS[1]}]\n",
     )
     recipe = Ensemble(document, document.record.recipe)  # type: ignore[arg-type]
-    laid = recipe.lay_repository(
+    written = recipe.write_repository(
         workshop_for(document, tmp_path / "work", artifacts, find_installation(home=folders.server)),
         quiet_steps(),
     )
-    names = sorted(folder.name for folder in laid.folder.iterdir())
+    names = sorted(folder.name for folder in written.folder.iterdir())
     assert names == ["head", "tiny-model", "tiny-tokenizer", "whole"]
-    assert (laid.max_batch, [tensor.name for tensor in laid.inputs]) == (3, ["TEXT"])
-    assert [tensor.labels for tensor in laid.outputs] == [("a", "b", "c"), ()]
-    assert {case.origin for case in laid.cases} == {"served"}
-    for case in laid.cases:
+    assert (written.max_batch, [tensor.name for tensor in written.inputs]) == (3, ["TEXT"])
+    assert [tensor.labels for tensor in written.outputs] == [("a", "b", "c"), ()]
+    assert {case.origin for case in written.cases} == {"served"}
+    for case in written.cases:
         raw = case.expected["embedding"] @ np.array(weights, np.float32)
         expected = np.exp(raw) / np.exp(raw).sum()
         np.testing.assert_allclose(case.expected["probabilities"], expected, atol=1e-5)
-    served = serve(laid, tmp_path, folders)
+    served = serve(written, tmp_path, folders)
     assert served.parity.max_absolute_error < 1e-5
 
 
@@ -135,15 +135,15 @@ def test_six_models_and_packages_that_are_shared(tmp_path: Path, folders: BuildF
         "test_inputs: [{inputs: {t0: [1.0, 2.0]}}, {inputs: {t0: [5.0]}}]\n",
     )
     recipe = Ensemble(document, document.record.recipe)  # type: ignore[arg-type]
-    laid = recipe.lay_repository(
+    written = recipe.write_repository(
         workshop_for(document, tmp_path / "work", artifacts, find_installation(home=folders.server)),
         quiet_steps(),
     )
-    assert [path.parent.name for path in sorted(laid.folder.rglob("env.tar.gz"))] == ["add-a"]
-    shared = read_config(laid.folder / "add-f/config.pbtxt").parameters["EXECUTION_ENV_PATH"].string_value
+    assert [path.parent.name for path in sorted(written.folder.rglob("env.tar.gz"))] == ["add-a"]
+    shared = read_config(written.folder / "add-f/config.pbtxt").parameters["EXECUTION_ENV_PATH"].string_value
     assert shared == "$$TRITON_MODEL_DIRECTORY/../add-a/env.tar.gz"
-    assert laid.cases[0].expected["t7"].tolist() == [[8.0, 9.0]]
-    assert serve(laid, tmp_path, folders).parity.max_absolute_error == 0
+    assert written.cases[0].expected["t7"].tolist() == [[8.0, 9.0]]
+    assert serve(written, tmp_path, folders).parity.max_absolute_error == 0
 
 
 def test_a_whole_build(tmp_path: Path, tiny_folder: Path, folders: BuildFolders) -> None:

@@ -100,7 +100,7 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-def lay(root: Path, name: str, *, code: str, example: Any = ..., **blocks: str) -> None:
+def write_repository(root: Path, name: str, *, code: str, example: Any = ..., **blocks: str) -> None:
     model = a_model(root / "specs" / name, recipe="{kind: python}", **blocks)
     (root / "specs" / name / "model.py").write_text(code)
     row = {"values": np.array([[7, 8, 9]], np.int64), "words": np.array([["naïve"]], np.object_)}
@@ -161,7 +161,7 @@ def _target(name: str) -> dict[str, str]:
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     root = tmp_path_factory.mktemp("options")
     for name, facts in MODELS.items():
-        lay(root, name, **facts)
+        write_repository(root, name, **facts)
     with TritonServer.start(
         installation=find_installation(home=find_project(Path(__file__)).server_dir),
         model_root=root / "hosted",

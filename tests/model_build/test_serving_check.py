@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_build.checking.asking import batches, rows_of
 from model_build.checking.cases import Case
-from model_build.checking.served_model import ServedCheck
+from model_build.checking.request_plan import batches, rows_of
+from model_build.checking.served_model import ServingReport
 from model_build.checking.serving_check import AGAIN, ServingCheck
 from model_build.errors import ParityError, ServingError, SilentModelError
-from model_build.repository.facts import RepositoryFacts, read_facts
+from model_build.repository.properties import RepositoryProperties, read_properties
 from model_build.store.archive import pack
 from tritonstack.base.paths import find_project
 from tritonstack.runtime import TritonResponse, TritonServer, find_installation
@@ -85,8 +85,8 @@ def serve(
     *,
     cases: Sequence[Case] = CASES,
     max_batch: int = 0,
-    tell: Callable[[str], None] = print,
-) -> ServedCheck:
+    notify: Callable[[str], None] = print,
+) -> ServingReport:
     check = ServingCheck(
         installation=find_installation(home=find_project(Path(__file__)).server_dir),
         packed=pack(repository, folder / "model.tar.gz"),
@@ -96,7 +96,7 @@ def serve(
         precision="fp32",
         max_batch=max_batch,
         work=folder / "work",
-        tell=tell,
+        notify=notify,
     )
     return check.run()
 
@@ -167,10 +167,10 @@ def test_a_model_of_which_nothing_is_heard_is_served_once_more(
     repository = write_repository(tmp_path / "repository")
     if lasting:
         with pytest.raises(SilentModelError, match="'shouter_0_0' is not healthy"):
-            serve(repository, tmp_path, tell=told.append)
+            serve(repository, tmp_path, notify=told.append)
         assert len(set(asked)) == 2, "it is asked on a server of its own"
     else:
-        assert serve(repository, tmp_path, tell=told.append).parity is not None
+        assert serve(repository, tmp_path, notify=told.append).parity is not None
     assert told == [AGAIN]
 
 
@@ -190,16 +190,16 @@ def test_shared_memory_grows_with_the_largest_request(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("extra", "facts"),
     [
-        ("", RepositoryFacts(keeps_answers=False, keeps_state=False)),
-        ("response_cache { enable: true }", RepositoryFacts(keeps_answers=True, keeps_state=False)),
-        ("sequence_batching { }", RepositoryFacts(keeps_answers=False, keeps_state=True)),
+        ("", RepositoryProperties(keeps_answers=False, keeps_state=False)),
+        ("response_cache { enable: true }", RepositoryProperties(keeps_answers=True, keeps_state=False)),
+        ("sequence_batching { }", RepositoryProperties(keeps_answers=False, keeps_state=True)),
     ],
 )
-def test_what_the_configurations_say(tmp_path: Path, extra: str, facts: RepositoryFacts) -> None:
+def test_what_the_configurations_say(tmp_path: Path, extra: str, facts: RepositoryProperties) -> None:
     repository = write_repository(tmp_path, extra=extra)
     (repository / "other").mkdir()
     (repository / "other/config.pbtxt").write_text('name: "other" backend: "python"')
-    assert read_facts(repository) == facts
+    assert read_properties(repository) == facts
 
 
 def test_rows_are_counted_not_cases() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_build.recipes.base import LaidRepository
+from model_build.recipes.base import WrittenRepository
 from tests.model_build.given_models import save_onnx, write_given
-from tests.model_build.laying import lay, refusal, tensors
+from tests.model_build.writing import refusal, tensors, write_repository
 from tritonstack.base.errors import InvalidFilesError
 
 ENTRY = """\
@@ -103,10 +103,10 @@ def test_each_dimension_is_tried_by_itself(tmp_path: Path, dimension: int) -> No
 
 
 def test_a_module_that_is_right_at_every_size_has_variable_outputs(tmp_path: Path) -> None:
-    laid = lay(traced(tmp_path, "return x.cumsum(-1) / x.shape[-1] ** 0"), tmp_path / "work")
-    assert tensors(laid) == [("x", "FP32", (-1,)), ("OUTPUT__0", "FP32", (-1,))]
-    assert laid.unverified == ()
-    assert [case.origin for case in laid.cases] == ["framework"]
+    written = write_repository(traced(tmp_path, "return x.cumsum(-1) / x.shape[-1] ** 0"), tmp_path / "work")
+    assert tensors(written) == [("x", "FP32", (-1,)), ("OUTPUT__0", "FP32", (-1,))]
+    assert written.unverified == ()
+    assert [case.origin for case in written.cases] == ["framework"]
 
 
 def test_coupled_sizes_are_changed_together(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_coupled_sizes_are_changed_together(tmp_path: Path) -> None:
     body = "return (x * mask).sum(-1, keepdim=True) / {}"
     right, wrong = body.format("mask.sum(-1, keepdim=True)"), body.format("float(mask.shape[-1])")
     facts: dict[str, Any] = {"more": ", mask", "tensors": varies, "test_inputs": rows}
-    assert lay(traced(tmp_path / "a", right, **facts), tmp_path / "a/work").cases
+    assert write_repository(traced(tmp_path / "a", right, **facts), tmp_path / "a/work").cases
     told = refusal(lambda: traced(tmp_path / "b", wrong, **facts), tmp_path / "b")
     assert "of dimension 0 of x and dimension 0 of mask" in told
 
@@ -130,7 +130,9 @@ def test_a_second_size_is_asked_for_where_none_can_be_derived(tmp_path: Path) ->
     assert "tensors.pairs.shape: dimension 0 of pairs varies, but every test input has size 6" in told
     assert "the model fails at sizes 7" in told
     assert "add a test input with a second size" in told
-    assert lay(traced(tmp_path / "b", body, test_inputs=[one, two], **facts), tmp_path / "b/work").cases
+    assert write_repository(
+        traced(tmp_path / "b", body, test_inputs=[one, two], **facts), tmp_path / "b/work"
+    ).cases
 
 
 @pytest.mark.parametrize("body", ["return x * 2 if x.shape[0] < 3 else x * 3", "return x - x.amax(0)"])
@@ -162,9 +164,11 @@ def save_folded_onnx(file: Path, *, folded: str) -> None:
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(file))
 
 
-def given(folder: Path, *rows: dict[str, Any], folded: str = "divide", **more: Any) -> LaidRepository:
+def given(folder: Path, *rows: dict[str, Any], folded: str = "divide", **more: Any) -> WrittenRepository:
     save_folded_onnx(folder / "weights/model.onnx", folded=folded)
-    return lay(write_given(folder, {"kind": "onnx"}, test_inputs=list(rows), **more), folder / "work")
+    return write_repository(
+        write_given(folder, {"kind": "onnx"}, test_inputs=list(rows), **more), folder / "work"
+    )
 
 
 def test_a_given_graph_that_runs_at_one_size_only_is_refused(tmp_path: Path) -> None:
@@ -206,9 +210,11 @@ def row(size: int, *, right: bool) -> dict[str, Any]:
 def test_what_proves_a_given_graph_right(
     tmp_path: Path, rows: list[dict[str, Any]], unverified: tuple[str, ...]
 ) -> None:
-    laid = given(tmp_path, *rows)
-    assert laid.unverified == unverified
-    assert [case.origin for case in laid.cases] == ["given" if "outputs" in one else "itself" for one in rows]
+    written = given(tmp_path, *rows)
+    assert written.unverified == unverified
+    assert [case.origin for case in written.cases] == [
+        "given" if "outputs" in one else "itself" for one in rows
+    ]
 
 
 def test_right_answers_at_a_second_size_find_a_folded_one(tmp_path: Path) -> None:
@@ -241,5 +247,5 @@ def test_a_graph_whose_rows_depend_on_each_other_has_no_batch_dimension(tmp_path
 def test_a_graph_of_fixed_sizes_needs_no_second_one(tmp_path: Path) -> None:
     save_onnx(tmp_path / "weights/model.onnx")
     right = [{"inputs": {"x": [0.0, 0.0, 0.0]}, "outputs": {"y": [0.0, 0.0], "best": 0}}]
-    laid = lay(write_given(tmp_path, {"kind": "onnx"}, test_inputs=right), tmp_path / "work")
-    assert laid.unverified == ()
+    written = write_repository(write_given(tmp_path, {"kind": "onnx"}, test_inputs=right), tmp_path / "work")
+    assert written.unverified == ()

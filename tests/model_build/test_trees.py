@@ -14,7 +14,7 @@ from model_build.errors import ExportError, UnsafeWeightsError
 from model_build.recipes import recipe_for
 from model_build.repository.config import read_config
 from tests.model_build.given_models import save_lightgbm, save_rows, save_sklearn, save_xgboost, write_given
-from tests.model_build.laying import contents, lay, refusal
+from tests.model_build.writing import contents, refusal, write_repository
 from tritonstack.base.errors import InvalidFilesError, UsageError
 
 ROWS = [{"file": "rows.npz"}]
@@ -63,15 +63,15 @@ def test_trees_of_every_library(
     save_rows(tmp_path / "rows.npz", 30)
     recipe = {"kind": "trees", "file": name, **more}
     model = write_given(tmp_path, recipe, test_inputs=ROWS, trust=TRUST, batching={"max_batch": 64})
-    laid = lay(model, tmp_path / "work")
-    config = read_config(laid.folder / "tiny" / "config.pbtxt")
+    written = write_repository(model, tmp_path / "work")
+    config = read_config(written.folder / "tiny" / "config.pbtxt")
     assert [list(tensor.dims) for tensor in (*config.input, *config.output)] == [[5], dims]
     assert config.parameters["model_type"].string_value == form
     is_classifier = "false" if dims == [1] and more.get("answer") != "class" else "true"
     assert config.parameters["is_classifier"].string_value == is_classifier
     assert config.parameters["output_class"].string_value == is_classifier
     assert ("threshold" in config.parameters) == (is_classifier == "true")
-    assert laid.parity[0].max_absolute_error < 1e-6
+    assert written.parity[0].max_absolute_error < 1e-6
 
 
 @pytest.mark.parametrize(("name", "save"), [("a.ubj", save_xgboost), ("l.txt", save_lightgbm)])
@@ -79,7 +79,7 @@ def test_the_same_bytes_every_time(tmp_path: Path, name: str, save: Save) -> Non
     save(tmp_path / "weights" / name)
     save_rows(tmp_path / "rows.npz")
     model = write_given(tmp_path, {"kind": "trees", "file": name}, test_inputs=ROWS)
-    one, two = (lay(model, tmp_path / folder) for folder in ("one", "two"))
+    one, two = (write_repository(model, tmp_path / folder) for folder in ("one", "two"))
     assert contents(one.folder) == contents(two.folder)
 
 
@@ -87,7 +87,7 @@ def test_classes_of_scikit_learn_are_labels(tmp_path: Path) -> None:
     save_sklearn(tmp_path / "weights/f.pkl")
     save_rows(tmp_path / "rows.npz")
     model = write_given(tmp_path, {"kind": "trees", "file": "f.pkl"}, test_inputs=ROWS, trust=TRUST)
-    assert lay(model, tmp_path / "work").outputs[0].labels == ("high", "low", "middle")
+    assert write_repository(model, tmp_path / "work").outputs[0].labels == ("high", "low", "middle")
 
 
 def test_a_treelite_checkpoint(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_a_treelite_checkpoint(tmp_path: Path) -> None:
     file = tmp_path / "weights/a.tl"
     treelite.frontend.load_xgboost_model(tmp_path / "weights/a.json").serialize(file)
     model = write_given(tmp_path, {"kind": "trees", "file": "a.tl"}, test_inputs=ROWS)
-    laid = lay(model, tmp_path / "work")
-    assert (laid.folder / "tiny/1/checkpoint.tl").read_bytes() == file.read_bytes()
+    written = write_repository(model, tmp_path / "work")
+    assert (written.folder / "tiny/1/checkpoint.tl").read_bytes() == file.read_bytes()
     file.write_bytes((5).to_bytes(4, "little") + file.read_bytes()[4:])
     assert "written by treelite 5." in refusal(lambda: model, tmp_path)
 
@@ -109,8 +109,8 @@ def test_checkpoints_are_for_releases_that_read_them(tmp_path: Path) -> None:
     save_rows(tmp_path / "rows.npz")
     model = write_given(tmp_path, {"kind": "trees", "file": "a.json"}, test_inputs=ROWS)
     with pytest.raises(UsageError, match=r"FIL in Triton 24\.01 cannot read the checkpoints of treelite 4"):
-        lay(model, tmp_path / "old", "sm86-24.01")
-    lay(model, tmp_path / "new", "sm86-24.03")
+        write_repository(model, tmp_path / "old", "sm86-24.01")
+    write_repository(model, tmp_path / "new", "sm86-24.03")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_files_that_are_no_trees(tmp_path: Path, name: str, content: bytes, mess
     save_rows(tmp_path / "rows.npz")
     model = write_given(tmp_path, {"kind": "trees", "file": name}, test_inputs=ROWS, trust=TRUST)
     with pytest.raises(ExportError, match=message):
-        lay(model, tmp_path / "work")
+        write_repository(model, tmp_path / "work")
 
 
 def test_pickled_trees_are_loaded_only_where_they_are_trusted(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_pickled_trees_are_loaded_only_where_they_are_trusted(tmp_path: Path) ->
         recipe_for(write_given(tmp_path, {"kind": "trees", "file": "f.joblib"}, test_inputs=ROWS))
     disguised = write_given(tmp_path, {"kind": "trees", "file": "f.bin"}, test_inputs=ROWS)
     with pytest.raises(UnsafeWeightsError, match=r"f\.bin is a pickle"):
-        lay(disguised, tmp_path / "work")
+        write_repository(disguised, tmp_path / "work")
 
 
 def test_forests_that_fil_does_not_know(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from model_build.checking.cases import same_shapes
 from model_build.store.archive import pack
 from tests.model_build.given_models import write_given
-from tests.model_build.laying import lay
+from tests.model_build.writing import write_repository
 
 SIZE = 23_200
 """Rows and columns of the one weight: 2.15 GB."""
@@ -57,11 +57,11 @@ def test_weights_beyond_the_limit_of_protobuf(tmp_path: Path) -> None:
     model = write_given(
         tmp_path, {"kind": "onnx"}, test_inputs=[{"random": {"rows": 1}}], batching={"max_batch": 1}
     )
-    laid = lay(model, tmp_path / "work")
-    assert [len(group) for group in same_shapes(laid.cases)] == [1]
-    case = laid.cases[0]
+    written = write_repository(model, tmp_path / "work")
+    assert [len(group) for group in same_shapes(written.cases)] == [1]
+    case = written.cases[0]
     np.testing.assert_allclose(case.expected["y"], case.inputs["x"][:, :1] * FIRST, rtol=1e-6)
-    packed = pack(laid.folder, tmp_path / "model.tar.gz")
+    packed = pack(written.folder, tmp_path / "model.tar.gz")
     sizes = {entry.path: entry.size_bytes for entry in packed.files}
     assert sizes["tiny/1/model.onnx.data"] == length
     assert packed.size_bytes < length // 50

@@ -16,9 +16,9 @@ from model_build.exporters.image_framework import ImageFramework
 from model_build.exporters.text_framework import TextFramework
 from model_build.exporters.unused_weights import check_unused
 from model_build.sources import FetchedSource
-from tests.model_build.laying import lay
 from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_tasks import LABELS, save_image_model, save_text_model
+from tests.model_build.writing import write_repository
 from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.spec.models.model import ModelSpec
@@ -160,13 +160,13 @@ def write(folder: Path, source: Path, extra: str = "", recipe: str = "feature-ex
 def test_a_build_names_the_line_and_lists_what_is_allowed(tmp_path: Path) -> None:
     folder = change_config(save_text_model(tmp_path / "weights", "BertModel"), num_hidden_layers=1)
     with pytest.raises(InvalidFilesError) as caught:
-        lay(write(tmp_path, folder), tmp_path / "work")
+        write_repository(write(tmp_path, folder), tmp_path / "work")
     assert "model.yaml:3: source: the model that config.json describes does not use these" in str(
         caught.value
     )
     extra = f"allow_unused_weights: {{'encoder.layer.*': {REASON}}}\n"
-    laid = lay(write(tmp_path, folder, extra), tmp_path / "other")
-    assert laid.unused_weights == ("encoder.layer.1.* (16)",)
+    written = write_repository(write(tmp_path, folder, extra), tmp_path / "other")
+    assert written.unused_weights == ("encoder.layer.1.* (16)",)
 
 
 @pytest.mark.parametrize(

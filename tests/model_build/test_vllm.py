@@ -13,7 +13,7 @@ from model_build.recipes import recipe_for
 from model_build.recipes.vllm import require_generate
 from model_build.repository.config import read_config
 from tests.model_build.given_models import write_given
-from tests.model_build.laying import contents, lay
+from tests.model_build.writing import contents, write_repository
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.reference.targets import parse_target
@@ -31,17 +31,17 @@ def vllm_model(folder: Path, engine: dict[str, Any] | None = None, **more: Any) 
 
 
 def test_a_vllm_model(tmp_path: Path) -> None:
-    laid = lay(
+    written = write_repository(
         vllm_model(tmp_path, {"max_model_len": 512, "enforce_eager": True}), tmp_path / "work", "sm86-25.04"
     )
-    files = contents(laid.folder / "tiny")
+    files = contents(written.folder / "tiny")
     assert json.loads(files["1/model.json"]) == {
         "model": "/opt/ml/model/tiny/1",
         "max_model_len": 512,
         "enforce_eager": True,
     }
     assert {"1/model.safetensors", "1/config.json"} <= files.keys()
-    config = read_config(laid.folder / "tiny/config.pbtxt")
+    config = read_config(written.folder / "tiny/config.pbtxt")
     assert config.backend == "vllm"
     assert config.model_transaction_policy.decoupled
     assert config.max_batch_size == 0

@@ -9,7 +9,7 @@ from model_build.repository.config import CONFIG_NAME, read_config
 
 
 @dataclass(frozen=True)
-class RepositoryFacts:
+class RepositoryProperties:
     """Of all models in it."""
 
     keeps_answers: bool
@@ -18,10 +18,10 @@ class RepositoryFacts:
     """Whether one takes requests in sequences."""
 
 
-def read_facts(repository: Path) -> RepositoryFacts:
+def read_properties(repository: Path) -> RepositoryProperties:
     """Read every configuration of a repository whose layout has been checked."""
     configs = [read_config(file) for file in sorted(repository.glob(f"*/{CONFIG_NAME}"))]
-    return RepositoryFacts(
+    return RepositoryProperties(
         keeps_answers=any(config.response_cache.enable for config in configs),
         keeps_state=any(config.HasField("sequence_batching") for config in configs),
     )

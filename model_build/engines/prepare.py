@@ -19,10 +19,10 @@ from model_build.engines.profiles import profile_shapes
 from model_build.engines.shared_files import SharedFiles
 from model_build.engines.trtexec import EngineOrder
 from model_build.errors import EngineError
-from model_build.graphs.records import ExportedGraph, SettledGraph
+from model_build.graphs.records import ExportedGraph, ServableGraph
 from model_build.graphs.running import Session, compare_graph
 from model_build.progress import Steps
-from model_build.recipes.base import Workshop
+from model_build.recipes.base import BuildContext
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.reference.releases import RELEASES, TritonRelease
 from tritonstack.reference.targets import Target, hardware_of, release_of
@@ -35,14 +35,14 @@ PLAN_NAME = "model.plan"
 STEP = "build engine"
 
 
-def settle_engines(
-    graph: ExportedGraph, *, cases: Sequence[Case], spec: ModelSpec, workshop: Workshop, steps: Steps
-) -> SettledGraph:
+def prepare_engines(
+    graph: ExportedGraph, *, cases: Sequence[Case], spec: ModelSpec, context: BuildContext, steps: Steps
+) -> ServableGraph:
     """Build the engine for the target's GPU, and gather those of the other GPUs that the artifact serves."""
     precision = _precision(spec)
-    release, capability = release_and_capability(workshop.target)
+    release, capability = release_and_capability(context.target)
     options = spec.tensorrt or TensorRT()
-    _check(workshop, options, release, capability)
+    _check(context, options, release, capability)
     prepared = graph_for_engine(graph, precision=precision, version=release.tensorrt_version, cases=cases)
     parity = steps.run(
         "compare graph",
@@ -61,11 +61,11 @@ def settle_engines(
         options=options,
         profiles=profile_shapes(spec, prepared.inputs),
     )
-    shelf = _Shelf(order, workshop, steps)
+    shelf = _Shelf(order, context, steps)
     folder = graph.file.parent.with_name(f"{graph.file.parent.name}-engine")
     folder.mkdir()
     engines = shelf.fill(folder, release, capability, options.capabilities or (capability,))
-    return SettledGraph(
+    return ServableGraph(
         folder=folder,
         backend="tensorrt",
         precision=precision,
@@ -82,10 +82,10 @@ def settle_engines(
 class _Shelf:
     """Engines that were built, here or on other machines, by what decides them."""
 
-    def __init__(self, order: EngineOrder, workshop: Workshop, steps: Steps) -> None:
+    def __init__(self, order: EngineOrder, context: BuildContext, steps: Steps) -> None:
         self._order = order
         self._steps = steps
-        self._files = SharedFiles(workshop.cache_dir / "tensorrt", workshop.shared_cache, self._tell)
+        self._files = SharedFiles(context.cache_dir / "tensorrt", context.shared_cache, self._notify)
         self.tensorrt = ""
         """The version that built the engines."""
 
@@ -121,7 +121,7 @@ class _Shelf:
             capability=own,
             gpu=machine.gpu_name(),
             files=self._files,
-            tell=self._tell,
+            notify=self._notify,
         )
         name = self._name(own)
         plan = self._files.fetch(name)
@@ -140,7 +140,7 @@ class _Shelf:
     def _name(self, capability: str) -> str:
         return f"engines/{engine_key(self._order, capability)}.plan"
 
-    def _tell(self, line: str) -> None:
+    def _notify(self, line: str) -> None:
         self._steps.note(STEP, line)
 
 
@@ -155,8 +155,8 @@ def release_and_capability(target: Target) -> tuple[TritonRelease, str]:
     return RELEASES[name], f"{digits[:-1]}.{digits[-1]}"
 
 
-def _check(workshop: Workshop, options: TensorRT, release: TritonRelease, capability: str) -> None:
-    model = workshop.model
+def _check(context: BuildContext, options: TensorRT, release: TritonRelease, capability: str) -> None:
+    model = context.model
 
     faults = [
         *tensorrt_faults(options, model.record.precision, release),

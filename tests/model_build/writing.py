@@ -9,7 +9,7 @@ import pytest
 
 from model_build.progress import Steps, ignore_progress
 from model_build.recipes import recipe_for
-from model_build.recipes.base import LaidRepository, Workshop
+from model_build.recipes.base import BuildContext, WrittenRepository
 from model_build.sources import FetchedSource, fetch_source, wanted_files
 from model_build.sources.base import hash_files
 from tritonstack.base.documents import Document
@@ -30,7 +30,7 @@ SERVER = TritonInstallation(
 )
 
 
-def lay(model: Document[ModelSpec], folder: Path, target: str = "cpu") -> LaidRepository:
+def write_repository(model: Document[ModelSpec], folder: Path, target: str = "cpu") -> WrittenRepository:
     """What the recipe of a model lays, without a server that checks it."""
     recipe = recipe_for(model)
     spec = model.record
@@ -40,7 +40,7 @@ def lay(model: Document[ModelSpec], folder: Path, target: str = "cpu") -> LaidRe
             spec.source, model_folder=model.file.parent, cache_dir=folder, wanted=wanted_files(spec)
         )
     folder.mkdir(parents=True, exist_ok=True)
-    workshop = Workshop(
+    context = BuildContext(
         model=model,
         source=source,
         folder=folder,
@@ -49,16 +49,16 @@ def lay(model: Document[ModelSpec], folder: Path, target: str = "cpu") -> LaidRe
         installation=SERVER,
         build_member=Path,
     )
-    return recipe.lay_repository(workshop, Steps(ignore_progress))
+    return recipe.write_repository(context, Steps(ignore_progress))
 
 
-def tensors(laid: LaidRepository) -> list[tuple[str, str, tuple[int, ...]]]:
-    return [(spec.name, spec.datatype, spec.shape) for spec in (*laid.inputs, *laid.outputs)]
+def tensors(written: WrittenRepository) -> list[tuple[str, str, tuple[int, ...]]]:
+    return [(spec.name, spec.datatype, spec.shape) for spec in (*written.inputs, *written.outputs)]
 
 
 def refusal(model: Callable[[], Document[ModelSpec]], folder: Path) -> str:
     with pytest.raises(TritonstackError) as caught:
-        lay(model(), folder / "work")
+        write_repository(model(), folder / "work")
     return str(caught.value)
 
 

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from model_build.checking.cases import Case, batches, join_cases, row_count, same_shapes
-from model_build.checking.served_model import NO_PARAMETERS, Entrance, Parameters, measure
-from model_build.repository.facts import RepositoryFacts
+from model_build.checking.served_model import NO_PARAMETERS, InvocationClient, Parameters, measure
+from model_build.repository.properties import RepositoryProperties
 from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import LatencyReport
 
@@ -20,17 +20,17 @@ Series = list[tuple[Case, Parameters]]
 
 
 @dataclass(frozen=True)
-class Asking:
+class RequestPlan:
     """The cases as requests of this model."""
 
     cases: Sequence[Case]
     max_batch: int
-    facts: RepositoryFacts
+    properties: RepositoryProperties
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1), init=False)
 
     def series(self) -> list[Series]:
         """Every case once: each by itself, or all as the next sequence."""
-        if not self.facts.keeps_state:
+        if not self.properties.keeps_state:
             return [[(case, NO_PARAMETERS)] for case in self.cases]
         number, last = next(self._numbers), len(self.cases) - 1
         return [
@@ -40,44 +40,44 @@ class Asking:
             ]
         ]
 
-    def thoroughly(self, entrance: Entrance) -> Iterator[Comparison]:
+    def thoroughly(self, client: InvocationClient) -> Iterator[Comparison]:
         """Alone, together, and requests of different lengths at the same time: what a batcher may mix up."""
-        yield from ask_in_order(entrance, "alone", self.series())
-        if not self.facts.keeps_state:  # a request of a sequence is a row of its own
+        yield from ask_in_order(client, "alone", self.series())
+        if not self.properties.keeps_state:  # a request of a sequence is a row of its own
             for joined in batches(self.cases, self.max_batch):
-                yield from entrance.compare("together", joined)
+                yield from client.compare("together", joined)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             crowd = [*self.series(), *reversed(self.series())]
-            for comparisons in pool.map(lambda one: list(ask_in_order(entrance, "at once", [one])), crowd):
+            for comparisons in pool.map(lambda one: list(ask_in_order(client, "at once", [one])), crowd):
                 yield from comparisons
 
-    def latencies(self, entrance: Entrance) -> Iterator[LatencyReport]:
+    def latencies(self, client: InvocationClient) -> Iterator[LatencyReport]:
         """At batch 1 and at the largest; within a sequence there is only the first."""
         usual = [case for case in self.cases if case.typical] or self.cases
         rows = [usual[0]]
         if self.max_batch:
             rows = [row for case in same_shapes(usual)[0] for row in rows_of(case)]
         yield measure(
-            lambda: entrance.ask(rows[0].inputs, self._alone_in_sequence()),
+            lambda: client.ask(rows[0].inputs, self._alone_in_sequence()),
             batch=1,
             requests=MEASURED_REQUESTS["one"],
         )
-        if self.max_batch > 1 and not self.facts.keeps_state:
+        if self.max_batch > 1 and not self.properties.keeps_state:
             full = join_cases(list(itertools.islice(itertools.cycle(rows), self.max_batch)))
             yield measure(
-                lambda: entrance.ask(full.inputs), batch=self.max_batch, requests=MEASURED_REQUESTS["full"]
+                lambda: client.ask(full.inputs), batch=self.max_batch, requests=MEASURED_REQUESTS["full"]
             )
 
     def _alone_in_sequence(self) -> Parameters:
-        if not self.facts.keeps_state:
+        if not self.properties.keeps_state:
             return NO_PARAMETERS
         return _place_in_sequence(next(self._numbers), start=True, end=True)
 
 
-def ask_in_order(entrance: Entrance, label: str, series: Iterable[Series]) -> Iterator[Comparison]:
+def ask_in_order(client: InvocationClient, label: str, series: Iterable[Series]) -> Iterator[Comparison]:
     """Compare the answers to series of requests, one after the other."""
     for case, parameters in itertools.chain.from_iterable(series):
-        yield from entrance.compare(label, case, parameters)
+        yield from client.compare(label, case, parameters)
 
 
 def _place_in_sequence(number: int, *, start: bool, end: bool) -> Parameters:
