@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one build."""
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    faulthandler.enable()  # a crash of a library leaves its place in the log
+    faulthandler.enable()  # a crash in a library leaves a traceback in the log
     out = _own_standard_output()
     notify = _notifier(out, as_json=options.json_progress)
     order = BuildOrder(
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.token_secret:
             _take_token(options.token_secret)
-        # With --json-progress standard error is a log; a person is shown the error alone.
+        # With --json-progress, standard error is a log. Without it, people see only the error.
         log = sys.stderr if options.json_progress else None
         return run_order(options.project or find_project(), order, notify, log)
     except KeyboardInterrupt:
@@ -56,24 +56,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m model_build", description="Build one model.")
     parser.add_argument(
-        "--project", type=_project, help="the project's folder; by default the one around here"
+        "--project", type=_project, help="project folder (default: found from the current folder)"
     )
-    parser.add_argument("--model", required=True, help="the model's name")
-    parser.add_argument("--targets", default="cpu", help="what it may be built for, the most specific first")
+    parser.add_argument("--model", required=True, help="model name")
+    parser.add_argument("--targets", default="cpu", help="targets to build for, most specific first")
     parser.add_argument("--publish", metavar="BUCKET", help="upload the artifact to this bucket")
     parser.add_argument(
-        "--cache", metavar="URL", help="s3://bucket/prefix that builds on several machines share"
+        "--cache", metavar="URL", help="s3://bucket/prefix shared by builds on several machines"
     )
     parser.add_argument(
         "--choices",
         type=_choices,
         default={},
         metavar="JSON",
-        help="the graphs that `precision: auto` chose before, by model",
+        help="graphs that `precision: auto` chose before, by model",
     )
-    parser.add_argument("--job", help="the name under which the bucket tells what came of this")
-    parser.add_argument("--token-secret", metavar="NAME", help="the secret with the Hugging Face token")
-    parser.add_argument("--json-progress", action="store_true", help="tell what happens in lines of JSON")
+    parser.add_argument("--job", help="name of the build record to write to the bucket")
+    parser.add_argument("--token-secret", metavar="NAME", help="secret with the Hugging Face token")
+    parser.add_argument("--json-progress", action="store_true", help="report progress as lines of JSON")
     return parser
 
 
@@ -81,7 +81,7 @@ def _choices(text: str) -> dict[str, str]:
     try:
         return TypeAdapter(dict[str, str]).validate_json(text or "{}")
     except ValidationError:
-        raise argparse.ArgumentTypeError(f"expected a JSON object of texts, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"expected a JSON object of strings, got {text!r}") from None
 
 
 def _project(text: str) -> Project:
@@ -89,7 +89,7 @@ def _project(text: str) -> Project:
 
 
 def _own_standard_output() -> TextIO:
-    """Standard output for events alone: what libraries print goes to standard error."""
+    """Reserve standard output for events; send what libraries print to standard error."""
     mine = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
     sys.stdout.flush()
     os.dup2(2, 1)
@@ -118,7 +118,7 @@ def _words(event: dict[str, Any]) -> str:
 
 
 def _take_token(secret: str) -> None:
-    """Where no service does it before the job starts: nothing but this process sees the token."""
+    """Read the token inside this process, for jobs whose service does not inject it."""
     value = boto3.client("secretsmanager").get_secret_value(SecretId=secret)
     os.environ["HF_TOKEN"] = value["SecretString"].strip()
 

@@ -1,4 +1,4 @@
-"""Builds one model: the steps in their order."""
+"""Build one model: all steps, in order."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ from tritonstack.runtime import TritonInstallation, find_installation, require_i
 from tritonstack.spec.models.model import ModelSpec
 
 COPIES_IN_MEMORY = 3
-"""How often an export holds the weights at its height: in the framework, in the graph, and in its runtime."""
+"""Peak number of copies of the weights during export: in the framework, the graph, and its runtime."""
 SERVED_AS_GIVEN = frozenset({"python", "vllm", "ensemble"})
 """Recipes that load no framework."""
 
 
 @dataclass(frozen=True)
 class BuildFolders:
-    """Where a build keeps what it makes, and finds the server that it checks with."""
+    """Folders of a build, and the server that checks its archive."""
 
     artifacts: Path
     cache: Path
     server: Path
     shared_cache: str | None = None
-    """`s3://bucket/prefix` that builds on several machines have in common."""
+    """`s3://bucket/prefix` shared by builds on several machines."""
 
     @classmethod
     def of(cls, project: Project) -> BuildFolders:
-        """The folders of a project."""
+        """Return the folders of a project."""
         return cls(project.artifacts_dir, project.cache_dir, project.server_dir)
 
 
@@ -70,7 +70,7 @@ class BuildResult:
     manifest: Manifest
     artifact_dir: Path
     reused: bool
-    """Whether it had been built before."""
+    """Whether it was built before."""
 
 
 def build_model(
@@ -82,12 +82,13 @@ def build_model(
     choices: Mapping[str, str] = MappingProxyType({}),
     on_progress: OnProgress = ignore_progress,
 ) -> BuildResult:
-    """The artifact of a model for one of `targets`, the most specific first, as an endpoint accepts them.
+    """Build a model for the first of `targets` it supports, or reuse the artifact in the local store.
 
-    `members` are the models that it is made of, however deep; others may be among them. `choices` are the
-    graphs that `precision: auto` chose in earlier builds of the same files, by model.
-    It is built unless the very same one lies in the local store already. Raises UsageError for what cannot
-    be built, and ModelBuildError for what went wrong; then nothing new lies in the store.
+    `members` are the models in the ensemble, at any depth; extra models are ignored. `choices` maps models to
+    the graphs that `precision: auto` chose in earlier builds of the same files.
+
+    Raises UsageError if the model cannot be built, and ModelBuildError if the build fails. A failed build
+    adds nothing to the store.
     """
     models = {**members, model.record.name: model}
     asked = [parse_target(text) for text in targets]
@@ -118,7 +119,7 @@ class _Build:
         self._store = ArtifactStore(artifacts_dir=folders.artifacts, model=self._spec.name)
 
     def run(self) -> BuildResult:
-        """Reuse or build. Any exception becomes an error that names the model and the step."""
+        """Reuse or build; turn any exception into an error that names the model and the step."""
         try:
             return self._run()
         except KeyboardInterrupt:
@@ -135,7 +136,7 @@ class _Build:
         self._files = model_files(self._model)
         spec_hash = model_hash(self._spec.name, self._models)
         if not has_artifact_of(self._store, spec_hash):
-            self._find_server()  # that it is missing is better known before the source is fetched
+            self._find_server()  # fail before the source is fetched
         source = self._steps.run("source", self._fetch, lambda found: f"revision {found.revision}")
         key = BuildKey(
             spec_hash, source.revision, source.weights_sha256, tools_of(self._spec.name, self._models)
@@ -149,7 +150,7 @@ class _Build:
             return existing or self._make(source, key, work)
 
     def _find_server(self) -> TritonInstallation:
-        """The server that the archive will be checked with."""
+        """Return the server that checks the archive."""
         installation = find_installation(home=self._folders.server)
         require_isolation(installation)
         require_backends(self._spec, installation)
@@ -223,7 +224,7 @@ class _Build:
         )
 
     def _examples(self, packed: PackedArchive, written: WrittenRepository) -> Examples:
-        """What the archive has just been asked, for whoever wants to ask an endpoint the same."""
+        """Return the requests that checked the archive, for smoke tests of endpoints."""
         name, digest = self._spec.name, packed.digest
         if self._spec.generates:
             return examples_of_texts(self._spec.test_texts, model=name, digest=digest)
@@ -246,31 +247,31 @@ class _Build:
             require_same(before, after)
 
     def _require_memory(self, source: FetchedSource) -> None:
-        """Stop before a framework is killed for what it takes."""
+        """Fail early if the framework would run out of memory."""
         if self._spec.source is not None and self._spec.recipe.kind not in SERVED_AS_GIVEN:
             files = wanted_files(self._spec).weights_among(source.folder)
             weights = sum(file.stat().st_size for file in files)
             require_memory(weights * COPIES_IN_MEMORY, purpose=f"loading and exporting {self._spec.name!r}")
 
     def _build_member(self, name: str) -> Path:
-        """The artifact of a model that this one is made of."""
+        """Build a model that this ensemble contains; return its artifact."""
         member = _Build(name, self._models, self._folders, self._targets, self._choices, self._steps)
         return member.run().artifact_dir
 
     def _check_target(self, written: WrittenRepository) -> None:
         if not fits(written.target, self._targets):
             asked = " or ".join(str(target) for target in self._targets)
-            raise LayoutError(f"the repository runs on {written.target} and was to be built for {asked}")
+            raise LayoutError(f"the repository targets {written.target}; expected {asked}")
 
     def _pack(self, written: WrittenRepository, work: Path, source: FetchedSource) -> PackedArchive:
         chosen = check_layout(written.folder, generates=self._spec.generates)
         if chosen != written.entry:
-            raise LayoutError(f"multi-model hosting would load {chosen}, and single-model {written.entry}")
+            raise LayoutError(f"multi-model hosting loads {chosen!r}, single-model {written.entry!r}")
         size = sum(path.stat().st_size for path in written.folder.rglob("*") if path.is_file())
-        # The archive, and beside it what it unpacks to when it is served.
+        # The archive plus its unpacked copy for serving.
         require_space(work, 2 * size, purpose=f"packing and serving {self._spec.name!r}")
         packed = pack(written.folder, work / ARCHIVE_NAME)
-        # What is packed has to be what was hashed: no file or link may have changed in between.
+        # Pack exactly the files that were hashed: none may have changed in between.
         source.require_unchanged()
         self._require_unchanged()
         return packed
@@ -334,5 +335,5 @@ def _describe_served(check: ServingReport) -> str:
     latency = ", ".join(f"batch {report.batch}: p50 {report.p50_ms} ms" for report in check.latency)
     if check.generation is not None:
         generation = check.generation
-        return f"{generation.cases} texts, each answered alike {generation.times} times; {latency}"
+        return f"{generation.cases} texts, {generation.times} identical answers each; {latency}"
     return f"{describe_parity(check.parity)}; {latency}" if check.parity else latency

@@ -1,4 +1,4 @@
-"""What a model is made of: other models, and the tools that decide the bytes of its artifact."""
+"""The parts of a model: its member models, and the tools that decide the bytes of its artifact."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tensorrt import VERSION_COMPATIBLE
 
 COMMON_TOOLS = ("isal", "protobuf")
-"""Those that pack every archive."""
+"""Tools that pack every archive."""
 
 
 def tools_of(name: str, models: Mapping[str, Document[ModelSpec]]) -> dict[str, str]:
-    """The packages that decide the bytes of a model's artifact, and of those in it, with their versions."""
+    """Return the packages, with versions, that decide the artifact bytes of a model and its members."""
     tools = set(COMMON_TOOLS).union(*(recipe_for(models[part]).tools for part in _parts(name, models)))
     return {tool: importlib.metadata.version(tool) for tool in sorted(tools)}
 
 
 def server_arguments_of(name: str, models: Mapping[str, Document[ModelSpec]]) -> tuple[str, ...]:
-    """What an endpoint has to tell Triton for a model, or for one that it is made of."""
+    """Return the Triton arguments that a model or its members need."""
     parts = (models[part].record for part in _parts(name, models))
     trusting = any(part.tensorrt and part.tensorrt.version_compatible for part in parts)
     return (VERSION_COMPATIBLE,) if trusting else ()
 
 
 def _parts(name: str, models: Mapping[str, Document[ModelSpec]]) -> Iterator[str]:
-    """The model itself, and those that it is made of, however deep."""
+    """Yield the model and its members, at any depth."""
     yield name
     for member in models[name].record.members:
         yield from _parts(member, models)

@@ -26,26 +26,26 @@ from tritonstack.base.errors import TritonstackError
 
 
 class ModelBuildError(TritonstackError):
-    """A model could not be built. What it quotes of other programs is shown without their secrets."""
+    """A model cannot be built. Quoted program output has secrets removed."""
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         super().__init__(redact(message), remedy=remedy and redact(remedy))
 
 
 class SourceError(ModelBuildError):
-    """The model cannot be fetched, or is not what its file says."""
+    """The source cannot be fetched, or does not match model.yaml."""
 
 
 class UnsafeWeightsError(SourceError):
-    """The weights are a pickle, which could run code when loaded."""
+    """The weights are a pickle, which can run code when loaded."""
 
 
 class ExportError(ModelBuildError):
-    """The framework cannot load the model or write its graph."""
+    """The framework cannot load the model or export its graph."""
 
 
 class FieldError(ExportError):
-    """A field of model.yaml contradicts the source; whoever has the file adds the line."""
+    """A field of model.yaml contradicts the source; the caller adds file and line."""
 
     def __init__(self, field: FieldPath, message: str, *, remedy: str) -> None:
         super().__init__(message, remedy=remedy)
@@ -53,15 +53,15 @@ class FieldError(ExportError):
 
 
 class EngineError(ModelBuildError):
-    """TensorRT is missing, of another version, or cannot build the engine."""
+    """TensorRT is missing, has the wrong version, or cannot build the engine."""
 
 
 class ParityError(ModelBuildError):
-    """The answers are too far from the framework's."""
+    """The answers exceed the tolerance."""
 
 
 class EnvironmentBuildError(ModelBuildError):
-    """The packages that a served model imports cannot be put together."""
+    """The packages of a served model cannot be resolved or packed."""
 
 
 class LayoutError(ModelBuildError):
@@ -69,15 +69,15 @@ class LayoutError(ModelBuildError):
 
 
 class ArchiveError(ModelBuildError):
-    """An archive cannot be read, or holds what it must not."""
+    """An archive cannot be read, or contains forbidden entries."""
 
 
 class ResourceError(ModelBuildError):
-    """The disk is full, or the memory too small."""
+    """Disk full or out of memory."""
 
 
 class LibraryError(ModelBuildError):
-    """A library, or code of the model, raised an exception of its own."""
+    """A library or the model's own code raised an exception."""
 
 
 class ServingError(ModelBuildError):
@@ -85,12 +85,12 @@ class ServingError(ModelBuildError):
 
 
 class SilentModelError(ServingError):
-    """Triton heard nothing of a model's process for as long as it waits, which no setting changes."""
+    """Triton got no heartbeat from a model process within its fixed timeout."""
 
 
 class CorruptArtifactError(ModelBuildError):
-    """An artifact's bytes are not those that its manifest names."""
+    """An artifact's checksum differs from its manifest."""
 
 
 class PublishError(ModelBuildError):
-    """An artifact cannot be put into the bucket."""
+    """An artifact cannot be published to the bucket."""

@@ -12,17 +12,17 @@ from tritonstack.reference.releases import RELEASES
 
 _QUERY = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 _RELEASE = "NVIDIA_TRITON_SERVER_VERSION"
-"""NVIDIA's images set it."""
+"""Set in NVIDIA's images."""
 
 
 class DriverError(ModelBuildError):
-    """The host's driver cannot run the CUDA of the image that the build runs in."""
+    """The host's driver cannot run the image's CUDA."""
 
 
 def require_driver(targets: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
-    """Refuse a GPU build on a host whose driver is missing or too old for the image's CUDA.
+    """Reject a GPU build if the host's driver is missing or too old for the image's CUDA.
 
-    Outside NVIDIA's images nothing is checked: there the CUDA in use is not the release's.
+    Skips the check outside NVIDIA's images, where the CUDA is not the release's.
     """
     release = RELEASES.get(environment.get(_RELEASE, ""))
     hardware = next((target.partition("-")[0] for target in targets if target.startswith("sm")), None)
@@ -30,16 +30,16 @@ def require_driver(targets: Sequence[str], environment: Mapping[str, str] = os.e
         return
     least = least_driver(release, sure=False)
     remedy = (
-        f"under builds.machines.{hardware} of the environment's file, name a machine with driver {least} or "
+        f"set builds.machines.{hardware} in the environment file to a machine with driver {least} or "
         f"newer (`fleet`, `instance_type`, or `by_hand: true`), or choose a triton_release with an older CUDA"
     )
     needed = f"the CUDA {release.cuda} of Triton {release.name} needs NVIDIA driver {least} or newer"
     found = _driver_version()
     if found is None:
-        raise DriverError(f"{needed}, and nvidia-smi finds no driver on this host", remedy=remedy)
+        raise DriverError(f"{needed}; nvidia-smi finds no driver on this host", remedy=remedy)
     major = found.partition(".")[0]
     if not major.isdecimal() or int(major) < least:
-        raise DriverError(f"{needed}, and this host has {found}", remedy=remedy)
+        raise DriverError(f"{needed}; this host has {found}", remedy=remedy)
 
 
 def _driver_version() -> str | None:

@@ -35,23 +35,23 @@ Notify = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOrder:
-    """What one job is to do."""
+    """Parameters of one build job."""
 
     model: str
     targets: Sequence[str]
-    """What the artifact may be built for, the most specific first."""
+    """Targets to build for, most specific first."""
     bucket: str | None = None
-    """Where it is published; it stays on this machine if not given."""
+    """Bucket to publish to; None keeps the artifact local."""
     choices: Mapping[str, str] = field(default_factory=dict)
-    """What `precision: auto` chose in earlier builds of the same files, by model."""
+    """Choices of `precision: auto` in earlier builds of the same files, by model."""
     cache: str | None = None
-    """s3://bucket/prefix that builds on several machines share."""
+    """s3://bucket/prefix shared by builds on several machines."""
     job: str | None = None
-    """The name under which the bucket tells what came of this."""
+    """Name of the build record in the bucket."""
 
 
 def run_order(project: Project, order: BuildOrder, notify: Notify, log: TextIO | None = None) -> int:
-    """Run it; returns the exit code, and reports what went wrong. The full traceback goes to `log`."""
+    """Run the job, report errors, and return the exit code. The full traceback goes to `log`."""
     try:
         result = _build(project, order, notify)
     except KeyboardInterrupt:
@@ -105,7 +105,7 @@ def _publish(result: BuildResult, order: BuildOrder, bucket: str, on_progress: O
 
 
 def _leave_record(client: Any, bucket: str, job: str, result: BuildResult) -> None:
-    """The last thing that a job does: whoever asks for the same build finds it."""
+    """Write the build record; callers that ask for the same build find it."""
     try:
         client.put_object(
             Bucket=bucket,
@@ -117,9 +117,9 @@ def _leave_record(client: Any, bucket: str, job: str, result: BuildResult) -> No
         raise explain(
             error,
             error_type=PublishError,
-            doing=f"telling of the build of {result.manifest.model}",
+            doing=f"recording the build of {result.manifest.model}",
             bucket=bucket,
-            missing_bucket_remedy="deploy the environment's foundation stack first; it makes the bucket",
+            missing_bucket_remedy="deploy the environment's foundation stack first; it creates the bucket",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Turns any exception of a library into one sentence, with help where the cause is known."""
+"""Turn library exceptions into one sentence, with help for known causes."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ _NOISE = re.compile(
     r"|\bStack trace:.*|\[bt\].*",
     re.DOTALL,
 )
-"""What C++ libraries put around their messages: times, source files, stack traces."""
+"""C++ noise around messages: times, source files, stack traces."""
 _CONVERT = (
     "export the model to ONNX or TorchScript where that package is installed, and use the recipe `onnx` or "
     "`torchscript`"
 )
 _KNOWN = (
-    (re.compile(r"\btimm\b"), f"this is a checkpoint of timm, which builds do not have; {_CONVERT}"),
+    (re.compile(r"\btimm\b"), f"this is a timm checkpoint, and builds do not include timm; {_CONVERT}"),
     (
         re.compile(r"sentencepiece|tiktoken|protobuf library", re.IGNORECASE),
         "the source has no tokenizer.json: load it with AutoTokenizer where sentencepiece is installed, "
-        "write it with save_pretrained(folder), and add its tokenizer.json to the source",
+        "save it with save_pretrained(folder), and add its tokenizer.json to the source",
     ),
     (
         re.compile(r"No module named '?([\w.]+)|requires the (\w+) library|but it was not found in your env"),
-        f"builds do not have this package; {_CONVERT}",
+        f"builds do not include this package; {_CONVERT}",
     ),
     (
         re.compile(r"not compiled with CUDA|No CUDA GPUs|CUDA driver", re.IGNORECASE),
         "builds export on the CPU: load the weights with map_location='cpu', and do not call .cuda()",
     ),
 )
-"""What an exception says, and what to do about it."""
+"""Patterns of exceptions, with their remedies."""
 
 
 def brief(error: BaseException) -> str:
-    """What a library says, on one line, without stack traces and pages of advice."""
+    """Return a library's message on one line, without stack traces."""
     text = " ".join(_NOISE.sub("", str(error)).split())
     return text if len(text) <= SHOWN else f"{text[:SHOWN]} …"
 
 
 def known_help(error: BaseException) -> str | None:
-    """What to do about a library's exception, if its cause is known."""
+    """Return the remedy for a library's exception, if known."""
     text = f"{type(error).__name__}: {error}"
     return next((remedy for pattern, remedy in _KNOWN if pattern.search(text)), None)
 
 
 def as_build_error(error: BaseException) -> TritonstackError:
-    """The error of this project for any exception that ends a step."""
+    """Convert any exception that ends a step to an error of this project."""
     if isinstance(error, TritonstackError):
         return error
     name, words = type(error).__name__, brief(error)

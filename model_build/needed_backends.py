@@ -1,4 +1,4 @@
-"""Which of Triton's backends a model needs: known from its file, before anything is fetched or exported."""
+"""Find the Triton backends that a model needs, from model.yaml alone."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from tritonstack.spec.models.model import ModelSpec
 BACKEND_OF_FORMAT = {"onnx": "onnxruntime", "torchscript": "pytorch", "tensorrt": "tensorrt"}
 BACKEND_OF_KIND = {"torchscript": "pytorch", "trees": "fil", "python": "python", "vllm": "vllm"}
 REMEDY = {
-    "tensorrt": "engines are made in NVIDIA's image: without --local, `tritonstack build` does that",
-    "vllm": "SageMaker's Triton images come without it; NVIDIA's with the tag <release>-vllm-python-py3 have "
+    "tensorrt": "engines need NVIDIA's image: run `tritonstack build` without --local",
+    "vllm": "SageMaker's Triton images lack it; NVIDIA's images tagged <release>-vllm-python-py3 include "
     "it: build with --local inside one, and serve from one",
 }
 INSTALL = "`make setup` installs it with the embedded server"
 
 
 def needed_backends(spec: ModelSpec) -> tuple[str, ...]:
-    """The backends that run the model's parts; a pipeline of other models has none of its own."""
+    """Return the backends of the model's own parts; an ensemble of models has none."""
     needed = {BACKEND_OF_FORMAT[spec.format]} if spec.format else set()
     if spec.recipe.kind in BACKEND_OF_KIND:
         needed.add(BACKEND_OF_KIND[spec.recipe.kind])
     if spec.layout == "ensemble" and not spec.members:
-        needed.add("python")  # the step before the graph
+        needed.add("python")  # the tokenizer or image step
     return tuple(sorted(needed))
 
 
 def require_backends(spec: ModelSpec, installation: TritonInstallation) -> None:
-    """Raise UsageError if the server that the archive would be checked with cannot run it."""
+    """Raise UsageError if the local server lacks a backend of the model."""
     for backend in needed_backends(spec):
         if reason := installation.why_no_backend(backend):
             raise UsageError(

@@ -1,4 +1,4 @@
-"""Whether the local server can run what a Python model brings: asked before anything is fetched."""
+"""Check that the local server's Python can import a model's packages, before anything is fetched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
 
 _PACKAGES = re.compile(r"python(3\.\d+)/site-packages")
-ELSEWHERE = "build without --local, which checks in the image that serves it"
+ELSEWHERE = "build without --local, which checks in the serving image"
 
 
 def require_python(model: Document[ModelSpec], installation: TritonInstallation) -> None:
@@ -38,13 +38,13 @@ def _python_problems(
     if recipe.pythons and python not in recipe.pythons:
         yield model.problem(
             ("recipe", "pythons"),
-            f"the packages are for Python {' and '.join(recipe.pythons)}, and the local server that checks "
-            f"them runs Python {python}",
+            f"the packages are for Python {' and '.join(recipe.pythons)}; the local server "
+            f"runs Python {python}",
             remedy=f'add "{python}"; or {ELSEWHERE}',
         )
 
 
 def server_python(installation: TritonInstallation) -> str:
-    """The Python of an embedded server, such as 3.11."""
+    """Return the Python version of an embedded server, such as 3.11."""
     found = (_PACKAGES.search(str(folder)) for folder in installation.library_path)
     return next(match[1] for match in found if match)

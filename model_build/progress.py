@@ -1,4 +1,4 @@
-"""The steps of a build, told while they happen to whoever wants to draw them."""
+"""Run the steps of a build and report their progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Progress:
-    """One step has begun, goes on or has ended. `detail` says in a few words what came of it."""
+    """A change of a step's state. `detail` is a short description."""
 
     step: str
     state: Literal["started", "running", "done", "failed"]
@@ -30,18 +30,18 @@ OnProgress = Callable[[Progress], None]
 
 
 def ignore_progress(_: Progress) -> None:
-    """For callers that want only the result."""
+    """Discard progress."""
 
 
 @contextmanager
 def interrupts_kept() -> Iterator[None]:
-    """Let no Ctrl-C get lost.
+    """Re-raise a Ctrl-C that a library swallowed.
 
-    Exporters run Python from callbacks in which an exception is dropped: what such a library goes on to write
-    after an interrupt is another graph than the model's, and must not become an artifact.
+    Exporters run Python callbacks that drop exceptions. What they write after an interrupt is a wrong graph
+    and must not become an artifact.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread hears of signals
+        yield  # only the main thread receives signals
         return
     came: list[int] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -66,23 +66,23 @@ def interrupts_kept() -> Iterator[None]:
 
 
 class Steps:
-    """Runs the steps of one build and tells of each that it began, and how it ended."""
+    """Run the steps of one build, and report the start and end of each."""
 
     def __init__(self, on_progress: OnProgress) -> None:
         self._notify = on_progress
         self.failed = ""
-        """The step that failed, until the next one starts."""
+        """The step that failed; cleared when the next one starts."""
 
     def announce(self, what: str) -> None:
-        """Tell of something that takes time and is no step."""
+        """Report a wait that is not a step."""
         self._notify(Progress(what, "started"))
 
     def note(self, name: str, detail: str) -> None:
-        """Tell what a step that takes long is doing."""
+        """Report what a long step is doing."""
         self._notify(Progress(name, "running", detail))
 
     def run(self, name: str, action: Callable[[], Result], describe: Callable[[Result], str]) -> Result:
-        """Run one step; `describe` puts its result into a few words."""
+        """Run one step; `describe` summarizes its result."""
         self._notify(Progress(name, "started"))
         self.failed = ""
         begin = time.monotonic()
@@ -93,7 +93,7 @@ class Steps:
             self._notify(Progress(name, "failed", "stopped", time.monotonic() - begin))
             raise
         except BaseException as error:
-            # Libraries written in Rust raise exceptions that are no Exception, and code may call sys.exit.
+            # Rust libraries raise BaseException subclasses, and user code may call sys.exit.
             failure = as_build_error(error)
             self.failed = name
             self._notify(Progress(name, "failed", failure.message, time.monotonic() - begin))

@@ -1,4 +1,4 @@
-"""Whether this machine has the disk and the memory that a step needs: told before, or after if it had not."""
+"""Check disk space and memory before a step, and explain failures caused by a lack of them."""
 
 from __future__ import annotations
 
@@ -12,56 +12,56 @@ from model_build.errors import ResourceError
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 NEARLY_FULL_BYTES = 4 << 20
-"""With less than this free, whatever a tool failed with, the disk is the reason."""
+"""With less free space than this, any tool failure is attributed to the full disk."""
 NO_MEMORY = ("can't allocate memory", "std::bad_alloc", "Cannot allocate memory", "Failed to allocate memory")
 CGROUP = Path("/sys/fs/cgroup")
 MEMORY_INFO = Path("/proc/meminfo")
-FREE_SPACE = "free some, or let TRITONSTACK_HOME name a folder on a larger disk"
-LARGER_MACHINE = "build it on a machine with more memory: without --local, `tritonstack build` does"
+FREE_SPACE = "free disk space, or set TRITONSTACK_HOME to a folder on a larger disk"
+LARGER_MACHINE = "build on a machine with more memory: run `tritonstack build` without --local"
 
 
 def require_space(folder: Path, needed_bytes: int, *, purpose: str) -> None:
-    """Raise ResourceError where the disk of `folder` has not that much left."""
+    """Raise ResourceError if the disk of `folder` has too little space."""
     free = free_space(folder)
     if free < needed_bytes:
         raise ResourceError(
-            f"{purpose} takes {_size(needed_bytes)} in {folder}, and its disk has {_size(free)} left",
+            f"{purpose} needs {_size(needed_bytes)} in {folder}; free: {_size(free)}",
             remedy=FREE_SPACE,
         )
 
 
 def free_space(folder: Path) -> int:
-    """The bytes that are left on the disk of a folder, which need not exist yet."""
+    """Return the free bytes on a folder's disk; the folder may not exist yet."""
     while not folder.exists():
         folder = folder.parent
     return shutil.disk_usage(folder).free
 
 
 def require_memory(needed_bytes: int, *, purpose: str) -> None:
-    """Raise ResourceError where this machine, or the container this runs in, has not that much left."""
+    """Raise ResourceError if this machine or container has too little memory."""
     available = available_memory()
     if available < needed_bytes:
         raise ResourceError(
-            f"{purpose} takes about {_size(needed_bytes)} of memory, and {_size(available)} is available",
+            f"{purpose} needs about {_size(needed_bytes)} of memory; available: {_size(available)}",
             remedy=LARGER_MACHINE,
         )
 
 
 def available_memory() -> int:
-    """What programs can still take, within the limit of the container if there is one."""
+    """Return the available memory, within any container limit."""
     info = dict(line.split(":", 1) for line in MEMORY_INFO.read_text().splitlines())
     return min([int(info["MemAvailable"].split()[0]) * 1024, *_left_in_containers()])
 
 
 def _left_in_containers() -> Iterator[int]:
-    """What is left of the limits of control groups, of either version."""
+    """Yield the memory left under cgroup limits, v1 and v2."""
     for folder, names, cached in (
         (CGROUP, ("memory.max", "memory.current"), "inactive_file"),
         (CGROUP / "memory", ("memory.limit_in_bytes", "memory.usage_in_bytes"), "total_inactive_file"),
     ):
         limit, used, statistics = (folder / name for name in (*names, "memory.stat"))
         if limit.is_file() and (text := limit.read_text().strip()).isdecimal():
-            # Files that the kernel keeps in memory go before anybody is refused.
+            # The kernel reclaims cached files before it kills a process.
             lines = statistics.read_text().splitlines() if statistics.is_file() else []
             droppable = dict(line.split() for line in lines).get(cached, "0")
             yield max(0, int(text) - int(used.read_text()) + int(droppable))
@@ -69,7 +69,7 @@ def _left_in_containers() -> Iterator[int]:
 
 @contextmanager
 def shortages_explained(folder: Path) -> Iterator[None]:
-    """Turn what a full disk or exhausted memory made of a step into a ResourceError; others pass through."""
+    """Turn failures from a full disk or exhausted memory into ResourceError; pass others through."""
     try:
         yield
     except ResourceError:
@@ -83,18 +83,16 @@ def shortages_explained(folder: Path) -> Iterator[None]:
 def _shortage(error: Exception, folder: Path) -> ResourceError | None:
     for cause in _causes(error):
         if isinstance(cause, OSError) and cause.errno in NO_ROOM:
-            # Of a copy that failed the second name is the one that was written.
+            # For a failed copy, the second name is the file being written.
             place = cause.filename2 or cause.filename or folder
             return ResourceError(
                 f"the disk is full: {place}: {cause.strerror} ({_size(free_space(folder))} left in {folder})",
                 remedy=FREE_SPACE,
             )
         if isinstance(cause, MemoryError) or any(sign in str(cause) for sign in NO_MEMORY):
-            return ResourceError(f"the memory is exhausted: {cause}", remedy=LARGER_MACHINE)
+            return ResourceError(f"out of memory: {cause}", remedy=LARGER_MACHINE)
     if (free := free_space(folder)) < NEARLY_FULL_BYTES:
-        return ResourceError(
-            f"the disk of {folder} is full, with {_size(free)} left: {error}", remedy=FREE_SPACE
-        )
+        return ResourceError(f"the disk of {folder} is full ({_size(free)} left): {error}", remedy=FREE_SPACE)
     return None
 
 

@@ -1,6 +1,6 @@
-"""Keeps secrets out of what people are shown: errors, progress, and the output of child processes.
+"""Remove secrets from errors, progress, and the output of child processes.
 
-Every ModelBuildError passes through `redact`, so whoever quotes a program's output need not think of it.
+Every ModelBuildError passes through `redact`, so callers may quote program output.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 HIDDEN = "***"
 SHORTEST = 8
-"""Values shorter than this are no secrets, and would make holes in plain words."""
+"""Shorter values are not secrets, and replacing them would damage normal text."""
 
 _SECRET_NAMES = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|ACCESS_KEY|API_KEY|CREDENTIAL", re.IGNORECASE)
 _PATTERNS = (
-    # user:password@ in an address, such as that of a package index
+    # user:password@ in a URL, such as a package index
     (re.compile(r"(?<=://)[^/\s@'\"]+@"), f"{HIDDEN}@"),
-    # what signs an address
+    # URL signatures
     (
         re.compile(
             r"((?:X-Amz-(?:Signature|Credential|Security-Token)|AWSAccessKeyId|Signature|token|access_token)=)"
@@ -33,7 +33,7 @@ _PATTERNS = (
 
 
 def redact(text: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The text without the values of this process's secrets, and without what looks like one."""
+    """Replace the values of this process's secrets, and everything that looks like a secret."""
     for name, value in environment.items():
         if len(value) >= SHORTEST and _SECRET_NAMES.search(name) and not _is_path(value):
             text = text.replace(value, HIDDEN)
@@ -43,5 +43,5 @@ def redact(text: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def _is_path(value: str) -> bool:
-    """AWS_SHARED_CREDENTIALS_FILE and its like name a file, which is no secret."""
+    """Return whether a value is a path: AWS_SHARED_CREDENTIALS_FILE names a file, not a secret."""
     return value.startswith(("/", "~", "."))

@@ -1,4 +1,4 @@
-"""What a loaded model answers, compared with what it should, before anything is served."""
+"""Compare a loaded model's answers with the expected ones, before serving."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Answer = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
 
 def compare_answers(answer: Answer, cases: Sequence[Case], accept: Accept, *, max_batch: int) -> ParityReport:
-    """Ask for each case alone, and where there are batches for as many as fit together."""
+    """Run each case alone and, if the model batches, batches of cases with equal shapes."""
     asked = [*cases]
     if max_batch > 1:
         groups = (alike[:max_batch] for alike in same_shapes(cases))

@@ -1,4 +1,4 @@
-"""What a model is asked while it is built, and the framework's answers."""
+"""Test requests of a build, with the framework's answers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A request and what the framework answers; a batch is the arrays' first dimension."""
+    """A request with the framework's answer; the first dimension of each array is the batch."""
 
     name: str
     inputs: Mapping[str, Array]
     expected: Mapping[str, Array]
     typical: bool = True
-    """Whether users send such a thing; only then does its latency say something."""
+    """Whether users send such requests; latency is measured only for these."""
     origin: Origin = "framework"
-    """Who says that `expected` is right."""
+    """Source of `expected`."""
 
 
 def same_shapes(cases: Sequence[Case]) -> list[list[Case]]:
-    """Cases that can be rows of one request and of one answer, together; that of the first case first."""
+    """Group cases that can share one request, by shape; the first case's group comes first."""
     groups: dict[tuple[tuple[int, ...], ...], list[Case]] = {}
     for case in cases:
         arrays = (*case.inputs.values(), *case.expected.values())
@@ -37,7 +37,7 @@ def same_shapes(cases: Sequence[Case]) -> list[list[Case]]:
 
 
 def join_cases(cases: Sequence[Case]) -> Case:
-    """Several rows as one request."""
+    """Join several rows into one request."""
     return Case(
         f"{len(cases)} rows",
         {name: np.concatenate([case.inputs[name] for case in cases]) for name in cases[0].inputs},
@@ -46,7 +46,7 @@ def join_cases(cases: Sequence[Case]) -> Case:
 
 
 def batches(cases: Sequence[Case], max_batch: int) -> Iterator[Case]:
-    """Cases of the same shapes as rows of common requests, as many as one takes; none without batching."""
+    """Join cases of equal shapes into batches of up to `max_batch` rows; yield none without batching."""
     if not max_batch:
         return
     for alike in same_shapes(cases):
@@ -56,5 +56,5 @@ def batches(cases: Sequence[Case], max_batch: int) -> Iterator[Case]:
 
 
 def row_count(case: Case) -> int:
-    """How many rows a request has."""
+    """Return the number of rows in a request."""
     return len(next(iter(case.inputs.values())))

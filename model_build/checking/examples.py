@@ -1,4 +1,4 @@
-"""Chooses, of all that a served archive was asked, the few requests that are kept beside the artifact."""
+"""Choose the example requests to store beside the artifact."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Array = NDArray[Any]
 MOST_REQUESTS = 3
 MOST_IN_SEQUENCE = 8
 MOST_BYTES = 256 << 10
-"""Of all requests together, where there are several."""
+"""Limit for all requests together, if there are several."""
 MOST_BYTES_ALONE = 8 << 20
-"""Of one that is larger than that by itself. Endpoints take little more in one request."""
+"""Limit for a single request. Endpoints accept little more per request."""
 
 
 def examples_of(
@@ -31,9 +31,9 @@ def examples_of(
     precision: WantedPrecision,
     keeps_state: bool,
 ) -> Examples:
-    """The smallest of what users send; to a model that keeps a state, the beginning of its sequence.
+    """Return the smallest typical requests; for a stateful model, the start of its sequence.
 
-    `accept` and `precision` are those that the served archive was judged by.
+    `accept` and `precision` are those used to judge the served archive.
     """
     if keeps_state:
         written = _sequence(cases, accept, precision)
@@ -42,23 +42,23 @@ def examples_of(
         least = sorted(usual, key=_size)[:MOST_REQUESTS]
         written = [_example(case, accept, precision) for case in least]
     kept = list(_that_fit(written))
-    told = ""
+    none_because = ""
     if not kept:
         size = min(map(_bytes_of, written)) / 1e6
-        told = (
-            f"the smallest of its test inputs takes {size:.0f} MB with its answer, and no more than "
-            f"{MOST_BYTES_ALONE / 1e6:.0f} MB are kept"
+        none_because = (
+            f"the smallest test input and its answer take {size:.0f} MB; the limit is "
+            f"{MOST_BYTES_ALONE / 1e6:.0f} MB"
         )
-    return Examples(model=model, digest=digest, requests=tuple(kept), none_because=told)
+    return Examples(model=model, digest=digest, requests=tuple(kept), none_because=none_because)
 
 
 def examples_of_texts(texts: Sequence[str], *, model: str, digest: str) -> Examples:
-    """What a model that makes up texts is asked: there is no one right answer."""
+    """Return test texts for a generative model, which has no single right answer."""
     return Examples(model=model, digest=digest, texts=tuple(texts[:MOST_REQUESTS]))
 
 
 def _that_fit(written: Sequence[Example]) -> Iterator[Example]:
-    """As many of the first as there is room for; one alone may be larger."""
+    """Yield examples in order while they fit; the first may be larger."""
     left = MOST_BYTES
     for number, example in enumerate(written):
         size = _bytes_of(example)
@@ -69,7 +69,7 @@ def _that_fit(written: Sequence[Example]) -> Iterator[Example]:
 
 
 def _sequence(cases: Sequence[Case], accept: Accept, precision: WantedPrecision) -> list[Example]:
-    """Requests in their order. Where it goes on, the last that is kept does not end it either."""
+    """Return requests in order; a truncated sequence has no end flag."""
     last = len(cases) - 1
     return [
         _example(case, accept, precision, PlaceInSequence(start=index == 0, end=index == last))
@@ -96,7 +96,7 @@ def _example(
 
 
 def _tolerance(held: Tolerance) -> Tolerance:
-    """The bounds alone, without what `accept` says of other outputs."""
+    """Return the bounds only, without `accept.outputs`."""
     return Tolerance(**held.model_dump(include=set(Tolerance.model_fields)))
 
 
@@ -105,7 +105,7 @@ def _bytes_of(example: Example) -> int:
 
 
 def _size(case: Case) -> int:
-    """About what a request and its answer take, without writing them."""
+    """Estimate the size of a request and its answer."""
     return sum(map(_size_of, (case.inputs, case.expected)))
 
 

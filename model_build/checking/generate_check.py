@@ -1,8 +1,8 @@
-"""Serves a packed model that makes up texts, as an endpoint will, and asks it with `generate`.
+"""Serve a packed generative model as an endpoint does, and check it with `generate`.
 
-There is no framework to compare with. What is proven is that the very archive loads, that every test text is
-answered with text, and that where nothing is left to chance the answer is the same again. Only endpoints of
-one model serve such archives, so multi-model hosting is not tried.
+There is no framework to compare with. The check proves that the archive loads, that every test text gets a
+text answer, and that greedy decoding repeats its answer. Only single-model endpoints serve such archives, so
+multi-model hosting is not checked.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from tritonstack.runtime import TritonInstallation, TritonServer
 from tritonstack.runtime.server import SINGLE_MODEL_ROOT
 
 READY_WITHIN_S = 1800.0
-"""An engine reads gigabytes, and compiles and measures before it is ready."""
+"""Loading gigabytes, compiling, and profiling take minutes."""
 REQUEST_WITHIN_S = 120.0
 TIMES = 2
 MAX_TOKENS = 16
 WITHOUT_CHANCE = {"temperature": 0, "seed": 0, "max_tokens": MAX_TOKENS, "ignore_eos": True}
-"""The likeliest token each time, and always as many, so that times can be compared."""
+"""Greedy decoding with a fixed number of tokens, so that times are comparable."""
 SHOWN = 500
 
 
 @dataclass(frozen=True, kw_only=True)
 class GenerateCheck:
-    """What to serve, and what to ask."""
+    """What to serve, and the texts to send."""
 
     installation: TritonInstallation
     packed: PackedArchive
     entry: str
     texts: Sequence[str]
     work: Path
-    """A folder of the check's own, for what it unpacks and for the server's logs."""
+    """Folder for unpacked files and server logs."""
 
     def run(self) -> ServingReport:
-        """Serve and ask; raises ServingError or the server's own failure."""
+        """Serve the archive and send every text; raise ServingError on a wrong answer."""
         if not self.texts:
             raise ServingError(
-                f"there is nothing to ask {self.entry!r}, so nothing would be proven",
-                remedy="give texts as test_inputs in model.yaml",
+                f"{self.entry!r} has no test inputs to check",
+                remedy="add texts to `test_inputs` in model.yaml",
             )
         root = self.work / "single"
         unpack_own(self.packed, root)
@@ -62,9 +62,9 @@ class GenerateCheck:
         ) as server:
             if server.model_root != SINGLE_MODEL_ROOT:
                 raise ServingError(
-                    f"the engine's arguments name {SINGLE_MODEL_ROOT}, and this machine cannot show the "
-                    "server its files there",
-                    remedy="build where user namespaces are allowed, such as in a privileged container",
+                    f"the engine's arguments name {SINGLE_MODEL_ROOT}, which this machine cannot mount for "
+                    "the server",
+                    remedy="build where user namespaces are allowed, for example in a privileged container",
                 )
             server.wait_ready(timeout_s=READY_WITHIN_S)
             times = [self._ask_again(server, text) for text in self.texts]
@@ -76,15 +76,15 @@ class GenerateCheck:
         return ServingReport(None, (latency,), served_by(self.installation), generation=report)
 
     def _ask_again(self, server: TritonServer, text: str) -> float:
-        """Ask as often as it has to be the same, and give the milliseconds that the last answer took."""
+        """Send a text repeatedly; return the milliseconds of the last answer."""
         first, _ = self._ask(server, text)
         for _ in range(TIMES - 1):
             again, milliseconds = self._ask(server, text)
             if again != first:
                 raise ServingError(
-                    f"asked twice for what goes on after {text!r}, the served artifact answers {first!r} and "
-                    f"then {again!r}, where nothing is left to chance",
-                    remedy="look for what makes the engine answer differently, such as a cache of 8 bits",
+                    f"generate gave two answers for {text!r}: {first!r} and "
+                    f"{again!r}, although decoding is greedy",
+                    remedy="check engine settings that change answers, such as an 8-bit KV cache",
                 )
         return milliseconds
 
@@ -103,14 +103,14 @@ class GenerateCheck:
         if not answer:
             shown = reply.body.decode(errors="replace")[:SHOWN]
             raise ServingError(
-                f"asked with generate for what goes on after {text!r}, the served artifact answers "
-                f"{reply.status} and no text: {shown}\n{server.log_tail()}"
+                f"generate for {text!r} returned status "
+                f"{reply.status} without text: {shown}\n{server.log_tail()}"
             )
         return answer, milliseconds
 
 
 def _text_of(body: bytes) -> str | None:
-    """The text of an answer; None where there is none, or an empty one."""
+    """Return the text of an answer; None if missing or empty."""
     try:
         answer: Any = json.loads(body)
     except ValueError:

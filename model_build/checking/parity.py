@@ -1,4 +1,4 @@
-"""How far answers are from the framework's, and whether that is near enough."""
+"""Measure the difference from the framework's answers, and check it against `accept`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MISS = "!"
 
 
 def compare(case: str, output: str, *, actual: Array, expected: Array) -> Comparison:
-    """Compare row by row; ParityError for another shape than the framework's."""
+    """Compare row by row; raise ParityError if shapes differ."""
     try:
         return comparing.compare(case, output, actual=actual, expected=expected)
     except comparing.IncomparableError as error:
@@ -31,20 +31,20 @@ def compare(case: str, output: str, *, actual: Array, expected: Array) -> Compar
 def judge(
     stage: Stage, comparisons: Sequence[Comparison], accept: Accept, *, precision: WantedPrecision = "fp32"
 ) -> ParityReport:
-    """The report of a stage, or ParityError with a table of what missed by how much."""
+    """Return the report of a stage; raise ParityError with a table of all misses."""
     missed = _misses(comparisons, accept, precision)
     if missed and all(item.note == NAN_EXPECTED for item in missed):
         names = sorted({f"{item.output} of {item.case}" for item in missed})
         raise ParityError(
-            f"the model's own answer is NaN, so nothing can be compared with it: {', '.join(names[:5])}",
-            remedy="check that test input (such as a logarithm of a negative number), the operators of the "
-            "model, and its weights; an answer to compare with has to be a number",
+            f"the framework's own answer is NaN, so it cannot be compared: {', '.join(names[:5])}",
+            remedy="check the test input (such as a logarithm of a negative number), the model's operators "
+            "and weights",
         )
     if missed:
         raise ParityError(
-            f"{WHAT[stage]} answers otherwise than the framework: {len(missed)} of {len(comparisons)} "
-            f"outputs miss what is accepted, as marked by {MISS}\n{_table(missed, accept, precision)}",
-            remedy="if this precision cannot do better, widen `accept` in model.yaml; else report the model",
+            f"{WHAT[stage]} differs from the framework: {len(missed)} of {len(comparisons)} "
+            f"outputs exceed the tolerance, marked {MISS}\n{_table(missed, accept, precision)}",
+            remedy="if the precision allows no better, widen `accept` in model.yaml; else report a bug",
         )
     return report_of(stage, comparisons)
 
@@ -52,7 +52,7 @@ def judge(
 def describe_miss(
     comparisons: Sequence[Comparison], accept: Accept, precision: WantedPrecision
 ) -> str | None:
-    """The worst miss of all in a few words; None if there is none."""
+    """Describe the worst miss; None if there is none."""
     missed = _misses(comparisons, accept, precision)
     if not missed:
         return None
@@ -60,14 +60,14 @@ def describe_miss(
     tolerance = _tolerance(worst, accept, precision)
     measure = max(MEASURES, key=lambda measure: measure.excess(worst, tolerance))
     return (
-        f"too far from the framework: {len(missed)} of {len(comparisons)} outputs, {worst.output} of "
-        f"{worst.case!r} with {measure.title} {measure.value(worst):{measure.form}}, accepted is "
+        f"exceeds the tolerance: {len(missed)} of {len(comparisons)} outputs; worst: {worst.output} of "
+        f"{worst.case!r} with {measure.title} {measure.value(worst):{measure.form}}, tolerance "
         f"{measure.told_bound(tolerance)}"
     )
 
 
 def report_of(stage: Stage, comparisons: Sequence[Comparison]) -> ParityReport:
-    """The worst of every measure, near enough or not."""
+    """Return the worst value of every measure."""
     return ParityReport(
         stage=stage,
         cases=len(comparisons),
@@ -79,7 +79,7 @@ def report_of(stage: Stage, comparisons: Sequence[Comparison]) -> ParityReport:
 
 
 def describe_parity(report: ParityReport) -> str:
-    """A report in a few words."""
+    """Describe a report in one line."""
     return (
         f"{report.cases} cases, cosine >= {report.min_cosine:.7f}, error <= {report.max_absolute_error:.1e}"
     )
@@ -88,7 +88,7 @@ def describe_parity(report: ParityReport) -> str:
 def _misses(
     comparisons: Iterable[Comparison], accept: Accept, precision: WantedPrecision
 ) -> list[Comparison]:
-    """Those that are not near enough, the worst first."""
+    """Return the comparisons outside the tolerance, worst first."""
 
     def excess(item: Comparison) -> float:
         tolerance = _tolerance(item, accept, precision)
@@ -103,7 +103,7 @@ def _tolerance(item: Comparison, accept: Accept, precision: WantedPrecision) -> 
 
 
 def _table(missed: Sequence[Comparison], accept: Accept, precision: WantedPrecision) -> str:
-    """What missed, the worst first, in the measures that something is asked of."""
+    """Format the misses as a table, worst first, with the measures that have a tolerance."""
     tolerances = {
         item.output: _tolerance(item, accept, precision)
         for item in sorted(missed, key=lambda item: item.output)

@@ -1,4 +1,4 @@
-"""What a served archive is asked: its test inputs as requests alone, together, at once, or in sequence."""
+"""Requests that check a served archive: alone, batched, concurrent, or in sequence."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tritonstack.records.manifests import LatencyReport
 MEASURED_REQUESTS = {"one": 50, "full": 8}
 AT_ONCE = 8
 Series = list[tuple[Case, Parameters]]
-"""Requests that are sent one after the other."""
+"""Requests to send one after another."""
 
 
 @dataclass(frozen=True)
 class RequestPlan:
-    """The cases as requests of this model."""
+    """The cases, arranged as requests for one model."""
 
     cases: Sequence[Case]
     max_batch: int
@@ -29,7 +29,7 @@ class RequestPlan:
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1), init=False)
 
     def series(self) -> list[Series]:
-        """Every case once: each by itself, or all as the next sequence."""
+        """Return every case once: each alone, or all as one sequence."""
         if not self.properties.keeps_state:
             return [[(case, NO_PARAMETERS)] for case in self.cases]
         number, last = next(self._numbers), len(self.cases) - 1
@@ -41,9 +41,9 @@ class RequestPlan:
         ]
 
     def thoroughly(self, client: InvocationClient) -> Iterator[Comparison]:
-        """Alone, together, and requests of different lengths at the same time: what a batcher may mix up."""
+        """Compare requests sent alone, batched, and concurrently with different lengths."""
         yield from ask_in_order(client, "alone", self.series())
-        if not self.properties.keeps_state:  # a request of a sequence is a row of its own
+        if not self.properties.keeps_state:  # a sequence's request is always one row
             for joined in batches(self.cases, self.max_batch):
                 yield from client.compare("together", joined)
         with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -52,7 +52,7 @@ class RequestPlan:
                 yield from comparisons
 
     def latencies(self, client: InvocationClient) -> Iterator[LatencyReport]:
-        """At batch 1 and at the largest; within a sequence there is only the first."""
+        """Measure batch 1 and the largest batch; for sequences, batch 1 only."""
         usual = [case for case in self.cases if case.typical] or self.cases
         rows = [usual[0]]
         if self.max_batch:
@@ -75,7 +75,7 @@ class RequestPlan:
 
 
 def ask_in_order(client: InvocationClient, label: str, series: Iterable[Series]) -> Iterator[Comparison]:
-    """Compare the answers to series of requests, one after the other."""
+    """Send series of requests in order and compare the answers."""
     for case, parameters in itertools.chain.from_iterable(series):
         yield from client.compare(label, case, parameters)
 
@@ -85,7 +85,7 @@ def _place_in_sequence(number: int, *, start: bool, end: bool) -> Parameters:
 
 
 def rows_of(case: Case) -> list[Case]:
-    """A case of several rows as so many of one."""
+    """Split a case into one case per row."""
     return [
         Case(
             f"{case.name}, row {row + 1}",

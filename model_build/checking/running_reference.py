@@ -1,7 +1,7 @@
-"""Right answers from a function of the model's own, asked in a process of its own.
+"""Compute expected answers with the user's reference function, in a separate process.
 
-What that function imports stays out of the build. Run as a program, this file is the other end: it gets
-requests as an .npz file, calls the function for each, and writes its answers into another one.
+The function's imports stay out of the build. Run as a program, this file is the child process: it reads
+requests from an .npz file, calls the function per request, and writes the answers to another file.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Array = NDArray[Any]
 Arrays = Mapping[str, Array]
 WITHIN_S = 1800.0
 FAILED = 3
-"""How the other end exits when the function itself failed; its last line says why."""
+"""Exit code of the child if the function itself failed; the last line gives the reason."""
 _SEPARATOR = "/"
 
 
 def ask_reference(folder: Path, entry: str, requests: Sequence[Arrays]) -> list[dict[str, Array]]:
-    """The answers of `file.py:function` in `folder` to each request, as named arrays."""
+    """Call `file.py:function` in `folder` for each request; return the answers as named arrays."""
     from model_build.errors import ExportError  # noqa: PLC0415 - the other end needs NumPy alone
 
     file, _, function = entry.partition(":")
@@ -40,19 +40,19 @@ def ask_reference(folder: Path, entry: str, requests: Sequence[Arrays]) -> list[
                 command, capture_output=True, text=True, check=False, timeout=WITHIN_S, cwd=folder
             )
         except subprocess.TimeoutExpired as error:
-            raise ExportError(f"{entry} has not answered within {WITHIN_S / 60:.0f} minutes") from error
+            raise ExportError(f"{entry} timed out after {WITHIN_S / 60:.0f} minutes") from error
         if done.returncode != 0:
-            lines = done.stderr.strip().splitlines() or [f"it ended with exit code {done.returncode}"]
-            told = lines[-1] if done.returncode == FAILED else "\n".join(lines[-20:])
+            lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+            reason = lines[-1] if done.returncode == FAILED else "\n".join(lines[-20:])
             raise ExportError(
-                f"{entry} cannot answer: {told}",
-                remedy="it gets named arrays as a request has them, and returns a dictionary of answers",
+                f"{entry} failed: {reason}",
+                remedy="the function takes named arrays and returns a dictionary of named arrays",
             )
         return _load(answered)
 
 
 def _save(file: Path, parts: Sequence[Arrays]) -> None:
-    """Text is saved as such, and never as Python objects, which would have to be unpickled."""
+    """Save text as fixed-width strings, never as Python objects, which need pickle."""
     arrays = {
         f"{number}{_SEPARATOR}{name}": array.astype(np.str_) if array.dtype == np.object_ else array
         for number, part in enumerate(parts)
@@ -73,7 +73,7 @@ def _load(file: Path) -> list[dict[str, Array]]:
 
 
 def _main(file: str, function: str, asked: str, answered: str) -> int:
-    """The other end."""
+    """Run as the child process."""
     spec = importlib.util.spec_from_file_location("tritonstack_reference", file)
     if spec is None or spec.loader is None:
         return FAILED
@@ -95,7 +95,7 @@ def _main(file: str, function: str, asked: str, answered: str) -> int:
 
 def _checked(answer: Any) -> dict[str, Array]:
     if not isinstance(answer, Mapping):
-        raise TypeError(f"it returned a {type(answer).__name__}, not a dictionary of named arrays")
+        raise TypeError(f"returned a {type(answer).__name__}, not a dictionary of named arrays")
     return {str(name): np.asarray(array) for name, array in answer.items()}
 
 

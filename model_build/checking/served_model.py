@@ -1,4 +1,4 @@
-"""Where a served archive is asked, and what is learnt there."""
+"""Send requests to a served archive and measure it."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ Parameters = Mapping[str, int | str | bool]
 REQUEST_WITHIN_S = 120.0
 NO_PARAMETERS: Parameters = MappingProxyType({})
 SILENT = re.compile(rb"Stub process( '[^']*')? is not healthy")
-"""What the Python backend says when a model's process gave no sign of life for a second."""
+"""The Python backend's log line for a model process that sent no heartbeat for a second."""
 
 
 @dataclass(frozen=True)
 class ServingReport:
-    """The proof that an archive serves."""
+    """Result of a serving check."""
 
     parity: ParityReport | None
-    """None where there is no one right answer."""
+    """None if there is no single right answer."""
     latency: tuple[LatencyReport, ...]
     served_by: ServedBy
     shared_memory_bytes: int = 0
-    """What its Python models held in the end."""
+    """Memory of its Python models at the end."""
     generation: GenerationReport | None = None
-    """What is known of a model that makes up texts."""
+    """Report of a generative model."""
 
 
 @dataclass(frozen=True)
 class InvocationClient:
-    """Where requests for the model go."""
+    """Client for one invocation path of the server."""
 
     server: TritonServer
     path: str
     headers: Mapping[str, str]
 
     def post(self, body: bytes, content_type: str) -> tuple[bytes, str]:
-        """The body and content type of the answer; one that is none raises ServingError."""
+        """Return the body and content type of the answer; raise ServingError on an error status."""
         reply = self.server.request(
             "POST",
             self.path,
@@ -60,21 +60,21 @@ class InvocationClient:
             headers={"Content-Type": content_type, **self.headers},
             timeout_s=REQUEST_WITHIN_S,
         )
-        require_success(reply, self.server, "the served artifact answers")
+        require_success(reply, self.server, "the served artifact returned")
         return reply.body, reply.headers["content-type"]
 
     def ask(self, inputs: Mapping[str, Array], parameters: Parameters = NO_PARAMETERS) -> Mapping[str, Array]:
-        """The outputs for one request."""
+        """Return the outputs for one request."""
         request = encode_request(inputs, parameters=parameters)
         body, content_type = self.post(request.body, request.content_type)
         return decode_reply(body, content_type=content_type).outputs
 
     def compare(self, label: str, case: Case, parameters: Parameters = NO_PARAMETERS) -> list[Comparison]:
-        """Ask for one case and compare every output."""
+        """Send one case and compare every output."""
         outputs = self.ask(case.inputs, parameters)
         if missing := sorted(case.expected.keys() - outputs.keys()):
             raise ServingError(
-                f"the served artifact answers {', '.join(sorted(outputs))}, and not {', '.join(missing)}\n"
+                f"the served artifact returned {', '.join(sorted(outputs))}; missing: {', '.join(missing)}\n"
                 f"{self.server.log_tail()}"
             )
         return [
@@ -92,7 +92,7 @@ def require_success(reply: TritonResponse, server: TritonServer, what: str) -> N
 
 
 def measure(ask: Callable[[], object], *, batch: int, requests: int) -> LatencyReport:
-    """How long a request takes, after one that does not count."""
+    """Measure request latency, after one warm-up request."""
     ask()
     times = []
     for _ in range(requests):
@@ -106,7 +106,7 @@ def measure(ask: Callable[[], object], *, batch: int, requests: int) -> LatencyR
 
 
 def served_by(installation: TritonInstallation) -> ServedBy:
-    """The server's kind and version, and the version of the Python that its models run in."""
+    """Return the server's kind and version, and the Python version of its models."""
     folder = str(installation.path[0]) if installation.path else None
     python = subprocess.run(
         [

@@ -1,18 +1,14 @@
-"""Serves the packed archive with a real Triton, as an endpoint will, and compares its answers.
+"""Serve the packed archive with a real Triton, as an endpoint does, and compare its answers.
 
-The server gets the very variables that an endpoint's containers get.
+The server gets the same environment variables as an endpoint's container. Single-model hosting: each case
+alone, batched, and concurrently. Multi-model hosting: load and invoke through SageMaker's API. The response
+cache is on in multi-model hosting only, so that single-model latency measures the model.
 
-In single-model hosting every case is asked alone, all together, and all at the same time in requests of
-their own; in multi-model hosting the archive is loaded and asked through the API that SageMaker uses there.
-A model that wants a response cache has one there, and is asked twice; in single-model hosting it has none,
-so that what is measured is the model.
+Triton stops a model process that sends no heartbeat for a second, so an overloaded machine looks like a
+crash. The check then runs once more on a new server, because the old one may return a late answer to the next
+request. A real crash happens again.
 
-A model's process of which Triton hears nothing for a second is given up by it: a machine that is too busy
-looks like a model that has crashed. Then the check is done once more, with a server of its own, because the
-old one may hand out the late answer as that to the next request. What crashes does so again.
-
-To a model that keeps a state the cases are one sequence, in their order: it is sent again and again, and two
-at the same time must not meet.
+For a stateful model, the cases form one sequence, sent repeatedly and concurrently.
 """
 
 from __future__ import annotations
@@ -39,13 +35,13 @@ from tritonstack.spec.models.tolerance import Accept, WantedPrecision
 
 READY_WITHIN_S = 120.0
 HOSTED_AS = "tritonstack-check"
-AGAIN = "Triton heard nothing of a model's process, as on a machine that is too busy: serving once more"
+AGAIN = "Triton got no heartbeat from a model process, as on an overloaded machine; retrying"
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServingCheck:
-    """What to serve, what to ask, and how near the answers have to be."""
+    """What to serve, the cases, and their tolerance."""
 
     installation: TritonInstallation
     packed: PackedArchive
@@ -54,26 +50,26 @@ class ServingCheck:
     accept: Accept
     precision: WantedPrecision
     max_batch: int
-    """0 where tensors have no batch dimension: then every case is a request of its own."""
+    """0 if tensors have no batch dimension: each case is then its own request."""
     work: Path
-    """A folder of the check's own, for what it unpacks and for the server's logs."""
+    """Folder for unpacked files and server logs."""
     arguments: tuple[str, ...] = ()
-    """What Triton has to be told, there as on an endpoint."""
+    """Extra Triton arguments, the same as on an endpoint."""
     notify: Callable[[str], None]
-    """Hears of what is done twice."""
+    """Called with a message when a step is retried."""
 
     def run(self) -> ServingReport:
-        """Serve in both hosting modes; raises ParityError, ServingError or the server's own failure."""
+        """Serve in both hosting modes; raise ParityError or ServingError on failure."""
         if not self.cases:
             raise ServingError(
-                f"there is nothing to ask {self.entry!r}, so nothing would be proven",
-                remedy="give test inputs with their right answers in model.yaml",
+                f"{self.entry!r} has no test inputs to check",
+                remedy="add `test_inputs` with expected outputs to model.yaml",
             )
         unpacked = self.work / "single"
         unpack_own(self.packed, unpacked)
         plan = RequestPlan(self.cases, self.max_batch, read_properties(unpacked))
         comparisons, latency, shared_memory = self._patiently(lambda: self._single_model(unpacked, plan))
-        # Multi-model hosting keeps each model's files in a folder of their own.
+        # Multi-model hosting needs each model in its own folder.
         hosted = self.work / "multi" / HOSTED_AS / "model"
         hosted.parent.mkdir(parents=True)
         unpacked.rename(hosted)
@@ -111,14 +107,14 @@ class ServingCheck:
                 headers={"Content-Type": "application/json", **target},
                 timeout_s=READY_WITHIN_S,
             )
-            require_success(reply, server, "multi-model hosting does not load the artifact:")
+            require_success(reply, server, "multi-model hosting cannot load the artifact:")
             client = InvocationClient(server, f"/models/{HOSTED_AS}/invoke", target)
             times = 2 if plan.properties.keeps_answers else 1
             rounds = itertools.chain.from_iterable(plan.series() for _ in range(times))
             return list(ask_in_order(client, "multi-model", rounds))
 
     def _given(self) -> Mapping[str, str]:
-        """What an endpoint's file would have to give its containers for this model."""
+        """Return the `env` an endpoint would have to set for this model."""
         return {ADDITIONAL_ARGS: " ".join(self.arguments)} if self.arguments else {}
 
     def _start(self, root: Path, variables: Mapping[str, str]) -> TritonServer:

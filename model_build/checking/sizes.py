@@ -1,7 +1,7 @@
-"""Checks a model at other sizes than its test inputs have, for every dimension that varies.
+"""Check a model at sizes other than those of its test inputs, for every variable dimension.
 
-Tracing turns a size that Python code reads into a constant, and an exporter may do the same. Such a model is
-right at the size of its test inputs and wrong, or failing, at every other one.
+Tracing and exporting may turn a size into a constant. Such a model is right only at the sizes of its test
+inputs.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from tritonstack.spec.models.tolerance import Precision
 
 Array = NDArray[Any]
 WANTED, ENOUGH = 3, 2
-"""How many other sizes are tried for each dimension, and how many have to work."""
+"""Number of other sizes to try per dimension, and the number that must work."""
 NOISE = 1e-4
-"""Relative difference that another order of additions explains; a wrong size shows in far more."""
+"""Relative difference that summation order explains; a wrong size shows far more."""
 LARGEST_BATCH_BYTES = 64 << 20
 LONGEST_ERROR = 200
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Dimensions that have the same size in every test input, and so are resized together."""
+    """Dimensions that have equal sizes in every test input and are resized together."""
 
     places: tuple[tuple[str, int], ...]
-    """Names of inputs, and their dimensions without the batch dimension."""
+    """Input names with dimensions, not counting the batch dimension."""
     sizes: tuple[int, ...]
-    """The sizes in the test inputs, each once."""
+    """The distinct sizes in the test inputs."""
     required: bool = True
 
     @property
     def title(self) -> str:
-        """The dimensions in a message."""
+        """The dimensions, for messages."""
         return " and ".join(f"dimension {dimension} of {name}" for name, dimension in self.places)
 
     def problem_path(self, spec: ModelSpec) -> FieldPath:
-        """The field that declares the size variable, or the test inputs that show one size only."""
+        """Return the field that declares the size variable, or `test_inputs` if they show one size only."""
         name = self.places[0][0]
         return ("tensors", name, "shape") if name in spec.tensors else ("test_inputs",)
 
 
 @dataclass(frozen=True)
 class SizedCase:
-    """A request of another size, and the right answers."""
+    """A request of another size, with the expected answers."""
 
     axis: Axis
     size: int
@@ -66,7 +66,7 @@ class SizedCase:
 
 
 def variable_axes(inputs: Sequence[TensorSpec], rows: Sequence[Row]) -> list[Axis]:
-    """The dimensions declared variable; those that always have the same size are one axis."""
+    """Return the variable dimensions; those that always have equal sizes form one axis."""
     groups: dict[tuple[int, ...], list[tuple[str, int]]] = {}
     for spec in inputs:
         for dimension, size in enumerate(spec.shape):
@@ -84,9 +84,9 @@ def sized_cases(
     *,
     batches: bool,
 ) -> list[SizedCase]:
-    """Requests of at least two other sizes for each variable axis, with the answers of `original`.
+    """Return requests of at least two other sizes per variable axis, answered by `original`.
 
-    Raises InvalidFilesError for an axis that has one size in all test inputs and cannot be resized.
+    Raises InvalidFilesError for an axis with a single size that cannot be resized.
     """
     found: list[SizedCase] = []
     problems: list[FileProblem] = []
@@ -101,7 +101,7 @@ def sized_cases(
 
 
 def batch_cases(rows: Sequence[Row], original: Answer, *, max_batch: int) -> list[Case]:
-    """Batches of several sizes; the right answers are those to each of their rows alone."""
+    """Return batches of several sizes; the expected answers are those of each row alone."""
     if max_batch < 2:
         return []
     alone = []
@@ -128,7 +128,7 @@ def check_sizes(
     what: str,
     precision: Precision = "fp32",
 ) -> None:
-    """Raise InvalidFilesError where `answer` is wrong at another size."""
+    """Raise InvalidFilesError if `answer` is wrong at another size."""
     wrong: dict[Axis, FileProblem] = {}
     for sized in cases:
         difference = difference_of(model, answer, sized.case, precision)
@@ -137,8 +137,8 @@ def check_sizes(
             built_in = " or ".join(map(str, axis.sizes))
             wrong[axis] = model.problem(
                 axis.problem_path(model.record),
-                f"{what} is wrong at other sizes than those of the test inputs: at size {sized.size} of "
-                f"{axis.title}, {difference}; size {built_in} is built into it as a constant",
+                f"{what} is wrong at sizes not in the test inputs: at size {sized.size} of "
+                f"{axis.title}, {difference}; size {built_in} is a constant in the graph",
                 remedy="compute sizes with tensor operations, or script the module (torch.jit.script) "
                 f"instead of tracing it; or declare the size fixed: {_fixed(axis)}",
             )
@@ -154,7 +154,7 @@ def check_batches(
     what: str,
     precision: Precision = "fp32",
 ) -> None:
-    """Raise InvalidFilesError where a row of a batch is answered otherwise than alone."""
+    """Raise InvalidFilesError if a batched row gets a different answer than the row alone."""
     for case in cases:
         difference = difference_of(model, answer, case, precision)
         if difference:
@@ -162,9 +162,9 @@ def check_batches(
                 [
                     model.problem(
                         ("batching", "max_batch"),
-                        f"{what} answers {case.name} otherwise than each of its rows alone: {difference}",
-                        remedy="write `batching: {max_batch: 0}`, or export the model with a batch dimension "
-                        "that varies and rows that do not depend on each other",
+                        f"{what}: {case.name} and its rows alone get different answers: {difference}",
+                        remedy="set `batching: {max_batch: 0}`, or export the model with a variable batch "
+                        "and independent rows",
                     )
                 ]
             )
@@ -173,7 +173,7 @@ def check_batches(
 def check_outputs(
     model: Document[ModelSpec], outputs: Sequence[TensorSpec], cases: Sequence[SizedCase]
 ) -> None:
-    """Raise InvalidFilesError where an answer of another size is not what the graph declares."""
+    """Raise InvalidFilesError if an answer of another size does not match the declared shape."""
     rows = (1,) if model.record.batching.max_batch else ()
     for sized in cases:
         for spec in outputs:
@@ -183,9 +183,9 @@ def check_outputs(
                     [
                         model.problem(
                             sized.axis.problem_path(model.record),
-                            f"at size {sized.size} of {sized.axis.title}, {spec.name} has the shape "
-                            f"{list(shape)}, and the graph declares {[*rows, *spec.shape]}",
-                            remedy=f"export the graph with a variable size there, or declare the size fixed: "
+                            f"at size {sized.size} of {sized.axis.title}, {spec.name} has shape "
+                            f"{list(shape)}; the graph declares {[*rows, *spec.shape]}",
+                            remedy=f"export the graph with a variable size, or declare the size fixed: "
                             f"{_fixed(sized.axis)}",
                         )
                     ]
@@ -195,20 +195,20 @@ def check_outputs(
 def unverified_reasons(
     inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], rows: Sequence[Row]
 ) -> tuple[str, ...]:
-    """Why answers of a model without a framework are not verified; none if the user's own answers do it."""
+    """Return why answers without a framework are unverified; empty if expected outputs cover them."""
     missing = [spec.name for spec in outputs if not any(spec.name in row.outputs for row in rows)]
     if missing:
-        return (f"compared with itself only: no test input has right answers for {', '.join(missing)}",)
+        return (f"compared with itself only: no test input has expected outputs for {', '.join(missing)}",)
     answered = [row for row in rows if row.outputs]
     return tuple(
-        f"right answers cover only size {axis.sizes[0]} of {axis.title}"
+        f"expected outputs cover only size {axis.sizes[0]} of {axis.title}"
         for axis in variable_axes(inputs, answered)
         if len(axis.sizes) < ENOUGH
     )
 
 
 def _with_single_dimensions(axes: Iterable[Axis]) -> Iterator[Axis]:
-    """Each axis, and its dimensions one by one, which not every model takes."""
+    """Yield each axis, then its dimensions one by one, which some models reject."""
     for axis in axes:
         yield axis
         if len(axis.places) > 1:
@@ -220,7 +220,7 @@ def _resized_cases(
 ) -> tuple[list[SizedCase], dict[int, str]]:
     name, dimension = axis.places[0]
     row = next((row for row in rows if row.inputs[name].shape[dimension] > 1), None)
-    if row is None:  # copies of one value do not show which of them the model reads
+    if row is None:  # repeated copies of one value do not show which copy the model reads
         return [], {}
     cases: list[SizedCase] = []
     failures: dict[int, str] = {}
@@ -238,13 +238,13 @@ def _resized_cases(
 
 
 def _other_sizes(size: int) -> Iterator[int]:
-    """Sizes near the given one, its multiples and its parts: models may take some of them only."""
+    """Return nearby sizes, multiples, and fractions: some models accept only some of them."""
     sizes = (size + 1, 2 * size, size - 1, size // 2, size + 2, 3 * size, 4 * size, 1)
     yield from (other for other in dict.fromkeys(sizes) if other > 0 and other != size)
 
 
 def _resized(arrays: Mapping[str, Array], axis: Axis, size: int) -> dict[str, Array]:
-    """The same values, repeated or cut: they stay within what the model takes."""
+    """Repeat or cut the values, so that they stay in the model's range."""
     resized = dict(arrays)
     for name, dimension in axis.places:
         array = resized[name]
@@ -253,10 +253,10 @@ def _resized(arrays: Mapping[str, Array], axis: Axis, size: int) -> dict[str, Ar
 
 
 def _places(size: int, known: int) -> Array:
-    """Which of `known` values stands at each place of a larger or smaller dimension.
+    """Return the index of the known value to use at each position of the new dimension.
 
-    The first `known` places of a larger one repeat one value, the last or the first: a model that reads no
-    others, such as a maximum over a built-in size, then answers differently.
+    If it is larger, the first `known` positions repeat one value, so a model that reads only those positions
+    (such as a maximum over a constant size) answers differently.
     """
     places = np.arange(size)
     if size <= known:
@@ -267,7 +267,7 @@ def _places(size: int, known: int) -> Array:
 
 
 def _different_rows(rows: Sequence[Row]) -> Iterator[Mapping[str, Array]]:
-    """Test inputs of the same sizes, and the first of them with its values in another order."""
+    """Yield test inputs of equal sizes, and the first one with its values rotated."""
     first = {name: array.shape for name, array in rows[0].inputs.items()}
     for row in rows:
         if {name: array.shape for name, array in row.inputs.items()} == first:
@@ -280,20 +280,20 @@ def _different_rows(rows: Sequence[Row]) -> Iterator[Mapping[str, Array]]:
 
 
 def _answers(original: Answer, request: Mapping[str, Array]) -> Mapping[str, Array] | str:
-    """The answers to a derived request, or why the model does not take it."""
+    """Return the answers to a resized request, or the reason why the model rejects it."""
     try:
         answers = original(request)
-    except Exception as error:  # code of the user's own may raise anything
+    except Exception as error:  # user code may raise anything
         return " ".join(str(error).split())[:LONGEST_ERROR] or type(error).__name__
     if any(array.dtype.kind == "f" and np.isnan(array).any() for array in answers.values()):
-        return "its answers are not numbers"
+        return "its answers are NaN"
     return answers
 
 
 def difference_of(
     model: Document[ModelSpec], answer: Answer, case: Case, precision: Precision = "fp32"
 ) -> str | None:
-    """How the answers to a case differ from the right ones; None if they do not."""
+    """Describe how the answers to a case differ from the expected ones; None if they match."""
     try:
         answers = answer(case.inputs)
     except ModelBuildError as error:
@@ -303,7 +303,7 @@ def difference_of(
         try:
             compared = compare(case.name, name, actual=actual, expected=expected)
         except ParityError:
-            return f"{name} has the shape {list(actual.shape)} instead of {list(expected.shape)}"
+            return f"{name} has shape {list(actual.shape)}, expected {list(expected.shape)}"
         tolerance = model.record.accept.tolerance(name, precision, compared.answers)
         if not compared.is_within(tolerance) and not compared.relative <= NOISE:
             return f"{name} is {first_difference(actual, expected, tolerance)}"
@@ -319,11 +319,11 @@ def _not_resizable(model: Document[ModelSpec], axis: Axis, failures: Mapping[int
     )
     return model.problem(
         axis.problem_path(model.record),
-        f"{axis.title} varies, but every test input has size {size}{tried}; size {size} may be built into it",
+        f"{axis.title} varies, but every test input has size {size}{tried}; the graph may fix this size",
         remedy=f"add a test input with a second size, or declare the size fixed: {_fixed(axis)}",
     )
 
 
 def _fixed(axis: Axis) -> str:
     name, dimension = axis.places[0]
-    return f"`tensors: {{{name}: {{shape: [...]}}}}` with size {axis.sizes[0]} at place {dimension}"
+    return f"`tensors: {{{name}: {{shape: [...]}}}}` with size {axis.sizes[0]} at dimension {dimension}"

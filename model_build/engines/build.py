@@ -1,4 +1,4 @@
-"""Building engines: trtexec in a child process, its timing cache, and what it says of itself."""
+"""Build engines with trtexec in a child process, with a shared timing cache."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from tritonstack.reference.releases import TritonRelease
 
 TAIL_LINES = 25
 ERROR = "[E] "
-"""Stands in lines of trtexec that say what is wrong; the last lines may be its help instead."""
+"""Marks error lines of trtexec; its last lines may be usage text instead."""
 PLAN_VERSION_SINCE = (10, 0)
-"""From here on trtexec tells which version built a plan."""
+"""First TensorRT whose trtexec reports the version that built a plan."""
 _CAPABILITY = "Compute Capability: "
 
 
 class _FailedError(EngineError):
-    """trtexec has ended with an error of its own."""
+    """trtexec failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineBuilder:
-    """Builds engines for one GPU."""
+    """Build engines for one GPU."""
 
     trtexec: Path
     release: TritonRelease
     capability: str
     gpu: str
-    """The GPU's name: times measured on another are of no use."""
+    """GPU name: timings of another GPU are useless."""
     files: SharedFiles
     notify: Callable[[str], None]
-    """Hears every line that trtexec prints."""
+    """Called with every line that trtexec prints."""
 
     def build(self, order: EngineOrder, plan: Path) -> str:
-        """Build an engine, quicker where its kernels were timed before; TensorRT's version."""
+        """Build an engine, using cached kernel timings; return the TensorRT version."""
         cache_name = self._cache_name()
         cache = self.files.fetch(cache_name)
         known = cache.exists()
@@ -51,27 +51,27 @@ class EngineBuilder:
         except _FailedError:
             if not known:
                 raise
-            # A timing cache that is damaged or of other hardware fails the build; it can be lost.
-            self.notify("once more, without the timing cache")
+            # A timing cache that is corrupt or from other hardware fails the build; it is disposable.
+            self.notify("retrying without the timing cache")
             cache.unlink(missing_ok=True)
             self._run(command)
         if not plan.is_file():
-            raise EngineError(f"trtexec has written no engine\n  {shlex.join(command)}")
+            raise EngineError(f"trtexec wrote no engine\n  {shlex.join(command)}")
         if cache.is_file():
             self.files.share(cache_name)
         return self.version_of(plan)
 
     def version_of(self, plan: Path) -> str:
-        """The version that built an engine, if trtexec tells it; else the release's."""
+        """Return the version that built an engine if trtexec reports it, else the release's."""
         if self.release.tensorrt_version < PLAN_VERSION_SINCE:
             return self.release.tensorrt
-        told = subprocess.run(
+        done = subprocess.run(
             [str(self.trtexec), f"--loadEngine={plan}", "--getPlanVersionOnly"],
             capture_output=True,
             text=True,
             check=False,
         )
-        version = version_of_plan(told.stdout + told.stderr)
+        version = version_of_plan(done.stdout + done.stderr)
         if version is None or version.split(".")[:3] != self.release.tensorrt.split(".")[:3]:
             raise EngineError(
                 f"the engine was built by TensorRT {version or 'unknown'}, not {self.release.tensorrt}",
@@ -80,27 +80,27 @@ class EngineBuilder:
         return version
 
     def _run(self, command: list[str]) -> None:
-        """Run trtexec, and hold what it says of itself against what was to be built."""
-        said: list[str] = []
+        """Run trtexec; check the version and the GPU that it reports."""
+        exit_status: list[str] = []
         tail: deque[str] = deque(maxlen=TAIL_LINES)
         errors: deque[str] = deque(maxlen=TAIL_LINES)
-        told = False
-        for line in self._lines(command, said):
+        version_seen = False
+        for line in self._lines(command, exit_status):
             (errors if ERROR in line else tail).append(line)
             self.notify(line)
-            told = self._check_version(line) or told
+            version_seen = self._check_version(line) or version_seen
             self._check_capability(line)
-        if said:
+        if exit_status:
             raise _FailedError(
-                f"trtexec fails with exit status {said[0]}; it was called as\n  {shlex.join(command)}\n"
+                f"trtexec failed with exit status {exit_status[0]}; command:\n  {shlex.join(command)}\n"
                 + "\n".join(errors or tail),
-                remedy="read what it says; a step that TensorRT does not know needs `format: onnx`",
+                remedy="see the output above; operators that TensorRT lacks need `format: onnx`",
             )
-        if not told:
-            raise EngineError(f"{self.trtexec} does not tell its version", remedy="use Triton's own image")
+        if not version_seen:
+            raise EngineError(f"{self.trtexec} prints no version", remedy="build in Triton's own image")
 
-    def _lines(self, command: list[str], said: list[str]) -> Iterator[str]:
-        """What trtexec prints; its exit status, if it fails, is put into `said`."""
+    def _lines(self, command: list[str], exit_status: list[str]) -> Iterator[str]:
+        """Yield what trtexec prints; append its exit status to `exit_status` if it fails."""
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
         ) as process:
@@ -111,15 +111,15 @@ class EngineBuilder:
                 process.kill()
                 raise
         if process.returncode:
-            said.append(str(process.returncode))
+            exit_status.append(str(process.returncode))
 
     def _check_version(self, line: str) -> bool:
-        """Whether the line tells TensorRT's version; the wrong one ends the build."""
+        """Check the TensorRT version in a line; return whether the line has one."""
         version = version_of_banner(line)
         if version is not None and version != self.release.tensorrt_version:
             raise EngineError(
-                f"{self.trtexec} is TensorRT {'.'.join(map(str, version))}, and Triton {self.release.name} "
-                f"carries {self.release.tensorrt}, which would not run its engines",
+                f"{self.trtexec} is TensorRT {'.'.join(map(str, version))}; Triton {self.release.name} "
+                f"has {self.release.tensorrt}, which cannot run its engines",
                 remedy=f"build in the image of Triton {self.release.name}",
             )
         return version is not None
@@ -128,7 +128,7 @@ class EngineBuilder:
         _, found, capability = line.partition(_CAPABILITY)
         if found and capability.strip() != self.capability:
             raise EngineError(
-                f"the GPU here has compute capability {capability.strip()}, and the engine is for "
+                f"the local GPU has compute capability {capability.strip()}; the engine needs "
                 f"{self.capability}",
                 remedy="build on an instance of the endpoint's family",
             )
@@ -139,7 +139,7 @@ class EngineBuilder:
 
 
 def engine_key(order: EngineOrder, capability: str) -> str:
-    """What decides an engine: the graph's bytes, the GPU's capability, TensorRT's version and flags."""
+    """Return a hash of all that decides an engine: graph, compute capability, TensorRT version, and flags."""
     digest = hashlib.sha256()
     folder = order.graph.parent
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):

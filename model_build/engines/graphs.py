@@ -1,4 +1,4 @@
-"""Graphs as TensorRT takes them: quantised where int8 is asked for, in operators and integers that it has."""
+"""Prepare graphs for TensorRT: int8 quantization, supported operators, and integer types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tritonstack.spec.models.tolerance import Precision
 def graph_for_engine(
     graph: ExportedGraph, *, precision: Precision, version: Version, cases: Sequence[Case]
 ) -> ExportedGraph:
-    """What trtexec is given; its inputs and outputs have the engine's types."""
+    """Return the graph for trtexec; its inputs and outputs have the engine's types."""
     made = graph
     if precision == "int8":
         made = to_int8_for_tensorrt(graph, _beside(graph, "int8"), cases)
@@ -40,17 +40,17 @@ def _check_types(graph: ExportedGraph, version: Version) -> None:
     strange = [tensor for tensor in (*graph.inputs, *graph.outputs) if tensor.datatype not in known]
     if strange:
         raise EngineError(
-            f"engines of TensorRT {'.'.join(map(str, version))} have no tensors of the types of "
+            f"TensorRT {'.'.join(map(str, version))} does not support the tensor types of "
             + ", ".join(f"{tensor.name} ({tensor.datatype})" for tensor in strange),
-            remedy=f"save the graph with inputs and outputs of {', '.join(sorted(known))}, or write "
+            remedy=f"save the graph with inputs and outputs of {', '.join(sorted(known))}, or set "
             "`format: onnx`",
         )
 
 
 def with_narrow_integers(graph: ExportedGraph, folder: Path) -> ExportedGraph:
-    """The graph with 32 bits for every input and output of 64: engines before TensorRT 10 have no others.
+    """Return the graph with int32 in place of int64 inputs and outputs, for TensorRT before 10.
 
-    The casts stand in the graph, so that what is compared, configured and served is of one type.
+    The casts are part of the graph, so the compared, configured, and served types agree.
     """
     model = onnx.load(graph.file)
     # Older graphs list their weights among the inputs.
@@ -72,7 +72,7 @@ def with_narrow_integers(graph: ExportedGraph, folder: Path) -> ExportedGraph:
 
 
 def cases_for(cases: Sequence[Case], graph: ExportedGraph) -> list[Case]:
-    """Cases in the types that a graph takes and gives."""
+    """Cast cases to the types of a graph."""
     types = {
         tensor.name: np.int32 for tensor in (*graph.inputs, *graph.outputs) if tensor.datatype == "INT32"
     }
@@ -101,7 +101,7 @@ def _cast(source: str, result: str, to: int) -> onnx.NodeProto:
 
 
 def _rename(model: onnx.ModelProto, old: str, new: str, *, ends: str) -> None:
-    """Give a value another name wherever nodes take it, and for an output where it is made."""
+    """Rename a value in the nodes that read it and, for an output, in the node that writes it."""
     for node in model.graph.node:
         node.input[:] = [new if name == old else name for name in node.input]
         if ends == "output":

@@ -1,4 +1,4 @@
-"""What the machine that builds has: a GPU, and TensorRT beside it. The one place that looks."""
+"""Detect the GPU and TensorRT of the build machine."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ from tritonstack.spec.models.model import ModelSpec
 
 DEVICE = Path("/dev/nvidiactl")
 TRTEXEC = Path("/usr/src/tensorrt/bin/trtexec")
-"""Where Triton's images have it."""
+"""Path in Triton's images."""
 GPU_FILES = "/proc/driver/nvidia/gpus"
 
 
 def has_gpu() -> bool:
-    """Whether there is an NVIDIA GPU with its driver."""
+    """Return whether there is an NVIDIA GPU with its driver."""
     return DEVICE.exists()
 
 
 def find_trtexec() -> Path | None:
-    """The image's own trtexec; None where there is no TensorRT."""
+    """Return the image's trtexec; None without TensorRT."""
     return TRTEXEC if TRTEXEC.is_file() else None
 
 
 def require_trtexec() -> Path:
-    """The image's own trtexec; engines of another TensorRT would not run there, so nothing else will do."""
+    """Return the image's trtexec; only engines of the image's own TensorRT run there."""
     trtexec = find_trtexec()
     if trtexec is None:
         raise UsageError(
-            f"this machine has no TensorRT ({TRTEXEC}), and engines are built by that of the image that "
-            "serves them",
-            remedy="build it there: without --local, `tritonstack build` does",
+            f"this machine has no TensorRT ({TRTEXEC}); engines must be built in the image that serves them",
+            remedy="build in AWS: run `tritonstack build` without --local",
         )
     return trtexec
 
 
 def require_hardware(spec: ModelSpec, targets: Sequence[Target]) -> None:
-    """Raise UsageError for a target that the model is not built for, or that cannot be built for here."""
+    """Raise UsageError for a target that the model does not support, or this machine cannot build for."""
     for target in targets:
         kind = "cpu" if target.hardware == "cpu" else "gpu"
         if kind not in spec.builds_for:
@@ -48,15 +47,15 @@ def require_hardware(spec: ModelSpec, targets: Sequence[Target]) -> None:
             )
         if kind == "gpu" and not has_gpu():
             raise UsageError(
-                f"this machine has no GPU, and {target} is built and checked on one",
-                remedy="build it where there is one: without --local, `tritonstack build` does",
+                f"this machine has no GPU, which {target} needs",
+                remedy="build in AWS: run `tritonstack build` without --local",
             )
     if spec.format == "tensorrt":
         require_trtexec()
 
 
 def gpu_name() -> str:
-    """The first GPU's name as its driver tells it, such as NVIDIA A10G; `unknown` where it does not."""
+    """Return the first GPU's name from its driver, such as NVIDIA A10G, or `unknown`."""
     for file in sorted(Path(GPU_FILES).glob("*/information")):
         for line in file.read_text(encoding="utf-8").splitlines():
             key, _, value = line.partition(":")

@@ -1,8 +1,7 @@
-"""Graphs in the operators that the ONNX parser of an older TensorRT reads.
+"""Rewrite graphs in operators that an older TensorRT can parse.
 
-The parser of TensorRT 8.6 knows operators up to opset 17, and does not refuse later ones: it reads them as
-those of opset 17. Sums and means then run over all dimensions instead of one, for it does not look at the
-second input that says which; an engine is built, and its answers are wrong.
+The parser of TensorRT 8.6 supports operators up to opset 17 and silently reads newer ones as opset 17. It
+ignores the axes input of reductions, so they run over all dimensions and give wrong answers.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ AXES_BECAME_INPUT = frozenset(
         *("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
     }
 )
-"""With opset 18; for ReduceSum earlier, and TensorRT 8.6 knows of that."""
+"""Changed in opset 18. ReduceSum changed earlier, which TensorRT 8.6 supports."""
 _STANDARD = ("", "ai.onnx")
 
 
 def in_readable_operators(graph: ExportedGraph, folder: Path, version: Version) -> ExportedGraph:
-    """The graph itself, or a copy in the newest operators that TensorRT reads."""
+    """Return the graph, or a copy in the newest opset that TensorRT reads."""
     newest = newest_opset(version)
     model = ir.load(graph.file)
     opset = max((model.opset_imports.get(domain, 0) for domain in _STANDARD), default=0)
@@ -45,15 +44,15 @@ def in_readable_operators(graph: ExportedGraph, folder: Path, version: Version) 
         return save_converted(model, folder, like=graph)
     except ExportError as error:
         raise EngineError(
-            f"TensorRT {'.'.join(map(str, version))} reads ONNX operators up to opset {newest}, and the "
-            f"graph of opset {opset} cannot be written in these: {error.message}",
-            remedy=f"save the graph with opset {newest}, or choose a triton_release from 24.05 on",
+            f"TensorRT {'.'.join(map(str, version))} reads ONNX opsets up to {newest}; the "
+            f"graph has opset {opset} and cannot be converted: {error.message}",
+            remedy=f"save the graph with opset {newest}, or choose triton_release 24.05 or later",
         ) from error
 
 
 def _rewrite(node: ir.Node) -> None:
     if node.op_type == "Split":
-        # Equal parts, as many as there are outputs, are what it means without.
+        # The default: equal parts, one per output.
         node.attributes.pop("num_outputs", None)
     if node.op_type not in AXES_BECAME_INPUT:
         return
@@ -62,8 +61,8 @@ def _rewrite(node: ir.Node) -> None:
     axes = ir.convenience.get_const_tensor(given) if given is not None else None
     if given is not None and axes is None:
         raise EngineError(
-            f"{node.op_type} takes its axes from another step, which this TensorRT cannot read",
-            remedy="save the graph with axes that are fixed, or choose a triton_release from 24.05 on",
+            f"{node.op_type} has dynamic axes, which this TensorRT does not support",
+            remedy="save the graph with constant axes, or choose triton_release 24.05 or later",
         )
     node.resize_inputs(1)
     if axes is not None and axes.size:

@@ -1,7 +1,7 @@
-"""From an exported graph to TensorRT engines.
+"""Build TensorRT engines from an exported graph.
 
-The graph stage compares the ONNX graph that the engine is made of, in ONNX Runtime: it shows what exporting
-and quantising cost. What TensorRT does to it shows when the packed engine is served and compared.
+The graph stage compares the engine's ONNX graph in ONNX Runtime, which shows the cost of exporting and
+quantizing. The serving check shows the effect of TensorRT itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STEP = "build engine"
 def prepare_engines(
     graph: ExportedGraph, *, cases: Sequence[Case], spec: ModelSpec, context: BuildContext, steps: Steps
 ) -> ServableGraph:
-    """Build the engine for the target's GPU, and gather those of the other GPUs that the artifact serves."""
+    """Build the engine for the target's GPU; add the engines of the artifact's other GPUs."""
     precision = _precision(spec)
     release, capability = release_and_capability(context.target)
     options = spec.tensorrt or TensorRT()
@@ -80,19 +80,19 @@ def prepare_engines(
 
 
 class _Shelf:
-    """Engines that were built, here or on other machines, by what decides them."""
+    """Cache of engines built on any machine, by engine key."""
 
     def __init__(self, order: EngineOrder, context: BuildContext, steps: Steps) -> None:
         self._order = order
         self._steps = steps
         self._files = SharedFiles(context.cache_dir / "tensorrt", context.shared_cache, self._notify)
         self.tensorrt = ""
-        """The version that built the engines."""
+        """The TensorRT version that built the engines."""
 
     def fill(
         self, folder: Path, release: TritonRelease, own: str, capabilities: Sequence[str]
     ) -> dict[str, str]:
-        """Put the engines of all capabilities into a folder; their file names by capability."""
+        """Copy the engines of all capabilities into a folder; return their file names by capability."""
         built = self._steps.run(
             STEP, lambda: self._build(release, own), lambda plan: f"{plan.stat().st_size / 1e6:.1f} MB"
         )
@@ -100,9 +100,9 @@ class _Shelf:
         lacking = [capability for capability, plan in plans.items() if not plan.is_file()]
         if lacking:
             raise EngineError(
-                f"the engine for compute capability {own} is built and kept; those for {', '.join(lacking)} "
-                "are still to be built, on such GPUs",
-                remedy="build the model for their targets with the same cache, then this one again",
+                f"the engine for compute capability {own} is cached; engines for {', '.join(lacking)} "
+                "are missing",
+                remedy="build the model for those targets with the same cache, then run this build again",
             )
         names = {
             capability: PLAN_NAME if len(plans) == 1 else f"model-sm{capability.replace('.', '')}.plan"
@@ -113,8 +113,10 @@ class _Shelf:
         return names
 
     def _build(self, release: TritonRelease, own: str) -> Path:
-        """The engine for this machine; one that was built before is taken, for TensorRT gives other bytes
-        each time, and the same order is to give the same artifact."""
+        """Build the engine for this machine, or reuse a cached one.
+
+        TensorRT output is not reproducible, so the same order must reuse its engine.
+        """
         builder = EngineBuilder(
             trtexec=machine.require_trtexec(),
             release=release,
@@ -145,11 +147,11 @@ class _Shelf:
 
 
 def release_and_capability(target: Target) -> tuple[TritonRelease, str]:
-    """What a GPU's target says: 24.09 and 8.6 for sm86-24.09."""
+    """Return the release and the compute capability of a GPU target (24.09 and 8.6 for sm86-24.09)."""
     name = release_of(str(target))
     if name is None:
         raise EngineError(
-            f"TensorRT runs on GPUs, and {target} has none", remedy="choose an instance type with a GPU"
+            f"TensorRT needs a GPU; {target} has none", remedy="choose an instance type with a GPU"
         )
     digits = hardware_of(str(target)).removeprefix("sm")
     return RELEASES[name], f"{digits[:-1]}.{digits[-1]}"
@@ -170,7 +172,5 @@ def _check(context: BuildContext, options: TensorRT, release: TritonRelease, cap
 
 def _precision(spec: ModelSpec) -> Precision:
     if spec.precision == "auto":
-        raise EngineError(
-            "auto chooses among graphs for processors", remedy="choose one of fp32, fp16, bf16 and int8"
-        )
+        raise EngineError("precision auto is for CPU targets only", remedy="choose fp32, fp16, bf16, or int8")
     return spec.precision

@@ -1,4 +1,4 @@
-"""The shapes that engines are made for: from model.yaml, and from the graph where it is silent."""
+"""Compute the optimization profiles of engines, from model.yaml or the graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tritonstack.spec.models.tensorrt import Profile, Range, Shapes, TensorRT
 
 
 def profile_shapes(spec: ModelSpec, inputs: Sequence[TensorSpec]) -> list[ProfileShapes]:
-    """The shapes of every profile; none where all sizes are fixed."""
+    """Return the shapes of every profile; empty if all sizes are fixed."""
     batches = spec.batching.max_batch > 0
     if not batches and not any(size < 0 for tensor in inputs for size in tensor.shape):
         return []
@@ -24,13 +24,13 @@ def _shapes(profile: Profile, spec: ModelSpec, inputs: Sequence[TensorSpec]) -> 
     unknown = sorted(set(profile.shapes) - {tensor.name for tensor in inputs})
     if unknown:
         raise EngineError(
-            f"tensorrt.profiles gives shapes of {', '.join(unknown)}, which the graph does not take",
-            remedy=f"it takes {', '.join(tensor.name for tensor in inputs)}",
+            f"tensorrt.profiles: unknown input {', '.join(unknown)}",
+            remedy=f"inputs: {', '.join(tensor.name for tensor in inputs)}",
         )
     ranges = {
         tensor.name: list(_ranges(tensor, profile, spec))
         for tensor in inputs
-        # trtexec does not read the shape of a single number, and needs none that is fixed.
+        # trtexec cannot parse the shape of a scalar, and needs no fixed shapes.
         if spec.batching.max_batch or any(size < 0 for size in tensor.shape)
     }
     return ProfileShapes(
@@ -41,13 +41,13 @@ def _shapes(profile: Profile, spec: ModelSpec, inputs: Sequence[TensorSpec]) -> 
 
 
 def _ranges(tensor: TensorSpec, profile: Profile, spec: ModelSpec) -> Iterator[Range]:
-    """The sizes of one input, one dimension after the other."""
+    """Return the sizes of one input, per dimension."""
     max_batch = spec.batching.max_batch
     if tensor.name in profile.shapes:
         yield from _given(tensor, profile.shapes[tensor.name], batches=max_batch > 0)
         return
     if max_batch:
-        # Fast where it is full: a lone request does not need the speed.
+        # Optimize for full batches: single requests need less throughput.
         yield profile.batch or Range(opt=max_batch, max=max_batch)
     for size in tensor.shape:
         yield Range(min=size, opt=size, max=size) if size >= 0 else _varying(tensor, profile, spec)
@@ -59,8 +59,8 @@ def _varying(tensor: TensorSpec, profile: Profile, spec: ModelSpec) -> Range:
     longest = getattr(spec.recipe, "max_length", None)
     if longest is None:
         raise EngineError(
-            f"the sizes of {tensor.name} vary, and nothing says how far",
-            remedy="give `tensorrt.profiles` with `sequence` or `shapes`",
+            f"{tensor.name} has variable sizes without bounds",
+            remedy="set `tensorrt.profiles` with `sequence` or `shapes`",
         )
     return Range(opt=max(1, longest // 2), max=longest)
 
@@ -72,8 +72,8 @@ def _given(tensor: TensorSpec, shapes: Shapes, *, batches: bool) -> Iterator[Ran
         fixed >= 0 and set(size) != {fixed} for fixed, size in zip(wanted, sizes, strict=False)
     ):
         raise EngineError(
-            f"tensorrt.profiles gives {tensor.name} {len(sizes)} sizes that do not fit {list(wanted)}",
-            remedy="give every dimension, the batch first; those that do not vary as they are",
+            f"tensorrt.profiles: {len(sizes)} sizes of {tensor.name} do not match {list(wanted)}",
+            remedy="give every dimension, batch first, fixed ones included",
         )
     for least, best, most in sizes:
         yield Range(min=least, opt=best, max=most)

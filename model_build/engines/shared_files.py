@@ -1,7 +1,7 @@
-"""Files that builds keep for later ones: in a local folder, and under an S3 prefix for other machines.
+"""Cache files between builds: in a local folder, and under an S3 prefix for other machines.
 
-Timing caches, which make the next engine quicker to build, and engines, of which one artifact may need some
-that other GPUs have built. Losing them costs time only, so a bucket that cannot be reached fails no build.
+Holds timing caches and engines; one artifact may need engines built on other GPUs. A lost cache costs time
+only, so an unreachable bucket does not fail a build.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ FAULTS = (BotoCoreError, ClientError)
 
 @dataclass(frozen=True)
 class SharedFiles:
-    """Files by name. `tell` hears what could not be fetched or shared."""
+    """Files by name. `notify` gets a message if a file cannot be fetched or shared."""
 
     folder: Path
     url: str | None
     notify: Callable[[str], None]
 
     def fetch(self, name: str) -> Path:
-        """The place of a file; the shared one, which may be newer, is fetched there if there is one."""
+        """Return the local path of a file; download the shared copy if there is one."""
         file = self.folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         if self.url:
             try:
                 self._download(name, file)
             except FAULTS as error:
-                self.notify(f"{self.url}/{name} is not used: {error}")
+                self.notify(f"{self.url}/{name} skipped: {error}")
         return file
 
     def share(self, name: str) -> None:
-        """Give others a file that lies in its place."""
+        """Upload a local file for other machines."""
         if not self.url:
             return
         bucket, prefix = self._place()
@@ -49,7 +49,7 @@ class SharedFiles:
                 Bucket=bucket, Key=f"{prefix}{name}", Body=body, Metadata={"sha256": _digest(body)}
             )
         except FAULTS as error:
-            self.notify(f"{self.url}/{name} is not shared: {error}")
+            self.notify(f"{self.url}/{name} not uploaded: {error}")
 
     def _download(self, name: str, file: Path) -> None:
         bucket, prefix = self._place()
@@ -61,7 +61,7 @@ class SharedFiles:
             raise
         body = reply["Body"].read()
         if reply["Metadata"].get("sha256") != _digest(body):
-            self.notify(f"{self.url}/{name} is not used: its bytes are not those that were shared")
+            self.notify(f"{self.url}/{name} skipped: checksum mismatch")
             return
         part = file.with_suffix(".part")
         part.write_bytes(body)
@@ -71,9 +71,7 @@ class SharedFiles:
         scheme, _, rest = (self.url or "").partition("://")
         bucket, _, prefix = rest.partition("/")
         if scheme != "s3" or not bucket:
-            raise UsageError(
-                f"{self.url!r} is not a place for a cache", remedy="write s3://<bucket>/<prefix>"
-            )
+            raise UsageError(f"{self.url!r} is not a valid cache URL", remedy="write s3://<bucket>/<prefix>")
         return bucket, f"{prefix.rstrip('/')}/" if prefix else ""
 
 

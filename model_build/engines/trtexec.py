@@ -1,8 +1,7 @@
-"""trtexec's command line, for the TensorRT of a Triton release.
+"""Build trtexec's command line for the TensorRT of a Triton release.
 
-trtexec fails on flags that its version does not know; this module omits them per version (see
-tritonstack/spec/models/tensorrt_rules.py). Precision is set by the flags fp16, int8, and bf16; fp32 means
-fp32, so TensorFloat-32 is off.
+trtexec rejects unknown flags; this module omits them per version (see
+tritonstack/spec/models/tensorrt_rules.py). Flags set fp16, int8, and bf16; fp32 turns TensorFloat-32 off.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ PRECISION_FLAGS: Mapping[Precision, tuple[str, ...]] = {
     "fp32": ("--noTF32",),
     "fp16": ("--fp16",),
     "bf16": ("--bf16",),
-    # What is not quantised in the graph is faster in fp16 than in fp32.
+    # Parts that are not quantized run faster in fp16 than in fp32.
     "int8": ("--int8", "--fp16"),
 }
 PORTABILITY_FLAGS = {
@@ -33,7 +32,7 @@ _SEPARATORS = ",'="
 
 @dataclass(frozen=True)
 class ProfileShapes:
-    """The shapes of one optimisation profile, by input; batch dimension included."""
+    """The shapes of one optimization profile, by input, batch dimension included."""
 
     least: Mapping[str, Sequence[int]]
     best: Mapping[str, Sequence[int]]
@@ -50,14 +49,14 @@ class EngineOrder:
     precision: Precision
     options: TensorRT
     profiles: Sequence[ProfileShapes]
-    """None for a graph whose sizes are all fixed."""
+    """None if all sizes are fixed."""
 
     def flags(self) -> tuple[str, ...]:
-        """What decides the engine, in trtexec's words; the same for the same order."""
+        """Return the flags that decide the engine; equal for equal orders."""
         if self.version >= PRECISION_IN_GRAPH:
             raise EngineError(
-                f"trtexec of TensorRT {_dotted(self.version)} is not known",
-                remedy="build for a Triton release of the catalog",
+                f"unsupported TensorRT version {_dotted(self.version)}",
+                remedy="choose a supported Triton release",
             )
         return (
             *PRECISION_FLAGS[self.precision],
@@ -69,7 +68,7 @@ class EngineOrder:
         )
 
     def command(self, trtexec: Path, *, plan: Path, timing_cache: Path) -> list[str]:
-        """The whole command line; the engine is built and not timed."""
+        """Return the full command line; the engine is built, not timed."""
         return [
             str(trtexec),
             f"--onnx={self.graph}",
@@ -80,16 +79,16 @@ class EngineOrder:
         ]
 
     def _workspace(self) -> Iterator[str]:
-        """In MiB, without a suffix: TensorRT 8.6 reads nothing but a number."""
+        """Return MiB without a suffix: TensorRT 8.6 accepts only a number."""
         if self.options.workspace_mib:
             yield f"--memPoolSize=workspace:{self.options.workspace_mib}"
 
     def _profiles(self) -> Iterator[str]:
-        """One profile needs no number, and before TensorRT 10 cannot have one."""
+        """Return the profile's number; a single one needs none, and TensorRT before 10 allows none."""
         if len(self.profiles) > 1 and self.version < EXPLICIT_PROFILES:
             raise EngineError(
-                f"trtexec of TensorRT {_dotted(self.version)} builds one profile",
-                remedy="keep one of `tensorrt.profiles`, or choose a later Triton release",
+                f"trtexec of TensorRT {_dotted(self.version)} supports one profile",
+                remedy="keep one entry of `tensorrt.profiles`, or choose a later Triton release",
             )
         for number, profile in enumerate(self.profiles):
             if len(self.profiles) > 1:
@@ -99,20 +98,20 @@ class EngineOrder:
 
 
 def version_of_banner(text: str) -> Version | None:
-    """The version in `[TensorRT v8601]` or `[TensorRT v100900]`, which trtexec prints first."""
+    """Parse the version from `[TensorRT v8601]` or `[TensorRT v100900]`, which trtexec prints first."""
     _, found, rest = text.partition("[TensorRT v")
     digits = rest.partition("]")[0]
     if not found or not digits.isdigit():
         return None
     number = int(digits)
-    # Two digits for the minor version, where there was one up to TensorRT 8.
+    # Minor versions have two digits; up to TensorRT 8 they had one.
     if number >= 100_000:
         return number // 10_000, number // 100 % 100, number % 100
     return number // 1000, number // 100 % 10, number % 100
 
 
 def version_of_plan(text: str) -> str | None:
-    """The version in what `--getPlanVersionOnly` prints."""
+    """Parse the version from the output of `--getPlanVersionOnly`."""
     _, found, rest = text.partition("Plan was created with TensorRT version ")
     return rest.split()[0] if found else None
 
@@ -120,8 +119,8 @@ def version_of_plan(text: str) -> str | None:
 def _shape(name: str, sizes: Sequence[int]) -> str:
     if any(separator in name for separator in _SEPARATORS):
         raise EngineError(
-            f"trtexec cannot be told the shape of an input called {name!r}",
-            remedy="save the graph with names of letters, digits, '.', '_' and ':'",
+            f"trtexec cannot take a shape for the input name {name!r}",
+            remedy="name graph inputs with letters, digits, '.', '_' and ':'",
         )
     quoted = f"'{name}'" if ":" in name else name
     return f"{quoted}:{'x'.join(map(str, sizes))}"

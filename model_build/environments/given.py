@@ -1,7 +1,7 @@
-"""An execution environment that was made elsewhere: an archive of conda-pack, checked and taken as it is.
+"""Check and copy a conda-pack archive that serves as an execution environment.
 
-Triton unpacks it into a folder of its own and sources bin/activate there. Links are part of every such
-environment; they may lead to places inside it only.
+Triton unpacks it into its own folder and sources bin/activate. Such environments contain links, which must
+stay inside the archive.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PYTHON = re.compile(r"bin/python(?P<version>3\.\d+)")
 
 @dataclass
 class _Contents:
-    """What was found while reading the archive once."""
+    """What one pass over the archive found."""
 
     names: set[str] = field(default_factory=set)
     packages: set[str] = field(default_factory=set)
@@ -39,22 +39,22 @@ class _Contents:
 
 
 def accept_environment(given: Path, *, file: Path, pythons: Collection[str] = PYTHONS) -> EnvironmentReport:
-    """Check an archive of conda-pack and copy it to `file`, in the model's own folder of the repository.
+    """Check a conda-pack archive and copy it to `file`, in the model's folder of the repository.
 
-    `pythons` (3.10) are those of the images that could run it.
+    `pythons` (3.10) are those of the images that may run it.
     """
     contents = _read(given)
     missing = [name for name in NEEDED if name not in contents.names]
     if missing:
         raise EnvironmentBuildError(
-            f"{given} is no archive of conda-pack: it holds no {' and no '.join(missing)}", remedy=RECIPE
+            f"{given} is not a conda-pack archive; missing: {', '.join(missing)}", remedy=RECIPE
         )
     fitting = sorted(contents.pythons & set(pythons))
     if len(contents.pythons) != 1 or not fitting:
         raise EnvironmentBuildError(
-            f"{given} has Python {' and '.join(sorted(contents.pythons)) or 'nowhere'}, and Triton's images "
+            f"{given} has Python {' and '.join(sorted(contents.pythons)) or 'none'}; Triton's images "
             f"have {', '.join(pythons)}",
-            remedy="make the environment with the Python of the release that will serve it",
+            remedy="create the environment with the Python of the Triton release that serves it",
         )
     shutil.copyfile(given, file)
     return EnvironmentReport(
@@ -81,11 +81,11 @@ def _read(given: Path) -> _Contents:
 def _take(given: Path, member: tarfile.TarInfo, contents: _Contents) -> None:
     name = posixpath.normpath(member.name)
     if name.startswith(("/", "../")) or name == "..":
-        raise EnvironmentBuildError(f"{given} holds {member.name!r}, which lies outside of it", remedy=RECIPE)
+        raise EnvironmentBuildError(f"{given}: {member.name!r} is outside the archive", remedy=RECIPE)
     if member.issym() or member.islnk():
         _check_link(given, name, member)
     elif not (member.isreg() or member.isdir()):
-        raise EnvironmentBuildError(f"{given}: {name} is neither a file nor a folder nor a link")
+        raise EnvironmentBuildError(f"{given}: {name} is not a file, folder, or link")
     contents.names.add(name)
     contents.unpacked_bytes += member.size
     if contents.unpacked_bytes > LIMIT_BYTES or len(contents.names) > LIMIT_MEMBERS:
@@ -99,11 +99,11 @@ def _take(given: Path, member: tarfile.TarInfo, contents: _Contents) -> None:
 
 
 def _check_link(given: Path, name: str, member: tarfile.TarInfo) -> None:
-    """A symbolic link leads on from its own folder, a hard one from the top of the archive."""
+    """Resolve a link: symbolic links from their own folder, hard links from the archive root."""
     start = posixpath.dirname(name) if member.issym() else ""
     target = posixpath.normpath(posixpath.join(start, member.linkname))
     if target.startswith(("/", "../")) or target == "..":
         raise EnvironmentBuildError(
-            f"{given}: the link {name} leads to {member.linkname}, outside of the archive",
-            remedy="an environment has to bring all that it needs; " + RECIPE,
+            f"{given}: the link {name} points to {member.linkname}, outside the archive",
+            remedy="an environment must be self-contained; " + RECIPE,
         )

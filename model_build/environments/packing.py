@@ -1,13 +1,12 @@
-"""The packages that a served Python model imports, as an archive that Triton unpacks and activates.
+"""Pack the packages that a Python model imports, as an archive that Triton unpacks and activates.
 
-The archive brings only what Triton's image lacks; NumPy is the image's own, because Triton's stub is bound
-to it, unless the requirements name it: then theirs is imported, and has to be one that the stub works with.
-Packages that run on every Python lie in packages/, compiled ones once for each Python in packages-py310/ and
-so on.
+The archive holds only what Triton's image lacks. NumPy is the image's own, because Triton's stub is bound to
+it, unless the requirements name it: then that version is packed and must work with the stub. Pure packages go
+to packages/, compiled ones to one folder per Python (packages-py310/).
 
-Triton enters an environment in two ways. Releases up to 25.07 source its bin/activate, which fits it to the
-python3 on PATH (served/adapt_environment.py). Releases from 25.08 on run nothing of it and only put its bin/
-first on PATH, so the archive is a complete virtual environment of the images' Python as it is packed.
+Releases up to 25.07 source bin/activate, which adapts the environment to the python3 on PATH
+(served/adapt_environment.py). Releases since 25.08 only put bin/ first on PATH, so the archive is a complete
+virtual environment of the image's Python.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ REPORT_NAME = "report.json"
 PARAMETER = "EXECUTION_ENV_PATH"
 PARAMETER_VALUE = f"$$TRITON_MODEL_DIRECTORY/{ARCHIVE_NAME}"
 LAPTOP_PYTHON = "3.11"
-"""The Python that the embedded server is usually installed with."""
+"""The Python that usually runs the embedded server."""
 
 
 def _by_age(python: str) -> int:
@@ -42,11 +41,11 @@ def _by_age(python: str) -> int:
 
 RELEASE_PYTHONS = tuple(sorted({release.python for release in RELEASES.values()}, key=_by_age))
 PYTHONS = tuple(sorted({*RELEASE_PYTHONS, LAPTOP_PYTHON}, key=_by_age))
-"""What compiled packages are brought for unless asked otherwise: every release's Python, and the laptop's."""
+"""Default Pythons for compiled packages: those of all releases and of the embedded server."""
 OLDEST_PYTHON = PYTHONS[0]
 
 IMAGE_PYTHON = Path("/usr/bin/python3")
-"""The Python of Triton's images, which are based on Ubuntu."""
+"""Python of Triton's Ubuntu-based images."""
 PYTHON_LINK = "bin/python3"
 
 ANY_PYTHON = "packages"
@@ -64,7 +63,7 @@ case ":$PATH:" in
 esac
 unset tritonstack_environment PYTHONHOME
 """
-# An environment without packages: the model keeps the image's Python and its packages.
+# An environment without packages: the model keeps the image's Python and packages.
 ACTIVATE_ALONE = """\
 # Sourced by Triton's Python backend. Watches the model's process.
 (python3 -I -S "$(dirname "${BASH_SOURCE[0]}")/../watch_stubs.py" "$PPID" </dev/null &)
@@ -74,15 +73,15 @@ WATCHING = (
     "s = u.spec_from_file_location('watch_stubs', sys.prefix + '/watch_stubs.py'); "
     "m = u.module_from_spec(s); s.loader.exec_module(m); m.start()\n"
 )
-"""A line of a .pth file, which Python runs when it starts."""
+"""A line of a .pth file, which Python runs at startup."""
 ADAPTING = '        python3 -I "$tritonstack_environment/adapt_environment.py"'
 CHOOSING = """\
         python3 -I "$tritonstack_environment/choose_packages.py" "$tritonstack_environment" || return 1
 """
-# What importing never needs: types, sources of compiled code, what only an installer reads, tests.
+# Files that imports never need: types, C sources, installer data, tests.
 UNNEEDED = (".pyi", "/py.typed", ".dist-info/RECORD", ".a", ".h", ".hpp", ".cuh", ".pxd", ".pyx")
 UNNEEDED_FOLDERS = frozenset({"tests", "__pycache__", "sboms"})
-# A wheel's folder <name>.data holds what belongs elsewhere; of it only what can be imported is.
+# Importable parts of a wheel's <name>.data folder.
 IMPORTED_DATA = ("purelib/", "platlib/")
 
 Folders = Mapping[str, Sequence[Path]]
@@ -90,7 +89,8 @@ Folders = Mapping[str, Sequence[Path]]
 
 
 def installed_requirement(distribution: str) -> str:
-    """The exact version that this build uses itself, so that what is served is what was compared."""
+    """Return a requirement at the version that this build uses, so that the served version is the compared
+    one."""
     return f"{distribution}=={importlib.metadata.version(distribution)}"
 
 
@@ -102,11 +102,11 @@ def build_environment(
     pythons: Sequence[str] = (),
     dependencies: bool = True,
 ) -> EnvironmentReport:
-    """Pack the wheels of `requirements`, each at an exact version, and of what they depend on, into `file`.
+    """Pack the wheels of pinned `requirements` and their dependencies into `file`.
 
-    `pythons` (3.10, 3.12) are those that compiled packages are brought for; by default PYTHONS. `file` lies
-    in the model's own folder of the repository. The same wheels always give the same bytes, and are packed
-    once for all models that share the cache. Without requirements it only watches the model's process.
+    `pythons` (3.10, 3.12) are those to include compiled packages for; default PYTHONS. `file` is in the
+    model's folder of the repository. Equal wheels give equal bytes, and are packed once per cache. Without
+    requirements, the environment only watches the model process.
     """
     chosen = sorted(set(pythons or PYTHONS), key=_by_age)
     folders = _folders(requirements, chosen, cache_dir / "wheels", dependencies) if requirements else {}
@@ -117,9 +117,9 @@ def build_environment(
 
 
 def target_python(report: EnvironmentReport, asked: str | None) -> str | None:
-    """The Python, such as py310, that an artifact with this environment is bound to; None if to none.
+    """Return the Python (py310) that an artifact with this environment is bound to; None if none.
 
-    `asked` is the Python of the target that is built for.
+    `asked` is the Python of the build target.
     """
     everywhere = {_tag(python) for python in RELEASE_PYTHONS} <= set(report.pythons)
     if not report.pythons or everywhere:
@@ -134,7 +134,7 @@ def _tag(python: str) -> str:
 def _folders(
     requirements: Sequence[str], pythons: Sequence[str], cache_dir: Path, dependencies: bool
 ) -> dict[str, tuple[Path, ...]]:
-    """Which wheels go where."""
+    """Map folders to wheels."""
 
     def fetch(python: str) -> tuple[Path, ...]:
         return fetch_wheels(requirements, python=python, cache_dir=cache_dir, dependencies=dependencies)
@@ -143,7 +143,7 @@ def _folders(
     bound = any(bound_python(wheel.name) for wheel in first)
     serves_all = set(PYTHONS) <= set(pythons)
     if not bound and not dependencies and serves_all:
-        return {ANY_PYTHON: first}  # what runs on the oldest runs on every later one
+        return {ANY_PYTHON: first}  # The oldest Python's pure wheels run on every later one.
     found = {pythons[0]: first, **{python: fetch(python) for python in pythons[1:]}}
     by_name = {wheel.name: wheel for wheels in found.values() for wheel in wheels}
     shared = {name for name in by_name if bound_python(name) is None}
@@ -154,12 +154,12 @@ def _folders(
         f"{ANY_PYTHON}-{_tag(python)}": tuple(wheel for wheel in wheels if wheel.name not in shared)
         for python, wheels in found.items()
     }
-    # A folder for each Python, were it empty, tells an image's Python whether the environment is for it.
+    # An empty folder per Python still marks that Python as supported.
     return {**folders, **own} if any(own.values()) or not serves_all else folders
 
 
 def _key(folders: Folders) -> str:
-    """All that decides the bytes of an environment: its wheels, and the code that packs them."""
+    """Return a hash of all that decides an environment's bytes: its wheels and the packing code."""
     digest = hashlib.sha256()
     served = (adapt_environment.__file__, choose_packages.__file__, watch_stubs.__file__)
     for file in (__file__, archive.__file__, *served):
@@ -173,7 +173,7 @@ def _key(folders: Folders) -> str:
 
 
 def _reuse(kept: Path, file: Path) -> EnvironmentReport | None:
-    """The environment as it was packed before; one that was damaged since is packed again."""
+    """Return the cached report; None if the cached archive is missing or corrupt."""
     try:
         report = EnvironmentReport.model_validate_json((kept / REPORT_NAME).read_bytes())
         shutil.copyfile(kept / ARCHIVE_NAME, file)
@@ -183,7 +183,7 @@ def _reuse(kept: Path, file: Path) -> EnvironmentReport | None:
 
 
 def _pack(folders: Folders, kept: Path, file: Path) -> EnvironmentReport:
-    """Pack beside the place where it is kept, and move it there when it is whole."""
+    """Pack next to the cache folder, and move the result there when complete."""
     new = kept.with_name(f".{kept.name}.new")
     for leftover in (new, kept):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -225,9 +225,9 @@ def _write(folder: Path, folders: Folders) -> None:
 
 
 def _lay_virtual_environment(folder: Path, folders: Folders) -> None:
-    """Write what makes the folder a virtual environment of the images' Python without being activated.
+    """Make the folder a virtual environment of the image's Python that works without activation.
 
-    The files have the names that `bin/activate` writes, so that activating replaces them.
+    `bin/activate` writes the same file names, so activation replaces them.
     """
     (folder / PYTHON_LINK).symlink_to(IMAGE_PYTHON)
     # NumPy comes from the image.
@@ -257,12 +257,12 @@ def _extract(wheel: Path, folder: Path) -> None:
                     contents.extract(member, folder)
     except zipfile.BadZipFile as error:
         raise EnvironmentBuildError(
-            f"{wheel} is damaged: {error}", remedy=f"delete {wheel.parent}; it is fetched again"
+            f"{wheel} is corrupt: {error}", remedy=f"delete {wheel.parent} and rerun"
         ) from error
 
 
 def _place(name: str) -> str | None:
-    """Where a wheel's file goes below packages/, or None if importing never needs it."""
+    """Return the path of a wheel's file below packages/; None if imports never need it."""
     top, _, rest = name.partition("/")
     if top.endswith(".data"):
         kind = next((kind for kind in IMPORTED_DATA if rest.startswith(kind)), None)

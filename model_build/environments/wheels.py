@@ -1,8 +1,7 @@
-"""The wheels of an execution environment: pinned requirements, resolved with what they depend on.
+"""Resolve pinned requirements and their dependencies to wheels.
 
-pip resolves for another Python than the one it runs on, all but one thing: it evaluates the markers of
-dependencies (`python_version < "3.11"`) for its own. So the closure is checked here, and pip is asked again
-for what it left out.
+pip resolves for another Python, but evaluates dependency markers (`python_version < "3.11"`) for its own. So
+this module checks the closure and asks pip again for what is missing.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from model_build.store.locking import only_one
 from tritonstack.project.files.requirement_files import REMEDY, requirement_lines
 
 NEWEST_GLIBC = 35
-"""Triton's images are Ubuntu 22.04 (glibc 2.35) and newer."""
+"""Triton's images are Ubuntu 22.04 (glibc 2.35) or newer."""
 PLATFORMS = (
     *(f"manylinux_2_{minor}_x86_64" for minor in range(NEWEST_GLIBC, 4, -1)),
     *("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64"),
 )
 NUMPY = "numpy"
 NUMPY_OF_IMAGES = "numpy<2"
-"""What packages are resolved to work with, where the image's own NumPy is used."""
+"""NumPy constraint for resolving, if the image's own NumPy is used."""
 _VERSIONS = re.compile(r" \(from versions: [^)]*\)")
 _LINE_OF_FILE = re.compile(r"-r \S+ \(line (\d+)\)")
 _LONGEST_REASON = 300
 NUMPY_1_UNTIL = 12
-"""The last minor version of Python 3 that NumPy 1 has wheels for."""
+"""The last minor version of Python 3 with NumPy 1 wheels."""
 
 
 @dataclass(frozen=True)
@@ -53,46 +52,46 @@ class Pinned:
 
     @property
     def name(self) -> str:
-        """The distribution, in the one spelling that can be compared."""
+        """The normalized distribution name."""
         return canonicalize_name(self.requirement.name)
 
     def __str__(self) -> str:
         return " ".join([str(self.requirement), *(f"--hash={value}" for value in self.hashes)])
 
     def without_marker(self) -> str:
-        """The line for pip, which would read the marker for the wrong Python."""
+        """Return the line for pip, which would evaluate the marker for the wrong Python."""
         extras = f"[{','.join(sorted(self.requirement.extras))}]" if self.requirement.extras else ""
         line = f"{self.requirement.name}{extras}{self.requirement.specifier}"
         return " ".join([line, *(f"--hash={value}" for value in self.hashes)])
 
 
 def read_requirements(text: str) -> tuple[str, ...]:
-    """The requirements in a file of pip's form, one a line; others raise EnvironmentBuildError."""
+    """Read a requirements file; raise EnvironmentBuildError for lines without an exact version."""
     return tuple(str(parse_pinned(line)) for _, line in requirement_lines(text))
 
 
 def parse_pinned(line: str) -> Pinned:
-    """One requirement at an exact version, with hashes or without."""
+    """Parse one requirement with an exact version, with or without hashes."""
     text, *hashes = (part.strip() for part in line.split("--hash="))
     try:
         requirement = Requirement(text)
     except InvalidRequirement:
         raise EnvironmentBuildError(
-            f"{line!r} is not a requirement at an exact version", remedy=REMEDY
+            f"{line!r} is not a requirement with an exact version", remedy=REMEDY
         ) from None
     specifiers = list(requirement.specifier)
     exact = len(specifiers) == 1 and specifiers[0].operator in ("==", "===")
     if requirement.url or not exact or "*" in specifiers[0].version:
-        raise EnvironmentBuildError(f"{line!r} names no exact version", remedy=REMEDY)
+        raise EnvironmentBuildError(f"{line!r} has no exact version", remedy=REMEDY)
     return Pinned(requirement, tuple(hashes))
 
 
 def fetch_wheels(
     requirements: Sequence[str], *, python: str, cache_dir: Path, dependencies: bool
 ) -> tuple[Path, ...]:
-    """The wheels for one Python (3.10), from the cache if they were fetched before.
+    """Return the wheels for one Python (3.10), from the cache if present.
 
-    NumPy is not among them unless it is required by name. Without `dependencies` only the requirements' own.
+    Omits NumPy unless it is required by name. Without `dependencies`, only the named packages.
     """
     pinned = [parse_pinned(line) for line in requirements]
     lines = sorted(map(str, pinned))
@@ -114,7 +113,7 @@ def wheel_name(wheel: Path) -> str:
 
 
 def bound_python(wheel_file: str) -> str | None:
-    """The one Python that a wheel runs on, or None if it is pure or uses the stable interface."""
+    """Return the one Python that a wheel runs on; None if it is pure or uses the stable ABI."""
     tags = parse_wheel_filename(wheel_file)[3]
     if any(tag.abi in ("abi3", "none") for tag in tags):
         return None
@@ -122,7 +121,7 @@ def bound_python(wheel_file: str) -> str | None:
 
 
 class _Resolution:
-    """The wheels for one Python, in one folder."""
+    """Resolves the wheels for one Python into one folder."""
 
     def __init__(self, pinned: Sequence[Pinned], python: str, folder: Path, dependencies: bool) -> None:
         self._python = python
@@ -134,7 +133,7 @@ class _Resolution:
         self._brings_numpy = any(item.name == NUMPY for item in self._roots)
 
     def run(self) -> None:
-        """Ask pip until nothing is missing; then drop what nothing needs on this Python."""
+        """Download until nothing is missing; then drop wheels that this Python does not need."""
         lines = [item.without_marker() for item in self._roots]
         self._download(lines)
         if not self._dependencies:
@@ -142,8 +141,7 @@ class _Resolution:
         while missing := self._missing():
             if self._hashed:
                 raise EnvironmentBuildError(
-                    f"the requirements have hashes and lack {', '.join(missing)}, needed on Python "
-                    f"{self._python}",
+                    f"the hashed requirements lack {', '.join(missing)}, needed on Python {self._python}",
                     remedy="add them with their hashes, as `pip-compile --generate-hashes` does",
                 )
             lines += missing
@@ -166,7 +164,7 @@ class _Resolution:
         return sorted({line for name, line in wanted if name not in wheels})
 
     def _reached(self) -> set[tuple[str, str]]:
-        """All distributions that are needed on this Python, and the lines that ask for them."""
+        """Return all distributions needed on this Python, with their requirement lines."""
         wheels = self._wheels()
         queue = [(item.name, frozenset(item.requirement.extras), str(item)) for item in self._roots]
         seen: set[tuple[str, frozenset[str], str]] = set()
@@ -214,13 +212,13 @@ class _Resolution:
             log.write_text(f"{shlex.join(command)}\n{done.stdout}{done.stderr}")
             raise EnvironmentBuildError(
                 f"packages for Python {self._python}: {_reason(done.stderr, asked_lines)}",
-                remedy="choose versions with Linux x86-64 wheels for this Python, or name other Pythons in "
-                f"`pythons` of model.yaml; pip's log is {log}",
+                remedy="choose versions with Linux x86-64 wheels for this Python, or set other Pythons in "
+                f"`pythons` in model.yaml; pip log: {log}",
             )
 
 
 def _reason(log: str, lines: Sequence[str]) -> str:
-    """Why pip failed, in one sentence; without the versions that it lists, and with requirements by name."""
+    """Return pip's reason in one sentence, without version lists, with requirements by name."""
     errors = [line.removeprefix("ERROR: ") for line in log.splitlines() if line.startswith("ERROR: ")]
     reason = next((line for line in errors if line.startswith("Cannot install")), (errors or [""])[-1])
     reason = _LINE_OF_FILE.sub(lambda found: lines[int(found[1]) - 1], reason)
@@ -246,7 +244,7 @@ def _marker_environment(python: str) -> Mapping[str, str]:
 
 
 def _requires(wheel: Path) -> list[str]:
-    """What a wheel says it depends on."""
+    """Return the dependencies in a wheel's metadata."""
     name, version = wheel.name.split("-")[:2]
     with zipfile.ZipFile(wheel) as contents:
         metadata = zipfile.Path(contents, f"{name}-{version}.dist-info/")

@@ -1,4 +1,4 @@
-"""A function of the model's own, in a Python file beside model.yaml."""
+"""Import a user's function from a Python file beside model.yaml."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tritonstack.base.errors import TritonstackError
 Result = TypeVar("Result")
 
 MODULE_NAME = "tritonstack_entry"
-"""Always the same, because TorchScript writes down the modules that classes come from."""
+"""Constant, because TorchScript records the modules of classes."""
 
 
 def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
-    """The function that `file.py:function` names; nothing of the file stays among imported modules."""
+    """Import the function in `file.py:function`; leave no entry in sys.modules."""
     name, _, function = entry.partition(":")
     file = folder / name
     spec = importlib.util.spec_from_file_location(MODULE_NAME, file, loader=_AsItIs(MODULE_NAME, str(file)))
@@ -34,7 +34,7 @@ def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
         known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         nearest = closest(function, known)
         raise ExportError(
-            f"{name} has no function {function!r}",
+            f"{name}: unknown function {function!r}",
             remedy=f"did you mean {nearest!r}?" if nearest else "add it, or correct its name",
         )
     function_found: Callable[..., Any] = found
@@ -42,7 +42,7 @@ def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
 
 
 class _AsItIs(SourceFileLoader):
-    """Compiles the file each time: what is cached is told from an edit by size and second alone."""
+    """Loader that always recompiles: cached bytecode checks only size and mtime in seconds."""
 
     def get_code(self, fullname: str) -> CodeType:
         """Compile it."""
@@ -50,13 +50,13 @@ class _AsItIs(SourceFileLoader):
 
 
 def call_entry(action: Callable[[], Result], file: Path) -> Result:
-    """Run code of the model's own; what it raises is told with its line in that file."""
+    """Run user code; report its exceptions with the line in the user's file."""
     try:
         return action()
     except TritonstackError:
         raise
     except Exception as error:
-        # It may raise anything, and none of it is a fault of the build's.
+        # User code may raise anything; none of it is an error of the build.
         lines = [
             frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)
         ]

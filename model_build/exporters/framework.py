@@ -1,4 +1,4 @@
-"""A model as PyTorch runs it, whatever its task: the answers to compare with, and what is exported of it."""
+"""A PyTorch model of any task: the answers to compare with, and the graph to export."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DATATYPES = {"int64": "INT64", "float32": "FP32"}
 
 
 class Framework:
-    """A head with its model. What it takes is known by an example and by the axes that vary."""
+    """A head with its model, an example input, and the dimensions that vary."""
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class Framework:
         axes: Mapping[int, str],
         unused_weights: tuple[str, ...] = (),
     ) -> None:
-        """`axes` are names of the example's dimensions, the same for each of its arrays."""
+        """Set the model up; `axes` names the example's dimensions, equal for all of its arrays."""
         self.unused_weights = unused_weights
-        """Tensors of the source that the model does not use, in groups."""
+        """Tensors of the source that the model does not use, grouped."""
         self.head = head.eval()
         self._labels = head.labels
         self.example = example
@@ -45,16 +45,16 @@ class Framework:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of what the graph takes."""
+        """The graph's input names."""
         return tuple(self.example)
 
     @property
     def description(self) -> str:
-        """The model in a few words."""
+        """One-line description of the model."""
         raise NotImplementedError
 
     def answer(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """PyTorch's answers to the graph's inputs."""
+        """Return PyTorch's answers to the graph's inputs."""
         tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
         with torch.inference_mode():
             result = self.head(**tensors)
@@ -62,7 +62,7 @@ class Framework:
         return {name: tensor.numpy() for name, tensor in zip(self.head.outputs, many, strict=True)}
 
     def export(self, folder: Path) -> ExportedGraph:
-        """Write the ONNX graph, for any sizes of the axes that vary."""
+        """Export the ONNX graph, with the variable axes dynamic."""
         with quiet():
             try:
                 model = self._to_onnx()
@@ -77,12 +77,13 @@ class Framework:
         return dataclasses.replace(graph, outputs=self.labelled(graph.outputs))
 
     def trace(self, folder: Path) -> Path:
-        """Write the model as TorchScript, whose inputs have the graph's names."""
+        """Save the model as TorchScript, with the graph's input names."""
         with quiet():
             return save_torchscript(trace_module(self.head, self.example, outputs=self.head.outputs), folder)
 
     def tensors(self) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-        """What goes in and comes out, where no graph tells it; sizes that two examples differ in vary."""
+        """Return inputs and outputs for formats without metadata; sizes that differ between two examples
+        vary."""
         other = self.other_example()
         pairs = [(self.example, other), (self.answer(self.example), self.answer(other))]
         inputs, outputs = (
@@ -92,11 +93,11 @@ class Framework:
         return inputs, self.labelled(outputs)
 
     def other_example(self) -> dict[str, Array]:
-        """As `example`, with other sizes on the axes that vary."""
+        """Return another example, with other sizes on the variable axes."""
         raise NotImplementedError
 
     def _to_onnx(self) -> Any:
-        # One Dim for each axis: the exporter learns from it that sizes of several inputs are the same.
+        # One Dim per axis tells the exporter which input sizes are equal.
         sizes = {axis: torch.export.Dim(name, min=1) for axis, name in self._axes.items()}
         program = torch.onnx.export(
             self.head,
@@ -113,9 +114,9 @@ class Framework:
         return program.model
 
     def _attend_plainly(self) -> bool:
-        """Whether the model could be made to attend without PyTorch's fused operator.
+        """Return whether the model could be switched to eager attention.
 
-        It is the better one to export, but not every architecture's use of it can be taken apart.
+        Eager attention exports better, but not every architecture supports it.
         """
         encoder: Any = self.head.encoder
         if getattr(encoder.config, "_attn_implementation", "eager") == "eager":
@@ -124,14 +125,14 @@ class Framework:
         return True
 
     def labelled(self, outputs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
-        """The same tensors, with what the model says their places mean."""
+        """Return the tensors with labels for their positions."""
         return tuple(
             output.model_copy(update={"labels": self._labels.get(output.name, ())}) for output in outputs
         )
 
 
 def _not_exported(error: BaseException) -> ExportError:
-    while error.__cause__ is not None:  # what the exporter wraps around it is advice to its developers
+    while error.__cause__ is not None:  # the exporter's wrapper text is for its developers
         error = error.__cause__
     return ExportError(
         f"PyTorch cannot export this model to ONNX: {brief(error)}",
@@ -146,15 +147,15 @@ def _tensor_of(name: str, array: Array, other: Array) -> TensorSpec:
 
 
 def require_numbers(answers: Mapping[str, Array]) -> None:
-    """Raise ExportError where the framework itself answers what is no number."""
+    """Raise ExportError if the framework itself returns NaN."""
     for name, array in answers.items():
         if array.dtype.kind == "f" and np.isnan(array).any():
             raise ExportError(
-                f"the model itself answers {name} with what is no number (NaN)",
-                remedy="its weights are damaged, or the training that made them failed; take others",
+                f"the model itself returns NaN for {name}",
+                remedy="its weights are corrupt or its training diverged; use other weights",
             )
 
 
 def arrays_of(tokens: Mapping[str, Any]) -> dict[str, Array]:
-    """Whatever a tokenizer gives, as Triton's INT64."""
+    """Convert a tokenizer's output to INT64."""
     return {name: np.asarray(values).astype(np.int64) for name, values in tokens.items()}

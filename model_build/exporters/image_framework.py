@@ -1,4 +1,4 @@
-"""An image model with its image processor, as the framework runs them."""
+"""An image model with its image processor, in the framework."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PIXELS = "pixel_values"
 
 
 class ImageFramework(Framework):
-    """What images are to the model, and what it makes of them."""
+    """The model, its image processor, and its outputs."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ImageFramework(Framework):
             self._processor = _load_processor(source, trust=trust)
         self.preparation = preparation_of(self._processor) if recipe.input == "image" else None
         shape = self._shape()
-        # A batch above 1, because the exporter takes a size of 1 for a constant.
+        # Batch above 1, because the exporter treats size 1 as a constant.
         example = {PIXELS: np.zeros((2, *shape), dtype=np.float32)}
         head = head_class(loaded.model, recipe)
         super().__init__(head, example=example, axes={0: "batch"}, unused_weights=loaded.unused)
@@ -54,8 +54,8 @@ class ImageFramework(Framework):
             raise
         except Exception as error:
             raise ExportError(
-                f"the model cannot answer to pixels of the shape {list(shape)}: {brief(error)}",
-                remedy="check that config.json and preprocessor_config.json belong together",
+                f"the model fails on pixels of shape {list(shape)}: {brief(error)}",
+                remedy="check that config.json and preprocessor_config.json match",
             ) from error
 
     @property
@@ -64,35 +64,35 @@ class ImageFramework(Framework):
         return f"images of {'x'.join(map(str, self.example[PIXELS].shape[1:]))}"
 
     def pixels(self, images: Iterable[bytes]) -> dict[str, Array]:
-        """What the framework's own image processor makes of image files."""
+        """Return the framework's pixels for image files."""
         opened = [load_image(PIL.Image.open(BytesIO(image))) for image in images]
         found = self._processor(opened, return_tensors="np")[PIXELS]
         return {PIXELS: np.ascontiguousarray(found, dtype=np.float32)}
 
     def random_pixels(self, random: np.random.Generator, *, batch: int) -> dict[str, Array]:
-        """Noise of the size of images."""
+        """Return random pixels of the model's size."""
         shape = (batch, *self.example[PIXELS].shape[1:])
         return {PIXELS: random.standard_normal(shape, dtype=np.float32)}
 
     def other_example(self) -> dict[str, Array]:
-        """Another number of images."""
+        """Return an example with another batch size."""
         return self.random_pixels(np.random.default_rng(0), batch=3)
 
     def _shape(self) -> tuple[int, ...]:
-        """Channels, height and width, which may not depend on the image."""
+        """Return channels, height, and width, which must not depend on the image."""
         files = [encoded(np.zeros(size, np.uint8)) for size in ((90, 120, 3), (200, 80, 3))]
         wide, tall = (self.pixels([file])[PIXELS].shape[1:] for file in files)
         if wide != tall:
             raise ExportError(
-                f"the model's image processor makes {list(wide)} of one image and {list(tall)} of another, "
-                "and a batch needs one size",
+                f"the image processor returns {list(wide)} for one image and {list(tall)} for another; "
+                "a batch needs one size",
                 remedy="set `size` or `do_center_crop` in the model's preprocessor_config.json",
             )
         return tuple(wide)
 
 
 def encoded(pixels: Array) -> bytes:
-    """Rows, columns and colours as an image file."""
+    """Encode rows, columns, and colors as an image file."""
     file = BytesIO()
     PIL.Image.fromarray(pixels).save(file, "PNG")
     return file.getvalue()
@@ -100,7 +100,7 @@ def encoded(pixels: Array) -> bytes:
 
 def _load_processor(source: FetchedSource, *, trust: Trust) -> Any:
     try:
-        # The backend that needs Pillow only: it is what the served step has, too.
+        # The Pillow backend, as in the served step.
         auto_class: Any = transformers.AutoImageProcessor
         return auto_class.from_pretrained(
             source.folder,

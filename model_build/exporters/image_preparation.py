@@ -1,7 +1,7 @@
-"""How a model's images are prepared, read from its image processor into what the served step can do.
+"""Convert an image processor's settings to those of the served step.
 
-The served step scales, crops, rescales and normalises. A processor that does anything else in a way of its
-own is refused, by the name of the method that differs; two architectures differ in sizes only.
+The served step resizes, crops, rescales, and normalizes. A processor with any other behavior is rejected,
+naming the method; two architectures differ only in sizes.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from transformers.image_processing_backends import PilBackend
 from model_build.errors import ExportError
 
 METHODS = ("_preprocess", "resize", "center_crop", "rescale", "normalize", "process_image")
-REMEDY = "write `input: pixels`, and prepare the images where you call the model"
+REMEDY = "set `input: pixels`, and prepare the images in the client"
 Geometry = list[dict[str, Any]]
 
 
 def preparation_of(processor: Any) -> Mapping[str, Any]:
-    """What preparation.json says beside the served step."""
+    """Return the content of preparation.json for the served step."""
     kind = type(processor).__name__.removesuffix("Pil").removesuffix("Fast")
     known = {"ConvNextImageProcessor": _convnext_sizes, "LevitImageProcessor": _levit_sizes}
     if kind not in known:
         _check_methods(processor, kind)
     if processor.do_pad:
-        raise _refusal(kind, "fills images up to one size")
+        raise _refusal(kind, "pads images")
     geometry = known.get(kind, _sizes)(processor, kind) if processor.do_resize else []
     if processor.do_center_crop:
         geometry.append({"crop": [processor.crop_size.height, processor.crop_size.width]})
@@ -41,7 +41,7 @@ def preparation_of(processor: Any) -> Mapping[str, Any]:
 def _check_methods(processor: Any, kind: str) -> None:
     for method in METHODS:
         if getattr(type(processor), method, None) is not getattr(PilBackend, method):
-            raise _refusal(kind, f"has its own way to {method.removeprefix('_').replace('_', ' ')}")
+            raise _refusal(kind, f"has a custom {method.removeprefix('_').replace('_', ' ')}")
 
 
 def _sizes(processor: Any, kind: str) -> Geometry:
@@ -50,21 +50,21 @@ def _sizes(processor: Any, kind: str) -> Geometry:
         return [{"shorter": size.shortest_edge}]
     if size.height and size.width:
         return [{"resize": [size.height, size.width]}]
-    raise _refusal(kind, f"scales images to {dict(size)}")
+    raise _refusal(kind, f"resizes images to {dict(size)}")
 
 
 def _convnext_sizes(processor: Any, kind: str) -> Geometry:
-    """Small images are scaled to a little more than is kept of them, large ones to what is kept."""
+    """Small images are resized slightly above the crop size, large ones to the crop size."""
     edge = processor.size.shortest_edge
     if not edge:
-        raise _refusal(kind, f"scales images to {dict(processor.size)}")
+        raise _refusal(kind, f"resizes images to {dict(processor.size)}")
     if edge >= 384:
         return [{"resize": [edge, edge]}]
     return [{"shorter": int(edge / processor.crop_pct)}, {"crop": [edge, edge]}]
 
 
 def _levit_sizes(processor: Any, kind: str) -> Geometry:
-    """What is cropped later is scaled to a little more."""
+    """Resize slightly above the crop size."""
     edge = processor.size.shortest_edge
     return [{"shorter": int((256 / 224) * edge)}] if edge else _sizes(processor, kind)
 
@@ -74,4 +74,4 @@ def _each_channel(value: Any) -> list[float]:
 
 
 def _refusal(kind: str, what: str) -> ExportError:
-    return ExportError(f"the model's {kind} {what}, which the served step cannot do", remedy=REMEDY)
+    return ExportError(f"the model's {kind} {what}, which the served step does not support", remedy=REMEDY)

@@ -1,4 +1,4 @@
-"""Models and tokenizers as transformers loads them, with errors that say what is wrong with the files."""
+"""Load models and tokenizers with transformers, with errors that name the faulty file."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from model_build.library_errors import brief, known_help
 from model_build.sources.wanted import SAFE_WEIGHTS
 from tritonstack.spec.models.model import Trust
 
-CONFIG = "config.json has to be that of a transformers model, with its `model_type`"
-BELONG = "check that config.json and the file of weights belong together"
+CONFIG = "config.json must describe a transformers model, with `model_type`"
+BELONG = "check that config.json and the weights match"
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class LoadedModel:
 def load_model(
     folder: Path, head: type[Head], *, trust: Trust, allow_unused: Mapping[str, str] = MappingProxyType({})
 ) -> LoadedModel:
-    """The model that `head` ends, ready to answer; its weights have to fill it, and to be used.
+    """Load the model under `head`; require that its weights are complete and used.
 
-    A pickle is read where it is trusted and there is nothing safer, and even then for numbers alone.
+    A pickle is read only if trusted and no safetensors exist, and only for tensors.
     """
     choices = {"local_files_only": True, "trust_remote_code": trust.remote_code is not None}
     is_safe = trust.pickle is None or any(folder.glob(SAFE_WEIGHTS))
@@ -63,7 +63,7 @@ def load_model(
     missing += sorted(str(key) for key in report["mismatched_keys"])
     if missing:
         raise ExportError(
-            f"the weights do not fill the model; these are missing: {', '.join(missing[:5])}",
+            f"weights missing for: {', '.join(missing[:5])}",
             remedy=f"{BELONG}, and that the weights were trained for {head.task}",
         )
     unused = check_unused(model, map(str, report["unexpected_keys"]), allowed=allow_unused)
@@ -71,7 +71,7 @@ def load_model(
 
 
 def load_tokenizer(folder: Path, *, trust: Trust) -> Any:
-    """The tokenizer in the form that runs without transformers; it fills up on the right."""
+    """Load the tokenizer as a fast tokenizer that pads on the right."""
     _check_vocabulary_files(folder)
     with _told_as(
         "transformers cannot load the tokenizer",
@@ -82,17 +82,17 @@ def load_tokenizer(folder: Path, *, trust: Trust) -> Any:
             folder, local_files_only=True, trust_remote_code=trust.remote_code is not None
         )
     if not tokenizer.is_fast or tokenizer.pad_token_id is None:
-        lack = "padding token" if tokenizer.is_fast else "form that the tokenizers library can run"
-        raise ExportError(f"the tokenizer has no {lack}", remedy="save the model with one that has")
+        lack = "padding token" if tokenizer.is_fast else "fast (tokenizers) form"
+        raise ExportError(f"the tokenizer has no {lack}", remedy="use a tokenizer that has one")
     if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
-        # Some classes make one of special tokens alone where the source has no files of theirs.
+        # Some classes build a tokenizer of special tokens alone if the vocabulary files are missing.
         raise ExportError("the tokenizer has no vocabulary", remedy=_tokenizer_help(folder))
     tokenizer.padding_side = "right"
     return tokenizer
 
 
 def _check_vocabulary_files(folder: Path) -> None:
-    """Some classes open a path in place of a vocabulary, which may lie outside of the source."""
+    """Reject settings that open a path as a vocabulary, which may be outside the source."""
     file = folder / "tokenizer_config.json"
     try:
         settings = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
@@ -102,12 +102,12 @@ def _check_vocabulary_files(folder: Path) -> None:
         if isinstance(settings, dict) and isinstance(settings.get(key), str):
             raise ExportError(
                 f"{file.name}: {key} is {settings[key]!r}, a path to a vocabulary",
-                remedy=f"remove `{key}`, and save the tokenizer with save_pretrained(folder)",
+                remedy=f"remove `{key}`, or save the tokenizer again with save_pretrained(folder)",
             )
 
 
 def put_into_lower_case(tokenizer: Any) -> None:
-    """Let a tokenizer put texts into lower case first, if no step of its own does."""
+    """Make a tokenizer lowercase texts first, if none of its steps does."""
     backend = tokenizer.backend_tokenizer
     normalizer = json.loads(backend.to_str())["normalizer"]
     steps = (normalizer or {}).get("normalizers", [normalizer] if normalizer else [])
@@ -117,21 +117,21 @@ def put_into_lower_case(tokenizer: Any) -> None:
 
 
 def _tokenizer_help(folder: Path) -> str:
-    """What the source lacks, by the files that it has."""
+    """Return what the source lacks, judging by its files."""
     if (folder / "tokenizer.json").is_file():
-        return "write tokenizer.json and tokenizer_config.json again, both with save_pretrained(folder)"
+        return "save tokenizer.json and tokenizer_config.json again with save_pretrained(folder)"
     pieces = sorted(file.name for file in folder.glob("*.model"))
     if pieces:
         return (
-            f"the source has only {', '.join(pieces)}, of SentencePiece: load it with AutoTokenizer where "
-            "sentencepiece is installed, write it with save_pretrained(folder), and add its tokenizer.json"
+            f"the source has only {', '.join(pieces)} (SentencePiece): load it with AutoTokenizer where "
+            "sentencepiece is installed, save it with save_pretrained(folder), and add its tokenizer.json"
         )
     return "add tokenizer.json and tokenizer_config.json to the source"
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the libraries' bars, notes and warnings out of the progress that the user is shown."""
+    """Suppress progress bars and warnings of the libraries."""
     notes: Any = transformers.utils.logging
     notes.disable_progress_bar()
     notes.set_verbosity_error()
@@ -155,14 +155,14 @@ def _told_as(what: str, *, trust: Trust, remedy: str | None = None) -> Iterator[
     except Exception as error:
         if "trust_remote_code" in str(error) and trust.remote_code is None:
             raise ExportError(
-                f"{what}: it brings Python of its own, which would run here",
-                remedy="read that code; if it may run, write `trust: {remote_code: <why>}` in model.yaml",
+                f"{what}: it contains Python code, which would run here",
+                remedy="review that code; to allow it, set `trust: {remote_code: <reason>}` in model.yaml",
             ) from error
         if isinstance(error, pickle.UnpicklingError):
-            # PyTorch's own words advise to load it all the same.
+            # PyTorch's own message advises loading it anyway.
             raise ExportError(
-                f"{what}: its pickle holds more than numbers, which is not loaded even where it is trusted",
-                remedy="in a place you can afford to lose, load the model once and save it again with "
+                f"{what}: its pickle holds more than tensors, which is rejected even if trusted",
+                remedy="in a sandbox, load the model once and save it again with "
                 "`save_pretrained(folder)`, which writes safetensors; then use file://",
             ) from error
         words = f"{type(error).__name__}: {brief(error)}"
@@ -178,9 +178,9 @@ def _check_architecture(config: Any, auto_class: Any, head: type[Head]) -> None:
     ):
         half = f"{type(config).__name__.removesuffix('Config')}TextModel"
         raise ExportError(
-            f"{config.model_type} is a model of texts and images, and this recipe takes a text encoder",
-            remedy=f"save its text half with `{half}.from_pretrained(source).save_pretrained(folder)`, copy "
-            "the tokenizer beside it, and use that folder",
+            f"{config.model_type} is a text and image model; this recipe needs a text encoder",
+            remedy=f"save its text model with `{half}.from_pretrained(source).save_pretrained(folder)`, copy "
+            "the tokenizer there, and use that folder",
         )
     if type(config) not in auto_class._model_mapping and not brought:
         raise ExportError(
@@ -190,5 +190,5 @@ def _check_architecture(config: Any, auto_class: Any, head: type[Head]) -> None:
 
 
 def _is_unused(key: str, head: type[Head]) -> bool:
-    """Weights that the head does not look at may be missing; others would be random numbers."""
+    """Weights that the head ignores may be missing; others would be random."""
     return any(part in key for part in head.unused_weights)

@@ -1,8 +1,8 @@
-"""Settings of a sentence-transformers model, from the files that its old and new versions save.
+"""Read the settings of a sentence-transformers model, as saved by old and new versions.
 
 modules.json lists the modules: Transformer, Pooling, Dense, Normalize. Each has a folder with a config.json.
 Old versions write one flag per pooling mode and `max_seq_length`; new ones write `pooling_mode`, and keep the
-longest text in tokenizer_config.json.
+maximum length in tokenizer_config.json.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ POOLING_FLAGS: Mapping[str, PoolingMode] = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-"""Old names, in the order in which several poolings are joined."""
+"""Old names, in the order of joined poolings."""
 TRANSFORMER_CONFIGS = tuple(
     f"sentence_{kind}_config.json"
     for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
@@ -38,13 +38,13 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "document_length": (None,),
     "query_expansion": (None,),
 }
-"""Settings of the Transformer module that change its answers, and the values that do not."""
+"""Settings of the Transformer module that change answers, with their neutral values."""
 SENTENCE = (None, "sentence_embedding")
 
 
 @dataclass(frozen=True)
 class Dense:
-    """A linear layer behind the pooling, with its activation."""
+    """A linear layer after the pooling, with its activation."""
 
     folder: Path
     in_features: int
@@ -56,7 +56,7 @@ class Dense:
 
 @dataclass(frozen=True)
 class Stated:
-    """A value, and the file of the source that states it."""
+    """A value, and the source file that states it."""
 
     value: Any
     file: str
@@ -64,32 +64,32 @@ class Stated:
 
 @dataclass(frozen=True)
 class SentenceSettings:
-    """What a source states of its sentence embeddings."""
+    """What a source states about its sentence embeddings."""
 
     transformer: Path
-    """The folder of the transformers model and its tokenizer."""
+    """Folder of the transformers model and its tokenizer."""
     pooling: Stated
     normalize: Stated
     """Whether the last module scales vectors to length 1."""
     max_length: Stated | None
-    """The longest text, if the source sets it."""
+    """Maximum text length, if the source sets it."""
     usual_length: int | None
-    """The longest text if it does not: what the tokenizer and the positions allow."""
+    """Default maximum length: what the tokenizer and the positions allow."""
     lowercase: bool
     prompt: Stated | None
-    """The text that sentence-transformers puts before every text by default."""
+    """Default prompt of sentence-transformers."""
     layers: tuple[Dense | None, ...]
-    """What stands between pooling and the end, in order; None scales to length 1."""
+    """Layers after pooling, in order; None scales to length 1."""
 
 
 def fill_recipe(recipe: TextEmbeddingRecipe, settings: SentenceSettings) -> TextEmbeddingRecipe:
-    """The recipe with the source's values for what it leaves out; FieldError for what contradicts them."""
+    """Fill the recipe from the source; raise FieldError for contradictions."""
     if settings.prompt is not None and "prompt" not in recipe.overrides:
         raise FieldError(
             ("recipe", "overrides"),
-            f"{settings.prompt.file} in the source puts the prompt {settings.prompt.value!r} before every "
-            "text, which the recipe text-embedding does not do",
-            remedy="let callers send it, and write `overrides: {prompt: <reason>}`",
+            f"{settings.prompt.file} in the source sets the prompt {settings.prompt.value!r}, "
+            "which the recipe text-embedding does not add",
+            remedy="let clients send it, and set `overrides: {prompt: <reason>}`",
         )
     stated = recipe.modes
     pooling = _chosen(recipe, "pooling", stated, settings.pooling)
@@ -101,8 +101,8 @@ def fill_recipe(recipe: TextEmbeddingRecipe, settings: SentenceSettings) -> Text
     if length > LONGEST_TEXT:
         raise FieldError(
             ("recipe", "max_length"),
-            f"the source takes texts of {length} tokens, and the recipe at most {LONGEST_TEXT}",
-            remedy="write `max_length` and `overrides: {max_length: <reason>}`",
+            f"the source allows {length} tokens; the recipe allows at most {LONGEST_TEXT}",
+            remedy="set `max_length` and `overrides: {max_length: <reason>}`",
         )
     return recipe.model_copy(update={"pooling": pooling, "normalize": normalize, "max_length": length})
 
@@ -113,9 +113,8 @@ def _chosen(recipe: TextEmbeddingRecipe, field: Overridable, stated: Any, source
     if stated != source.value and field not in recipe.overrides:
         raise FieldError(
             ("recipe", field),
-            f"the recipe states {_shown(stated)}, and {source.file} in the source states "
-            f"{_shown(source.value)}",
-            remedy=f"remove `{field}` to use the source's value, or write `overrides: {{{field}: <reason>}}`",
+            f"the recipe has {_shown(stated)}; {source.file} in the source has {_shown(source.value)}",
+            remedy=f"remove `{field}` to use the source's value, or set `overrides: {{{field}: <reason>}}`",
         )
     return stated
 
@@ -127,7 +126,7 @@ def _shown(value: Any) -> str:
 
 
 def read_settings(folder: Path) -> SentenceSettings | None:
-    """The settings of a source; None if it is not a sentence-transformers model."""
+    """Read the settings of a source; None if it is not a sentence-transformers model."""
     if not (folder / MODULES).is_file():
         return None
     modules = [_module(item) for item in _json(folder, MODULES, list)]
@@ -135,13 +134,13 @@ def read_settings(folder: Path) -> SentenceSettings | None:
     if kinds[:2] != ["Transformer", "Pooling"]:
         raise ExportError(
             f"{MODULES} lists {', '.join(kinds) or 'no module'}; expected Transformer, then Pooling",
-            remedy="choose a model of these modules, or serve it with a recipe of kind python",
+            remedy="choose a model with these modules, or use a recipe of kind python",
         )
     transformer, pooling = (path for _, path in modules[:2])
     if not (folder / transformer / "config.json").is_file():
         place = (PurePosixPath(transformer) / "config.json").as_posix()
         raise ExportError(
-            f"{MODULES} names the folder {transformer or '.'!r} for the transformer, and there is no {place}",
+            f"{MODULES}: the transformer folder {transformer or '.'!r} has no {place}",
             remedy="fetch or copy the missing files too",
         )
     layers = [_layer(folder, kind, path) for kind, path in modules[2:] if kind != "Dropout"]
@@ -161,14 +160,14 @@ def read_settings(folder: Path) -> SentenceSettings | None:
 
 
 def _module(item: Any) -> tuple[str, str]:
-    """Kind and folder of a module."""
+    """Return the kind and the folder of a module."""
     if not isinstance(item, dict) or not isinstance(item.get("type"), str):
         raise ExportError(f"{MODULES}: expected modules with `type` and `path`, got {item!r}")
     name, path = item["type"], item.get("path", "")
     package, _, kind = name.rpartition(".")
     if package.partition(".")[0] != "sentence_transformers":
         raise ExportError(
-            f"{MODULES} names {name}, Python code that the source brings along; it is not run",
+            f"{MODULES} names {name}, Python code in the source, which is not run",
             remedy="choose a model of sentence-transformers' own modules, or use a recipe of kind python",
         )
     if not isinstance(path, str) or PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
@@ -179,7 +178,7 @@ def _module(item: Any) -> tuple[str, str]:
 def _layer(folder: Path, kind: str, path: str) -> Dense | None:
     if kind not in ("Dense", "Normalize"):
         raise ExportError(
-            f"{MODULES} lists a module {kind}, which the recipe text-embedding does not export",
+            f"{MODULES}: the recipe text-embedding does not export the module {kind}",
             remedy="choose a model of Transformer, Pooling, Dense and Normalize, or use a recipe of kind "
             "python",
         )
@@ -195,7 +194,7 @@ def _layer(folder: Path, kind: str, path: str) -> Dense | None:
         return None
     sizes = [config.get(key) for key in ("in_features", "out_features")]
     if not all(isinstance(size, int) and size > 0 for size in sizes):
-        raise ExportError(f"{name}: expected in_features and out_features above 0, got {sizes}")
+        raise ExportError(f"{name}: expected positive in_features and out_features, got {sizes}")
     activation = config.get("activation_function", "torch.nn.modules.activation.Tanh")
     return Dense(
         folder / path,
@@ -212,9 +211,9 @@ def _pooling(folder: Path, name: str) -> Stated:
     flags = {key: value for key, value in config.items() if key.startswith("pooling_mode_")}
     odd = [key for key, value in flags.items() if value and not (value is True and key in POOLING_FLAGS)]
     if odd or (flags and "pooling_mode" not in config and not any(flags.values())):
-        told = f"{odd[0]} is {flags[odd[0]]!r}" if odd else "no pooling mode is true"
+        found = f"{odd[0]} is {flags[odd[0]]!r}" if odd else "no pooling mode is true"
         raise ExportError(
-            f"{name}: {told}; expected one or more of {', '.join(POOLING_FLAGS)} to be true, others false",
+            f"{name}: {found}; expected at least one of {', '.join(POOLING_FLAGS)} to be true, others false",
             remedy="save the model again with sentence-transformers, or use a recipe of kind python",
         )
     flagged = [mode for flag, mode in POOLING_FLAGS.items() if config.get(flag)]
@@ -223,7 +222,7 @@ def _pooling(folder: Path, name: str) -> Stated:
     known = get_args(PoolingMode)
     if not isinstance(modes, list) or not modes or not all(mode in known for mode in modes):
         raise ExportError(
-            f"{name}: unknown pooling_mode {found!r}; known are {', '.join(known)}",
+            f"{name}: unknown pooling_mode {found!r}; allowed: {', '.join(known)}",
             remedy="use a recipe of kind python",
         )
     return Stated(tuple(modes), name)
@@ -253,7 +252,7 @@ def _transformer_config(folder: Path, path: str) -> tuple[dict[str, Any], str]:
 def _lengths(
     folder: Path, path: str, config: Mapping[str, Any], name: str
 ) -> tuple[Stated | None, int | None]:
-    """The longest text that the source sets, and the one that follows from its tokenizer and positions."""
+    """Return the maximum length that the source sets, and the one its tokenizer and positions allow."""
     place = PurePosixPath(path)
     bounds = []
     for file, key in (
@@ -269,7 +268,7 @@ def _lengths(
     if longest is not None:
         if type(longest) is not int or longest < 1:
             raise ExportError(
-                f"{name}: max_seq_length is {longest!r}; expected a whole number above 0, or null",
+                f"{name}: max_seq_length is {longest!r}; expected a positive integer or null",
                 remedy="correct it",
             )
         return Stated(longest, name), usual
@@ -288,7 +287,7 @@ def _prompt(folder: Path) -> Stated | None:
 
 
 def _json(folder: Path, name: str, kind: type[Any]) -> Any:
-    """What a file of the source holds."""
+    """Read a JSON file of the source."""
     try:
         found = json.loads((folder / name).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

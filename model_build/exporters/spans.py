@@ -1,4 +1,4 @@
-"""The framework's answer to a question, found step by step: what the served search is compared with."""
+"""Compute the framework's answer to a question: the reference for the served search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = NDArray[Any]
 def best_answer(
     context: str, *, starts: Array, ends: Array, offsets: Array, max_answer_tokens: int
 ) -> tuple[str, float, int, int]:
-    """Text, score, first character and the one after the last, for one row of logits."""
+    """Return text, score, start, and end of the best span, for one row of logits."""
     tokens = [place for place, (begin, end) in enumerate(offsets) if end > begin]
     if not tokens:
         return "", 0.0, 0, 0

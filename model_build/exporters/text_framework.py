@@ -1,4 +1,4 @@
-"""A text model with its tokenizer, as the framework runs them."""
+"""A text model with its tokenizer, in the framework."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tritonstack.spec.models.recipes import TextRecipe
 
 Array = NDArray[Any]
 Sample = str | tuple[str, str]
-"""A text; or a question and the context that holds its answer."""
+"""A text, or a question with its context."""
 
 EXAMPLE_LENGTH = 7
 
 
 class TextFramework(Framework):
-    """What texts are to the model, and what it makes of them."""
+    """The model, its tokenizer, and its outputs."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class TextFramework(Framework):
         self._pairs = recipe.takes == "questions"
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
         if getattr(model.config, "pad_token_id", None) is None:
-            # Classifiers that read from left to right look for the last token that is none of these.
+            # Left-to-right classifiers look for the last token that is not padding.
             model.config.pad_token_id = self._tokenizer.pad_token_id
         self._check_vocabulary()
         head = self._head_class(model, settings.recipe)
@@ -60,7 +60,7 @@ class TextFramework(Framework):
         if head.takes_token_types and self._tells_types():
             names.append("token_type_ids")
         self._names = tuple(names)
-        # Sizes above 1, because the exporter takes a size of 1 for a constant.
+        # Sizes above 1, because the exporter treats size 1 as a constant.
         example = self.random_tokens(np.random.default_rng(0), batch=2, length=EXAMPLE_LENGTH)
         axes = {0: "batch", 1: "sequence"}
         super().__init__(head, example=example, axes=axes, unused_weights=loaded.unused)
@@ -68,27 +68,27 @@ class TextFramework(Framework):
 
     @property
     def description(self) -> str:
-        """How large its vocabulary is, and how long its texts."""
-        return f"vocabulary of {self._vocabulary}, texts of up to {self._max_length} tokens"
+        """Vocabulary size and maximum text length."""
+        return f"vocabulary of {self._vocabulary}, up to {self._max_length} tokens"
 
     @property
     def max_length(self) -> int:
-        """Longer texts are cut to this many tokens."""
+        """Truncation length in tokens."""
         return self._max_length
 
     @property
-    def told_of_tokens(self) -> tuple[str, ...]:
-        """What callers who send texts are told of their tokens."""
-        told: tuple[str, ...] = self._head_class.told_of_tokens
-        return told
+    def token_tensors(self) -> tuple[str, ...]:
+        """Token tensors returned to callers that send texts."""
+        tensors: tuple[str, ...] = self._head_class.token_tensors
+        return tensors
 
     @property
     def takes_nothing(self) -> bool:
-        """Whether an empty text has tokens, special ones, so that there is something to answer."""
+        """Whether an empty text still has special tokens, and so an answer."""
         return bool(self._tokenizer("")["input_ids"])
 
     def best_answers(self, samples: Sequence[Sample], *, max_answer_tokens: int) -> dict[str, Array]:
-        """The framework's answers to questions, a row for each."""
+        """Return the framework's answers to questions, one row each."""
         tokens = self.tokenize(samples, extra=("offsets",))
         numbers = self.answer({name: tokens[name] for name in self.inputs})
         found = [
@@ -108,10 +108,10 @@ class TextFramework(Framework):
         }
 
     def tokenize(self, samples: Sequence[Sample], extra: Iterable[str] = ()) -> dict[str, Array]:
-        """The graph's inputs for samples, filled up to one length, as the framework's tokenizer makes them.
+        """Tokenize samples and pad them to one length, with the framework's tokenizer.
 
-        `extra` are tensors beside them, such as offsets: where each token stands in its text, or in the
-        context if there is one; (0, 0) for what stands nowhere there.
+        `extra` names additional tensors, such as offsets: the position of each token in its text (or
+        context); (0, 0) for special tokens.
         """
         texts, pairs = _columns(samples)
         tokens = self._tokenizer(
@@ -132,8 +132,7 @@ class TextFramework(Framework):
         return {name: found[name] for name in (*self._names, *extra)}
 
     def random_tokens(self, random: np.random.Generator, *, batch: int, length: int) -> dict[str, Array]:
-        """Rows of tokens that no text gave, each shorter than the one before, between the special tokens that
-        texts stand between."""
+        """Return rows of random tokens, each shorter than the last, between the usual special tokens."""
         ordinary = np.setdiff1d(np.arange(self._vocabulary), self._tokenizer.all_special_ids)
         before, after = self._frame()
         length = max(min(length, self._max_length), len(before) + len(after), 1)
@@ -148,11 +147,11 @@ class TextFramework(Framework):
         return {name: found[name] for name in self._names}
 
     def other_example(self) -> dict[str, Array]:
-        """Other numbers of texts and tokens."""
+        """Return an example with other batch and token counts."""
         return self.random_tokens(np.random.default_rng(0), batch=3, length=EXAMPLE_LENGTH + 4)
 
     def served_tokenizer(self) -> str:
-        """The tokenizer as one JSON text in which padding and truncation are spelt out."""
+        """Return the tokenizer as JSON, with padding and truncation explicit."""
         tokenizer = Tokenizer.from_str(self._tokenizer.backend_tokenizer.to_str())
         tokenizer.enable_truncation(
             max_length=self._max_length,
@@ -168,7 +167,7 @@ class TextFramework(Framework):
         return str(tokenizer.to_str(pretty=False))
 
     def _frame(self) -> tuple[list[int], list[int]]:
-        """The special tokens before and after a text."""
+        """Return the special tokens before and after a text."""
         special, text = self._tokenizer("")["input_ids"], self._tokenizer("a")["input_ids"]
         before = sum(
             1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(special, text, strict=False))
@@ -176,7 +175,7 @@ class TextFramework(Framework):
         return special[:before], special[before:]
 
     def _tells_types(self) -> bool:
-        """Whether the tokenizer tells tokens apart by types: only then has the graph to be given them."""
+        """Whether the tokenizer uses token types; only then does the graph need them."""
         sample: Sample = ("a", "a") if self._pairs else "a"
         texts, pairs = _columns([sample])
         given = "token_type_ids" in self._tokenizer.model_input_names
@@ -184,17 +183,17 @@ class TextFramework(Framework):
         return given and any(any(row) for row in types)
 
     def _check_vocabulary(self) -> None:
-        """A token that the model has no numbers for would fail a request, and others in its batch."""
+        """Reject token ids beyond the vocabulary, which would fail whole batches."""
         highest = max(self._tokenizer.get_vocab().values(), default=0)
         if highest >= self._vocabulary:
             raise ExportError(
-                f"the tokenizer has tokens up to number {highest}, and the model knows {self._vocabulary}",
-                remedy="check that tokenizer.json and the weights belong together; a model that was given "
-                "more tokens needs resize_token_embeddings before it is saved",
+                f"the tokenizer has token ids up to {highest}; the model's vocabulary has {self._vocabulary}",
+                remedy="check that tokenizer.json and the weights match; after adding tokens, "
+                "call resize_token_embeddings before saving",
             )
 
     def _check_lengths(self) -> None:
-        """Run the shortest and the longest text there may be: architectures count positions in many ways."""
+        """Run the shortest and the longest text: architectures count positions differently."""
         random = np.random.default_rng(0)
         try:
             require_numbers(self.answer(self.random_tokens(random, batch=1, length=1)))
@@ -202,8 +201,8 @@ class TextFramework(Framework):
             raise
         except Exception as error:
             raise ExportError(
-                f"the model cannot answer: {type(error).__name__}: {brief(error)}",
-                remedy="check that config.json, the tokenizer and the weights belong together",
+                f"the model fails: {type(error).__name__}: {brief(error)}",
+                remedy="check that config.json, the tokenizer, and the weights match",
             ) from error
         try:
             self.answer(self.random_tokens(random, batch=1, length=self._max_length))
@@ -217,7 +216,7 @@ class TextFramework(Framework):
 
 
 def _columns(samples: Sequence[Sample]) -> tuple[list[str], list[str] | None]:
-    """Texts and None, or questions and contexts: the two forms that a tokenizer takes."""
+    """Split samples into texts and None, or questions and contexts, as a tokenizer takes them."""
     pairs = [sample for sample in samples if isinstance(sample, tuple)]
     if pairs:
         return [question for question, _ in pairs], [context for _, context in pairs]

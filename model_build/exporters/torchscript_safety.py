@@ -1,9 +1,8 @@
-"""What a file is that should be TorchScript, and what its program would do, before PyTorch loads it.
+"""Check a TorchScript file before PyTorch loads it.
 
-A TorchScript file is a zip archive of a program in a language of its own, and of tensors. PyTorch reads its
-pickles with a reader that knows tensors and the classes of that program and calls nothing else, so loading
-one is not the arbitrary code that loading a pickle is. But the program runs, some of it while it is loaded,
-and three of its operators reach for files or other machines; a program that uses them is refused.
+A TorchScript file is a zip archive of a program and tensors. PyTorch's reader for it runs no pickle code, but
+the program runs, partly while loading, and three of its operators access files or other machines. Programs
+that use them are rejected.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ _KNOWN_OPERATORS = re.compile(
 )
 PICKLE_MAGIC = b"\x80"
 _USE_ENTRY = (
-    "write `entry: <file>.py:<function>` that builds the module and loads its weights from safetensors; "
+    "set `entry: <file>.py:<function>` that builds the module and loads its weights from safetensors; "
     "or save it with torch.jit.trace(...).save(file)"
 )
 
 
 def check_torchscript(file: Path) -> None:
-    """Raise ExportError if a file is no TorchScript, UnsafeWeightsError if its program reaches outside."""
+    """Raise ExportError if a file is not TorchScript, UnsafeWeightsError if its program accesses files."""
     if not zipfile.is_zipfile(file):
         raise _not_torchscript(file)
     try:
@@ -39,11 +38,11 @@ def check_torchscript(file: Path) -> None:
                 raise _not_torchscript(file)
             reaching = sorted(set(_reaching(archive, names)))
     except zipfile.BadZipFile as error:
-        raise ExportError(f"{file.name} is damaged: {error}", remedy="fetch or copy it again") from error
+        raise ExportError(f"{file.name} is corrupt: {error}", remedy="fetch or copy it again") from error
     if reaching:
         raise UnsafeWeightsError(
-            f"the program in {file.name} uses {', '.join(reaching)}, which reaches beyond its tensors",
-            remedy="save the module without, or name a source that you trust through `entry`",
+            f"the program in {file.name} uses {', '.join(reaching)}, which access files or other machines",
+            remedy="save the module without them, or use a trusted source through `entry`",
         )
 
 
@@ -59,9 +58,7 @@ def _not_torchscript(file: Path) -> ExportError:
     with file.open("rb") as stream:
         begin = stream.read(4)
     is_pickle = zipfile.is_zipfile(file) or begin[:1] == PICKLE_MAGIC
-    what = (
-        "a pickle of weights or of a module (torch.save)" if is_pickle else "nothing that torch.jit has saved"
-    )
+    what = "a pickle of weights or of a module (torch.save)" if is_pickle else "a file not saved by torch.jit"
     return ExportError(
-        f"{file.name} is {what}, not TorchScript, and `trust` makes it none", remedy=_USE_ENTRY
+        f"{file.name} is {what}, not TorchScript; `trust` does not change that", remedy=_USE_ENTRY
     )

@@ -1,9 +1,8 @@
-"""Trees as XGBoost, LightGBM, scikit-learn and treelite save them: what a file is, and what its library says.
+"""Load tree models of XGBoost, LightGBM, scikit-learn, and treelite.
 
-Triton's FIL backend reads trees through treelite, whose releases read only the JSON of the XGBoost that was
-current then: what XGBoost 3.1 and later write, FIL of 25.09 and before does not understand. treelite's own
-checkpoint is read by every FIL since 24.03, whichever 4.x wrote it. So XGBoost and scikit-learn models become
-checkpoints, and LightGBM's text, whose form has not changed, stays as it is.
+Triton's FIL backend reads trees through treelite. Its releases parse only the XGBoost JSON of their time: FIL
+up to 25.09 cannot read XGBoost 3.1. Every FIL since 24.03 reads treelite 4.x checkpoints, so XGBoost and
+scikit-learn models are converted to checkpoints. LightGBM's text format is stable and is served unchanged.
 """
 
 from __future__ import annotations
@@ -30,52 +29,52 @@ Library = Literal["xgboost", "lightgbm", "scikit-learn", "treelite"]
 
 CHECKPOINT, LIGHTGBM_FILE = "checkpoint.tl", "model.txt"
 TAKES = (
-    "FIL runs gradient-boosted trees, random forests, extra trees and isolation forests; for other models "
+    "FIL runs gradient-boosted trees, random forests, extra trees, and isolation forests; for other models "
     "use the recipe `python`"
 )
 CLASSIFIERS = {0: "binary", 2: "multi-class"}
-"""treelite's numbers for tasks whose answer is a class."""
+"""treelite's task numbers for classifiers."""
 READABLE_CHECKPOINTS = (4, (3, 9))
 _UBJSON = (b"{L", b"{l", b"{I", b"{i", b"{U")
 _PICKLES = (b"\x80", b"x\x9c", b"x\x01", b"x\xda", b"\x1f\x8b", b"BZ")
-"""A pickle, and the compressed ones that joblib writes."""
+"""Magic bytes of a pickle, and of joblib's compressed ones."""
 
 
 @dataclass(frozen=True)
 class Trees:
-    """A loaded model: the trees as treelite has them, and the answers of the library that grew them."""
+    """A loaded model: treelite's trees, and the library's own answers."""
 
     library: Library
     model: Any
     scores: Callable[[Array], Array]
-    """Rows to a score a class, one for a binary classifier, or to one value."""
+    """Maps rows to one score per class, one for a binary classifier, or one value."""
     classes: tuple[str, ...] = ()
-    """What a classifier calls its classes, where its file says so."""
+    """Class names of a classifier, if its file has them."""
     text: Path | None = None
-    """LightGBM's file, which is served as it is."""
+    """LightGBM's file, served unchanged."""
 
     @property
     def features(self) -> int:
-        """Numbers a row has."""
+        """Number of features per row."""
         return int(self.model.num_feature)
 
     @property
     def class_count(self) -> int:
-        """Scores a row gets."""
+        """Number of scores per row."""
         return int(self._field("num_class")[0])
 
     @property
     def task(self) -> str | None:
-        """binary or multi-class, for a classifier."""
+        """Whether it is a classifier, binary or multi-class."""
         return CLASSIFIERS.get(int(self._field("task_type")[0]))
 
     @property
     def gives_probabilities(self) -> bool:
-        """Whether FIL makes of the scores what the library does: there it knows but two ways."""
+        """Whether FIL's postprocessing matches the library's; FIL knows only two kinds."""
         return str(self._field("postprocessor")) in ("sigmoid", "softmax", "identity_multiclass")
 
     def save(self, folder: Path) -> str:
-        """Write the file that FIL reads, and give the name of its form."""
+        """Write the file that FIL reads; return its format."""
         folder.mkdir(parents=True)
         if self.text is not None:
             copy_from(self.text.parent, self.text.name, folder / LIGHTGBM_FILE)
@@ -88,7 +87,7 @@ class Trees:
 
 
 def library_of(file: Path) -> Library:
-    """What saved a file, by its first bytes."""
+    """Detect the library of a file by its first bytes."""
     with file.open("rb") as stream:
         begin = stream.read(16)
     if begin.startswith(_UBJSON) or begin.lstrip().startswith(b'{"'):
@@ -100,18 +99,18 @@ def library_of(file: Path) -> Library:
     if begin.startswith(_PICKLES):
         return "scikit-learn"
     raise ExportError(
-        f"{file.name} is no model of trees that is known",
-        remedy="save XGBoost's as .json or .ubj, LightGBM's as .txt, scikit-learn's with joblib or pickle",
+        f"{file.name} is not a known tree model",
+        remedy="save XGBoost as .json or .ubj, LightGBM as .txt, scikit-learn with joblib or pickle",
     )
 
 
 def load_trees(file: Path, library: Library, *, trusted: bool) -> Trees:
-    """Load a file of a library; a pickle only where it is `trusted`."""
+    """Load a library's file; a pickle only if `trusted`."""
     if library == "scikit-learn" and not trusted:
         raise UnsafeWeightsError(
-            f"{file.name} is a pickle, which can run any code when loaded",
-            remedy="write `trust: {pickle: <why this one is all right>}`; or where you can afford to lose "
-            "something, save it once with treelite.sklearn.import_model(model).serialize(file)",
+            f"{file.name} is a pickle, which can run code when loaded",
+            remedy="set `trust: {pickle: <reason>}`; or, in a "
+            "sandbox, save it once with treelite.sklearn.import_model(model).serialize(file)",
         )
     loaders: dict[Library, Callable[[Path], Trees]] = {
         "xgboost": _load_xgboost,
@@ -132,8 +131,8 @@ def load_trees(file: Path, library: Library, *, trusted: bool) -> Trees:
         ) from error
     if int(trees._field("num_target")[0]) != 1:
         raise ExportError(
-            f"{file.name} has several targets, and FIL runs models of one only",
-            remedy="train a model for each target, or use the recipe `python`",
+            f"{file.name} has several targets; FIL supports one",
+            remedy="train one model per target, or use the recipe `python`",
         )
     return trees
 
@@ -193,24 +192,24 @@ def _load_sklearn(file: Path) -> Trees:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", InconsistentVersionWarning)
-            # Reads plain pickles too.
+            # joblib reads plain pickles too.
             estimator = joblib.load(file)
     except InconsistentVersionWarning as error:
         raise ExportError(
-            f"{file.name} was saved by scikit-learn {error.original_sklearn_version}, and here is "
-            f"{error.current_sklearn_version}: its trees may come out wrong",
-            remedy="save it again with this version, or convert it with treelite where it was trained",
+            f"{file.name} was saved by scikit-learn {error.original_sklearn_version}; the build has "
+            f"{error.current_sklearn_version}, which may load wrong trees",
+            remedy="save it again with this version, or convert it with treelite in the training environment",
         ) from error
     except Exception as error:
         raise ExportError(
             f"{file.name} cannot be unpickled: {type(error).__name__}: {brief(error)}",
-            remedy=known_help(error) or "save it again with joblib.dump, by the scikit-learn of the build",
+            remedy=known_help(error) or "save it again with joblib.dump and the build's scikit-learn version",
         ) from error
     if not type(estimator).__module__.startswith("sklearn."):
         raise ExportError(
             f"{file.name} holds a {type(estimator).__module__}.{type(estimator).__name__}, "
-            "not a model of scikit-learn's",
-            remedy="save a model of XGBoost or LightGBM with its own save_model",
+            "not a scikit-learn model",
+            remedy="save XGBoost and LightGBM models with their own save_model",
         )
     model = treelite.sklearn.import_model(estimator)
     classes = tuple(str(item) for item in getattr(estimator, "classes_", ()))
@@ -220,7 +219,7 @@ def _load_sklearn(file: Path) -> Trees:
 def _sklearn_scores(estimator: Any, classes: int) -> Callable[[Array], Array]:
     def scores(rows: Array) -> Array:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about names of columns
+            warnings.simplefilter("ignore")  # no warnings about column names
             if classes:
                 return np.asarray(estimator.predict_proba(rows))
             if hasattr(estimator, "score_samples"):
@@ -236,8 +235,8 @@ def _load_checkpoint(file: Path) -> Trees:
     major, minor = (int.from_bytes(header[place : place + 4], "little") for place in (0, 4))
     if major != READABLE_CHECKPOINTS[0] and (major, minor) != READABLE_CHECKPOINTS[1]:
         raise ExportError(
-            f"{file.name} was written by treelite {major}.{minor}, and FIL reads those of 3.9 and 4",
-            remedy="write it again with treelite 4",
+            f"{file.name} was written by treelite {major}.{minor}; FIL reads 3.9 and 4",
+            remedy="save it again with treelite 4",
         )
     model = treelite.Model.deserialize(file)
 

@@ -1,6 +1,6 @@
-"""Checks the tensors of a source that a model does not use.
+"""Check the tensors of a source that a model does not use.
 
-Heads of other tasks and buffers are listed. Parts of the model itself are refused.
+Task heads and buffers are reported. Unused tensors of the model body are rejected.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ HEADS = re.compile(
     r"(.*_)?predictions|vocab_(transform|layer_norm|projector)|pred_layer|lm_loss|logits_proj|logit_scale|"
     r"sequence_summary|proj_out|embed_out|fc_norm_head"
 )
-"""Names of the modules in which architectures end for a task, such as the training of the model itself."""
+"""Module names of task heads, such as those of pretraining."""
 DROPPED = re.compile(
     r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|attn\.bias|num_batches_tracked|"
     r"relative_position_index|relative_coords_table|attn_mask)|(.*\.)?pooler\..*|"
     r"decoder\.(weight|bias)|final_logits_bias"
 )
-"""Buffers that older versions saved and newer ones compute, poolers, and vocabulary projections."""
+"""Buffers saved by older versions and computed by newer ones, poolers, and vocabulary projections."""
 SHOWN = 5
 
 
 def check_unused(model: Any, unexpected: Iterable[str], *, allowed: Mapping[str, str]) -> tuple[str, ...]:
-    """What of the source is not used, in groups; FieldError for parts of the model itself.
+    """Group the unused tensors; raise FieldError for parts of the model body.
 
-    `allowed` are patterns of names, each with the reason why the tensors may be unused.
+    `allowed` maps name patterns to the reasons why the tensors may be unused.
     """
     unused = sorted(unexpected)
     stale = [pattern for pattern in allowed if not fnmatch.filter(unused, pattern)]
     if stale:
         raise FieldError(
             ("allow_unused_weights", stale[0]),
-            f"{stale[0]!r} matches no unused tensor; unused are {_shown(unused) or 'none'}",
-            remedy="remove it, or correct it",
+            f"{stale[0]!r} matches no unused tensor; unused: {_shown(unused) or 'none'}",
+            remedy="remove or correct it",
         )
     refused = [
         name
@@ -52,14 +52,14 @@ def check_unused(model: Any, unexpected: Iterable[str], *, allowed: Mapping[str,
             ("source",),
             "the model that config.json describes does not use these tensors of the source: "
             f"{_shown(refused)}",
-            remedy="check that config.json and the weights belong together; if these are to stay unused, "
-            f"write `allow_unused_weights: {{{pattern!r}: <reason>}}`",
+            remedy="check that config.json and the weights match; to leave these unused, "
+            f"set `allow_unused_weights: {{{pattern!r}: <reason>}}`",
         )
     return tuple(f"{group} ({count})" for group, count in _groups(unused).items())
 
 
 def _is_usually_dropped(name: str, model: Any) -> bool:
-    """Whether a tensor is of a head or a buffer; parts that the model itself has are neither."""
+    """Return whether a tensor belongs to a task head or a buffer, and not to the model body."""
     base = getattr(model, "base_model", model)
     inner = name.removeprefix(f"{getattr(model, 'base_model_prefix', '')}.")
     if DROPPED.fullmatch(inner):
@@ -74,7 +74,7 @@ def _children(module: Any) -> Collection[str]:
 
 
 def _groups(names: Iterable[str]) -> dict[str, int]:
-    """How many tensors there are of each layer or module, by a pattern of their names."""
+    """Count tensors per layer or module, by name pattern."""
     groups: dict[str, list[str]] = {}
     for name in names:
         layer = re.match(r".*?\.\d+(?=\.)", name)

@@ -1,8 +1,8 @@
 """Candidate graphs of `precision: auto`: convert, compare with the framework, time, and choose.
 
-The choice does not depend on small differences in time. Candidates come in a fixed order, the most exact one
-first, and a later one is chosen only if it is at least LEAST_GAIN times as fast. Times are the shortest
-processor times of interleaved runs (see running.py), which other programs on the machine hardly change.
+The choice must be reproducible. Candidates come in a fixed order, most accurate first; a later one is chosen
+only if it is at least LEAST_GAIN times as fast. Times are the minimum processor times of interleaved runs
+(see running.py), so other programs hardly affect them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from tritonstack.records.manifests import CandidateReport, ParityReport
 from tritonstack.spec.models.tolerance import Accept
 
 LEAST_GAIN = 1.3
-"""How many times as fast a candidate has to be to be preferred to one before it. Far above the error of the
-measurement, and far below the gain of int8 where it gains anything (2.2 to 3.3 with VNNI instructions)."""
+"""Speed-up required to prefer a later candidate. Far above the measurement error, and far below int8's
+typical gain (2.2 to 3.3 with VNNI)."""
 RECORDED = "chosen by an earlier build of the same files"
 NAMED = "model.yaml names it"
 
@@ -40,12 +40,12 @@ CONVERTER_FAULTS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
     onnx.shape_inference.InferenceError,
 )
-"""What converters raise for a graph that they have not been tried with."""
+"""Exceptions that converters raise for unsupported graphs."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A graph that was tried, and why it is out if it is."""
+    """A tried graph, with the reason if it was rejected."""
 
     level: Level
     graph: ExportedGraph | None = None
@@ -55,27 +55,27 @@ class Candidate:
 
 
 def make(level: Level, graph: ExportedGraph, cases: Sequence[Case]) -> ExportedGraph:
-    """The graph of a level, in a folder beside the exported one."""
+    """Convert the graph to a level, in a folder next to the exported one."""
     try:
         return level.convert(graph, _folder(graph, level), cases)
     except CONVERTER_FAULTS as error:
         raise ExportError(
-            f"{level.name} cannot be made of this graph: {type(error).__name__}: {error}",
+            f"the graph cannot be converted to {level.name}: {type(error).__name__}: {error}",
             remedy="choose another precision",
         ) from error
 
 
 def check(level: Level, graph: ExportedGraph, cases: Sequence[Case], accept: Accept) -> ParityReport:
-    """Compare a graph with the framework; raises ParityError with a table of what missed."""
+    """Compare a graph with the framework; raise ParityError with a table of all misses."""
     return judge("graph", compare_graph(Session(graph.file), cases), accept, precision=level.precision)
 
 
 def attempt(
     level: Level, graph: ExportedGraph, cases: Sequence[Case], accept: Accept, *, max_batch: int
 ) -> Candidate:
-    """Convert and compare one of several; a failure rules it out and does not end the build.
+    """Convert and compare one candidate; a failure rejects it and does not end the build.
 
-    Cases are compared alone and as batches: what integers answer depends on the other rows of a batch.
+    Cases run alone and batched: integer answers depend on the other rows of a batch.
     """
     try:
         made = make(level, graph, cases)
@@ -83,7 +83,7 @@ def attempt(
     except (ExportError, ParityError) as error:
         return Candidate(level, fault=error.message)
     if not all(comparison.is_number for comparison in comparisons):
-        return Candidate(level, made, fault="its answers are no numbers where the framework's are")
+        return Candidate(level, made, fault="its answers are NaN where the framework's are not")
     parity = report_of("graph", comparisons)
     return Candidate(level, made, parity, describe_miss(comparisons, accept, "auto"))
 
@@ -91,7 +91,7 @@ def attempt(
 def time_candidates(
     candidates: Sequence[Candidate], cases: Sequence[Case], *, max_batch: int
 ) -> list[Candidate]:
-    """The same, with processor milliseconds by shape where there is a graph that runs."""
+    """Add processor milliseconds per shape to each candidate that has a graph."""
     sessions = {
         candidate.level.name: Session(candidate.graph.file, threads=THREADS_TIMED)
         for candidate in candidates
@@ -102,7 +102,7 @@ def time_candidates(
 
 
 def choose(timed: Sequence[Candidate]) -> Candidate:
-    """The first accurate candidate that no later one outruns by LEAST_GAIN."""
+    """Return the first accurate candidate that no later one beats by LEAST_GAIN."""
     chosen = timed[0]
     for candidate in timed[1:]:
         if not candidate.fault and speed_up(candidate, chosen) >= LEAST_GAIN:
@@ -111,18 +111,18 @@ def choose(timed: Sequence[Candidate]) -> Candidate:
 
 
 def speed_up(candidate: Candidate, base: Candidate) -> float:
-    """How many times as fast as another, over all shapes."""
+    """Return the speed-up over `base`, averaged over all shapes."""
     ratios = [base.latency_ms[shape] / candidate.latency_ms[shape] for shape in base.latency_ms]
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 def report(candidate: Candidate, timed: Sequence[Candidate]) -> CandidateReport:
-    """What the manifest says of one of several."""
+    """Return the manifest entry of one candidate."""
     return _report(candidate, kept=candidate is choose(timed), reason=_reason(candidate, timed))
 
 
 def report_only(candidate: Candidate, reason: str) -> CandidateReport:
-    """The manifest's entry for a graph that had no rivals."""
+    """Return the manifest entry of the only graph."""
     return _report(candidate, kept=True, reason=reason)
 
 

@@ -1,4 +1,4 @@
-"""From an exported graph to what Triton will run of it: precision, format, proof against the framework."""
+"""Turn an exported graph into the one that Triton runs: backend, precision, and parity."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tritonstack.spec.models.model import ModelSpec
 def choose_backend(
     graph: ExportedGraph, *, cases: Sequence[Case], spec: ModelSpec, context: BuildContext, steps: Steps
 ) -> ServableGraph:
-    """Make what the model's file asks for out of an ONNX graph, and compare it with the framework.
+    """Convert an ONNX graph as model.yaml asks, and compare it with the framework.
 
-    What it takes may have other types than the exported graph: ask the settled one.
+    Its tensor types may differ from the exported graph's: use those of the result.
     """
-    # ONNX's libraries take time to import, and a build that finds its artifact does not need them.
+    # ONNX libraries import slowly, and a reused artifact does not need them.
     if spec.format == "tensorrt":
         from model_build.engines.prepare import prepare_engines  # noqa: PLC0415
 

@@ -1,8 +1,8 @@
-"""int8: weights of eight bits, a scale for each channel.
+"""int8 graphs: 8-bit weights with one scale per channel.
 
-Matrix products are quantised while they run (`dynamic`): their inputs' ranges are measured each time. Graphs
-with convolutions are quantised with ranges that the test inputs have shown (`calibrated`), because
-ONNX Runtime's convolutions of integers with ranges measured each time are slower than those of floats.
+Matrix products are quantized dynamically: input ranges are measured per run. Graphs with convolutions are
+calibrated with the test inputs, because ONNX Runtime's dynamic integer convolutions are slower than float
+ones.
 """
 
 from __future__ import annotations
@@ -25,44 +25,43 @@ PRODUCTS = ("MatMul", "Gemm")
 CONVOLUTIONS = ("Conv",)
 _GELU_PARTS = ("Erf", "Tanh")
 _FLOAT = {"DefaultTensorType": onnx.TensorProto.FLOAT}
-"""What values are whose type cannot be inferred, because a step is none of ONNX's own."""
+"""Type of values whose type cannot be inferred, because a node is not standard ONNX."""
 
 SEVEN_BITS = True
-"""Of the eight, on processors. Those without VNNI (Haswell to Skylake: ml.t2, m4, c4, and some of c5, m5 and
-r5, where nobody can choose) add two products of 8 bits in 16, where full weights overflow in silence: there
-the answers would not be those that were compared here.
+"""Use 7 of 8 bits on CPUs. CPUs without VNNI (Haswell to Skylake: ml.t2, m4, c4, and some c5, m5, and r5) add
+two 8-bit products in 16 bits, which overflows silently with full-range weights, so answers would differ from
+those compared here.
 
-Eight bits are a little nearer to the framework and no faster. MiniLM, 25 sentences, on a processor with VNNI:
-cosine at least 0.9909, 0.9941 on average with eight bits; 0.9872 and 0.9929 with seven; at batch 8 and 128
-tokens 227 ms each, where fp32 takes 586.
+Eight bits are slightly more accurate and not faster. MiniLM, 25 sentences, CPU with VNNI: cosine at least
+0.9909 (mean 0.9941) with eight bits, 0.9872 (0.9929) with seven; 227 ms each at batch 8 and 128 tokens; fp32:
+586 ms.
 """
 
 
 def count_steps(graph: ExportedGraph, kinds: Sequence[str]) -> int:
-    """How many steps of some kinds there are, in the main graph."""
+    """Count the nodes of some kinds in the main graph."""
     model = onnx.load(graph.file, load_external_data=False)
     return sum(node.op_type in kinds for node in model.graph.node)
 
 
 def to_dynamic_int8(graph: ExportedGraph, folder: Path, cases: Sequence[Case]) -> ExportedGraph:
-    """Matrix products in integers, their inputs' ranges measured in every run."""
+    """Quantize matrix products dynamically."""
     del cases
     return _quantize_products(graph, onnx.load(graph.file), folder)
 
 
 def to_fused_int8(graph: ExportedGraph, folder: Path, cases: Sequence[Case]) -> ExportedGraph:
-    """The same, with GELU and the bias before it as one step.
+    """Quantize matrix products dynamically, with GELU and its bias fused.
 
-    That saves a tenth of the time at batch 8. More must not be fused: the fully fused graph is slower in
-    integers, and less accurate. Layer normalisation is one step already in what exporters write. In floats,
-    fusing gains nothing that can be measured, so no such graph is tried.
+    This saves 10% at batch 8. Fusing more is slower and less accurate in int8. In floats, fusing gains
+    nothing measurable, so no such graph is tried.
     """
     del cases
     return _quantize_products(graph, _fuse(graph), folder)
 
 
 def to_calibrated_int8(graph: ExportedGraph, folder: Path, cases: Sequence[Case]) -> ExportedGraph:
-    """Convolutions and matrix products in integers, with ranges that the test inputs have shown."""
+    """Quantize convolutions and matrix products with ranges calibrated on the test inputs."""
     from onnxruntime.quantization import QuantType  # noqa: PLC0415 - see _quantize_products
 
     return _calibrate(
@@ -76,7 +75,7 @@ def to_calibrated_int8(graph: ExportedGraph, folder: Path, cases: Sequence[Case]
 
 
 def to_int8_for_tensorrt(graph: ExportedGraph, folder: Path, cases: Sequence[Case]) -> ExportedGraph:
-    """Steps that quantise and back, spelt out as TensorRT wants them: symmetric, weights kept as floats."""
+    """Insert symmetric quantize and dequantize nodes as TensorRT expects; weights stay floats."""
     from onnxruntime.quantization import QuantType  # noqa: PLC0415 - see _quantize_products
 
     return _calibrate(
@@ -97,12 +96,12 @@ def to_int8_for_tensorrt(graph: ExportedGraph, folder: Path, cases: Sequence[Cas
 
 
 def _quantize_products(graph: ExportedGraph, model: onnx.ModelProto, folder: Path) -> ExportedGraph:
-    # Imported here because it takes seconds, and a build that finds its artifact does not need it.
+    # Imported here because it takes seconds, and a reused artifact does not need it.
     from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
 
     folder.mkdir(parents=True)
     made = folder / "made.onnx"
-    # The library turns weights around, and then finds that they are not of the shapes noted here.
+    # The library transposes weights and then rejects the shapes recorded here.
     del model.graph.value_info[:]
     with _quiet():
         quantize_dynamic(
@@ -131,7 +130,7 @@ def _calibrate(
     )
 
     class Reader(CalibrationDataReader):  # type: ignore[misc] # the library has no types
-        """Gives the test inputs one after the other."""
+        """Yields the test inputs one by one."""
 
         def __init__(self) -> None:
             self._left = iter([dict(case.inputs) for case in cases])
@@ -142,7 +141,7 @@ def _calibrate(
     folder.mkdir(parents=True)
     made, prepared = folder / "made.onnx", folder / "prepared.onnx"
     with _quiet():
-        # Folds normalisation into the convolutions before them, which quantises them as one.
+        # Folds normalization into the preceding convolutions, to quantize them as one.
         large = folder_bytes(graph.file.parent) > INLINE_LIMIT
         quant_pre_process(graph.file, prepared, skip_symbolic_shape=True, save_as_external_data=large)
         quantize_static(
@@ -162,12 +161,12 @@ def _calibrate(
 
 
 def _finish(made: Path, folder: Path, graph: ExportedGraph) -> ExportedGraph:
-    """Clean what the library wrote; says so where it found nothing to do."""
+    """Clean the converted graph; raise ExportError if nothing was quantized."""
     model = onnx.load(made)
     for file in folder.iterdir():
         file.unlink()
     if not any(node.op_type in ("MatMulInteger", "QuantizeLinear") for node in model.graph.node):
-        raise ExportError("the graph has no weights that are multiplied, so there is nothing to quantise")
+        raise ExportError("the graph has no matrix products with weights, so there is nothing to quantize")
     return save_converted(ir.from_proto(model), folder, like=graph)
 
 
@@ -191,13 +190,13 @@ def _fuse(graph: ExportedGraph) -> onnx.ModelProto:
 
 
 def has_gelu(graph: ExportedGraph) -> bool:
-    """Whether there may be something to fuse."""
+    """Return whether the graph may contain GELU to fuse."""
     return count_steps(graph, _GELU_PARTS) > 0
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The libraries advise on the root logger; their advice is not for the user of this one."""
+    """Suppress the libraries' advice on the root logger."""
     root = logging.getLogger()
     level = root.level
     root.setLevel(logging.ERROR)

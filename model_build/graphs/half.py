@@ -1,7 +1,7 @@
-"""fp16: weights and computation in half precision, for GPUs.
+"""fp16 graphs for GPUs: weights and computation in half precision.
 
-Inputs and outputs keep their types. What would leave fp16's range, or add up too many numbers for its eleven
-digits, stays in fp32: single steps as the test inputs show, and the kinds below always.
+Inputs and outputs keep their types. Nodes whose values exceed fp16's range, or that sum too many numbers for
+its 11-bit precision, stay in fp32: those found with the test inputs, and always the kinds below.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ ADDING_UP = (
     *("ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMean", "ReduceSum", "ReduceSumSquare"),
 )
 SAFE = float(np.finfo(np.float16).max) / 4
-"""Half of fp16's range, twice: users send other things than the test inputs."""
+"""A quarter of fp16's range: users send more than the test inputs."""
 MASK = -1e30
-"""Masks are as low as the type goes; in fp16 they become its own lowest number, which masks as well."""
+"""Masks hold the lowest number of the type; the lowest fp16 number masks as well."""
 
 
 def to_fp16(graph: ExportedGraph, folder: Path, cases: Sequence[Case]) -> ExportedGraph:
-    """The graph in half precision."""
-    # Part of onnxruntime's wheel; takes its time.
+    """Convert the graph to half precision."""
+    # Part of onnxruntime; imports slowly.
     from onnxruntime.transformers import float16  # noqa: PLC0415
 
     with _named_copy(graph) as file:
         converted = float16.convert_float_to_float16(
-            # By its file: the types of a model that protobuf cannot carry cannot be inferred in memory.
+            # By file: in-memory type inference fails above protobuf's size limit.
             str(file),
             keep_io_types=True,
             op_block_list=[*float16.DEFAULT_OP_BLOCK_LIST, *ADDING_UP],
@@ -51,7 +51,7 @@ def to_fp16(graph: ExportedGraph, folder: Path, cases: Sequence[Case]) -> Export
 
 @contextmanager
 def _named_copy(graph: ExportedGraph) -> Iterator[Path]:
-    """A copy of the graph beside its weights, in which every step has a name."""
+    """Copy the graph next to its weights, with a name for every node."""
     model = onnx.load(graph.file, load_external_data=False)
     for number, node in enumerate(model.graph.node):
         node.name = node.name or f"{node.op_type}_{number}"
@@ -64,14 +64,14 @@ def _named_copy(graph: ExportedGraph) -> Iterator[Path]:
 
 
 def steps_out_of_range(file: Path, cases: Sequence[Case]) -> list[str]:
-    """The nodes that take or make numbers for which fp16 is too small, as the test inputs show."""
+    """Return the nodes whose values exceed fp16's range with the test inputs."""
     model = onnx.load(file, load_external_data=False)
     large = _large_values(model, file.with_name("probe.onnx"), cases)
     return [node.name for node in model.graph.node if large.intersection([*node.input, *node.output])]
 
 
 def _drop_repeats(model: onnx.ModelProto) -> None:
-    """The converter casts a value anew for each step that stays in fp32, under the same name each time."""
+    """Deduplicate the casts that the converter adds per fp32 node under one name."""
     made: set[str] = set()
     kept = []
     for node in model.graph.node:
@@ -84,7 +84,7 @@ def _drop_repeats(model: onnx.ModelProto) -> None:
 
 
 def _drop_detours(model: ir.Model) -> None:
-    """Between two steps that stay in fp32, the converter goes to fp16 and back: what was to be spared."""
+    """Remove fp16 round trips between two fp32 nodes."""
     for node in list(model.graph.all_nodes()):
         source = node.inputs[0] if _casts(node, ir.DataType.FLOAT) else None
         before = source.producer() if source else None
@@ -106,14 +106,14 @@ def _casts(node: ir.Node, to: ir.DataType) -> bool:
 
 
 def _large_values(model: onnx.ModelProto, probe: Path, cases: Sequence[Case]) -> set[str]:
-    """Names of values beyond the safe range in any case, found by making every value an output."""
+    """Return the values beyond the safe range, with every value exposed as an output."""
     floats = onnx.TensorProto.FLOAT
     known = {value.name: value for value in onnx.shape_inference.infer_shapes(model).graph.value_info}
     inner = [value for value in known.values() if value.type.tensor_type.elem_type == floats]
     names = [value.name for value in inner]
     names += [value.name for value in model.graph.output if value.type.tensor_type.elem_type == floats]
     for value in inner:
-        # Without the sizes: they were inferred, and need not hold.
+        # Without the inferred sizes, which may be wrong.
         model.graph.output.append(onnx.helper.make_tensor_value_info(value.name, floats, None))
     onnx.save(model, probe)
     try:

@@ -1,12 +1,11 @@
-"""The graphs that a precision can mean on a machine: which are tried, and what each needs.
+"""The graphs that a precision stands for: which are tried, and what each requires.
 
-On processors `auto` tries the few that have won somewhere: the graph as it is; products in integers, with
-GELU fused or without it (which is faster depends on the processor); convolutions in integers. A precision
-that is named means one graph, the same on every machine that builds it.
+On CPUs, `auto` tries the candidates that have won somewhere: the graph unchanged; int8 products, with or
+without fused GELU (which is faster depends on the CPU); int8 convolutions. An explicit precision means one
+graph on every build machine.
 
-bf16 is not among them. ONNX Runtime has no products in bf16 on processors; OpenVINO has, and computes in
-fp32 unless it is told otherwise, which Triton's onnxruntime backend has no way to do: it hands over the name
-of the device and nothing else (src/onnxruntime.cc, r23.12 to r26.03).
+bf16 is excluded: ONNX Runtime has no bf16 products on CPUs. OpenVINO has them but defaults to fp32, and
+Triton's onnxruntime backend cannot set that option (src/onnxruntime.cc, r23.12 to r26.03).
 """
 
 from __future__ import annotations
@@ -33,20 +32,20 @@ Converter = Callable[[ExportedGraph, Path, Sequence[Case]], ExportedGraph]
 
 
 def as_it_is(graph: ExportedGraph, folder: Path, cases: Sequence[Case]) -> ExportedGraph:
-    """The exported graph, byte for byte."""
+    """Return the exported graph unchanged."""
     del folder, cases
     return graph
 
 
 @dataclass(frozen=True)
 class Level:
-    """One way to run a graph."""
+    """One way to convert a graph."""
 
     name: str
     precision: Precision
     convert: Converter = as_it_is
     about: str = ""
-    """What is to be known of it, for the manifest."""
+    """Note for the manifest."""
 
 
 EVERYWHERE = "weights of 7 bits, so that processors without VNNI (ml.c5, m5, r5 and older) answer the same"
@@ -59,14 +58,14 @@ INT8_CALIBRATED = Level("int8, calibrated", "int8", to_calibrated_int8, EVERYWHE
 
 
 def level_of(precision: Literal["fp32", "fp16", "int8"], graph: ExportedGraph) -> Level:
-    """What a precision that is named means for a graph in ONNX Runtime."""
+    """Return the level that an explicit precision means in ONNX Runtime."""
     if precision == "int8":
         return candidate_levels(graph)[0]
     return FP16 if precision == "fp16" else FP32
 
 
 def candidate_levels(graph: ExportedGraph) -> list[Level]:
-    """What may be faster on a processor than the graph as it is; the first is what int8 means by name."""
+    """Return candidates that may be faster on a CPU; the first is what `int8` means."""
     if count_steps(graph, CONVOLUTIONS):
         return [INT8_CALIBRATED]
     return [INT8_FUSED, INT8] if has_gelu(graph) else [INT8]

@@ -1,4 +1,4 @@
-"""ONNX graphs on their way from an exporter to a file: made to depend on nothing but the model."""
+"""Write ONNX graphs so that their bytes depend only on the model."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tritonstack.records.manifests import TensorSpec
 GRAPH_NAME = "model.onnx"
 WEIGHTS_NAME = "model.onnx.data"
 OPSET = 18
-# The oldest file format that carries this opset: every Triton release in the catalog reads it.
+# The oldest file format with this opset: all supported Triton releases read it.
 IR_VERSION = 8
-# protobuf cannot carry 2 GiB; from here on weights lie beside the graph.
+# protobuf is limited to 2 GiB; larger weights go to a separate file.
 INLINE_LIMIT = 1_500_000_000
 
 _DATATYPES = {ir.DataType.INT64: "INT64", ir.DataType.FLOAT: "FP32"}
 
 
 def save_graph(model: ir.Model, folder: Path, *, inline_limit: int = INLINE_LIMIT) -> ExportedGraph:
-    """Clean and write a graph, and check what was written."""
+    """Clean, write, and check a graph."""
     _strip(model)
     model.ir_version = IR_VERSION
     file = _write(model, folder, inline_limit)
@@ -37,7 +37,7 @@ def save_graph(model: ir.Model, folder: Path, *, inline_limit: int = INLINE_LIMI
 
 
 def save_converted(model: ir.Model, folder: Path, *, like: ExportedGraph) -> ExportedGraph:
-    """Write what a converter has made of a graph: cleaned, in its file format, with the same tensors."""
+    """Write a converted graph: cleaned, in its file format, with the same tensors."""
     model.graph.sort()
     _strip(model)
     model.ir_version = onnx.load(like.file, load_external_data=False).ir_version
@@ -52,17 +52,17 @@ def _write(model: ir.Model, folder: Path, inline_limit: int) -> Path:
     try:
         onnx.checker.check_model(str(file))
     except onnx.checker.ValidationError as error:
-        raise ExportError(f"the exporter wrote a graph that is not valid: {error}") from error
+        raise ExportError(f"the exporter wrote an invalid graph: {error}") from error
     return file
 
 
 def folder_bytes(folder: Path) -> int:
-    """What a graph weighs, with the files beside it."""
+    """Return the size of a graph with its data files."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def _strip(model: ir.Model) -> None:
-    """Drop what tells of the machine that exported: stack traces, paths, tool versions, derived shapes."""
+    """Remove machine-specific data: stack traces, paths, tool versions, inferred shapes."""
     model.producer_name = model.producer_version = model.domain = model.doc_string = None
     model.metadata_props.clear()
     model.graph.metadata_props.clear()
@@ -77,8 +77,8 @@ def _strip(model: ir.Model) -> None:
         for position, value in enumerate(node.outputs):
             _strip_value(value)
             if id(value) not in kept:
-                # The exporter may give a step the name of an output, and numbers symbolic sizes per
-                # process. Runtimes derive the shapes again.
+                # Exporters may reuse output names for nodes, and number symbolic sizes per process. Runtimes
+                # infer the shapes again.
                 value.name = f"{node.name}.{position}"
                 value.shape = value.type = None
 
@@ -96,12 +96,12 @@ def _weight_bytes(model: ir.Model) -> int:
 def _check_opset(file: Path) -> None:
     opsets = {entry.domain: entry.version for entry in onnx.load(file, load_external_data=False).opset_import}
     if opsets != {"": OPSET}:
-        raise ExportError(f"the exporter wrote the operator sets {opsets}, not opset {OPSET} alone")
+        raise ExportError(f"the exporter wrote the operator sets {opsets}; expected opset {OPSET} only")
 
 
 def _tensor(value: ir.Value) -> TensorSpec:
     if value.name is None or value.dtype not in _DATATYPES or value.shape is None:
-        raise ExportError(f"the graph's tensor {value} has no name, no shape or no type that is served")
+        raise ExportError(f"the graph's tensor {value} has no name, no shape, or an unsupported type")
     sizes = tuple(size if isinstance(size, int) else -1 for size in value.shape)
     if sizes[:1] != (-1,):
         raise ExportError(f"the batch dimension of {value.name} is fixed: {sizes}")

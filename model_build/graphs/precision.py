@@ -1,4 +1,4 @@
-"""A graph for ONNX Runtime in the precision that the model's file asks for, compared with the framework."""
+"""Convert a graph for ONNX Runtime to the precision in model.yaml, and compare it with the framework."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def choose_precision(
     steps: Steps,
     recorded: str | None = None,
 ) -> ServableGraph:
-    """The graph that model.yaml names, or the one that `auto` chooses.
+    """Convert to the precision in model.yaml, or choose one if it is `auto`.
 
-    `recorded` names the graph that an earlier build of the same files chose; it is used again.
+    `recorded` names the graph that an earlier build of the same files chose; it is reused.
     """
     readable = make_readable(graph, target)
     if spec.precision == "auto":
         return _chosen(_Auto(readable, cases, spec, steps), recorded)
     if spec.precision == "bf16":
-        raise ExportError("ONNX Runtime does not compute in bf16", remedy="write `format: tensorrt`")
+        raise ExportError("ONNX Runtime does not compute in bf16", remedy="set `format: tensorrt`")
     return _named(level_of(spec.precision, readable), readable, cases, spec, steps)
 
 
@@ -67,7 +67,7 @@ def _named(
 
 @dataclass(frozen=True)
 class _Auto:
-    """What `precision: auto` chooses from."""
+    """The candidates of `precision: auto`."""
 
     graph: ExportedGraph
     cases: Sequence[Case]
@@ -75,20 +75,20 @@ class _Auto:
     steps: Steps
 
     def base(self) -> Candidate:
-        """The graph as it was exported, which has to be right in any case."""
+        """Return the exported graph, which must always be accurate."""
         parity = self.steps.run(
             "compare graph", lambda: check(FP32, self.graph, self.cases, self.spec.accept), describe_parity
         )
         return Candidate(FP32, self.graph, parity)
 
     def attempt(self, level: Level) -> Candidate:
-        """One converted graph, or what rules it out."""
+        """Convert one candidate."""
         max_batch = self.spec.batching.max_batch
         attempted = partial(attempt, level, self.graph, self.cases, self.spec.accept, max_batch=max_batch)
         return self.steps.run(f"try {level.name}", attempted, _describe_candidate)
 
     def timed(self, tried: Sequence[Candidate]) -> list[Candidate]:
-        """The candidates with their times."""
+        """Time the candidates."""
         return self.steps.run(
             "time graphs",
             lambda: time_candidates(tried, self.cases, max_batch=self.spec.batching.max_batch),
@@ -100,7 +100,7 @@ def _chosen(auto: _Auto, recorded: str | None) -> ServableGraph:
     base, levels = auto.base(), candidate_levels(auto.graph)
     if recorded == FP32.name:
         return _kept(base, [report_only(base, RECORDED)])
-    # The record comes first; if its graph is not accurate enough here, the choice is made again.
+    # Try the recorded choice first; if it is not accurate enough here, choose again.
     tried = {level.name: auto.attempt(level) for level in levels if level.name == recorded}
     for candidate in tried.values():
         if not candidate.fault:
@@ -112,7 +112,7 @@ def _chosen(auto: _Auto, recorded: str | None) -> ServableGraph:
 
 def _kept(chosen: Candidate, reports: Sequence[CandidateReport]) -> ServableGraph:
     if chosen.graph is None or chosen.parity is None:
-        raise ExportError(f"{chosen.level.name} was chosen and was not made")
+        raise ExportError(f"{chosen.level.name} was chosen but not built")
     servable = _servable(chosen.level, chosen.graph, chosen.parity)
     return replace(servable, candidates=tuple(reports))
 
@@ -135,12 +135,12 @@ def _describe_size(graph: ExportedGraph) -> str:
 
 def _describe_candidate(candidate: Candidate) -> str:
     if candidate.fault or candidate.parity is None:
-        return f"not served: {candidate.fault}"
+        return f"rejected: {candidate.fault}"
     return describe_parity(candidate.parity)
 
 
 def _describe_times(timed: Sequence[Candidate]) -> str:
-    return f"{choose(timed).level.name} is kept; " + "; ".join(
+    return f"chose {choose(timed).level.name}; " + "; ".join(
         f"{candidate.level.name} {' '.join(map(str, candidate.latency_ms.values()))} ms"
         for candidate in timed
         if candidate.latency_ms

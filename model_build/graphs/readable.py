@@ -1,8 +1,8 @@
-"""Graphs that the ONNX Runtime of every Triton release reads which an artifact serves.
+"""Lower a graph's opset and file format to what the artifact's Triton releases read.
 
-A newer runtime reads older files, never the other way round. An artifact for processors serves every
-release; one for a GPU serves the one in its target. Exporters stamp graphs with the newest opset they know;
-where none of its steps has changed since an older one, the graph is of that just as well.
+Newer runtimes read older files, not the reverse. A CPU artifact serves every release; a GPU artifact serves
+the one in its target. Exporters use the newest opset; if no operator has changed since an older one, the
+graph is valid in the older one too.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tritonstack.reference.targets import Target, release_of
 
 _STANDARD = ("", "ai.onnx")
 _OLD_TYPES = range(onnx.TensorProto.BFLOAT16 + 1)
-"""Types that every file format which is still read has; those after them came with newer formats."""
+"""Types in every supported file format; later ones came with newer formats."""
 
 
 def make_readable(graph: ExportedGraph, target: Target) -> ExportedGraph:
-    """The graph itself, or a copy in an older opset or file format where that loses nothing.
+    """Return the graph, or a copy in an older opset or file format if that loses nothing.
 
-    Raises ExportError for operators that a release does not have.
+    Raises ExportError for operators that a release lacks.
     """
     model = onnx.load(graph.file, load_external_data=False)
     oldest = min(_served(target), key=lambda release: (release.onnx.opset, release.onnx.ir_version))
@@ -36,9 +36,9 @@ def make_readable(graph: ExportedGraph, target: Target) -> ExportedGraph:
         return graph
     if model.ir_version > newest_format and any(kind not in _OLD_TYPES for kind in _types(model.graph)):
         raise ExportError(
-            f"the graph has types of file format {model.ir_version}, and Triton {oldest.name} (ONNX Runtime "
+            f"the graph has types of file format {model.ir_version}; Triton {oldest.name} (ONNX Runtime "
             f"{oldest.onnxruntime}) reads formats up to {newest_format}",
-            remedy="save the graph with weights of other types",
+            remedy="save the graph with other weight types",
         )
     folder = graph.file.parent.with_name(f"{graph.file.parent.name}-readable")
     shutil.copytree(graph.file.parent, folder)
@@ -48,7 +48,7 @@ def make_readable(graph: ExportedGraph, target: Target) -> ExportedGraph:
 
 
 def _lower_opset(model: onnx.ModelProto, oldest: TritonRelease) -> bool:
-    """Whether the opset had to be lowered, which it now is."""
+    """Lower the opset if needed; return whether it changed."""
     newest = oldest.onnx.opset
     every = [*model.opset_import, *(entry for part in model.functions for entry in part.opset_import)]
     imports = [entry for entry in every if entry.domain in _STANDARD]
@@ -58,7 +58,7 @@ def _lower_opset(model: onnx.ModelProto, oldest: TritonRelease) -> bool:
     newer = sorted({kind for kind in _kinds(model) if _known_since(kind, opset) > newest})
     if newer:
         raise ExportError(
-            f"the graph has {', '.join(newer)} of opset {opset}, and Triton {oldest.name} (ONNX Runtime "
+            f"the graph uses {', '.join(newer)} of opset {opset}; Triton {oldest.name} (ONNX Runtime "
             f"{oldest.onnxruntime}) reads opsets up to {newest}",
             remedy=f"save the graph with opset {newest} or lower",
         )
@@ -68,7 +68,7 @@ def _lower_opset(model: onnx.ModelProto, oldest: TritonRelease) -> bool:
 
 
 def _kinds(model: onnx.ModelProto) -> Iterator[str]:
-    """Operators of ONNX's own, in functions and in branches too."""
+    """Yield the standard operators, including those in functions and branches."""
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
         yield from _kinds_among(nodes)
 
@@ -83,7 +83,7 @@ def _kinds_among(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
 
 
 def _known_since(kind: str, opset: int) -> int:
-    """The opset in which an operator became what it is in a later one."""
+    """Return the opset that last changed an operator."""
     try:
         return int(onnx.defs.get_schema(kind, max_inclusive_version=opset).since_version)
     except onnx.defs.SchemaError:

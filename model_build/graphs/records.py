@@ -1,4 +1,4 @@
-"""What exporters give and what is served of it, in a module that imports no framework."""
+"""Records of exported and servable graphs, importable without a framework."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tritonstack.spec.models.tolerance import Precision
 
 @dataclass(frozen=True)
 class ExportedGraph:
-    """A graph in a folder of its own, and its tensors without the batch dimension."""
+    """A graph in its own folder, and its tensors without the batch dimension."""
 
     file: Path
     inputs: tuple[TensorSpec, ...]
@@ -23,12 +23,12 @@ class ExportedGraph:
 
 @dataclass(frozen=True, kw_only=True)
 class ServableGraph:
-    """What Triton will run of a graph: compared with the framework, in the precision that was asked for."""
+    """A graph ready for Triton: compared with the framework, in the requested precision."""
 
     folder: Path
-    """What becomes the model's version folder: model.onnx, model.pt, model.plan, and files beside them."""
+    """Content of the model's version folder: model.onnx, model.pt, or model.plan, and data files."""
     backend: str
-    """Triton's name for what runs it: onnxruntime, pytorch, tensorrt, fil."""
+    """Triton backend: onnxruntime, pytorch, tensorrt, or fil."""
     precision: Precision
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
@@ -36,12 +36,12 @@ class ServableGraph:
     batches: bool = True
     """Whether the first dimension of every tensor is the batch."""
     candidates: tuple[CandidateReport, ...] = ()
-    """The graphs that were tried."""
+    """Candidates tried by `precision: auto`."""
     tensorrt: str | None = None
     """The TensorRT version that built its engines."""
     engines: Mapping[str, str] = field(default_factory=dict)
-    """File names of engines by compute capability, where one artifact serves several GPUs."""
+    """Engine file names by compute capability, if one artifact serves several GPUs."""
     profiles: int = 0
-    """How many optimisation profiles its engines have."""
+    """Number of optimization profiles in its engines."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Parameters that its backend needs to run it rightly."""
+    """Backend parameters required for correct answers."""

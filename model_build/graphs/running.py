@@ -1,4 +1,4 @@
-"""Graphs in ONNX Runtime: what they answer, and how long they take."""
+"""Run graphs in ONNX Runtime: answers and times."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Array = NDArray[Any]
 Inputs = Mapping[str, Array]
 
 THREADS_TIMED = 1
-"""Copies of a model with one thread each serve more than one copy with several, and are less disturbed."""
+"""Several single-threaded copies outperform one multi-threaded copy, with less noise."""
 ROUNDS = (9, 41)
 SECONDS_A_SHAPE = 3.0
-"""How often a graph is timed: the slower, the less often, within these bounds."""
+"""Bounds on the number of timed runs: slow graphs run less often."""
 
 
 class Session:
-    """A graph that is loaded."""
+    """A graph loaded in ONNX Runtime."""
 
     def __init__(self, file: Path, *, threads: int = 0) -> None:
         import onnxruntime  # noqa: PLC0415 - takes time, and a build that finds its artifact needs it not
@@ -43,7 +43,7 @@ class Session:
             raise ExportError(f"ONNX Runtime cannot load the graph: {error}") from error
 
     def answer(self, inputs: Inputs, names: Sequence[str] = ()) -> Mapping[str, Array]:
-        """The outputs, all if none is named."""
+        """Return the named outputs, or all."""
         wanted = list(names) or [output.name for output in self._session.get_outputs()]
         try:
             return dict(zip(wanted, self._session.run(wanted, dict(inputs)), strict=True))
@@ -52,7 +52,7 @@ class Session:
 
 
 def compare_graph(session: Session, cases: Sequence[Case]) -> list[Comparison]:
-    """Every output of every case against the framework's."""
+    """Compare every output of every case with the framework's."""
     comparisons = []
     for case in cases:
         actual = session.answer(case.inputs, list(case.expected))
@@ -64,9 +64,9 @@ def compare_graph(session: Session, cases: Sequence[Case]) -> list[Comparison]:
 
 
 def typical_requests(cases: Sequence[Case], *, max_batch: int) -> dict[str, Inputs]:
-    """What graphs are timed with, by shape: the shortest and the longest typical case, alone and as a batch.
+    """Return timing requests by shape: the shortest and longest typical case, alone and batched.
 
-    Without a batch dimension (`max_batch` 0), the cases as they are.
+    Without a batch dimension (`max_batch` 0), the cases are unchanged.
     """
     typical = sorted((case for case in cases if case.typical), key=_elements) or list(cases)
     requests = {}
@@ -79,10 +79,10 @@ def typical_requests(cases: Sequence[Case], *, max_batch: int) -> dict[str, Inpu
 
 
 def time_graphs(files: Mapping[str, Session], requests: Mapping[str, Inputs]) -> dict[str, dict[str, float]]:
-    """The shortest processor time of a run in milliseconds, by graph and shape.
+    """Return the minimum processor time per run in milliseconds, by graph and shape.
 
-    Graphs take turns, so that whatever else the machine does slows all of them. Time in which another program
-    has the processor is not counted, and the shortest of many runs is the one least disturbed.
+    Graphs take turns, so external load slows all of them. Processor time excludes other programs, and the
+    minimum of many runs is the least disturbed.
     """
     times: dict[str, dict[str, float]] = {name: {} for name in files}
     for shape, inputs in requests.items():
@@ -98,7 +98,7 @@ def time_graphs(files: Mapping[str, Session], requests: Mapping[str, Inputs]) ->
 
 
 def _once(session: Session, inputs: Inputs) -> float:
-    # A session with THREADS_TIMED threads computes in the thread that asks it.
+    # A session with THREADS_TIMED threads computes in the calling thread.
     begin = time.thread_time()
     session.answer(inputs)
     return time.thread_time() - begin
@@ -113,7 +113,7 @@ def _rows(array: Array, batch: int) -> Array:
 
 
 def _faults() -> tuple[type[Exception], ...]:
-    """ONNX Runtime's errors, which have no class in common."""
+    """Return ONNX Runtime's exception types, which share no base class."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state  # noqa: PLC0415
 
     names = (

@@ -1,4 +1,4 @@
-"""Values that stand in a YAML file as arrays, none of them silently made into another."""
+"""Convert inline YAML values to arrays without silent type changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = NDArray[Any]
 
 
 class UnfitValuesError(ValueError):
-    """Values that are no array, or none of the type that they should be."""
+    """The values do not form an array of the expected type."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(f"{message}; {remedy}")
@@ -24,31 +24,27 @@ class UnfitValuesError(ValueError):
 
 
 def array_of(value: Any, datatype: str | None = None, *, allow_nan: bool = False) -> Array:
-    """Nested lists as an array of one of Triton's types; by default of what most models take of that sort.
+    """Convert nested lists to an array of a Triton type, default the usual type of such values.
 
-    `allow_nan` is for inputs of floating-point types, where NaN stands for a missing value.
+    `allow_nan` is for float inputs, where NaN means a missing value.
     """
     leaves = list(_leaves(value))
     shape = _shape(value)
     wanted = datatype or _natural_type(leaves)
     if shape is None:
-        raise UnfitValuesError(
-            "its lists have different lengths", "make each list as long as those beside it"
-        )
+        raise UnfitValuesError("its lists have different lengths", "make sibling lists equally long")
     if None in leaves:
-        raise UnfitValuesError("null is not a value", "write .nan for a missing number of a float input")
+        raise UnfitValuesError("null is not a value", "write .nan for a missing number in a float input")
     if wanted is None:
-        raise UnfitValuesError(
-            "its values are of several sorts", "write numbers, texts, or true and false, not a mixture"
-        )
+        raise UnfitValuesError("its values have mixed types", "use numbers, strings, or booleans only")
     if wanted not in NUMPY_TYPES:
-        raise UnfitValuesError(f"values of {wanted} cannot be written in a file", "choose another type")
+        raise UnfitValuesError(f"{wanted} values cannot be written inline", "choose another type")
     is_float = NUMPY_TYPES[wanted].kind == "f"
     for leaf in leaves:
         if isinstance(leaf, float) and math.isnan(leaf) and is_float:
             if allow_nan:
                 continue
-            raise UnfitValuesError(".nan is allowed in inputs only", "write a number: NaN equals nothing")
+            raise UnfitValuesError(".nan is allowed in inputs only", "write a number; NaN equals nothing")
         if not _fits(leaf, wanted):
             raise UnfitValuesError(f"{leaf!r} is not {_in_words(wanted)}", f"write {_in_words(wanted)}")
     array = np.empty(shape, NUMPY_TYPES[wanted])
@@ -57,7 +53,7 @@ def array_of(value: Any, datatype: str | None = None, *, allow_nan: bool = False
 
 
 def _natural_type(values: list[Any]) -> str | None:
-    """The type of values that nobody has named one for: what most models take of that sort."""
+    """Return the default type for values of a kind."""
     kinds = {type(value) for value in values}
     for allowed, datatype in (
         ({bool}, "BOOL"),
@@ -71,7 +67,7 @@ def _natural_type(values: list[Any]) -> str | None:
 
 
 def _fits(value: Any, datatype: str) -> bool:
-    """Whether a value of a file can be one of a tensor of this type without becoming another."""
+    """Return whether a value fits a tensor type without conversion."""
     if datatype == "BYTES":
         return isinstance(value, str)
     if datatype == "BOOL":
@@ -85,13 +81,13 @@ def _fits(value: Any, datatype: str) -> bool:
 
 
 def _in_words(datatype: str) -> str:
-    """What values of a type are called in a file."""
+    """Describe the values of a type."""
     if datatype == "BYTES":
         return "text"
     if datatype == "BOOL":
         return "true or false"
     kind = "a number" if datatype.startswith("FP") else "a whole number"
-    return f"{kind} that {datatype} can hold"
+    return f"{kind} in the range of {datatype}"
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -102,7 +98,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """The sizes of nested lists; None if they are ragged."""
+    """Return the sizes of nested lists; None if ragged."""
     if not isinstance(value, list):
         return ()
     inner = {_shape(item) for item in value}

@@ -1,6 +1,6 @@
-"""`test_inputs` of tensors as arrays: inline lists, .npz files and random numbers, each row one request.
+"""Read `test_inputs` of tensors: inline lists, .npz files, and random numbers; one request per row.
 
-Where the model says what it takes, every row has to be that; where it does not, the rows say it.
+If the model declares its inputs, every row must match; otherwise the rows declare them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Array = NDArray[Any]
 RANDOM_SEED = 20240917
 OUTPUTS = "outputs/"
 MAX_EXPANDED_BYTES = 2**30
-"""The size to which an .npz file may expand."""
+"""Limit on the expanded size of an .npz file."""
 MOST_ROWS = 1024
-"""Every row is asked several times, of a real server."""
+"""Each row is sent several times to a real server."""
 
 _UNREADABLE = (
     OSError,
@@ -41,7 +41,7 @@ _UNREADABLE = (
     TypeError,
     MemoryError,
 )
-"""What NumPy raises for a file that is not an archive of arrays."""
+"""NumPy's exceptions for files that are not archives of arrays."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,15 @@ class Row:
 
     name: str
     path: FieldPath
-    """Where it stands in model.yaml."""
+    """Position in model.yaml."""
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array] = field(default_factory=dict)
-    """The right answers, if they are written beside it."""
+    """Expected outputs, if given."""
 
     def case(self, expected: Mapping[str, Array], *, batches: bool, origin: Origin = "framework") -> Case:
-        """The row as a request; `expected` has the batch dimension already, if there is one.
+        """Return the row as a request; `expected` already has any batch dimension.
 
-        What is written beside the inputs is right, whatever the framework says. `origin` is where `expected`
-        comes from.
+        Expected outputs in the file take precedence over the framework. `origin` is the source of `expected`.
         """
         return Case(
             self.name,
@@ -69,12 +68,12 @@ class Row:
         )
 
     def right(self, batches: bool) -> dict[str, Array]:
-        """The right answers as a reply has them."""
+        """Return the expected outputs in reply form."""
         return self.batch(self.outputs, batches=batches)
 
     @staticmethod
     def batch(arrays: Mapping[str, Array], *, batches: bool) -> dict[str, Array]:
-        """Arrays as a request of one row."""
+        """Return arrays as a request of one row."""
         return {name: array[np.newaxis] if batches else array for name, array in arrays.items()}
 
 
@@ -83,7 +82,7 @@ def read_rows(
     inputs: Sequence[TensorSpec] | None = None,
     outputs: Sequence[TensorSpec] | None = None,
 ) -> list[Row]:
-    """All rows of a model's file; InvalidFilesError with every fault, each at its line."""
+    """Read all rows of a model; raise InvalidFilesError with every violation and its line."""
     reader = _Reader(model, inputs, outputs)
     rows = [row for index, item in enumerate(model.record.test_inputs) for row in reader.read(index, item)]
     if reader.problems:
@@ -92,7 +91,7 @@ def read_rows(
 
 
 class _Reader:
-    """Reads one test input after the other, and gathers what is wrong."""
+    """Reads test inputs in order and collects violations."""
 
     def __init__(
         self,
@@ -105,7 +104,7 @@ class _Reader:
         self.problems: list[FileProblem] = []
 
     def read(self, index: int, item: TestInput) -> Iterator[Row]:
-        """The rows of one test input."""
+        """Read the rows of one test input."""
         path: FieldPath = ("test_inputs", index)
         name = f"test input {index + 1}"
         if item.inputs is not None:
@@ -153,8 +152,8 @@ class _Reader:
             counts = ", ".join(f"{key}: {list(array.shape)}" for key, array in arrays.items())
             self._problem(
                 path,
-                f"the first dimension of every array counts rows, and these are {counts}",
-                f"save arrays of as many rows each, at most {MOST_ROWS}",
+                f"the arrays have different row counts: {counts}",
+                f"save arrays with equal first dimensions, at most {MOST_ROWS}",
             )
             return
         self._check_names(path, list(given), self._inputs)
@@ -180,12 +179,12 @@ class _Reader:
                 _check_expanded_size(archive)
                 arrays = {key: _as_object(archive[key]) for key in archive.files}
                 if not arrays:
-                    raise ValueError("it holds none")
+                    raise ValueError("no arrays")
                 return arrays
         except _UNREADABLE as error:
             self._problem(
                 path,
-                f"{file.name} cannot be read as named arrays: {error}",
+                f"{file.name} is not an .npz archive: {error}",
                 "write it with numpy.savez(file, name=array); arrays of Python objects are not read",
             )
             return {}
@@ -198,7 +197,7 @@ class _Reader:
             wanted_type = NUMPY_TYPES.get(wanted or "")
             self._problem(
                 path,
-                f"{name} is {array.dtype}, and the model takes {wanted or 'no such type'}",
+                f"{name} is {array.dtype}; the model takes {wanted or 'another type'}",
                 f"save it as {wanted_type}" if wanted_type else None,
             )
             return False
@@ -208,8 +207,8 @@ class _Reader:
         if self._inputs is None:
             self._problem(
                 path,
-                "this model does not say which tensors it takes, so none can be made up",
-                "write `inputs: {...}` or `file: <file>.npz`",
+                "this model does not declare its inputs, so random ones cannot be generated",
+                "set `inputs: {...}` or `file: <file>.npz`",
             )
             return
         self._check_names((*path, "sizes"), list(asked.sizes), self._inputs, all_of_them=False)
@@ -230,13 +229,13 @@ class _Reader:
     def _check_random(self, path: FieldPath, spec: TensorSpec, shape: tuple[int, ...]) -> None:
         if spec.datatype not in NUMPY_TYPES or spec.datatype == "BYTES":
             self._problem(
-                path, f"{spec.name} takes {spec.datatype}, which is not made up", "write `inputs: {...}`"
+                path, f"{spec.name} takes {spec.datatype}, which cannot be random", "set `inputs: {...}`"
             )
         elif -1 in shape:
             self._problem(
                 path,
-                f"the sizes of {spec.name} vary: {list(spec.shape)}",
-                f"write `sizes: {{{spec.name}: [...]}}`",
+                f"{spec.name} has variable sizes: {list(spec.shape)}",
+                f"set `sizes: {{{spec.name}: [...]}}`",
             )
         else:
             self._has_shape((*path, "sizes", spec.name), spec.name, shape, spec)
@@ -257,22 +256,22 @@ class _Reader:
                 nearest = closest(name, there)
                 self._problem(
                     (*path, name),
-                    f"the model has no such tensor; it has {', '.join(there)}",
-                    f"did you mean {nearest!r}?" if nearest else "remove it, or correct its name",
+                    f"unknown tensor; the model has {', '.join(there)}",
+                    f"did you mean {nearest!r}?" if nearest else "remove it or correct its name",
                 )
         missing = [name for name in there if name not in names] if all_of_them else []
         if missing:
-            self._problem(path, f"the model also takes {', '.join(missing)}", "write every tensor it takes")
+            self._problem(path, f"the model also takes {', '.join(missing)}", "add every input of the model")
 
     def _has_shape(self, path: FieldPath, name: str, shape: tuple[int, ...], spec: TensorSpec | None) -> bool:
         if spec is None or fits_shape(shape, spec.shape):
             return True
         self._problem(
             path,
-            f"{name} has the sizes {list(shape)}, and the model takes {list(spec.shape)}",
+            f"{name} has shape {list(shape)}; the model takes {list(spec.shape)}",
             "write it without the batch dimension"
             if fits_shape(shape[1:], spec.shape)
-            else "correct one of both",
+            else "correct the shape",
         )
         return False
 
@@ -285,7 +284,7 @@ def _find(known: Sequence[TensorSpec] | None, name: str) -> TensorSpec | None:
 
 
 def _as_object(array: Array) -> Array:
-    """Texts of any length, as requests hold them."""
+    """Convert strings to object arrays, as requests hold them."""
     return array.astype(np.object_) if array.dtype.kind in "US" else array
 
 
@@ -299,9 +298,9 @@ def _random_array(random: np.random.Generator, datatype: str, shape: tuple[int, 
 
 
 def _check_expanded_size(archive: Any) -> None:
-    """Refuse an archive before it is unpacked: a few kilobytes can expand to any size."""
-    # np.load gives a bare array, without a zip file, for an .npy file under another name.
+    """Check an archive's expanded size before reading it: small files can expand to any size."""
+    # np.load returns a bare array for an .npy file under another name.
     parts = getattr(archive, "zip", None)
     size = sum(part.file_size for part in parts.infolist()) if parts else 0
     if size > MAX_EXPANDED_BYTES:
-        raise ValueError(f"it expands to {size:,} bytes, and at most {MAX_EXPANDED_BYTES:,} are read")
+        raise ValueError(f"it expands to {size:,} bytes; the limit is {MAX_EXPANDED_BYTES:,}")

@@ -1,4 +1,4 @@
-"""Triton's datatypes and NumPy's, and which of a file's values fit which."""
+"""Map Triton's datatypes to NumPy's."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ NUMPY_TYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
         "BYTES": np.dtype(np.object_),
     }
 )
-"""BF16 is missing: NumPy has no such type, so nothing in a file can be of it."""
+"""Without BF16, which NumPy lacks."""
 TRITON_TYPES: Mapping[np.dtype[Any], str] = MappingProxyType(
     {dtype: name for name, dtype in NUMPY_TYPES.items()}
 )
 
 
 def datatype_of(array: Array) -> str | None:
-    """What Triton calls an array's type; None if it has no name for it."""
+    """Return Triton's name for an array's type; None if it has none."""
     return "BYTES" if array.dtype.kind in "US" else TRITON_TYPES.get(array.dtype)
 
 
 def fits_shape(shape: tuple[int, ...], asked: tuple[int, ...]) -> bool:
-    """Whether an array's sizes are those of a tensor, -1 being any."""
+    """Return whether an array's sizes match a tensor's, where -1 means any."""
     return len(shape) == len(asked) and all(
         want in (-1, have) for have, want in zip(shape, asked, strict=True)
     )
 
 
 def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """The sizes that all have, -1 where they differ; None if not all have as many dimensions."""
+    """Return the common sizes, -1 where they differ; None if the ranks differ."""
     if len({len(shape) for shape in shapes}) != 1:
         return None
     return tuple(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*shapes, strict=True))

@@ -1,4 +1,4 @@
-"""What every recipe is asked for and gives."""
+"""Interface of all recipes."""
 
 from __future__ import annotations
 
@@ -20,64 +20,64 @@ from tritonstack.spec.models.tolerance import Precision
 
 @dataclass(frozen=True)
 class BuildContext:
-    """What a recipe works with."""
+    """Inputs of a recipe."""
 
     model: Document[ModelSpec]
     source: FetchedSource
     folder: Path
-    """An empty folder that vanishes after the build."""
+    """An empty folder, deleted after the build."""
     cache_dir: Path
     target: Target
-    """What was asked for."""
+    """The requested target."""
     installation: TritonInstallation
-    """The server that the archive will be checked with."""
+    """The server that checks the archive."""
     build_member: Callable[[str], Path]
-    """Builds another model for the same target, and gives the folder of its artifact."""
+    """Builds another model for the same target; returns its artifact folder."""
     shared_cache: str | None = None
-    """`s3://bucket/prefix` where builds on several machines keep timing caches and engines for each other."""
+    """`s3://bucket/prefix` for timing caches and engines shared between build machines."""
     recorded_choice: str | None = None
     """The graph that `precision: auto` chose in an earlier build of the same files."""
 
     @property
     def model_folder(self) -> Path:
-        """Where model.yaml lies, and the files that belong to it."""
+        """The folder of model.yaml and the model's other files."""
         return self.model.file.parent
 
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenRepository:
-    """A Triton repository that is ready to be packed."""
+    """A Triton repository, ready to pack."""
 
     folder: Path
     entry: str
     target: Target
-    """What the repository runs on; it may be wider than what was asked for."""
+    """Target of the repository; may be more general than the requested one."""
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     parity: tuple[ParityReport, ...]
     cases: Sequence[Case]
-    """What the served archive is asked, and the framework's answers."""
+    """Test requests for the served archive, with the framework's answers."""
     precision: Precision = "fp32"
     tensorrt: str | None = None
-    """The TensorRT version that built its engines."""
+    """TensorRT version that built its engines."""
     candidates: tuple[CandidateReport, ...] = ()
     choices: Mapping[str, str] = field(default_factory=dict)
-    """What `precision: auto` chose for the models that a pipeline is made of."""
+    """Choices of `precision: auto` for the models in an ensemble."""
     environments: tuple[EnvironmentReport, ...] = ()
     max_batch: int | None = None
-    """The largest batch, where it is not what model.yaml says: a pipeline's follows from its models."""
+    """Largest batch if it differs from model.yaml; an ensemble's follows from its models."""
     unverified: tuple[str, ...] = ()
-    """Why nothing proves its answers right; empty if a framework or right answers in model.yaml do."""
+    """Why its answers are unverified; empty if a framework or expected outputs verify them."""
     unused_weights: tuple[str, ...] = ()
-    """Tensors of the source that the model does not use, in groups."""
+    """Unused tensors of the source, grouped."""
 
 
 class Recipe(Protocol):
-    """One way from a source to a repository."""
+    """Builds a repository from a source."""
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The distributions whose versions the artifact's bytes depend on."""
+        """Distributions whose versions decide the artifact's bytes."""
 
     def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
-        """Export, compare, and lay the repository, telling of each step."""
+        """Export, compare, and write the repository, reporting each step."""

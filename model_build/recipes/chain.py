@@ -1,8 +1,7 @@
-"""The right answers of a pipeline: its models' own verified artifacts, asked one after the other.
+"""Compute the expected answers of an ensemble by calling its models' own artifacts in order.
 
-Each artifact is served alone by the real server, and the tensors are carried from one to the next outside of
-Triton. A composed ensemble that answers the same is composed rightly; that each model answers as its
-framework does was proven when it was built.
+Each verified artifact is served alone by the real server, and its tensors are passed on outside Triton. An
+ensemble with the same answers is composed correctly.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def chain_answers(
     installation: TritonInstallation,
     work: Path,
 ) -> list[Case]:
-    """The requests as cases, each with what the models answer one after the other."""
+    """Return the requests as cases, with the models' chained answers."""
     tensors = [dict(inputs) for _, inputs in requests]
     for index, step in enumerate(pipeline.steps):
         member = members[step.model]
@@ -67,7 +66,7 @@ def _ask(server: TritonServer, model: str, inputs: Mapping[str, Array]) -> Mappi
     )
     if reply.status != 200:
         raise ServingError(
-            f"{model!r} answers {reply.status} to what the steps before it made: "
+            f"{model!r} returned status {reply.status} for the output of earlier steps: "
             f"{reply.body.decode(errors='replace')[:500]}"
         )
     return decode_reply(reply.body, content_type=reply.headers["content-type"]).outputs

@@ -1,4 +1,4 @@
-"""ensemble: other models of this repository as one pipeline in one archive, proven against its own steps."""
+"""ensemble: several models as one pipeline in one archive, checked against its own steps."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ from tritonstack.spec.models.tolerance import Precision
 Array = NDArray[Any]
 Requests = Sequence[tuple[str, Mapping[str, Array]]]
 COARSENESS: tuple[Precision, ...] = ("fp32", "fp16", "bf16", "int8")
-"""A pipeline answers as finely as the coarsest of its models."""
+"""From most to least precise: a pipeline is as precise as its least precise model."""
 SENT_AS: Mapping[str, tuple[str, ...]] = {
     "texts": ("TEXT",),
     "questions": ("QUESTION", "CONTEXT"),
     "images": ("IMAGE",),
 }
-"""The tensors in which callers send what is no tensor."""
+"""Tensors for inputs that callers do not send as tensors."""
 
 
 @dataclass(frozen=True)
 class _Member:
-    """A model of the pipeline, as it was built."""
+    """A member model, as built."""
 
     manifest: Manifest
     unpacked: MemberFolder
 
 
 class Ensemble:
-    """The recipe for one pipeline."""
+    """The recipe for one ensemble."""
 
     tools = ()
 
@@ -66,13 +66,13 @@ class Ensemble:
         self._recipe = recipe
 
     def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
-        """Build the models of the steps, join them, and ask them one after the other."""
+        """Build the member models, compose them, and compute the expected answers."""
         members = {name: self._member(name, context) for name in self._recipe.members}
         pipeline = steps.run("compose", lambda: self._wire(members), _describe_pipeline)
         requests = self._requests(pipeline)
         folders = {name: member.unpacked for name, member in members.items()}
         cases = steps.run(
-            "ask the steps",
+            "run the steps",
             lambda: chain_answers(
                 pipeline,
                 folders,
@@ -129,7 +129,7 @@ class Ensemble:
         return pipeline
 
     def _requests(self, pipeline: Pipeline) -> Requests:
-        """The test inputs, each as a request of one row."""
+        """Yield each test input as a request of one row."""
         kind = self._spec.test_inputs[0].kind or "tensors"
         batches = pipeline.max_batch > 0
         if kind == "tensors":
@@ -148,9 +148,9 @@ class Ensemble:
                 [
                     self._model.problem(
                         ("test_inputs", 0),
-                        f"the pipeline takes {', '.join(sorted(found))}, and {kind} are sent as "
+                        f"the pipeline takes {', '.join(sorted(found))}; {kind} need "
                         f"{' and '.join(sorted(wanted))}",
-                        remedy="write `inputs: {...}` with every tensor, or map the step's inputs",
+                        remedy="set `inputs: {...}` with every tensor, or map the step's inputs",
                     )
                 ]
             )
@@ -186,19 +186,19 @@ class Ensemble:
         return environments
 
     def _check_names(self, members: Iterable[MemberFolder]) -> None:
-        """Two parts with one name would become one."""
+        """Reject duplicate part names."""
         taken = {self._spec.name: "the ensemble itself"}
         problems = []
         for member in members:
             for part in sorted(entry.name for entry in member.folder.iterdir() if entry.is_dir()):
                 name = member.part_name(part)
                 if part == member.entry and member.config.ensemble_scheduling.step:
-                    continue  # it dissolves into its steps
+                    continue  # it is replaced by its own steps
                 if taken.setdefault(name, f"a part of {member.name!r}") != f"a part of {member.name!r}":
                     problems.append(
                         self._model.problem(
                             ("recipe", "steps"),
-                            f"a part of {member.name!r} would be named {name!r}, as is {taken[name]}",
+                            f"a part of {member.name!r} would be named {name!r}, like {taken[name]}",
                             remedy="rename one of the models",
                         )
                     )
@@ -216,18 +216,18 @@ def _precision(manifest: Manifest) -> Precision:
 
 
 def _common_target(manifests: Sequence[Manifest]) -> Target:
-    """What all of them run on: bound to a Python if one of them is."""
+    """Return the common target of all members: bound to a Python if any member is."""
     targets = [parse_target(manifest.target) for manifest in manifests]
     pythons = {target.python for target in targets if target.python}
     hardware = {target.hardware for target in targets}
     if len(pythons) > 1 or len(hardware) > 1:
         found = ", ".join(f"{manifest.model}: {manifest.target}" for manifest in manifests)
-        raise LayoutError(f"the models of the steps run on different machines ({found})")
+        raise LayoutError(f"the models have different targets ({found})")
     return Target(hardware.pop(), pythons.pop() if pythons else None)
 
 
 def _members_parity(manifests: Sequence[Manifest]) -> ParityReport:
-    """The proofs of the models themselves, the worst of each: what the composition adds is checked served."""
+    """Return the members' reports, worst of each stage; the serving check covers the composition."""
     reports = [report for manifest in manifests for report in manifest.parity if report.stage == "served"]
     relative = [report.max_relative_error for report in reports if report.max_relative_error is not None]
     top1 = [report.min_top1_agreement for report in reports if report.min_top1_agreement is not None]
@@ -242,7 +242,7 @@ def _members_parity(manifests: Sequence[Manifest]) -> ParityReport:
 
 
 def _environment_reports(members: Iterable[_Member], used: Mapping[str, str]) -> list[EnvironmentReport]:
-    """The environments that are still there, under their new paths."""
+    """Return the remaining environments under their new paths."""
     reports = []
     for member in members:
         for report in member.manifest.environments:

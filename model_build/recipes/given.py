@@ -1,4 +1,4 @@
-"""What recipes for given models have in common once the model runs: the repository, and a few words."""
+"""Shared parts of recipes for user-supplied models: the repository, the cases, and summaries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write_graph(
     *,
     unverified: tuple[str, ...] = (),
 ) -> WrittenRepository:
-    """The repository of a model that is one graph."""
+    """Write the repository of a model that is one graph."""
     spec = context.model.record
     filled_in = tensors_of_triton(context.model)
     asked = served_cases(cases, (*servable.inputs, *servable.outputs), filled_in)
@@ -64,9 +64,9 @@ def write_graph(
 
 
 def served_tensors(tensors: Sequence[TensorSpec], filled_in: Collection[str]) -> tuple[TensorSpec, ...]:
-    """Tensors as callers see them, without those that Triton fills in.
+    """Return the tensors that callers see, without those that Triton fills in.
 
-    Triton knows none without sizes, so one value a row has the size 1.
+    Triton requires sizes, so a tensor with one value per row has size 1.
     """
     return tuple(
         spec.model_copy(update={"shape": spec.shape or (1,)})
@@ -78,7 +78,7 @@ def served_tensors(tensors: Sequence[TensorSpec], filled_in: Collection[str]) ->
 def served_cases(
     cases: Sequence[Case], tensors: Sequence[TensorSpec], filled_in: Collection[str]
 ) -> list[Case]:
-    """Cases of a model as its callers ask and are answered."""
+    """Return the cases in the form that callers send and receive."""
     single = {spec.name for spec in tensors if not spec.shape}
 
     def served(arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -92,14 +92,14 @@ def served_cases(
 
 
 def describe_sizes(sized: Sequence[SizedCase]) -> str:
-    """The sizes that were tried beside those of the test inputs."""
+    """Describe the sizes tried besides those of the test inputs."""
     tried: dict[str, list[int]] = {}
     for one in sized:
         tried.setdefault(one.axis.title, []).append(one.size)
-    told = (f"{axis}: {', '.join(map(str, sizes))}" for axis, sizes in tried.items())
-    return "; ".join(told) or "no dimension varies but the batch"
+    axes = (f"{axis}: {', '.join(map(str, sizes))}" for axis, sizes in tried.items())
+    return "; ".join(axes) or "only the batch dimension varies"
 
 
 def describe_cases(cases: Sequence[Case]) -> str:
-    """How many requests there are."""
+    """Count the requests."""
     return f"{len(cases)} test inputs" if len(cases) > 1 else "1 test input"

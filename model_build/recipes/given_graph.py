@@ -1,4 +1,4 @@
-"""An ONNX graph that somebody else wrote: copied with its data, checked, and asked what it takes."""
+"""Load a user's ONNX graph: copy it with its data, check it, and read its tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GRAPH_NAME = "model.onnx"
 KNOWN_DOMAINS = frozenset(
     {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.training", "com.microsoft"}
 )
-"""Operators that ONNX Runtime has in Triton's images; which of them a version lacks it says itself."""
+"""Operator domains in Triton's ONNX Runtime; it reports unsupported operators itself."""
 
 _TYPES = {
     onnx.TensorProto.FLOAT: "FP32",
@@ -38,21 +38,21 @@ _TYPES = {
 
 
 def copy_graph(source: Path, name: str, folder: Path) -> Path:
-    """The graph as model.onnx in `folder`, and beside it the files that it keeps its weights in."""
+    """Copy the graph to model.onnx in `folder`, with its weight files."""
     original = source / name
     graph = _load(original)
     data = sorted(set(_external_files(graph)))
     for item in data:
         if not is_safe_name(item):
             raise ExportError(
-                f"{name} keeps weights in {item!r}, which is no safe file name beside it",
-                remedy="save the graph again with its data in one file beside it",
+                f"{name}: {item!r} is not a safe file name for external weights",
+                remedy="save the graph again with all data in one file next to it",
             )
         if not (original.parent / item).is_file():
             raise ExportError(
-                f"{name} keeps weights in {item}, which is not there",
-                remedy="put it beside the graph; data files that are fetched are called <graph>.data, "
-                "<graph>_data, *.data or *.weights",
+                f"{name}: the external weights file {item} is missing",
+                remedy="put it next to the graph; fetched data files are <graph>.data, "
+                "<graph>_data, *.data, and *.weights",
             )
     folder.mkdir(parents=True)
     copy_from(source, name, folder / GRAPH_NAME)
@@ -66,9 +66,9 @@ def copy_graph(source: Path, name: str, folder: Path) -> Path:
 def read_tensors(
     model: Document[ModelSpec], file: Path, *, batches: bool
 ) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-    """Inputs and outputs, without the batch dimension if there is one."""
+    """Return inputs and outputs, without any batch dimension."""
     graph = _load(file).graph
-    # Older graphs list their weights as inputs with a default.
+    # Older graphs list weights as inputs with a default.
     weights = {tensor.name for tensor in graph.initializer}
     sizes = [
         (value.name, _shape(value)) for value in (*graph.input, *graph.output) if value.name not in weights
@@ -83,7 +83,7 @@ def read_tensors(
 
 
 def start_session(file: Path) -> Any:
-    """The graph in ONNX Runtime, on the processor."""
+    """Load the graph in ONNX Runtime on the CPU."""
     import onnxruntime  # noqa: PLC0415 - takes time to import, and a build that finds its artifact needs it not
 
     options = onnxruntime.SessionOptions()
@@ -97,17 +97,17 @@ def start_session(file: Path) -> Any:
 
 
 def ask_session(session: Any, names: Sequence[str], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """What the graph answers; ExportError where it cannot."""
+    """Run the graph; raise ExportError on failure."""
     try:
         return dict(zip(names, session.run(list(names), dict(inputs)), strict=True))
     except Exception as error:
-        raise ExportError(f"the graph cannot answer: {brief(error)}") from error
+        raise ExportError(f"the graph fails: {brief(error)}") from error
 
 
 def _load_help(error: Exception) -> str:
     if any(sign in str(error) for sign in ("NOT_IMPLEMENTED", "not a registered", "opset")):
-        return "write it for operators that ONNX Runtime has; see its list of supported operators"
-    return "export the graph again, and run onnx.checker.check_model(file, full_check=True) over it"
+        return "use operators that ONNX Runtime supports"
+    return "export the graph again, and check it with onnx.checker.check_model(file, full_check=True)"
 
 
 def _load(file: Path) -> onnx.ModelProto:
@@ -115,7 +115,7 @@ def _load(file: Path) -> onnx.ModelProto:
         return onnx.load(str(file), load_external_data=False)
     except DecodeError as error:
         raise ExportError(
-            f"{file.name} is no ONNX graph: {error}", remedy="name the .onnx file that an exporter wrote"
+            f"{file.name} is not an ONNX graph: {error}", remedy="set the .onnx file of an exporter"
         ) from error
 
 
@@ -147,8 +147,8 @@ def _check(file: Path, model: onnx.ModelProto, name: str) -> None:
     )
     if foreign:
         raise ExportError(
-            f"{name} uses operators that Triton's ONNX Runtime does not have: {', '.join(foreign[:5])}",
-            remedy="export it with standard operators, or serve it with a recipe of kind python",
+            f"{name} uses operators that Triton's ONNX Runtime lacks: {', '.join(foreign[:5])}",
+            remedy="export it with standard operators, or use a recipe of kind python",
         )
     try:
         onnx.checker.check_model(str(file))
@@ -163,13 +163,13 @@ def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
     if not value.type.HasField("tensor_type"):
         kind = str(value.type.WhichOneof("value")).removesuffix("_type")
         raise ExportError(
-            f"the graph's {value.name} is a {kind}, and Triton serves tensors only",
-            remedy="export it without (for scikit-learn: options={'zipmap': False})",
+            f"the graph's {value.name} is a {kind}; Triton serves tensors only",
+            remedy="export it as a tensor (scikit-learn: options={'zipmap': False})",
         )
     if not value.type.tensor_type.HasField("shape"):
         raise ExportError(
-            f"the graph does not say how many dimensions {value.name} has",
-            remedy="run onnx.shape_inference over it, or export it with shapes",
+            f"the graph does not declare the rank of {value.name}",
+            remedy="run onnx.shape_inference, or export the graph with shapes",
         )
     return tuple(
         size.dim_value if size.HasField("dim_value") else -1 for size in value.type.tensor_type.shape.dim
@@ -183,8 +183,8 @@ def _unbatched(
     if fixed:
         yield model.problem(
             ("batching", "max_batch"),
-            f"not every tensor of the graph begins with a size that varies: {', '.join(fixed)}",
-            remedy="write `batching: {max_batch: 0}`, or export the graph with a batch dimension",
+            f"these tensors have no variable first dimension: {', '.join(fixed)}",
+            remedy="set `batching: {max_batch: 0}`, or export the graph with a batch dimension",
         )
 
 
@@ -192,5 +192,5 @@ def _spec(value: onnx.ValueInfoProto, begin: int) -> TensorSpec:
     datatype = _TYPES.get(value.type.tensor_type.elem_type)
     if datatype is None:
         name = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
-        raise ExportError(f"the graph's {value.name} is {name}, which Triton does not serve")
+        raise ExportError(f"the graph's {value.name} has type {name}, which Triton does not support")
     return TensorSpec(name=value.name, datatype=datatype, shape=_shape(value)[begin:])

@@ -1,7 +1,7 @@
-"""The road of every Hugging Face recipe: load, export, compare, and lay the repository.
+"""Shared flow of all Hugging Face recipes: load, export, compare, and write the repository.
 
-What a model is for decides what follows it (exporters/heads); what callers send decides which parts lie
-around it (text_layouts, image_layouts); what happens in between is here, once.
+The task decides the head (exporters/heads); the input form decides the parts around the graph (text_layouts,
+image_layouts).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TOOLS = ("torch", "transformers", "onnx", "onnx-ir", "onnxscript", "onnxruntime"
 
 
 class HuggingFace:
-    """A recipe of this kind, for one model."""
+    """The recipe for one model."""
 
     def __init__(self, model: Document[ModelSpec], recipe: HuggingFaceRecipe) -> None:
         self._model = model
@@ -50,7 +50,7 @@ class HuggingFace:
         self.tools = (*TOOLS, *self._layout.tools)
 
     def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
-        """Load the framework, export, compare, and lay the repository."""
+        """Load the framework, export, compare, and write the repository."""
         layout = self._layout
         framework = steps.run("load", lambda: self._load(context), _describe_loaded)
         servable = self._settle(framework, context, steps)
@@ -89,13 +89,13 @@ class HuggingFace:
         return framework
 
     def _settle(self, framework: Framework, context: BuildContext, steps: Steps) -> ServableGraph:
-        """What Triton will run, compared with the framework, with what model.yaml says of its tensors."""
+        """Export and compare the graph; apply `tensors` of model.yaml."""
         cases = list(self._layout.graph_cases(framework))
         folder = context.folder / "graph"
         if self._recipe.format == "torchscript":
             return self._narrowed(self._settle_script(framework, cases, folder, steps), framework)
         graph = steps.run("export", lambda: framework.export(folder), _describe_graph)
-        # With what the recipe has from the source, such as the longest text.
+        # The recipe, completed from the source (for example, the maximum length).
         spec = self._spec.model_copy(update={"recipe": framework.head.recipe})
         servable = choose_backend(graph, cases=cases, spec=spec, context=context, steps=steps)
         return self._narrowed(servable, framework)
@@ -108,7 +108,7 @@ class HuggingFace:
         file = steps.run(
             "export", lambda: framework.trace(folder), lambda file: _describe("TorchScript", file.parent)
         )
-        # Triton's backend finds inputs by the names that forward has, and takes outputs in their order.
+        # Triton's backend matches inputs by forward's argument names and outputs by position.
         script = load_torchscript(file, outputs=framework.head.outputs)
         parity = steps.run(
             "compare graph",
@@ -128,7 +128,7 @@ class HuggingFace:
         )
 
     def _narrowed(self, servable: ServableGraph, framework: Framework) -> ServableGraph:
-        """With the labels of model.yaml instead of the model's own; names that match nothing are refused."""
+        """Apply the labels of model.yaml; reject unknown names."""
         beside = [
             output for output in self._layout.outputs(servable, framework) if output not in servable.outputs
         ]
@@ -143,7 +143,7 @@ def _layout_for(model: Document[ModelSpec], recipe: HuggingFaceRecipe) -> Layout
         case ImageClassificationRecipe():
             return image_layout(model, recipe)
         case _:
-            raise TypeError(f"{type(recipe).__name__} is no recipe for models that transformers loads")
+            raise TypeError(f"{type(recipe).__name__} is not a recipe for transformers models")
 
 
 def _describe_loaded(framework: Framework) -> str:
@@ -161,6 +161,6 @@ def _describe(format_name: str, folder: Path) -> str:
 
 
 def _bound(environments: Sequence[EnvironmentReport], context: BuildContext) -> str | None:
-    """The one Python that the artifact runs on, or None for any."""
+    """Return the one Python that the artifact needs; None for any."""
     found = (target_python(environment, context.target.python) for environment in environments)
     return next((python for python in found if python is not None), None)

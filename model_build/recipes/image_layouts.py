@@ -1,7 +1,7 @@
-"""The repositories that an image model can become.
+"""Repository layouts of an image model.
 
-images in:  an ensemble of a step that prepares image files, and the graph
-pixels in:  the graph alone, under the model's own name
+`input: images`: an ensemble of a preprocessing step and the graph. `input: pixels`: the graph alone, under
+the model's name.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ PREPARER = "preparer"
 PREPARER_CODE = Path(served.__file__).parent / "image_pixels.py"
 IMAGE = TensorSpec(name="IMAGE", datatype="BYTES", shape=(1,))
 ODD_SIZES = ((37, 91, 3), (120, 50, 3))
-"""Images that are wider, higher, smaller or larger than what the model takes."""
+"""Test images that are wider, higher, smaller, or larger than the model's size."""
 
 
 def image_layout(model: Document[ModelSpec], recipe: ImageClassificationRecipe) -> Layout[ImageFramework]:
-    """The layout that a model's file asks for."""
+    """Return the layout for a model's `input`."""
     return PixelsIn(model, recipe) if recipe.input == "pixels" else ImagesIn(model, recipe)
 
 
 class ImageLayout(Layout["ImageFramework"]):
-    """What the layouts of image models have in common."""
+    """Base class of image layouts."""
 
     tools = ("pillow",)
 
@@ -53,8 +53,8 @@ class ImageLayout(Layout["ImageFramework"]):
         self._recipe = recipe
 
     def load(self, context: BuildContext) -> ImageFramework:
-        """Model and image processor."""
-        # torch takes seconds to import, and a build that finds its artifact does not need it.
+        """Load the model and its image processor."""
+        # torch takes seconds to import, and a reused artifact does not need it.
         from model_build.exporters.image_framework import ImageFramework  # noqa: PLC0415
 
         return ImageFramework(
@@ -65,11 +65,11 @@ class ImageLayout(Layout["ImageFramework"]):
         )
 
     def example(self, framework: ImageFramework) -> Mapping[str, Array]:
-        """The pixels of the first test image."""
+        """Return the pixels of the first test image."""
         return framework.pixels(self._images()[:1])
 
     def graph_cases(self, framework: ImageFramework) -> Iterator[Case]:
-        """Random pixels in batches of several sizes, and the test inputs."""
+        """Return random pixels in several batch sizes, and the test inputs."""
         random, max_batch = random_numbers(), self._spec.batching.max_batch
         for batch in sorted({1, min(3, max_batch), max_batch}):
             pixels = framework.random_pixels(random, batch=batch)
@@ -79,14 +79,14 @@ class ImageLayout(Layout["ImageFramework"]):
             yield Case(f"test input {number}", pixels, framework.answer(pixels))
 
     def _images(self) -> list[bytes]:
-        """The test inputs' files."""
+        """Read the files of the test inputs."""
         names = [test_input.image or "" for test_input in self._spec.test_inputs]
         files = [self._model.file.parent / name for name in names]
         problems = [
             self._model.problem(
                 ("test_inputs", index, "image"),
-                f"there is no file {names[index]} beside model.yaml",
-                remedy="put it there, or correct its name",
+                f"file not found next to model.yaml: {names[index]}",
+                remedy="add it or correct its name",
             )
             for index, file in enumerate(files)
             if not file.is_file()
@@ -96,7 +96,7 @@ class ImageLayout(Layout["ImageFramework"]):
         return [file.read_bytes() for file in files]
 
     def faults(self) -> Iterator[FileProblem]:
-        """What the model's file asks for and cannot be; test images are looked for at once."""
+        """Check that test images exist, among other conflicts."""
         yield from super().faults()
         try:
             self._images()
@@ -105,29 +105,29 @@ class ImageLayout(Layout["ImageFramework"]):
 
 
 class PixelsIn(ImageLayout):
-    """The graph alone, which runs on every Python because it needs none."""
+    """The graph alone, which needs no Python."""
 
     def cases(self, framework: ImageFramework) -> Iterator[Case]:
-        """The pixels of each test image, and noise."""
+        """Return the pixels of each test image, and noise."""
         yield from (case for case in self.graph_cases(framework) if case.typical)
         pixels = framework.random_pixels(random_numbers(), batch=3)
         yield from rows_of(Case("random pixels", pixels, framework.answer(pixels), typical=False))
 
 
 class ImagesIn(ImageLayout):
-    """An ensemble: decoding and scaling in Python, the graph behind it."""
+    """An ensemble: decoding and resizing in Python, then the graph."""
 
     parts: ClassVar[tuple[str, ...]] = (PREPARER, ENCODER)
 
     def inputs(self, graph: ServableGraph) -> tuple[TensorSpec, ...]:
-        """Image files, whatever the graph takes."""
+        """Return the image input, whatever the graph takes."""
         del graph
         return (IMAGE,)
 
     def write(
         self, repository: Path, graph: ServableGraph, framework: ImageFramework, context: BuildContext
     ) -> tuple[EnvironmentReport, ...]:
-        """Three folders; Pillow comes for every Python."""
+        """Write three folders, with Pillow for every Python."""
         version = add_python_model(
             repository,
             name=PREPARER,
@@ -158,8 +158,8 @@ class ImagesIn(ImageLayout):
         return (environment,)
 
     def cases(self, framework: ImageFramework) -> Iterator[Case]:
-        """Each test image alone, all in one request, and images of odd sizes."""
-        # Pillow takes time to import, and a build that finds its artifact does not need it.
+        """Return each test image alone, all in one request, and images of odd sizes."""
+        # Pillow imports slowly, and a reused artifact does not need it.
         from model_build.exporters.image_framework import encoded  # noqa: PLC0415
 
         images = self._images()

@@ -1,7 +1,6 @@
-"""What a layout of a Hugging Face model's repository is asked for and gives.
+"""Interface of the repository layouts of Hugging Face models.
 
-A layout is what callers send: it decides which Triton models lie around the graph, and what the artifact is
-asked before it is kept.
+A layout decides the Triton models around the graph and the requests that check them.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ RANDOM_SEED = 20240917
 
 
 class Layout(ABC, Generic[AnyFramework]):
-    """Where the parts lie, and what they are asked; this much is one folder, named as the model."""
+    """Base class: one folder with the graph, named after the model."""
 
     parts: ClassVar[tuple[str, ...]] = ()
-    """The names of the Triton models that are not the entry."""
+    """Names of the Triton models other than the entry."""
     tools: ClassVar[tuple[str, ...]]
-    """The distributions beside PyTorch's and ONNX's whose versions the artifact's bytes depend on."""
+    """Distributions, besides PyTorch and ONNX, whose versions decide the artifact's bytes."""
 
     def __init__(self, model: Document[ModelSpec]) -> None:
         self._model = model
@@ -46,49 +45,49 @@ class Layout(ABC, Generic[AnyFramework]):
 
     @abstractmethod
     def load(self, context: BuildContext) -> AnyFramework:
-        """The model in its framework; only now are its libraries imported."""
+        """Load the model in its framework, importing its libraries."""
 
     @abstractmethod
     def example(self, framework: AnyFramework) -> Mapping[str, Array]:
-        """The first test input as the graph takes it."""
+        """Return the first test input in graph form."""
 
     @abstractmethod
     def graph_cases(self, framework: AnyFramework) -> Iterator[Case]:
-        """What the graph is asked before it is served."""
+        """Return the cases that check the graph before serving."""
 
     @abstractmethod
     def cases(self, framework: AnyFramework) -> Iterator[Case]:
-        """What the served archive is asked, and the framework's answers."""
+        """Return the cases that check the served archive."""
 
     def inputs(self, graph: ServableGraph) -> tuple[TensorSpec, ...]:
-        """What callers send."""
+        """Return the inputs that callers send."""
         return graph.inputs
 
     def outputs(self, graph: ServableGraph, framework: AnyFramework) -> tuple[TensorSpec, ...]:
-        """What callers get."""
+        """Return the outputs that callers receive."""
         del framework
         return graph.outputs
 
     def write(
         self, repository: Path, graph: ServableGraph, framework: AnyFramework, context: BuildContext
     ) -> tuple[EnvironmentReport, ...]:
-        """Fill the repository; the execution environments in it."""
+        """Write the repository; return its execution environments."""
         self._add_graph(repository, self._spec.name, graph, framework, context)
         return ()
 
     def faults(self) -> Iterator[FileProblem]:
-        """What the model's file asks for and cannot be."""
+        """Return violations in the model's file."""
         if self._spec.name in self.parts:
             yield self._model.problem(
                 ("name",),
-                f"{self._spec.name!r} is the name of a part of every artifact of this recipe",
-                remedy="give the model another name",
+                f"{self._spec.name!r} is reserved for a part of this recipe's artifacts",
+                remedy="rename the model",
             )
         if self._spec.batching.max_batch == 0:
             yield self._model.problem(
                 ("batching", "max_batch"),
-                "models that transformers loads answer batches, and 0 means none",
-                remedy="write 1, or more",
+                "transformers models support batches; 0 disables batching",
+                remedy="set 1 or more",
             )
 
     def _add_graph(
@@ -111,7 +110,7 @@ class Layout(ABC, Generic[AnyFramework]):
 
 
 def rows_of(case: Case) -> Iterator[Case]:
-    """Each row of a case as a case of its own."""
+    """Split each case into one case per row."""
     for row in range(len(next(iter(case.inputs.values())))):
         yield Case(
             f"{case.name}, row {row + 1}",
@@ -122,16 +121,16 @@ def rows_of(case: Case) -> Iterator[Case]:
 
 
 def in_types_of(arrays: Mapping[str, Array], tensors: Iterable[TensorSpec]) -> dict[str, Array]:
-    """Whole numbers as the graph takes them: engines of older TensorRT versions have smaller ones."""
+    """Cast integers to the graph's types: engines of older TensorRT versions use int32."""
     small = {tensor.name for tensor in tensors if tensor.datatype == "INT32"}
     return {name: array.astype(np.int32) if name in small else array for name, array in arrays.items()}
 
 
 def same_names(tensors: Iterable[TensorSpec]) -> dict[str, str]:
-    """A step's tensors, called in the pipeline as the step calls them."""
+    """Map a step's tensors to pipeline tensors of the same names."""
     return {tensor.name: tensor.name for tensor in tensors}
 
 
 def random_numbers() -> np.random.Generator:
-    """The same ones at every build."""
+    """Return a random generator with a fixed seed."""
     return np.random.default_rng(RANDOM_SEED)

@@ -1,4 +1,4 @@
-"""onnx: a graph as it is given, compared with ONNX Runtime on that very graph."""
+"""onnx: a user's graph, compared with ONNX Runtime on the original file."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ Array = NDArray[Any]
 
 REMEDIES = {
     False: "correct the input, or the graph",
-    True: "write `batching: {max_batch: 0}`, or export the graph with a batch dimension that may vary",
+    True: "set `batching: {max_batch: 0}`, or export the graph with a variable batch dimension",
 }
-"""For one row, and for several at once."""
+"""Remedies for one row, and for several at once."""
 
 
 class OnnxGraph:
@@ -52,7 +52,7 @@ class OnnxGraph:
         self._recipe = recipe
 
     def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
-        """Check the graph, ask it for the right answers, and lay the repository."""
+        """Check the graph, compute the expected answers, and write the repository."""
         graph = steps.run("read", lambda: self._read(context), _describe)
         rows = read_rows(self._model, graph.inputs, graph.outputs)
         cases = steps.run("answer", lambda: self._cases(graph, rows), describe_cases)
@@ -63,7 +63,7 @@ class OnnxGraph:
         return write_graph(servable, cases, context, steps, unverified=unverified)
 
     def _check_sizes(self, graph: ExportedGraph, rows: Sequence[Row]) -> list[SizedCase]:
-        """Run the graph at other sizes of every dimension that varies, and in batches of several sizes."""
+        """Run the graph at other sizes of every variable dimension, and in several batch sizes."""
         answer = _answer_of(graph)
         sized = sized_cases(self._model, graph.inputs, rows, answer, batches=graph.batches)
         check_outputs(self._model, graph.outputs, sized)
@@ -72,7 +72,7 @@ class OnnxGraph:
         return sized
 
     def _check_settled(self, servable: ServableGraph, sized: Sequence[SizedCase]) -> None:
-        """A converted graph takes the sizes that the given one takes. An engine's sizes are its profiles'."""
+        """Check that a converted graph accepts the original's sizes. An engine's sizes are its profiles'."""
         if servable.backend == "onnxruntime" and servable.precision not in ("fp32", "int8"):
             from model_build.graphs.running import Session  # noqa: PLC0415 - as below
 
@@ -81,7 +81,7 @@ class OnnxGraph:
             check_sizes(self._model, answer, sized, what=what, precision=servable.precision)
 
     def _read(self, context: BuildContext) -> ExportedGraph:
-        # onnx takes time to import, and a build that finds its artifact does not need it.
+        # onnx imports slowly, and a reused artifact does not need it.
         from model_build.recipes.given_graph import copy_graph, read_tensors  # noqa: PLC0415
 
         file = copy_graph(context.source.folder, self._recipe.file, context.folder / "graph")
@@ -102,8 +102,8 @@ class OnnxGraph:
                     _check_rows(answers, count)
             except ExportError as error:
                 place = row.path if count == 1 else ("batching", "max_batch")
-                told = error.message if count == 1 else f"of {count} rows at once: {error.message}"
-                problem = self._model.problem(place, told, remedy=error.remedy or REMEDIES[count > 1])
+                message = error.message if count == 1 else f"in a batch of {count} rows: {error.message}"
+                problem = self._model.problem(place, message, remedy=error.remedy or REMEDIES[count > 1])
                 raise InvalidFilesError([problem]) from error
             return answers
 
@@ -119,7 +119,7 @@ class OnnxGraph:
 
 
 def _answer_of(graph: ExportedGraph) -> Answer:
-    """The graph in ONNX Runtime, as a function."""
+    """Wrap an ONNX Runtime session as a function."""
     from model_build.recipes.given_graph import ask_session, start_session  # noqa: PLC0415 - as above
 
     session, names = start_session(graph.file), [tensor.name for tensor in graph.outputs]
@@ -127,11 +127,11 @@ def _answer_of(graph: ExportedGraph) -> Answer:
 
 
 def _check_rows(answers: Mapping[str, Array], count: int) -> None:
-    """An answer has a row for each that was asked for, whatever the graph says of its sizes."""
+    """Check that an answer has one row per requested row, whatever the graph declares."""
     for name, array in answers.items():
         if array.shape[:1] != (count,):
             raise ExportError(
-                f"{name} is {list(array.shape)}, which is not a row for each that was asked for",
+                f"{name} has shape {list(array.shape)}; expected one row per requested row",
                 remedy=REMEDIES[True],
             )
 

@@ -1,6 +1,6 @@
-"""How the tensors of a pipeline's models meet: which goes where, and what does not fit.
+"""Connect the tensors of an ensemble's models and report mismatches.
 
-Nothing here is built or run; a model is known by what its manifest says of it.
+Nothing is built or run here; models are described by their manifests.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ Side = Literal["inputs", "outputs"]
 
 @dataclass(frozen=True)
 class WiredStep:
-    """A step; the mappings go from the model's own tensor names to the pipeline's."""
+    """A step; mappings go from the model's tensor names to the pipeline's."""
 
     model: str
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
-    """Those that somebody takes; the others are not asked for."""
+    """The outputs that another step or the caller uses."""
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A pipeline whose tensors all meet."""
+    """A pipeline with all tensors connected."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
@@ -40,7 +40,7 @@ class Pipeline:
 
 @dataclass
 class _Tensor:
-    """A tensor of the pipeline, and the step that first said what it is."""
+    """A tensor of the pipeline, and the step that defined it first."""
 
     spec: TensorSpec
     step: int
@@ -49,12 +49,12 @@ class _Tensor:
 
     @property
     def origin(self) -> str:
-        """Where it comes from, in words."""
-        return f"step {self.step + 1} makes it" if self.made else f"step {self.step + 1} takes it"
+        """Origin of the tensor, for messages."""
+        return f"output of step {self.step + 1}" if self.made else f"input of step {self.step + 1}"
 
 
 class Wiring:
-    """Follows the tensors through the steps once, and gathers what does not fit."""
+    """Follow the tensors through the steps and collect violations."""
 
     def __init__(
         self, document: Document[ModelSpec], recipe: EnsembleRecipe, members: Mapping[str, Manifest]
@@ -67,7 +67,7 @@ class Wiring:
         self.problems: list[FileProblem] = []
 
     def run(self) -> Pipeline | None:
-        """The pipeline, or None if there are problems."""
+        """Return the pipeline; None if there are violations."""
         for index in range(len(self._steps)):
             self._names_that_are_none(index)
             self._take(index)
@@ -89,7 +89,7 @@ class Wiring:
         return self._members[self._steps[index].model]
 
     def _renamed(self, index: int, side: Side) -> Iterator[tuple[FieldPath, TensorSpec]]:
-        """A step's tensors under their names in the pipeline, and where these stand."""
+        """Return a step's tensors under their pipeline names, with their positions in the file."""
         names: Mapping[str, str] = getattr(self._steps[index], side)
         for tensor in getattr(self._manifest(index), side):
             place = ("recipe", "steps", index, *((side, tensor.name) if tensor.name in names else ()))
@@ -118,9 +118,9 @@ class Wiring:
             if mismatch := _mismatch(known.spec, tensor):
                 self._refuse(
                     place,
-                    f"{self._steps[index].model!r} takes {tensor.name!r} as {_shown(tensor)}, and it is "
+                    f"{self._steps[index].model!r} takes {tensor.name!r} as {_shown(tensor)}; it is "
                     f"{_shown(known.spec)} ({known.origin}): {mismatch}",
-                    "map another tensor to this input, or put a step between the two",
+                    "map another tensor to this input, or add a step between the two",
                 )
             elif not known.made:
                 known.spec = _narrowed(known.spec, tensor)
@@ -133,19 +133,19 @@ class Wiring:
             elif known.made or known.step == index:
                 self._refuse(
                     place,
-                    f"{self._steps[index].model!r} makes {tensor.name!r}, and there is one already "
+                    f"{self._steps[index].model!r} outputs {tensor.name!r}, which already exists "
                     f"({known.origin})",
-                    f"give this one another name: `outputs: {{...: other-{tensor.name}}}`",
+                    f"rename this one: `outputs: {{...: other-{tensor.name}}}`",
                 )
             else:
                 self._refuse(
                     place,
-                    f"{self._steps[index].model!r} makes {tensor.name!r} after {known.origin}",
-                    "put this step first, or give one of the two another name",
+                    f"{self._steps[index].model!r} outputs {tensor.name!r}; already {known.origin}",
+                    "move this step first, or rename one of them",
                 )
 
     def _near_misses(self) -> None:
-        """An input that nothing makes beside an output that nobody takes, of nearly the same name."""
+        """Find an unconnected input and an unused output with similar names."""
         unused = {
             name: tensor
             for name, tensor in self._tensors.items()
@@ -159,7 +159,7 @@ class Wiring:
             if near is not None and not _mismatch(unused[near].spec, tensor.spec):
                 self._refuse(
                     ("recipe", "steps", tensor.step),
-                    f"no step makes {name!r}, which {self._steps[tensor.step].model!r} takes",
+                    f"no step outputs {name!r}, which {self._steps[tensor.step].model!r} takes",
                     f"did you mean '{near}'? Map it: `inputs: {{...: {near}}}`; if callers send {name!r}, "
                     f"name '{near}' in `recipe.outputs`",
                 )
@@ -169,7 +169,7 @@ class Wiring:
         for index, name in enumerate(self._wanted):
             if name not in made:
                 self._refuse(
-                    ("recipe", "outputs", index), f"no step makes {name!r}", _nearest(name, list(made))
+                    ("recipe", "outputs", index), f"no step outputs {name!r}", _nearest(name, list(made))
                 )
         return self._wanted or tuple(name for name, tensor in made.items() if not tensor.takers)
 
@@ -184,8 +184,8 @@ class Wiring:
                 if size == 0:
                     self._refuse(
                         ("recipe", "steps", index, "model"),
-                        f"{self._steps[index].model!r} has no batch dimension, and other steps have one",
-                        "build it with one, or all the others without",
+                        f"{self._steps[index].model!r} has no batch dimension; other steps have one",
+                        "build it with a batch dimension, or all others without",
                     )
         return self._asked_batch(smallest, sizes)
 
@@ -197,8 +197,8 @@ class Wiring:
             model = self._steps[sizes.index(smallest)].model if smallest in sizes else ""
             self._refuse(
                 place,
-                f"{model!r} takes {smallest} at most" if smallest else f"{model!r} has no batch dimension",
-                f"write {smallest}, or remove it",
+                f"{model!r} takes at most {smallest}" if smallest else f"{model!r} has no batch dimension",
+                f"set {smallest} or remove it",
             )
         return batching.max_batch
 
@@ -220,8 +220,8 @@ class Wiring:
         if not made and not self.problems:
             self._refuse(
                 ("recipe", "steps", index),
-                f"nothing takes what {step.model!r} makes",
-                "remove this step, or name one of its outputs in `recipe.outputs`",
+                f"the outputs of {step.model!r} are unused",
+                "remove this step, or list one of its outputs in `recipe.outputs`",
             )
         return WiredStep(step.model, taken, made)
 
@@ -230,18 +230,18 @@ class Wiring:
 
 
 def _mismatch(there: TensorSpec, wanted: TensorSpec) -> str | None:
-    """Why one tensor cannot be the other; a size of -1 goes with any."""
+    """Return why two tensors do not match; a size of -1 matches any."""
     if there.datatype != wanted.datatype:
         return "another type"
     if len(there.shape) != len(wanted.shape):
-        return "another number of dimensions"
+        return "different ranks"
     if any(-1 not in sizes and sizes[0] != sizes[1] for sizes in zip(there.shape, wanted.shape, strict=True)):
         return "other sizes"
     return None
 
 
 def _narrowed(first: TensorSpec, second: TensorSpec) -> TensorSpec:
-    """What two steps that take the same input ask of it together."""
+    """Merge the requirements of two steps that share an input."""
     shape = tuple(
         other if size == -1 else size for size, other in zip(first.shape, second.shape, strict=True)
     )
@@ -254,4 +254,4 @@ def _shown(tensor: TensorSpec) -> str:
 
 def _nearest(name: str, known: Sequence[str]) -> str:
     suggestion = closest(name, known)
-    return f"did you mean '{suggestion}'?" if suggestion else f"there are: {', '.join(known)}"
+    return f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}"

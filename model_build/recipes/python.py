@@ -1,4 +1,4 @@
-"""python: a model of your own for Triton's Python backend, with the packages that it imports."""
+"""python: user code for Triton's Python backend, with its packages."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ class PythonModel:
         self._helpers = helper_files(model)
 
     def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
-        """Gather the right answers, lay the model, and pack what it imports."""
+        """Compute the expected answers, write the model, and pack its packages."""
         inputs, outputs = self._told_by_config()
         rows = read_rows(self._model, inputs, outputs)
         cases = steps.run("answer", lambda: self._cases(rows), describe_cases)
         if inputs is None or outputs is None:
             inputs, outputs = self._told_by_rows(rows, cases)
         spec = self._model.record
-        said = {name: told.datatype for name, told in spec.tensors.items() if told.datatype}
-        inputs = with_controls(inputs, spec.triton.sequences, said)
+        datatypes = {name: tensor.datatype for name, tensor in spec.tensors.items() if tensor.datatype}
+        inputs = with_controls(inputs, spec.triton.sequences, datatypes)
         inputs, outputs = narrow_tensors(self._model, inputs, outputs)
         filled_in = tensors_of_triton(self._model)
         repository = context.folder / "repository"
@@ -108,7 +108,7 @@ class PythonModel:
         packed = {(self._folder / self._recipe.code).resolve()}
         for file in (*self._helpers.values(), *_wanted_of_source(spec, context)):
             if file.path in packed:
-                continue  # the source is the folder of model.py, or around it
+                continue  # the source is the folder of model.py, or a parent folder
             packed.add(file.path)
             if not is_safe_name(file.name) or (version / file.name).exists():
                 raise SourceError(
@@ -128,14 +128,14 @@ class PythonModel:
         )
 
     def _check_helpers(self, report: EnvironmentReport) -> None:
-        """Python looks among the packages first, so a module of the same name would never be imported."""
+        """Reject files shadowed by packages, which come first on Python's path."""
         packages = {package.partition("==")[0].lower().replace("-", "_") for package in report.packages}
         problems = [
             FileProblem(
                 (self._folder / self._recipe.code).parent / module,
                 None,
                 "",
-                f"the required package {module} has the same name, and is imported instead",
+                f"the required package {module} has the same name and shadows it",
                 "rename it",
             )
             for module in sorted(module_names(self._helpers) & packages)
@@ -154,7 +154,7 @@ class PythonModel:
             raise InvalidFilesError([problem]) from error
 
     def _told_by_config(self) -> tuple[Tensors | None, Tensors | None]:
-        """The tensors of a config.pbtxt that the author has written, if there is one that has any."""
+        """Read the tensors of a user-written config.pbtxt, if it declares any."""
         existing = read_existing(self._model)
         if existing is None or not (existing.message.input and existing.message.output):
             return None, None
@@ -184,7 +184,7 @@ class PythonModel:
         problems = [
             self._model.problem(
                 row.path,
-                "nothing says what the right answer is",
+                "no expected answer",
                 remedy=f"{WRITE_ANSWERS}, or return every output from `reference`",
             )
             for row, case in zip(rows, cases, strict=True)
@@ -201,21 +201,21 @@ class PythonModel:
                 if self._batches and array.shape[:1] != (1,):
                     yield self._model.problem(
                         row.path,
-                        f"the reference answers {name} of {list(array.shape)} to one row",
-                        remedy="answer row by row, or write `batching: {max_batch: 0}`",
+                        f"the reference returns {name} of shape {list(array.shape)} for one row",
+                        remedy="return one row per input row, or set `batching: {max_batch: 0}`",
                     )
 
     def _code_faults(self) -> Iterator[FileProblem]:
         file = self._folder / self._recipe.code
         if not file.is_file():
             yield self._model.problem(
-                ("recipe", "code"), f"there is no file {self._recipe.code} beside it", remedy="add it"
+                ("recipe", "code"), f"file not found: {self._recipe.code}", remedy="add it"
             )
             return
         try:
             tree = ast.parse(file.read_bytes(), filename=str(file))
         except SyntaxError as error:
-            yield FileProblem(file, error.lineno, "", f"this is not Python: {error.msg}", "correct it")
+            yield FileProblem(file, error.lineno, "", f"not valid Python: {error.msg}", "correct it")
             return
         models = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == CLASS]
         inherits = any(model.bases for model in models)
@@ -230,25 +230,25 @@ class PythonModel:
                 file,
                 None,
                 "",
-                f"it has no class {CLASS} with a method {METHOD}",
-                "Triton looks for these names",
+                f"missing class {CLASS} with a method {METHOD}",
+                "Triton requires these names",
             )
 
     def _answer_faults(self) -> Iterator[FileProblem]:
-        """Somebody has to say what is right: there is no framework to ask."""
+        """Require expected answers: there is no framework to compare with."""
         if self._recipe.reference is not None:
             file = self._folder / self._recipe.reference.partition(":")[0]
             if not file.is_file():
                 yield self._model.problem(
-                    ("recipe", "reference"), f"there is no file {file.name} beside it", remedy="add it"
+                    ("recipe", "reference"), f"file not found: {file.name}", remedy="add it"
                 )
             return
         for index, item in enumerate(self._model.record.test_inputs):
             if item.random is not None or (item.inputs is not None and item.outputs is None):
                 yield self._model.problem(
                     ("test_inputs", index),
-                    "nothing says what the right answer is",
-                    remedy=f"{WRITE_ANSWERS}, or `reference: <file>.py:<function>` in recipe",
+                    "no expected answers",
+                    remedy=f"{WRITE_ANSWERS}, or `reference: <file>.py:<function>` in `recipe`",
                 )
 
 
@@ -268,5 +268,5 @@ def _tensors(entries: Any) -> Tensors:
 
 def _describe(report: EnvironmentReport) -> str:
     if not report.packages:
-        return "no packages: it imports what the image has"
+        return "no packages beyond the image's"
     return f"{len(report.packages)} packages, {report.size_bytes / 1e6:.1f} MB"

@@ -1,8 +1,7 @@
-"""The repositories that a text model can become.
+"""Repository layouts of a text model.
 
-texts in:      an ensemble of a tokenizer and the graph
-questions in:  the same for pairs of texts, and a step that finds the best answer
-tokens in:     the graph alone, under the model's own name
+`input: texts`: an ensemble of a tokenizer and the graph. Questions: the same for text pairs, plus a step that
+finds the best answer. `input: tokens`: the graph alone, under the model's name.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ ANSWERS = (
 
 
 def text_layout(model: Document[ModelSpec], recipe: TextRecipe) -> Layout[TextFramework]:
-    """The layout that a model's file asks for."""
+    """Return the layout for a model's `input`."""
     if recipe.input == "tokens":
         return TokensIn(model, recipe)
     return (
@@ -69,7 +68,7 @@ def text_layout(model: Document[ModelSpec], recipe: TextRecipe) -> Layout[TextFr
 
 
 class TextLayout(Layout["TextFramework"]):
-    """What the layouts of text models have in common."""
+    """Base class of text layouts."""
 
     tools = ("tokenizers",)
 
@@ -78,8 +77,8 @@ class TextLayout(Layout["TextFramework"]):
         self._recipe = recipe
 
     def load(self, context: BuildContext) -> TextFramework:
-        """Model and tokenizer."""
-        # torch takes seconds to import, and a build that finds its artifact does not need it.
+        """Load the model and its tokenizer."""
+        # torch takes seconds to import, and a reused artifact does not need it.
         from model_build.exporters.text_framework import TextFramework  # noqa: PLC0415
 
         return TextFramework(
@@ -90,11 +89,11 @@ class TextLayout(Layout["TextFramework"]):
         )
 
     def example(self, framework: TextFramework) -> Mapping[str, Array]:
-        """The tokens of the first test input."""
+        """Return the tokens of the first test input."""
         return framework.tokenize(self._samples[:1])
 
     def graph_cases(self, framework: TextFramework) -> Iterator[Case]:
-        """Random tokens of all shapes, and the test inputs."""
+        """Return random tokens of several shapes, and the test inputs."""
         random, max_batch = random_numbers(), self._spec.batching.max_batch
         for batch, length in shapes_to_compare(max_batch, framework.max_length):
             tokens = framework.random_tokens(random, batch=batch, length=length)
@@ -106,14 +105,14 @@ class TextLayout(Layout["TextFramework"]):
 
     @property
     def _samples(self) -> list[Sample]:
-        """The test inputs as a tokenizer takes them."""
+        """Return the test inputs in the tokenizer's form."""
         return [
             test_input.text or (test_input.question or "", test_input.context or "")
             for test_input in self._spec.test_inputs
         ]
 
     def _named_samples(self, framework: TextFramework) -> Iterator[tuple[str, Sample, bool]]:
-        """Each test input, the shortest there is and one that must be cut; and whether users send such."""
+        """Yield each test input, the shortest text, and one to truncate, with whether each is typical."""
         samples = self._samples
         for number, sample in enumerate(samples, start=1):
             yield f"test input {number}", sample, True
@@ -128,34 +127,34 @@ class TextLayout(Layout["TextFramework"]):
 
 
 class TokensIn(TextLayout):
-    """The graph alone, which runs on every Python because it needs none."""
+    """The graph alone, which needs no Python."""
 
     def cases(self, framework: TextFramework) -> Iterator[Case]:
-        """The tokens of each text alone, and those of all test inputs filled up to one length."""
+        """Return the tokens of each text alone, and of all test inputs padded to one length."""
         for name, sample, typical in self._named_samples(framework):
             yield _tokens_case(name, framework, [sample], typical=typical)
         yield from rows_of(_tokens_case("test inputs, padded", framework, self._samples, typical=False))
 
 
 class TextsIn(TextLayout):
-    """An ensemble: the tokenizer in Python, the graph behind it."""
+    """An ensemble: the tokenizer in Python, then the graph."""
 
     parts: ClassVar[tuple[str, ...]] = (TOKENIZER, ENCODER)
     callers_send: ClassVar[tuple[TensorSpec, ...]] = (TEXT,)
 
     def inputs(self, graph: ServableGraph) -> tuple[TensorSpec, ...]:
-        """Texts, whatever the graph takes."""
+        """Return the text inputs, whatever the graph takes."""
         del graph
         return self.callers_send
 
     def outputs(self, graph: ServableGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
-        """What the graph gives, and what is to be known of its tokens."""
+        """Return the graph's outputs and the token tensors."""
         return (*graph.outputs, *_told(graph, framework))
 
     def write(
         self, repository: Path, graph: ServableGraph, framework: TextFramework, context: BuildContext
     ) -> tuple[EnvironmentReport, ...]:
-        """A folder for each part."""
+        """Write one folder per part."""
         outputs = self.outputs(graph, framework)
         steps = self._steps(graph, framework)
         environment = self._add_tokenizer(repository, graph, framework, context)
@@ -172,7 +171,7 @@ class TextsIn(TextLayout):
         return (environment,)
 
     def cases(self, framework: TextFramework) -> Iterator[Case]:
-        """Each text alone, and texts of different lengths in one request."""
+        """Return each text alone, and texts of different lengths in one request."""
         for name, sample, typical in self._named_samples(framework):
             yield self._case(name, framework, [sample], typical=typical)
         together = self._samples[: self._spec.batching.max_batch]
@@ -180,11 +179,11 @@ class TextsIn(TextLayout):
             yield self._case("test inputs in one request", framework, together, typical=False)
 
     def _case(self, name: str, framework: TextFramework, samples: Sequence[Sample], *, typical: bool) -> Case:
-        told = framework.told_of_tokens
-        tokens = framework.tokenize(samples, extra=told)
+        extra = framework.token_tensors
+        tokens = framework.tokenize(samples, extra=extra)
         expected = framework.answer({name: tokens[name] for name in framework.inputs})
         inputs = {TEXT.name: np.array([[sample] for sample in samples], dtype=np.object_)}
-        return Case(name, inputs, expected | {name: tokens[name] for name in told}, typical=typical)
+        return Case(name, inputs, expected | {name: tokens[name] for name in extra}, typical=typical)
 
     def _steps(self, graph: ServableGraph, framework: TextFramework) -> list[EnsembleStep]:
         tokens = same_names(self._tokenizer_outputs(graph, framework))
@@ -200,9 +199,9 @@ class TextsIn(TextLayout):
         self, repository: Path, graph: ServableGraph, framework: TextFramework, context: BuildContext
     ) -> EnvironmentReport:
         outputs = self._tokenizer_outputs(graph, framework)
-        # Texts whose tokens nobody sees are padded together. The plain tokenizer does nothing else, and its
-        # ids are as wide as most graphs take them; engines of older TensorRT versions have narrow ones.
-        hidden = not framework.told_of_tokens
+        # Without token outputs, texts are padded together. The plain tokenizer does only that, and returns
+        # ids of the type that most graphs take; engines of older TensorRT versions take int32.
+        hidden = not framework.token_tensors
         is_plain = hidden and set(outputs) <= {IDS, MASK}
         version = add_python_model(
             repository,
@@ -218,26 +217,26 @@ class TextsIn(TextLayout):
             [installed_requirement("tokenizers")],
             file=environment_file(repository, TOKENIZER),
             cache_dir=context.cache_dir,
-            dependencies=False,  # they are for fetching tokenizers from the Hub
+            dependencies=False,  # packages for downloading tokenizers from the Hub
         )
 
 
 class QuestionsIn(TextsIn):
-    """An ensemble whose last step looks for the answer among the graph's numbers."""
+    """An ensemble with a last step that finds the answer in the graph's outputs."""
 
     parts = (TOKENIZER, ENCODER, ANSWER)
     callers_send = (QUESTION, CONTEXT)
     _recipe: QuestionAnsweringRecipe
 
     def outputs(self, graph: ServableGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
-        """The answer, and where it stands in the context."""
+        """Return the answer tensors, and its position in the context."""
         del graph, framework
         return ANSWERS
 
     def write(
         self, repository: Path, graph: ServableGraph, framework: TextFramework, context: BuildContext
     ) -> tuple[EnvironmentReport, ...]:
-        """The same parts, and the search for the answer."""
+        """Write the same parts, plus the answer search."""
         version = add_python_model(
             repository,
             name=ANSWER,
@@ -268,7 +267,7 @@ class QuestionsIn(TextsIn):
 
 
 def shapes_to_compare(max_batch: int, max_length: int) -> list[tuple[int, int]]:
-    """Batches and lengths at their bounds, odd ones between them; the largest is as large as needed only."""
+    """Return batch sizes and lengths: the bounds, and odd values between them."""
     shapes = [(1, 1), (1, 2), (2, 1), (3, 17), (1, max_length - 1), (2, max_length), (max_batch, 13)]
     return sorted({(min(batch, max_batch), min(length, max_length)) for batch, length in shapes})
 
@@ -281,11 +280,11 @@ def _tokens_case(
 
 
 def _told(graph: ServableGraph, framework: TextFramework) -> list[TensorSpec]:
-    """What callers are told of tokens; the graph may take some of it in a type of its own."""
+    """Return token tensors for callers; the graph may use another type."""
     known = TOLD_OF_TOKENS | {tensor.name: tensor for tensor in graph.inputs}
-    return [known[name] for name in framework.told_of_tokens]
+    return [known[name] for name in framework.token_tensors]
 
 
 def _with_text(sample: Sample, text: str) -> Sample:
-    """Another text; of a question with its context, another context."""
+    """Return another text; for a question, another context."""
     return text if isinstance(sample, str) else (sample[0], text)

@@ -1,4 +1,4 @@
-"""torchscript: a module that torch.jit has saved, or one that a function beside model.yaml makes."""
+"""torchscript: a module saved by torch.jit, or built by a function beside model.yaml."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class _Made:
-    """The module that will be served, and the answers it is compared with."""
+    """The served module, and the answers it is compared with."""
 
     served: TracedModule
     original: Answer
@@ -51,7 +51,7 @@ class _Made:
 
 @dataclass(frozen=True)
 class _Loaded:
-    """A module before it is known what it will be asked."""
+    """A loaded module before its test inputs are known."""
 
     arguments: tuple[str, ...] | None
     make: Callable[[Mapping[str, Array]], _Made]
@@ -68,7 +68,7 @@ class TorchScript:
         self._max_batch = model.record.batching.max_batch
 
     def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
-        """Load or trace the module, compare it with itself and the original, and lay the repository."""
+        """Load or trace the module, compare it with the original, and write the repository."""
         source = context.source.folder
         folder = context.folder / "graph"
         load = self._load_file if self._recipe.file is not None else self._load_entry
@@ -93,19 +93,19 @@ class TorchScript:
             parity=parity,
             batches=self._max_batch > 0,
         )
-        # A traced module was compared with the module itself; a file has nothing beside it.
+        # A traced module was compared with the original module; a file has no original.
         unverified = () if self._recipe.entry else unverified_reasons(inputs, outputs, rows)
         return write_graph(servable, cases, context, steps, unverified=unverified)
 
     def _check_sizes(self, rows: Sequence[Row], cases: Sequence[Case], made: _Made) -> list[SizedCase]:
-        """Compare at other sizes of every dimension that varies, and in batches of several sizes."""
+        """Compare at other sizes of every variable dimension, and in several batch sizes."""
         what = "the traced module" if self._recipe.entry else "the module"
         for case in cases:
-            self._unbatched(case)  # batches are made of answers of one row each
+            self._unbatched(case)  # batches are built from one-row answers
         inputs = tensors_of_rows(self._model, rows)
         sized = sized_cases(self._model, inputs, rows, made.original, batches=self._max_batch > 0)
         if difference_of(self._model, made.served.answer, cases[0]):
-            return sized  # wrong at the size that it was made with: comparing the graph reports that
+            return sized  # wrong at its own size too: the graph comparison reports that
         check_sizes(self._model, made.served.answer, sized, what=what)
         batches = batch_cases(rows, made.original, max_batch=self._max_batch)
         for answer in dict.fromkeys((made.original, made.served.answer)):
@@ -113,7 +113,7 @@ class TorchScript:
         return sized
 
     def _load_file(self, source: Path, folder: Path) -> _Loaded:
-        # torch takes seconds to import, and a build that finds its artifact does not need it.
+        # torch takes seconds to import, and a reused artifact does not need it.
         from model_build.exporters.torchscript import FILE_NAME, load_torchscript  # noqa: PLC0415
         from model_build.exporters.torchscript_safety import check_torchscript  # noqa: PLC0415
 
@@ -142,11 +142,11 @@ class TorchScript:
         return _Loaded(torchscript.known_arguments(module), make)
 
     def _rows(self, arguments: Sequence[str] | None) -> list[Row]:
-        """The test inputs; where model.yaml describes every tensor of forward, they can be random numbers."""
-        said = self._model.record.tensors
+        """Read the test inputs; they may be random if model.yaml declares every tensor of forward."""
+        narrowings = self._model.record.tensors
         whole = [
             TensorSpec(name=name, datatype=item.datatype, shape=item.shape)
-            for name, item in said.items()
+            for name, item in narrowings.items()
             if item.datatype is not None and item.shape is not None and name in (arguments or ())
         ]
         is_told = bool(whole) and len(whole) == len(arguments or ())
@@ -157,7 +157,7 @@ class TorchScript:
         return rows
 
     def _example(self, rows: Sequence[Row]) -> dict[str, Array]:
-        """What the module is traced with: two rows, because a size of one may be taken for a constant."""
+        """Return the tracing example: two rows, because size 1 may become a constant."""
         batches = self._max_batch > 0
         first = Case("", rows[0].batch(rows[0].inputs, batches=batches), {})
         return dict(join_cases([first, first]).inputs if batches else first.inputs)
@@ -173,7 +173,7 @@ class TorchScript:
     def _tensors(
         self, rows: Sequence[Row], cases: Sequence[Case], order: Sequence[str]
     ) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-        """Inputs and outputs; `cases` are those of the rows, and of other sizes after them."""
+        """Derive inputs and outputs from `cases`: those of the rows first, then of other sizes."""
         inputs = {spec.name: spec for spec in tensors_of_rows(self._model, rows)}
         places = [*(row.path for row in rows), *[rows[0].path] * (len(cases) - len(rows))]
         answered = [
@@ -191,8 +191,8 @@ class TorchScript:
                     [
                         self._model.problem(
                             ("batching", "max_batch"),
-                            f"for one row {name} is {list(array.shape)}, which is no batch of one",
-                            remedy="write `batching: {max_batch: 0}`, or let the module answer row by row",
+                            f"for one row, {name} has shape {list(array.shape)}; expected a batch of one",
+                            remedy="set `batching: {max_batch: 0}`, or return one row per input row",
                         )
                     ]
                 )
@@ -214,7 +214,7 @@ class TorchScript:
         missing = [name for name in arguments if name not in row.inputs]
         if missing:
             faults.append(
-                self._model.problem(row.path, f"{', '.join(missing)} is missing; {takes}", remedy="add it")
+                self._model.problem(row.path, f"missing {', '.join(missing)}; {takes}", remedy="add it")
             )
         return faults
 

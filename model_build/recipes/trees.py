@@ -51,23 +51,23 @@ class TreesForFil:
             problems.append(
                 model.problem(
                     ("recipe", "file"),
-                    f"{recipe.file} is a pickle, which can run any code when loaded",
-                    remedy="write `trust: {pickle: <why this is all right>}`, or convert it with treelite",
+                    f"{recipe.file} is a pickle, which can run code when loaded",
+                    remedy="set `trust: {pickle: <reason>}`, or convert it with treelite",
                 )
             )
         if spec.batching.max_batch == 0:
             problems.append(
                 model.problem(
                     ("batching", "max_batch"),
-                    "the rows of a request are always a batch for the FIL backend",
-                    remedy="write the largest number of rows, such as 1024",
+                    "the FIL backend always batches rows",
+                    remedy="set the largest number of rows, such as 1024",
                 )
             )
         if problems:
             raise InvalidFilesError(problems)
 
     def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
-        """Load the trees, ask their library, compare, and lay the repository."""
+        """Load the trees, compute the library's answers, compare, and write the repository."""
         trees = steps.run("load", lambda: self._load(context), _describe)
         answer = self._answer(trees)
         inputs, outputs = self._tensors(trees, answer)
@@ -97,7 +97,7 @@ class TreesForFil:
         return write_graph(servable, cases, context, steps)
 
     def _load(self, context: BuildContext) -> Trees:
-        # The libraries take time to import, and a build that finds its artifact does not need them.
+        # The libraries import slowly, and a reused artifact does not need them.
         from model_build.exporters.tree_libraries import library_of, load_trees  # noqa: PLC0415
 
         file: Path = (context.source.folder / self._recipe.file).resolve()
@@ -107,8 +107,8 @@ class TreesForFil:
                 [
                     self._model.problem(
                         ("recipe", "library"),
-                        f"{file.name} is a model of {found}, not of {self._recipe.library}",
-                        remedy="remove this key, or correct it",
+                        f"{file.name} is a {found} model; expected {self._recipe.library}",
+                        remedy="remove or correct this key",
                     )
                 ]
             )
@@ -119,16 +119,16 @@ class TreesForFil:
         answer = asked or ("probabilities" if trees.task else "value")
         fault = None
         if answer in ("class", "probabilities") and trees.task is None:
-            fault = "this model is no classifier", "write `answer: value`"
+            fault = "this model is not a classifier", "set `answer: value`"
         elif answer == "probabilities" and not trees.gives_probabilities:
             fault = (
-                "FIL does not give this objective's probabilities as its library does",
-                "write `answer: class`",
+                "FIL computes this objective's probabilities differently from its library",
+                "set `answer: class`",
             )
         elif answer == "value" and trees.task == "multi-class":
             fault = (
-                "this model tells several classes apart",
-                "write `answer: class` or `answer: probabilities`",
+                "this model has several classes",
+                "set `answer: class` or `answer: probabilities`",
             )
         if fault is not None:
             path = ("recipe", "answer") if asked else ("recipe",)
@@ -155,7 +155,7 @@ class TreesForFil:
         for row in read_rows(self._model, inputs, outputs):
             scores = trees.scores(row.batch(row.inputs, batches=True)[INPUT])
             if trees.class_count == 1:
-                scores = scores[:, -1:]  # the second of two, for what the library gives as two
+                scores = scores[:, -1:]  # the second of two, where the library returns both
             case = row.case({OUTPUT: _shaped(scores, answer)}, batches=True)
             expected = case.expected[OUTPUT]
             flat = expected if answer == "probabilities" else expected.reshape(len(expected))
@@ -164,7 +164,7 @@ class TreesForFil:
 
 
 def _run(trees: Trees, rows: Array) -> Array:
-    """What FIL computes of the trees."""
+    """Return what FIL computes from the trees."""
     import treelite  # noqa: PLC0415 - as above
 
     answers = treelite.gtil.predict(trees.model, rows.astype(trees.model.input_type))
@@ -172,7 +172,7 @@ def _run(trees: Trees, rows: Array) -> Array:
 
 
 def _shaped(scores: Array, answer: str) -> Array:
-    """Scores as FIL answers them: an output of one number a row has no dimension for it."""
+    """Return scores in FIL's shape: one number per row has no dimension."""
     if answer == "probabilities":
         both = np.concatenate([1 - scores, scores], axis=1) if scores.shape[1] == 1 else scores
         return both.astype(np.float32)
@@ -183,7 +183,7 @@ def _shaped(scores: Array, answer: str) -> Array:
 
 
 def _parameters(form: str, answer: str) -> Mapping[str, str]:
-    """What FIL has to be told. Releases before 25.09 know is_classifier by its older name."""
+    """Return FIL's parameters. Releases before 25.09 use the older name of is_classifier."""
     is_classifier = "false" if answer == "value" else "true"
     parameters = {
         "model_type": form,
@@ -199,7 +199,7 @@ def _check_release(form: str, target: Target) -> None:
     if form == "treelite_checkpoint" and release is not None and release < CHECKPOINTS_SINCE:
         raise UsageError(
             f"FIL in Triton {release} cannot read the checkpoints of treelite 4",
-            remedy=f"choose Triton {CHECKPOINTS_SINCE} or later for the endpoint, or a model of LightGBM's",
+            remedy=f"choose Triton {CHECKPOINTS_SINCE} or later for the endpoint, or a LightGBM model",
         )
 
 

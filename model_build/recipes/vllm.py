@@ -1,8 +1,9 @@
-"""vllm: a language model for Triton's vLLM backend: its weights, and the arguments of vLLM's engine.
+"""vllm: a language model for Triton's vLLM backend: weights and engine arguments.
 
-The backend answers a request in parts (a decoupled model), which SageMaker's front end refuses until it is
-told otherwise: SAGEMAKER_TRITON_INFERENCE_TYPE=generate makes it ask for one answer.
-vLLM is told an absolute path, so such an artifact is for endpoints of one model, whose path is known.
+The backend is decoupled: it answers in several parts. SageMaker's front end rejects that unless
+SAGEMAKER_TRITON_INFERENCE_TYPE=generate requests one answer.
+
+vLLM needs an absolute model path, so such an artifact works on single-model endpoints only.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import VllmRecipe
 
 MODEL_ROOT = "/opt/ml/model"
-"""Where SageMaker lays the archive of an endpoint with one model."""
+"""Path of a single-model endpoint's archive in the container."""
 FILLED_IN = ("model", "tokenizer", "revision", "tokenizer_revision", "code_revision", "download_dir")
 SAFE_FORMATS = ("auto", "safetensors")
 COMMON_ARGUMENTS = (
@@ -41,7 +42,7 @@ COMMON_ARGUMENTS = (
     "quantization", "rope_scaling", "rope_theta", "scheduling_policy", "seed", "served_model_name",
     "skip_tokenizer_init", "swap_space", "tensor_parallel_size", "tokenizer_mode", "trust_remote_code",
 )  # fmt: skip
-"""Arguments that engines of several years have; what is near one of them and not it, is misspelt."""
+"""Known engine arguments; a close match that is not in the list is a typo."""
 _POSITIVE = (
     "max_model_len",
     "max_num_batched_tokens",
@@ -64,7 +65,7 @@ class VllmModel:
             raise InvalidFilesError(problems)
 
     def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
-        """Lay the weights and the engine's arguments."""
+        """Write the weights and the engine arguments."""
         repository = context.folder / "repository"
         steps.run("repository", lambda: self._write(repository, context), lambda size: f"{size / 1e9:.1f} GB")
         return WrittenRepository(
@@ -87,20 +88,20 @@ class VllmModel:
         for file in files:
             name = file.name
             if not is_safe_name(name) or (version / name).exists():
-                raise SourceError(f"{spec.source}: {name} cannot lie in a Triton repository")
+                raise SourceError(f"{spec.source}: {name} is not allowed in a Triton repository")
             (version / name).parent.mkdir(parents=True, exist_ok=True)
             _place(file, version / name)
         return sum(file.size for file in files)
 
 
 def require_generate(targets: Sequence[Target]) -> None:
-    """Raise UsageError where no release that is built for can serve such a model; asked before a fetch."""
+    """Raise UsageError if no targeted release can serve such a model, before anything is fetched."""
     releases = [release for target in targets if (release := release_of(str(target)))]
     since = SINCE[INFERENCE_TYPE]
     old = [release for release in releases if release < since]
     if old and len(old) == len(releases):
         raise UsageError(
-            f"SageMaker's front end of Triton {max(old)} refuses models that answer in parts, as vLLM's do",
+            f"SageMaker's front end of Triton {max(old)} rejects decoupled models, such as vLLM's",
             remedy=f"choose Triton {since} or later",
         )
 
@@ -114,24 +115,24 @@ def _faults(model: Document[ModelSpec], engine: Mapping[str, Any]) -> Iterator[F
 
 def _fault(spec: ModelSpec, key: str, value: Any) -> tuple[str, str] | None:
     if key in FILLED_IN:
-        return "the build fills this in: the weights come from `source`", "remove it"
+        return "set by the build: the weights come from `source`", "remove it"
     if key == "trust_remote_code" and value and spec.trust.remote_code is None:
-        return "code of the model's repository is not trusted", "write `trust: {remote_code: <why>}` too"
+        return "code in the model's repository is not trusted", "set `trust: {remote_code: <reason>}` too"
     if key == "load_format" and value not in SAFE_FORMATS and spec.trust.pickle is None:
-        return f"{value!r} may be a pickle, and only safetensors are fetched", "write `load_format: auto`"
+        return f"{value!r} may be a pickle; only safetensors are fetched", "set `load_format: auto`"
     if key == "enable_lora" and value:
-        return "adapters need a file of their own beside the weights, which is not laid", "remove it"
+        return "adapters are not supported: they need another file next to the weights", "remove it"
     return _value_fault(key, value)
 
 
 def _value_fault(key: str, value: Any) -> tuple[str, str] | None:
     if key == "gpu_memory_utilization" and not (_is_number(value) and 0 < value <= 1):
-        return f"{value!r} is no share of the memory", "write a number above 0, at most 1"
+        return f"expected a share of memory above 0 and at most 1, got {value!r}", "set a number such as 0.9"
     if key in _POSITIVE and not (_is_number(value) and value == int(value) and value >= 1):
-        return f"{value!r} is no count", "write a whole number, at least 1"
+        return f"expected a positive integer, got {value!r}", "set an integer of at least 1"
     nearest = closest(key, COMMON_ARGUMENTS)
     if key not in COMMON_ARGUMENTS and (nearest is not None or "-" in key):
-        return "vLLM's engine has no such argument", f"did you mean '{nearest or key.replace('-', '_')}'?"
+        return "unknown vLLM engine argument", f"did you mean '{nearest or key.replace('-', '_')}'?"
     return None
 
 
@@ -140,7 +141,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _place(file: SourceFile, copy: Path) -> None:
-    """Weights of many gigabytes are not written twice where the disk is the same."""
+    """Link or copy weights: large files are hard-linked on the same disk."""
     try:
         os.link(file.path, copy, follow_symlinks=False)
     except OSError:

@@ -1,7 +1,6 @@
-"""Triton's config.pbtxt, written through Triton's own schema so that a field which is none cannot be.
+"""Write config.pbtxt through Triton's own protobuf schema.
 
-tritonclient brings the schema compiled, inside a package whose `__init__` insists on grpc; the module itself
-needs protobuf alone and is loaded by its file.
+tritonclient's package imports grpc; its compiled schema needs only protobuf and is loaded by file.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ MODEL_FILES: Mapping[str, str] = MappingProxyType(
         "vllm": "model.json",
     }
 )
-"""What backends look for in a version folder, unless the configuration names another file."""
+"""Default file names of backends in a version folder."""
 
 
 @cache
 def model_config_schema() -> ModuleType:
-    """The compiled model_config.proto."""
+    """Load the compiled model_config.proto."""
     package = importlib.util.find_spec("tritonclient")
     if package is None or not package.submodule_search_locations:
         raise ModuleNotFoundError("tritonclient is not installed", name="tritonclient")
@@ -49,7 +48,7 @@ def model_config_schema() -> ModuleType:
 def model_config(
     *, name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], max_batch: int
 ) -> Any:
-    """A ModelConfig message with what every model has: its name, its tensors, its largest batch."""
+    """Create a ModelConfig with name, backend, tensors, and largest batch."""
     schema = model_config_schema()
     config = schema.ModelConfig(name=name, max_batch_size=max_batch)
     for tensors, field in ((inputs, config.input), (outputs, config.output)):
@@ -58,57 +57,57 @@ def model_config(
                 name=tensor.name, data_type=data_type(tensor.datatype), dims=tensor.shape or (1,)
             )
             if not tensor.shape:
-                # One value a row: Triton knows no tensor without dimensions, and hands the backend one.
+                # One value per row: Triton requires a dimension, and the backend gets size 1.
                 added.reshape.SetInParent()
     return config
 
 
 def add_labels(config: Any, folder: Path, outputs: Sequence[TensorSpec]) -> None:
-    """Write what the places of outputs mean into files that Triton's classification answers from."""
+    """Write label files for Triton's classification extension."""
     for index, (tensor, output) in enumerate(zip(outputs, config.output, strict=True)):
         if tensor.labels:
             output.label_filename = f"labels-{index}.txt"
-            # Triton takes every line for a label.
+            # Triton reads every line as a label.
             lines = (" ".join(label.split()) for label in tensor.labels)
             (folder / output.label_filename).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def set_parameter(config: Any, key: str, value: str) -> None:
-    """Give the backend a parameter."""
+    """Set a backend parameter."""
     config.parameters[key].string_value = value
 
 
 def add_ensemble_step(config: Any, *, model: str, inputs: dict[str, str], outputs: dict[str, str]) -> None:
-    """Add a model to an ensemble; the mappings go from the model's tensor names to the ensemble's."""
+    """Add a model to an ensemble; mappings go from the model's tensor names to the ensemble's."""
     step = config.ensemble_scheduling.step.add(model_name=model, model_version=-1)
     step.input_map.update(inputs)
     step.output_map.update(outputs)
 
 
 def write_config(config: Any, folder: Path) -> Path:
-    """Write a message as config.pbtxt: fields in the order of the schema, maps sorted."""
+    """Write a message as config.pbtxt: fields in schema order, maps sorted."""
     file = folder / CONFIG_NAME
     file.write_text(text_format.MessageToString(config), encoding="utf-8")
     return file
 
 
 def read_config(file: Path) -> Any:
-    """The message in a config.pbtxt; raises text_format.ParseError where it is none."""
+    """Read a config.pbtxt; raise text_format.ParseError if invalid."""
     return parse_config(file.read_text(encoding="utf-8"))
 
 
 def parse_config(text: str) -> Any:
-    """The message in the text of a config.pbtxt; raises text_format.ParseError where it is none."""
+    """Parse the text of a config.pbtxt; raise text_format.ParseError if invalid."""
     return text_format.Parse(text, model_config_schema().ModelConfig())
 
 
 def data_type(datatype: str) -> int:
-    """A datatype of the protocol as the configuration's number; BYTES is STRING there."""
+    """Return the config enum of a protocol datatype; BYTES is STRING there."""
     name = "STRING" if datatype == "BYTES" else datatype
     return int(model_config_schema().DataType.Value(f"TYPE_{name}"))
 
 
 def datatype_name(number: int) -> str:
-    """The configuration's number of a type as the protocol calls it."""
+    """Return the config enum of a datatype."""
     name = str(model_config_schema().DataType.Name(number)).removeprefix("TYPE_")
     return "BYTES" if name == "STRING" else name

@@ -1,4 +1,4 @@
-"""Where an author's config.pbtxt contradicts the graph or model.yaml, with both places."""
+"""Find contradictions between a user's config.pbtxt and the graph or model.yaml."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PLATFORMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "tensorrt": ("tensorrt_plan",),
     }
 )
-"""The older names of backends, each with those that Triton knows."""
+"""Legacy names of backends, with the names that Triton knows."""
 _SCHEDULERS = {"dynamic_batching", "sequence_batching", "ensemble_scheduling"}
-"""A model has one of them."""
+"""Schedulers; a model has at most one."""
 
 
 def contradictions(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]:
-    """Every one; `wanted` is what the build would write."""
+    """Yield every contradiction; `wanted` is the configuration the build would write."""
     yield from _check_identity(existing, wanted)
     yield from _check_batch(existing, wanted)
     yield from _check_tensors(existing, "input", wanted.input)
@@ -43,21 +43,21 @@ def _check_identity(existing: ExistingConfig, wanted: Any) -> Iterator[FileProbl
     theirs = existing.message
     if theirs.name and theirs.name != wanted.name:
         yield existing.problem(
-            f"the model is {wanted.name!r} here, not {theirs.name!r}",
-            f'write `name: "{wanted.name}"`, or remove it',
+            f"expected {wanted.name!r}, got {theirs.name!r}",
+            f'set `name: "{wanted.name}"` or remove it',
             "name",
         )
     if theirs.backend and theirs.backend != wanted.backend:
         yield existing.problem(
-            f"the model is run by {wanted.backend!r}, not {theirs.backend!r}",
-            f'write `backend: "{wanted.backend}"`, or remove it',
+            f"expected backend {wanted.backend!r}, got {theirs.backend!r}",
+            f'set `backend: "{wanted.backend}"` or remove it',
             "backend",
         )
     platforms = PLATFORMS.get(wanted.backend, ())
     if theirs.platform and theirs.platform not in platforms:
         yield existing.problem(
             f"{theirs.platform!r} is not the platform of the backend {wanted.backend!r}",
-            f'write `backend: "{wanted.backend}"` instead',
+            f'set `backend: "{wanted.backend}"` instead',
             "platform",
         )
 
@@ -70,9 +70,9 @@ def _check_batch(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]
         written = is_written(existing.model, place)
         yield existing.problem(
             f"it is {existing.message.max_batch_size} here, and "
-            f"{_place(existing.model, place) if written else 'without a word in model.yaml'} "
+            f"{_place(existing.model, place) if written else 'the default of model.yaml'} "
             f"{wanted.max_batch_size}",
-            f"write `batching: {{max_batch: {existing.message.max_batch_size}}}` in model.yaml",
+            f"set `batching: {{max_batch: {existing.message.max_batch_size}}}` in model.yaml",
             "max_batch_size",
         )
 
@@ -84,29 +84,29 @@ def _check_tensors(existing: ExistingConfig, field: str, wanted: Sequence[Any]) 
             suggestion = closest(tensor.name, graph)
             yield existing.problem(
                 f"the model has no {field} {tensor.name!r}",
-                f"did you mean '{suggestion}'?" if suggestion else f"it has: {', '.join(graph)}",
+                f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(graph)}",
                 *(field, index, "name"),
             )
             continue
         real = graph[tensor.name]
         if tensor.data_type != real.data_type:
             yield existing.problem(
-                f"{tensor.name!r} is {_type(real.data_type)} in the model, not {_type(tensor.data_type)}",
-                f"write `data_type: {_type(real.data_type)}`",
+                f"{tensor.name!r} is {_type(real.data_type)} in the model, got {_type(tensor.data_type)}",
+                f"set `data_type: {_type(real.data_type)}`",
                 *(field, index, "data_type"),
             )
         dims = list(tensor.reshape.shape) if tensor.HasField("reshape") else list(tensor.dims)
         expected = list(real.reshape.shape) if real.HasField("reshape") else list(real.dims)
         if not _narrows(dims, expected):
             yield existing.problem(
-                f"{tensor.name!r} has the sizes {expected} in the model, batch dimension aside, not {dims}",
-                f"write `dims: {expected}`",
+                f"{tensor.name!r} has dims {expected} in the model, without the batch dimension, got {dims}",
+                f"set `dims: {expected}`",
                 *(field, index, "dims"),
             )
 
 
 def _narrows(dims: list[int], expected: list[int]) -> bool:
-    """Whether these sizes are the graph's, or say one where the graph leaves it open."""
+    """Return whether the sizes match the graph's, or fix those that the graph leaves open."""
     return len(dims) == len(expected) and all(
         real in (-1, size) for size, real in zip(dims, expected, strict=True)
     )
@@ -114,12 +114,12 @@ def _narrows(dims: list[int], expected: list[int]) -> bool:
 
 def _check_choices(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]:
     for path, place in CHOICES:
-        if place[0] not in existing.said or not is_written(existing.model, path):
+        if place[0] not in existing.fields or not is_written(existing.model, path):
             continue
         if _value(existing.message, place) != _value(wanted, place):
             yield existing.problem(
-                f"{_place(existing.model, path)} says otherwise",
-                "keep one of the two",
+                f"{_place(existing.model, path)} has another value",
+                "keep one of them",
                 *place,
             )
 
@@ -127,19 +127,19 @@ def _check_choices(existing: ExistingConfig, wanted: Any) -> Iterator[FileProble
 def _check_scheduler(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]:
     ours = wanted.WhichOneof("scheduling_choice")
     asked = {place[0] for path, place in CHOICES if is_written(existing.model, path)} & _SCHEDULERS
-    for name in sorted(existing.said & _SCHEDULERS):
+    for name in sorted(existing.fields & _SCHEDULERS):
         if name != ours and (asked or name == "sequence_batching"):
             yield existing.problem(
-                "model.yaml asks for another way of batching"
+                "model.yaml sets another batching mode"
                 if asked
-                else "the build has to know of sequences to send them",
-                "say the same in `batching` and `triton.sequences` of model.yaml",
+                else "the build cannot test sequences that model.yaml does not declare",
+                "set `batching` and `triton.sequences` of model.yaml accordingly",
                 name,
             )
     theirs = existing.message.model_transaction_policy.decoupled
-    if theirs != wanted.model_transaction_policy.decoupled and "model_transaction_policy" in existing.said:
+    if theirs != wanted.model_transaction_policy.decoupled and "model_transaction_policy" in existing.fields:
         yield existing.problem(
-            "SageMaker's front end takes one answer for each request, and decoupled models give several",
+            "SageMaker's front end takes one answer per request; decoupled models return several",
             "remove it",
             "model_transaction_policy",
         )
@@ -148,27 +148,27 @@ def _check_scheduler(existing: ExistingConfig, wanted: Any) -> Iterator[FileProb
 def _check_cache(existing: ExistingConfig) -> Iterator[FileProblem]:
     if existing.message.response_cache.enable and not existing.model.record.triton.response_cache:
         yield existing.problem(
-            "the endpoint's server has a cache where model.yaml asks for one",
-            "write `triton: {response_cache: true}` in model.yaml",
+            "the endpoint enables the cache only if model.yaml does",
+            "set `triton: {response_cache: true}` in model.yaml",
             "response_cache",
         )
 
 
 def _check_files(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]:
-    """Files that the text names are those that the build writes."""
+    """Check that the files named in the text are files that the build writes."""
     written = {tensor.name: tensor.label_filename for tensor in wanted.output}
     for index, tensor in enumerate(existing.message.output):
         if tensor.label_filename and tensor.label_filename != written.get(tensor.name, tensor.label_filename):
             yield existing.problem(
-                f"there is no file {tensor.label_filename}",
-                f"remove it, and give `tensors: {{{tensor.name}: {{labels: [...]}}}}` in model.yaml",
+                f"file not found: {tensor.label_filename}",
+                f"remove it, and set `tensors: {{{tensor.name}: {{labels: [...]}}}}` in model.yaml",
                 *("output", index, "label_filename"),
             )
     for index, sample in enumerate(existing.message.model_warmup):
         if any(meta.input_data_file for meta in sample.inputs.values()):
             yield existing.problem(
-                "files of warm-up requests are made from the test inputs",
-                "remove it, and write `triton: {warm_up: true}` in model.yaml",
+                "the build creates warm-up files from the test inputs",
+                "remove it, and set `triton: {warm_up: true}` in model.yaml",
                 *("model_warmup", index),
             )
 
@@ -183,8 +183,8 @@ def _check_parameters(existing: ExistingConfig, wanted: Any) -> Iterator[FilePro
                 else "the build"
             )
             yield existing.problem(
-                f"{other} gives {key} the value {wanted.parameters[key].string_value!r}",
-                "keep one of the two",
+                f"{other} sets {key} to {wanted.parameters[key].string_value!r}",
+                "keep one of them",
                 "parameters",
             )
 
@@ -196,14 +196,14 @@ def _check_devices(existing: ExistingConfig, wanted: Any) -> Iterator[FileProble
     for index, group in enumerate(existing.message.instance_group):
         if group.kind == kinds.KIND_GPU or group.gpus:
             yield existing.problem(
-                "the model is built for a processor, and these copies ask for a GPU",
-                "write `kind: KIND_AUTO`, or serve the model on an instance type with a GPU",
+                "the model is built for a CPU, but these instances need a GPU",
+                "set `kind: KIND_AUTO`, or serve the model on an instance type with a GPU",
                 *("instance_group", index),
             )
 
 
 def _value(message: Any, place: Sequence[str]) -> Any:
-    """What a field holds; of the block that turns the dynamic batcher on, whether it is there."""
+    """Return a field's value; for the dynamic batcher's block, whether it is present."""
     if place == ("dynamic_batching",):
         return message.HasField("dynamic_batching")
     for name in place:

@@ -1,7 +1,6 @@
-"""A config.pbtxt that people have written: read, held against the graph and model.yaml, and completed.
+"""Read a user's config.pbtxt, check it against the graph and model.yaml, and complete it.
 
-Their text stays as it is, byte for byte. What is missing and has to be there stands below it, and what
-contradicts the graph or model.yaml is named with both places.
+The user's text is kept byte for byte. Missing fields are appended; contradictions name both files.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ CHOICES: tuple[tuple[FieldPath, tuple[str, ...]], ...] = (
     (("triton", "optimization", "pinned_memory"), ("optimization", "input_pinned_memory")),
     (("triton", "optimization", "pinned_memory"), ("optimization", "output_pinned_memory")),
 )
-"""What both files can say: the field of model.yaml, and that of config.pbtxt."""
+"""Settings that both files can have: the field of model.yaml and that of config.pbtxt."""
 _NEEDED = (
     "name",
     "max_batch_size",
@@ -50,12 +49,12 @@ _NEEDED = (
     "cc_model_filenames",
     "model_transaction_policy",
 )
-"""Fields that follow from the model, and not from anybody's choice."""
+"""Fields that follow from the model, not from a choice."""
 
 
 @dataclass(frozen=True)
 class ExistingConfig:
-    """The author's text and what it says."""
+    """The user's text, parsed."""
 
     model: Document[ModelSpec]
     file: Path
@@ -64,18 +63,18 @@ class ExistingConfig:
     lines: Mapping[FieldPlace, int]
 
     @property
-    def said(self) -> set[str]:
-        """The fields that stand in it, even with the value that they have anyway."""
+    def fields(self) -> set[str]:
+        """The fields in the text, including those with default values."""
         return {str(place[0]) for place in self.lines}
 
     def problem(self, message: str, remedy: str, *place: str | int) -> FileProblem:
-        """A fault at a field of the text."""
+        """Return a violation at a field of the text."""
         field = field_text(tuple(part for part in place if isinstance(part, str)))
         return FileProblem(self.file, line_of(self.lines, *place), field, message, remedy)
 
 
 def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
-    """The config.pbtxt that a model's file names, or None; InvalidFilesError where it is none."""
+    """Read the config.pbtxt in model.yaml; None if not set. Raise InvalidFilesError if invalid."""
     name = model.record.triton.config
     if name is None:
         return None
@@ -85,7 +84,7 @@ def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
         return ExistingConfig(model, file, text, parse_config(text), field_lines(text))
     except FileNotFoundError:
         problem = model.problem(
-            ("triton", "config"), f"there is no file {name} beside it", remedy="add it, or correct its name"
+            ("triton", "config"), f"file not found: {name}", remedy="add it or correct its name"
         )
     except UnicodeDecodeError as error:
         problem = FileProblem(file, None, "", f"byte {error.start} is not UTF-8", "save it as UTF-8")
@@ -96,7 +95,7 @@ def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
 
 
 def complete_existing(existing: ExistingConfig, wanted: Any) -> str:
-    """The author's text, and below it what is missing."""
+    """Return the user's text with missing fields appended."""
     missing = _missing(existing, wanted)
     if not missing.ListFields():
         return existing.text
@@ -105,12 +104,12 @@ def complete_existing(existing: ExistingConfig, wanted: Any) -> str:
 
 def _missing(existing: ExistingConfig, wanted: Any) -> Any:
     theirs, missing = existing.message, model_config_schema().ModelConfig()
-    said = existing.said
-    if not said & {"backend", "platform"}:
+    present = existing.fields
+    if not present & {"backend", "platform"}:
         missing.backend, missing.platform = wanted.backend, wanted.platform
     asked = {place[0] for path, place in CHOICES if is_written(existing.model, path)}
     for field, value in wanted.ListFields():
-        if field.name in said or field.name not in (*_NEEDED, *asked, *_follows(wanted)):
+        if field.name in present or field.name not in (*_NEEDED, *asked, *_follows(wanted)):
             continue
         if field.is_repeated or field.message_type is not None:
             getattr(missing, field.name).MergeFrom(value)
@@ -125,12 +124,12 @@ def _missing(existing: ExistingConfig, wanted: Any) -> Any:
 
 
 def _follows(wanted: Any) -> tuple[str, ...]:
-    """Fields that follow from the graph where it was made for something special."""
+    """Return fields that follow from the graph if it was built for special hardware."""
     return ("optimization",) if wanted.optimization.HasField("execution_accelerators") else ()
 
 
 def filled_in(config: Any) -> set[str]:
-    """Tensors of the model that Triton makes, or keeps from request to request, itself."""
+    """Return the tensors that Triton creates or carries between requests."""
     return {
         *(control.name for control in config.sequence_batching.control_input),
         *(state.input_name for state in config.sequence_batching.state),
@@ -140,23 +139,23 @@ def filled_in(config: Any) -> set[str]:
 
 
 def tensors_of_triton(model: Document[ModelSpec]) -> set[str]:
-    """The model's tensors that its callers neither send nor get."""
+    """Return the tensors that callers neither send nor receive."""
     existing = read_existing(model)
     asked = set(control_inputs(model.record.triton.sequences).values())
     return asked | (filled_in(existing.message) if existing else set())
 
 
 def is_written(model: Document[ModelSpec], path: FieldPath) -> bool:
-    """Whether a model's file says something itself, rather than leave it at its default."""
+    """Return whether a model's file sets a value instead of using the default."""
     return path in model.lines
 
 
 def _without_place(error: text_format.ParseError) -> str:
-    """protobuf's words without the place and the whole line, which stand elsewhere or in the file."""
+    """Return protobuf's message without position and source line, which are reported separately."""
     return re.sub(r"^'.*': ", "", str(error).split(" : ", 1)[-1].strip(), flags=re.DOTALL)
 
 
 def _hint(error: text_format.ParseError) -> str:
     if "no field named" in str(error):
-        return "the fields are those of Triton's model_config.proto"
-    return "write it as protobuf's text format asks"
+        return "use the fields of Triton's model_config.proto"
+    return "use protobuf's text format"

@@ -1,7 +1,7 @@
-"""The models of other artifacts in one repository: what becomes of their names, steps and packages.
+"""Merge the models of several artifacts into one repository: names, steps, and packages.
 
-Multi-model hosting finds an archive's one ensemble by its text, so an ensemble within an ensemble cannot be:
-its parts are taken out, named <model>-<part>, and its steps become steps of the whole.
+Multi-model hosting detects an archive's single ensemble by its text, so nested ensembles are impossible:
+their parts become <model>-<part>, and their steps become steps of the outer ensemble.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tritonstack.base.files import sha256_of
 
 @dataclass(frozen=True)
 class MemberFolder:
-    """An artifact that was unpacked."""
+    """An unpacked artifact."""
 
     name: str
     entry: str
@@ -31,18 +31,18 @@ class MemberFolder:
 
     @property
     def config(self) -> Any:
-        """The configuration of the model that its callers ask."""
+        """The configuration of the entry model."""
         return read_config(self.folder / self.entry / CONFIG_NAME)
 
     def part_name(self, part: str) -> str:
-        """What one of its models is called in the whole."""
+        """Name of one of its models in the merged repository."""
         return self.name if part == self.entry else f"{self.name}-{part}"
 
 
 def flat_steps(
     member: MemberFolder, index: int, inputs: Mapping[str, str], outputs: Mapping[str, str]
 ) -> Iterator[EnsembleStep]:
-    """The steps that one use of a member comes to; tensors between its own parts get names of their own."""
+    """Expand one use of a member into steps; internal tensors get unique names."""
     config = member.config
     if not config.ensemble_scheduling.step:
         yield EnsembleStep(member.name, dict(inputs), dict(outputs))
@@ -61,7 +61,7 @@ def flat_steps(
 
 
 def needed_steps(steps: Sequence[EnsembleStep], outputs: Collection[str]) -> list[EnsembleStep]:
-    """The steps without what nobody takes: Triton refuses an ensemble that makes a tensor for nothing."""
+    """Drop steps with unused outputs: Triton rejects ensembles with unused tensors."""
     needed, wanted = [], set(outputs)
     for step in reversed(steps):
         made = {own: tensor for own, tensor in step.outputs.items() if tensor in wanted}
@@ -72,7 +72,7 @@ def needed_steps(steps: Sequence[EnsembleStep], outputs: Collection[str]) -> lis
 
 
 def copy_parts(member: MemberFolder, repository: Path, needed: Collection[str]) -> None:
-    """Copy the models that are needed, each under its name in the whole."""
+    """Copy the required models under their new names."""
     for part in sorted(entry for entry in member.folder.iterdir() if entry.is_dir()):
         name = member.part_name(part.name)
         if name in needed and not (repository / name).exists():
@@ -81,14 +81,12 @@ def copy_parts(member: MemberFolder, repository: Path, needed: Collection[str]) 
 
 
 def share_environments(repository: Path) -> dict[str, str]:
-    """Keep one of several archives of packages that are the same; the model of each, and whose it uses.
+    """Keep one of several identical environments; map each model to the one it uses.
 
-    Triton unpacks an archive once however many models name it, so they also start faster. But the sharing
-    models then name a file outside of their own folders, and the Python backend's documents call what becomes
-    of that undefined: a repository in a bucket is fetched model by model, and the neighbour's file would not
-    be there. SageMaker lays the whole archive on a disk, where the path leads to the file, in both hosting
-    modes. Nothing but trying can prove that for a release, so every such artifact is served in both modes
-    before it is kept.
+    Triton unpacks an archive once for all models that name it, so they also start faster. Sharing models name
+    a file outside their folder, which the Python backend's documentation leaves undefined: a remote
+    repository is fetched per model, without the neighbor's file. SageMaker puts the whole archive on disk, so
+    the path resolves in both hosting modes. Every such artifact is served in both modes before it is kept.
     """
     first: dict[str, str] = {}
     used: dict[str, str] = {}
@@ -98,7 +96,7 @@ def share_environments(repository: Path) -> dict[str, str]:
         if kept != name:
             config = file.parent / CONFIG_NAME
             if read_config(config).parameters[PARAMETER].string_value != PARAMETER_VALUE:
-                used[name] = name  # it names another file, and this one is its own affair
+                used[name] = name  # it names an external file, which stays unchanged
                 continue
             shared = f"$$TRITON_MODEL_DIRECTORY/../{kept}/{ARCHIVE_NAME}"
             config.write_text(
@@ -109,7 +107,7 @@ def share_environments(repository: Path) -> dict[str, str]:
 
 
 def _rename(folder: Path) -> None:
-    """Give a configuration its folder's name, and leave the rest of its text alone if that can be."""
+    """Set the folder's name in a configuration, changing nothing else if possible."""
     file = folder / CONFIG_NAME
     text = file.read_bytes().decode("utf-8")
     config = parse_config(text)

@@ -1,4 +1,4 @@
-"""Where the copies of a model run, and what they may do there."""
+"""Place the instances of a model on CPU or GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROCESSOR = "cpu"
 
 
 def place_instances(config: Any, triton: TritonOptions, *, gpu: bool) -> None:
-    """The copies of a model; one, on the GPU if the model is built for one, where nothing is said."""
+    """Return the instance groups; default one, on the GPU if the model is built for one."""
     kinds = model_config_schema().ModelInstanceGroup
     for group in triton.instances or (InstanceGroup(),):
         on_gpu = gpu and group.device != PROCESSOR
@@ -27,13 +27,13 @@ def place_instances(config: Any, triton: TritonOptions, *, gpu: bool) -> None:
 
 
 def instance_faults(triton: TritonOptions, target: Target, profiles: int | None = None) -> Iterator[Fault]:
-    """Groups that ask for what the target or the engine does not have; `profiles` is how many that has."""
+    """Report groups that the target or the engine cannot run; `profiles` is the engine's count."""
     for index, group in enumerate(triton.instances):
         place = ("triton", "instances", index)
         if target.hardware == PROCESSOR and (group.gpus or group.device == "gpu"):
             yield Fault(
                 (*place, "gpus" if group.gpus else "device"),
-                "it is built for a processor here, and asks for a GPU",
+                "the model is built for a CPU and cannot use a GPU",
                 "remove it, or serve the model on an instance type with a GPU",
             )
         if profiles is not None:
@@ -41,13 +41,13 @@ def instance_faults(triton: TritonOptions, target: Target, profiles: int | None 
                 if int(name) >= profiles:
                     yield Fault(
                         (*place, "profiles", number),
-                        f"the engine has {profiles} profiles, counted from 0",
-                        "name one of these",
+                        f"the engine has {profiles} profiles, numbered from 0",
+                        "use one of these",
                     )
 
 
 def optimize(config: Any, triton: TritonOptions) -> None:
-    """What the backend may do with a graph; nothing is written where nothing is asked."""
+    """Return the backend's optimization settings; None if nothing is set."""
     asked, optimization = triton.optimization, config.optimization
     if asked.graph_level is not None:
         optimization.graph.SetInParent()
@@ -61,7 +61,7 @@ def optimize(config: Any, triton: TritonOptions) -> None:
 
 
 def choose_versions(config: Any, triton: TritonOptions) -> None:
-    """Which versions are served; Triton's default, the newest, is not written."""
+    """Return the version policy; Triton's default, the latest, is omitted."""
     versions = triton.versions
     if versions is None:
         return

@@ -1,8 +1,8 @@
-"""A language model for Triton's vLLM backend.
+"""Write a language model for Triton's vLLM backend.
 
-The backend would fill its tensors in by itself, but asking it costs the start of a process that imports all
-of vLLM, and containers are told not to ask (`--disable-auto-complete-config`). So they are written: those of
-every release that can serve such a model behind SageMaker.
+The backend can fill in its tensors itself, but that starts a process that imports all of vLLM, and containers
+disable it (`--disable-auto-complete-config`). So they are written here, for every release that can serve such
+a model behind SageMaker.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ FURTHER_OUTPUTS = (
 
 
 def add_vllm_model(repository: Path, *, name: str, engine: Mapping[str, Any], around: Around = ALONE) -> Path:
-    """A language model and the arguments of its engine; returns its version folder.
+    """Write a language model and its engine arguments; return its version folder.
 
-    It answers a request in parts, so an endpoint serves it with SAGEMAKER_TRITON_INFERENCE_TYPE=generate.
+    It answers in several parts, so endpoints need SAGEMAKER_TRITON_INFERENCE_TYPE=generate.
     """
     folder = repository / name
     (folder / VERSION).mkdir(parents=True)
@@ -65,7 +65,7 @@ def add_vllm_model(repository: Path, *, name: str, engine: Mapping[str, Any], ar
         tensor.optional = tensor.name != TEXT_IN.name
     message.backend = "vllm"
     message.model_transaction_policy.decoupled = True
-    # vLLM spreads over the GPUs itself, as the engine's arguments say.
+    # vLLM distributes over the GPUs itself.
     message.instance_group.add(count=1, kind=config.model_config_schema().ModelInstanceGroup.KIND_MODEL)
     choose_versions(message, triton)
     for key, value in triton.parameters.items():

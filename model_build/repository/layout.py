@@ -1,8 +1,8 @@
-"""The one layout of a Triton repository that both of SageMaker's hosting modes serve as it is meant.
+"""Check that both of SageMaker's hosting modes load a repository in the same way.
 
-Single-model hosting loads the folder it is told to; multi-model hosting picks a folder by itself, and an
-archive cannot tell it which. Both load the same thing only if there is one model folder, or one ensemble
-together with its parts and nothing else. What each of them trips over stands with the rule below.
+Single-model hosting loads a named folder; multi-model hosting chooses one itself. Both choose the same only
+if there is one model folder, or one ensemble with its parts and nothing else. Each rule below states the
+failure it prevents.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from model_build.repository.config import CONFIG_NAME, MODEL_FILES, read_config
 from model_build.store.archive import is_safe_name
 
 ENSEMBLE_TEXT = re.compile(r'platform:\s*"ensemble"', re.ASCII)
-"""What the multi-model front end looks for in the text of a configuration, comments and all."""
+"""Text that the multi-model front end searches for in a configuration, comments included."""
 
 VERSION = re.compile(r"[1-9][0-9]{0,17}")
 SEEN_AS_VERSION = re.compile(r"[-+]?[0-9]")
 
 
 def check_layout(repository: Path, *, generates: bool = False) -> str:
-    """The folder that both hosting modes load, or LayoutError with everything that is wrong.
+    """Return the folder that both hosting modes load; raise LayoutError with all violations.
 
-    `generates` says that the endpoint asks with generate, which takes answers in several parts.
+    `generates` allows decoupled models, for endpoints that use generate.
     """
     faults = list(_faults_of_names(repository))
     folders = sorted(entry for entry in repository.iterdir() if entry.is_dir())
@@ -36,7 +36,7 @@ def check_layout(repository: Path, *, generates: bool = False) -> str:
     for name, config in configs.items():
         faults += _faults_of_model(repository / name, config)
         if config.model_transaction_policy.decoupled and not generates:
-            faults.append(f"{name} is decoupled: it answers in several parts, and /invocations takes one")
+            faults.append(f"{name} is decoupled: it returns several answers, and /invocations supports one")
     seen = [folder.name for folder in folders if _is_seen_as_ensemble(folder)]
     faults += _faults_of_choice([folder.name for folder in folders], seen, configs)
     if faults:
@@ -46,17 +46,17 @@ def check_layout(repository: Path, *, generates: bool = False) -> str:
 
 def _faults_of_names(repository: Path) -> Iterator[str]:
     if (repository / CONFIG_NAME).exists():
-        # Multi-model hosting would load it as the one model; `serve` ends with 1.
-        yield f"{CONFIG_NAME} lies at the top, which single-model hosting refuses"
+        # Multi-model hosting would load it as the one model; `serve` exits with 1.
+        yield f"{CONFIG_NAME} at the top level is rejected by single-model hosting"
     for path in sorted(repository.rglob("*")):
         name = path.relative_to(repository).as_posix()
         if not is_safe_name(name):
-            # The launcher of Python models gives folders to a shell, which runs what stands in $( ).
-            yield f"{name!r}: only letters, digits, '.', '_', '-' and '/' are safe in a name"
+            # The Python backend's launcher passes folder names to a shell, which expands $( ).
+            yield f"{name!r}: unsafe name; allowed are letters, digits, '.', '_', '-', and '/'"
         if path.is_symlink():
             yield f"{name} is a link"
         elif not (path.is_dir() or path.is_file()):
-            yield f"{name} is neither a file nor a folder"
+            yield f"{name} is not a file or folder"
 
 
 def _config(folder: Path, faults: list[str]) -> Any | None:
@@ -67,7 +67,7 @@ def _config(folder: Path, faults: list[str]) -> Any | None:
     except text_format.ParseError as error:
         faults.append(f"{folder.name}/{CONFIG_NAME}:{error}")
     except UnicodeDecodeError:
-        faults.append(f"{folder.name}/{CONFIG_NAME} is no text in UTF-8")
+        faults.append(f"{folder.name}/{CONFIG_NAME} is not UTF-8 text")
     return None
 
 
@@ -83,24 +83,24 @@ def _is_ensemble(config: Any) -> bool:
 def _faults_of_model(folder: Path, config: Any) -> Iterator[str]:
     name = folder.name
     if config.name and config.name != name:
-        yield f"{name}/{CONFIG_NAME} names the model {config.name!r}, not {name!r}"
+        yield f"{name}/{CONFIG_NAME}: expected name {name!r}, got {config.name!r}"
     if config.backend == "ensemble":
-        yield f'{name}/{CONFIG_NAME} says backend: "ensemble"; Triton wants platform: "ensemble"'
+        yield f'{name}/{CONFIG_NAME} has backend: "ensemble"; Triton needs platform: "ensemble"'
     folders = sorted(entry for entry in folder.iterdir() if entry.is_dir())
     versions = [entry for entry in folders if VERSION.fullmatch(entry.name)]
     for entry in folders:
         if entry not in versions and SEEN_AS_VERSION.match(entry.name):
-            # Triton reads the number that a name begins with, looks for a folder named by it alone, and ends
-            # where the number is too large.
-            yield f"{name}/{entry.name} is taken for a version, and those are named by plain numbers from 1"
+            # Triton parses a name's leading number, looks for the folder of that number, and exits if the
+            # number is too large.
+            yield f"{name}/{entry.name} starts like a version; versions are plain numbers from 1"
     filled = [version for version in versions if any(version.iterdir())]
     if not filled:
-        # Packing may lose an empty folder, and without one every model, an ensemble too, is refused.
+        # Packing may lose empty folders; Triton rejects any model, ensembles included, without one.
         yield f"{name} has no numeric version folder with a file in it"
     for version in versions if filled else ():
         if version not in filled:
-            # A Python model without its code does not fail: its load never ends.
-            yield f"{name}/{version.name} is an empty version, which would be loaded all the same"
+            # A Python model without code does not fail: loading never ends.
+            yield f"{name}/{version.name} is an empty version, which Triton would load"
     for version in versions:
         yield from _faults_of_version(version, config)
     yield from _faults_of_policy(name, config, {int(version.name) for version in versions})
@@ -116,34 +116,34 @@ def _faults_of_version(version: Path, config: Any) -> Iterator[str]:
 
 def _faults_of_policy(name: str, config: Any, versions: set[int]) -> Iterator[str]:
     for version in sorted(set(config.version_policy.specific.versions) - versions):
-        yield f"{name}/{CONFIG_NAME} serves version {version}, which is not there"
+        yield f"{name}/{CONFIG_NAME} serves version {version}, which is missing"
 
 
 def _faults_of_choice(folders: list[str], seen: list[str], configs: Mapping[str, Any]) -> Iterator[str]:
     ensembles = [name for name, config in configs.items() if _is_ensemble(config)]
     for name in sorted(set(seen) - set(ensembles)):
         if name in configs:
-            yield f'{name} is taken for an ensemble: its {CONFIG_NAME} holds the text platform: "ensemble"'
+            yield f'{name} looks like an ensemble: its {CONFIG_NAME} contains the text platform: "ensemble"'
     for name in sorted(set(ensembles) - set(seen)):
         yield (
-            f"{name} is not seen as an ensemble by multi-model hosting: "
-            f'its {CONFIG_NAME} has to read platform: "ensemble", with no blank before the colon'
+            f"multi-model hosting does not recognize the ensemble {name}: "
+            f'its {CONFIG_NAME} must contain platform: "ensemble", with no space before the colon'
         )
     if not folders:
-        yield "there is no model folder"
+        yield "no model folder"
     elif len(ensembles) > 1:
-        yield f"there is more than one ensemble: {', '.join(ensembles)}"
+        yield f"expected at most one ensemble, got {', '.join(ensembles)}"
     elif ensembles:
         yield from _faults_of_parts(folders, ensembles[0], configs)
     elif len(folders) > 1:
-        # The last folder in directory order is loaded, which is neither alphabetical nor as they were packed.
-        yield f"there are {len(folders)} model folders and no ensemble that joins them: {', '.join(folders)}"
+        # The last folder in directory order is loaded, which is neither alphabetical nor packing order.
+        yield f"got {len(folders)} model folders without an ensemble: {', '.join(folders)}"
 
 
 def _faults_of_parts(folders: list[str], ensemble: str, configs: Mapping[str, Any]) -> Iterator[str]:
     parts = {step.model_name for step in configs[ensemble].ensemble_scheduling.step}
     for name in sorted(parts - set(folders)):
-        yield f"the ensemble {ensemble} needs {name}, which is not there"
+        yield f"the ensemble {ensemble} needs {name}, which is missing"
     for name in sorted(set(folders) - parts - {ensemble}):
-        # Models that Python code calls are no dependencies, either: nothing would load them.
-        yield f"{name} is no part of the ensemble {ensemble}, so that neither hosting mode loads it"
+        # Models called from Python code are not dependencies either: nothing would load them.
+        yield f"{name} is not part of the ensemble {ensemble}, so neither hosting mode loads it"

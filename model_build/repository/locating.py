@@ -1,7 +1,7 @@
-"""Where each field of a config.pbtxt stands in its text, so that a fault can name the line.
+"""Find the line of each field in a config.pbtxt, for error messages.
 
-protobuf reads the text and says where it cannot; of what it has read it keeps no places. This follows the
-grammar of protobuf's text format (names, values, `{}` and `<>` blocks, `[]` lists) and does not judge it.
+protobuf reports positions of syntax errors only. This follows the grammar of protobuf's text format (names,
+values, `{}` and `<>` blocks, `[]` lists) without validating it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 FieldPlace = tuple[str | int, ...]
-"""A field, with the number of each item of a repeated one: ("input", 0, "dims", 1)."""
+"""A field path, with the index of each repeated item: ("input", 0, "dims", 1)."""
 
 _TOKEN = re.compile(
     r"""\#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[{}<>\[\],;:]|[^\s{}<>\[\],;:\#"']+""", re.VERBOSE
@@ -26,7 +26,7 @@ class _Token:
 
 
 def field_lines(text: str) -> Mapping[FieldPlace, int]:
-    """The line of every field in a text that protobuf can read."""
+    """Return the line of every field in a valid text."""
     tokens = [
         _Token(match.group(), text.count("\n", 0, match.start()) + 1)
         for match in _TOKEN.finditer(text)
@@ -38,7 +38,7 @@ def field_lines(text: str) -> Mapping[FieldPlace, int]:
 
 
 class _Locator:
-    """Walks over the tokens once."""
+    """Tokenizer and parser state."""
 
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens
@@ -46,7 +46,7 @@ class _Locator:
         self.lines: dict[FieldPlace, int] = {}
 
     def block(self, place: FieldPlace) -> None:
-        """The fields up to the end of a block."""
+        """Read fields to the end of a block."""
         seen: dict[str, int] = {}
         while (token := self._peek()) is not None and token.text not in _CLOSING:
             self._at += 1
@@ -75,7 +75,7 @@ class _Locator:
         if token.text in _OPENING:
             self.block((*place, number))
             return
-        # Texts that stand one behind the other are one text.
+        # Adjacent strings are one string.
         while token.text[0] in "\"'" and (after := self._peek()) is not None and after.text[0] in "\"'":
             self._at += 1
 
@@ -91,7 +91,7 @@ class _Locator:
 
 
 def line_of(lines: Mapping[FieldPlace, int], *place: str | int) -> int | None:
-    """The line of a field, or of the nearest thing around it; without a number, the first of several."""
+    """Return the line of a field or its nearest parent; without an index, the first item's."""
     full: list[str | int] = []
     for part in place:
         if isinstance(part, str) and full and isinstance(full[-1], str):

@@ -1,4 +1,4 @@
-"""Triton repositories: the folders and configurations that an artifact is packed from."""
+"""Write Triton repositories: the folders and configurations of an artifact."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ keeps the folder through packing.
 
 @dataclass(frozen=True)
 class EnsembleStep:
-    """A part of an ensemble; the mappings go from the part's tensor names to the ensemble's."""
+    """A part of an ensemble; mappings go from the part's tensor names to the ensemble's."""
 
     model: str
     inputs: dict[str, str]
@@ -51,16 +51,16 @@ class EnsembleStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Around:
-    """What belongs to a model beyond its tensors and its code."""
+    """Properties of a model beyond its tensors and code."""
 
     model: Document[ModelSpec] | None = None
-    """The file that asks for the model that computes: its lines stand in errors, its config.pbtxt is used."""
+    """The file of the entry model: source of positions in errors, and of its config.pbtxt."""
     example: Mapping[str, Array] | None = None
-    """The first test input as this model's own tensors, for warm-up requests."""
+    """The first test input as this model's tensors, for warm-up requests."""
     environment: bool = True
-    """Whether packages lie beside a model in Python."""
+    """Whether a Python model has packages."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """What a model in Python is told by its configuration."""
+    """Parameters of a Python model's configuration."""
 
 
 ALONE = Around()
@@ -76,7 +76,7 @@ def add_graph_model(
     target: Target,
     around: Around = ALONE,
 ) -> None:
-    """A graph that one of Triton's backends runs; moves its files into the repository."""
+    """Write a graph for one of Triton's backends; its files are moved."""
     _refuse(_graph_faults(graph, batching, triton, target), around)
     folder = repository / name
     folder.mkdir(parents=True)
@@ -106,10 +106,10 @@ def add_python_model(  # noqa: PLR0913 - what a model has; the last three differ
     target: Target | None = None,
     around: Around = ALONE,
 ) -> Path:
-    """A model in Python, which may have an execution environment beside it; returns its version folder.
+    """Write a Python model, which may have an execution environment; return its version folder.
 
-    It runs on the processor, even where `target` has a GPU, unless `triton` places its copies. Without
-    `triton` it stands beside the model that computes: it takes as large batches, and lets no request wait.
+    It runs on the CPU even if `target` has a GPU, unless `triton` places its instances. Without `triton`, it
+    is a step beside the main model: same batch size, no queueing.
     """
     options = triton or TritonOptions()
     batching = batching if triton is not None else _without_waiting(batching)
@@ -133,7 +133,7 @@ def add_python_model(  # noqa: PLR0913 - what a model has; the last three differ
 
 
 def environment_file(repository: Path, name: str) -> Path:
-    """Where the execution environment of a Python model lies."""
+    """Return the path of a Python model's execution environment."""
     return repository / name / ARCHIVE_NAME
 
 
@@ -147,7 +147,7 @@ def add_ensemble(
     max_batch: int,
     response_cache: bool = False,
 ) -> None:
-    """An ensemble over models that lie beside it."""
+    """Write an ensemble over models in the same repository."""
     version = repository / name / VERSION
     version.mkdir(parents=True)
     (version / "README.txt").write_text(ENSEMBLE_NOTE)
@@ -168,7 +168,7 @@ def _message(
     batching: Batching,
     triton: TritonOptions,
 ) -> Any:
-    """What every model has that computes."""
+    """Build the configuration that every computing model has."""
     message = config.model_config(
         name=folder.name,
         inputs=callers_inputs(inputs, triton.sequences),
@@ -193,7 +193,7 @@ def _finish(
 
 
 def write_model(message: Any, folder: Path, around: Around) -> None:
-    """Write the configuration: the author's own, completed, if there is one."""
+    """Write the configuration: the user's own, completed, if there is one."""
     existing = None if around.model is None else read_existing(around.model)
     if existing is None:
         config.write_config(message, folder)
@@ -205,14 +205,14 @@ def write_model(message: Any, folder: Path, around: Around) -> None:
 
 
 def _without_waiting(batching: Batching) -> Batching:
-    """What a step beside the model that computes gets: requests would otherwise wait, and time out, twice."""
+    """Return settings of a helper step: with batching of its own, requests would wait twice."""
     return batching.model_copy(
         update={"queue_delay_us": 0, "preferred_sizes": (), "ragged": (), "queue": None}
     )
 
 
 def _unusual_file(version: Path, backend: str) -> str | None:
-    """The file of a graph whose name is not the one that its backend looks for."""
+    """Return a graph's file if its name is not the backend's default."""
     usual = config.MODEL_FILES.get(backend)
     if usual is None or (version / usual).exists():
         return None
@@ -226,10 +226,10 @@ def _graph_faults(
     if graph.batches != (batching.max_batch > 0):
         yield Fault(
             ("batching", "max_batch"),
-            "the model's tensors have a batch dimension, and 0 says that they have none"
+            "the model's tensors have a batch dimension, but max_batch 0 means none"
             if graph.batches
-            else f"the model's tensors have no batch dimension, and {batching.max_batch} says that they have",
-            "write `max_batch: 1`, or more" if graph.batches else "write `max_batch: 0`",
+            else f"the model's tensors have no batch dimension, but max_batch is {batching.max_batch}",
+            "set `max_batch` to 1 or more" if graph.batches else "set `max_batch: 0`",
         )
     yield from instance_faults(triton, target, graph.profiles or None)
     yield from control_faults(graph.inputs, triton.sequences)
@@ -252,7 +252,7 @@ def _python_faults(
             yield Fault(
                 ("batching", "ragged", index),
                 f"the model has no input {name!r}",
-                f"did you mean '{suggestion}'?" if suggestion else f"it has: {', '.join(known)}",
+                f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}",
             )
     if target is not None:
         yield from instance_faults(triton, target)
@@ -260,7 +260,7 @@ def _python_faults(
 
 
 def _refuse(faults: Iterable[Fault], around: Around) -> None:
-    """Say what is wrong in the file that asked for it."""
+    """Report the violation in the file that has it."""
     found = list(faults)
     if not found:
         return

@@ -1,4 +1,4 @@
-"""What the configurations of a repository say about how it has to be served and asked."""
+"""Read how a repository has to be served and tested from its configurations."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from model_build.repository.config import CONFIG_NAME, read_config
 
 @dataclass(frozen=True)
 class RepositoryProperties:
-    """Of all models in it."""
+    """Properties of all models in a repository."""
 
     keeps_answers: bool
-    """Whether answers of one are to be remembered."""
+    """Whether any model uses the response cache."""
     keeps_state: bool
-    """Whether one takes requests in sequences."""
+    """Whether any model takes sequences."""
 
 
 def read_properties(repository: Path) -> RepositoryProperties:

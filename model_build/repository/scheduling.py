@@ -1,4 +1,4 @@
-"""How Triton gathers the requests of one model: the dynamic batcher, or the sequence batcher."""
+"""Configure how Triton gathers requests: the dynamic batcher or the sequence batcher."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ FALSE_TRUE: Mapping[str, tuple[str, tuple[Any, Any]]] = MappingProxyType(
         "BOOL": ("bool_false_true", (False, True)),
     }
 )
-"""The types that a yes or no can have, and what it then reads."""
+"""Types of boolean control inputs, with the config field of each."""
 CORRELATION_TYPES = ("UINT64", "INT64", "UINT32", "INT32")
-"""Of sequences that are named by texts, releases before 25.02 hand models more than the text, and refuse it
-themselves."""
+"""Releases before 25.02 pass models wrong data for string sequence ids, and reject it themselves."""
 
 
 def schedule(config: Any, batching: Batching, sequences: Sequences | None, types: Mapping[str, str]) -> None:
-    """Say how requests are gathered; `types` are the datatypes of the inputs that tell of a sequence."""
+    """Set the scheduler; `types` are the datatypes of the control inputs."""
     if sequences is not None:
         _batch_sequences(config.sequence_batching, batching, sequences, types)
     elif _has_queue(batching):
@@ -40,7 +39,7 @@ def schedule(config: Any, batching: Batching, sequences: Sequences | None, types
 
 
 def control_inputs(sequences: Sequences | None) -> dict[str, str]:
-    """Inputs that Triton fills in itself, by what they tell: `start`, `end`, `ready`, `correlation_id`."""
+    """Return the inputs that Triton fills in, by control: `start`, `end`, `ready`, `correlation_id`."""
     if sequences is None:
         return {}
     named = {name: getattr(sequences, name) for name in (*BOOLEAN_CONTROLS, "correlation_id")}
@@ -48,7 +47,7 @@ def control_inputs(sequences: Sequences | None) -> dict[str, str]:
 
 
 def callers_inputs(inputs: Sequence[TensorSpec], sequences: Sequences | None) -> tuple[TensorSpec, ...]:
-    """The inputs that callers send: all but those that Triton fills in."""
+    """Return the inputs that callers send, without control inputs."""
     filled_in = set(control_inputs(sequences).values())
     return tuple(tensor for tensor in inputs if tensor.name not in filled_in)
 
@@ -56,9 +55,9 @@ def callers_inputs(inputs: Sequence[TensorSpec], sequences: Sequences | None) ->
 def with_controls(
     inputs: Sequence[TensorSpec], sequences: Sequences | None, types: Mapping[str, str]
 ) -> tuple[TensorSpec, ...]:
-    """A Python model's inputs and those that Triton fills in, which no test input has to bring.
+    """Add the control inputs to a Python model's inputs; test inputs omit them.
 
-    `types` are those that model.yaml gives to tensors.
+    `types` are the tensor datatypes of model.yaml.
     """
     known = {tensor.name for tensor in inputs}
     usual = {"correlation_id": "UINT64"}
@@ -73,7 +72,7 @@ def with_controls(
 
 
 def control_faults(inputs: Sequence[TensorSpec], sequences: Sequences | None) -> Iterator[Fault]:
-    """Inputs that are to tell of a sequence and that the model does not have, or not in a type that can."""
+    """Report control inputs that the model lacks, or has in an unsupported type."""
     known = {tensor.name: tensor for tensor in inputs}
     for role, name in control_inputs(sequences).items():
         place = ("triton", "sequences", role)
@@ -83,19 +82,18 @@ def control_faults(inputs: Sequence[TensorSpec], sequences: Sequences | None) ->
             yield Fault(
                 place,
                 f"the model has no input {name!r}",
-                f"did you mean '{suggestion}'?" if suggestion else f"it has: {', '.join(known)}",
+                f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}",
             )
         elif known[name].datatype not in allowed:
             yield Fault(
                 place,
-                f"the input {name!r} is {known[name].datatype}, and Triton tells this in "
-                f"{' or '.join(allowed)}",
+                f"the input {name!r} is {known[name].datatype}; Triton needs {' or '.join(allowed)}",
                 "change the input's type in the model",
             )
 
 
 def _has_queue(batching: Batching) -> bool:
-    """Whether the dynamic batcher holds the requests; without a batch dimension it is a queue and no more."""
+    """Return whether the dynamic batcher is used; without a batch dimension it is only a queue."""
     if batching.max_batch > 0:
         return batching.dynamic
     return batching.queue is not None or batching.priorities is not None or batching.keep_order

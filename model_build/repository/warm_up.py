@@ -1,7 +1,7 @@
-"""Warm-up requests: what a model is asked before it counts as ready, so that its first caller does not wait.
+"""Warm-up requests, which a model runs before it is ready.
 
-Triton repeats the tensors of one row as often as a sample's batch has rows. They lie in files below
-<model>/warmup/ in the protocol's raw form: numbers in row-major order, texts each behind their length.
+Triton repeats the one-row tensors up to the sample's batch size. They are files in <model>/warmup/ in the
+protocol's raw form: numbers in row-major order, strings with a length prefix.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tritonstack.records.manifests import TensorSpec
 
 Array = NDArray[Any]
 FOLDER = "warmup"
-"""Triton looks for the files there and nowhere else."""
+"""Folder that Triton requires."""
 
 
 def add_warm_up(
     config: Any, folder: Path, inputs: Sequence[TensorSpec], row: Mapping[str, Array] | None
 ) -> None:
-    """Ask the model once alone and once at its largest batch before it is ready.
+    """Configure one request alone and one at the largest batch before the model is ready.
 
-    `row` is the first test input as this model's tensors, without the batch dimension. Zeros of the smallest
-    shape stand for it where a model has no such input of its own.
+    `row` is the first test input as this model's tensors, without the batch dimension. Inputs that it lacks
+    get zeros of the smallest shape.
     """
     files = [f"input-{number}" for number in range(len(inputs))]
     if row is not None:
@@ -49,7 +49,7 @@ def add_warm_up(
 
 
 def first_row(inputs: Mapping[str, Array], max_batch: int) -> dict[str, Array]:
-    """The first row of a request, without the batch dimension where there is one."""
+    """Return the first row of a request, without any batch dimension."""
     return {name: np.asarray(array)[0] if max_batch else np.asarray(array) for name, array in inputs.items()}
 
 

@@ -1,4 +1,4 @@
-"""What every source gives: a folder, the revision found there, and a hash of its weights."""
+"""Interface of all sources: a folder, its revision, and a hash of its weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tritonstack.base.source_files import Files, list_files, require_same
 
 CHUNK = 1 << 20
 MOST_FILES = 5000
-"""A model of more files than this is a folder that was named by mistake."""
+"""More files than this means that the wrong folder was named."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class FoundFolder:
 
 @dataclass(frozen=True)
 class FetchedSource:
-    """A model's files on this machine, and what exactly they are."""
+    """A model's files on this machine, with revision and hash."""
 
     folder: Path
     revision: str
     weights_sha256: str
     listed: Files | None = None
-    """Its files when it was fetched, before they were hashed."""
+    """Its files when fetched, before hashing."""
 
     @property
     def files(self) -> Files:
@@ -45,13 +45,13 @@ class FetchedSource:
         return list_files(self.folder) if self.listed is None else self.listed
 
     def require_unchanged(self) -> None:
-        """Raise UnsafeFileError if a file was added, removed, replaced or written since the fetch."""
+        """Raise UnsafeFileError if a file was added, removed, replaced, or changed since the fetch."""
         if self.listed is not None:
             require_same(self.listed, list_files(self.folder))
 
 
 def fetched(found: FoundFolder, *, source: str, wanted: WantedFiles = TRANSFORMERS) -> FetchedSource:
-    """The record of a folder, after checking that it holds weights which are safe to load."""
+    """Return the record of a folder, after checking that its weights are safe to load."""
     files = list_files(found.folder)
     weights = wanted.weights_among(found.folder)
     if not weights:
@@ -61,24 +61,24 @@ def fetched(found: FoundFolder, *, source: str, wanted: WantedFiles = TRANSFORME
 
 
 def check_listing(sizes: Mapping[str, int], *, source: str, into: Path) -> None:
-    """Refuse what a source lists before any of it is fetched: unsafe names, too many files, too much."""
+    """Check a source's listing before fetching: safe names, file count, and total size."""
     for name in sizes:
-        # A name from elsewhere becomes a path here.
+        # A remote name becomes a local path here.
         if not is_safe_name(name):
             raise SourceError(
                 f"{source}: {name!r} is not a safe file name",
-                remedy="use letters, digits, '.', '_', '-' and '/' only, and no '..'",
+                remedy="use letters, digits, '.', '_', '-', and '/' only, and no '..'",
             )
     if len(sizes) > MOST_FILES:
         raise SourceError(
-            f"{source}: there are {len(sizes)} model files, more than the {MOST_FILES} a model may have",
-            remedy="name the folder of one model",
+            f"{source}: expected at most {MOST_FILES} model files, got {len(sizes)}",
+            remedy="use the folder of one model",
         )
     require_space(into, sum(sizes.values()), purpose=source)
 
 
 def hash_files(files: Iterable[Path]) -> str:
-    """SHA-256 of the files one after another; for a single file it is that file's own."""
+    """Return the SHA-256 over the concatenated files; for a single file, its own."""
     digest = hashlib.sha256()
     for file in files:
         add_file(digest, file)
@@ -86,19 +86,19 @@ def hash_files(files: Iterable[Path]) -> str:
 
 
 def add_file(digest: Any, file: Path) -> None:
-    """Add a file's bytes to a running hash."""
+    """Add a file's bytes to a hash."""
     with file.open("rb") as stream:
         while chunk := stream.read(CHUNK):
             digest.update(chunk)
 
 
 def no_weights(names: Sequence[str], source: str, wanted: WantedFiles) -> SourceError:
-    """What to say of a source that has these files, and no weights among them."""
+    """Return the error for a source that has these files, but no weights."""
     shown = ", ".join(sorted(names)[:8]) or "nothing"
     if wanted.exact:
         nearest = closest(wanted.weights[0], names)
         return SourceError(
-            f"{source}: there is no file {wanted.weights[0]} (found: {shown})",
+            f"{source}: file not found: {wanted.weights[0]} (found: {shown})",
             remedy=f"did you mean {nearest!r}? Correct `recipe.file` in model.yaml"
             if nearest
             else "correct `recipe.file` in model.yaml, or the source",
@@ -106,12 +106,12 @@ def no_weights(names: Sequence[str], source: str, wanted: WantedFiles) -> Source
     pickles = sorted(name for name in names if any(Path(name).match(pattern) for pattern in PICKLES))
     if pickles:
         return UnsafeWeightsError(
-            f"{source}: its weights are {', '.join(pickles)}, a pickle, which can run any code when loaded",
-            remedy="in a place you can afford to lose, load the model once and save it again with "
-            "`save_pretrained(folder)`, which writes safetensors; then use file://. If you know who made "
-            "them, `trust: {pickle: <why>}` in model.yaml reads them as they are",
+            f"{source}: its weights are {', '.join(pickles)}, a pickle, which can run code when loaded",
+            remedy="in a sandbox, load the model once and save it again with "
+            "`save_pretrained(folder)`, which writes safetensors; then use file://. If you trust "
+            "its author, set `trust: {pickle: <reason>}` in model.yaml",
         )
     return SourceError(
-        f"{source}: no {' or '.join(wanted.weights)} file there (found: {shown})",
-        remedy="name the folder that holds them; weights that are a pickle need `trust: {pickle: <why>}`",
+        f"{source}: no {' or '.join(wanted.weights)} file (found: {shown})",
+        remedy="use the folder that holds them; pickled weights need `trust: {pickle: <reason>}`",
     )

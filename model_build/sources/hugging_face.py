@@ -1,7 +1,7 @@
-"""hf://org/name@revision: a model on the Hugging Face Hub, or in the Hub's cache on this machine.
+"""hf://org/name@revision: a model on the Hugging Face Hub, or in its local cache.
 
-The usual variables of huggingface_hub hold (HF_HOME, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE). Every file is
-compared with the hash under which the Hub lists it, those in the cache too.
+The usual variables of huggingface_hub apply (HF_HOME, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE). Every file,
+cached ones included, is compared with the Hub's hash.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ SHA256_LENGTH, SHA1_LENGTH = 64, 40
 def fetch_from_hub(
     text: str, *, wanted: WantedFiles = TRANSFORMERS, endpoint: str | None = None
 ) -> FoundFolder:
-    """A snapshot of the wanted files; its revision is the commit that the given revision stands for."""
+    """Fetch a snapshot of the wanted files; the revision is the resolved commit."""
     repository, _, revision = text.partition("@")
-    disable_progress_bars()  # the build's own progress is what is shown
+    disable_progress_bars()  # the build reports its own progress
     try:
         patterns = _names(repository, revision, wanted, endpoint) or wanted.patterns
         found = snapshot_download(
@@ -51,33 +51,33 @@ def fetch_from_hub(
     except RevisionNotFoundError as error:
         raise SourceError(
             f"hf://{text}: {repository} has no revision {revision!r}",
-            remedy="use a commit, a tag or a branch that its page on the Hub lists",
+            remedy="use a commit, tag, or branch of the model on the Hub",
         ) from error
     except RepositoryNotFoundError as error:
         raise SourceError(
-            f"hf://{text}: there is no model {repository} on the Hub, or it is private",
-            remedy="check the name; for a private model set HF_TOKEN",
+            f"hf://{text}: {repository} does not exist on the Hub, or is private",
+            remedy="check the name; for a private model, set HF_TOKEN",
         ) from error
     except LocalEntryNotFoundError as error:
         raise SourceError(
-            f"hf://{text}: the Hub cannot be reached, and this machine's cache does not hold that revision",
-            remedy="check the network, HF_ENDPOINT and HF_HUB_OFFLINE",
+            f"hf://{text}: the Hub is unreachable, and the local cache lacks that revision",
+            remedy="check the network, HF_ENDPOINT, and HF_HUB_OFFLINE",
         ) from error
     except HFValidationError as error:
         raise SourceError(
-            f"hf://{text}: {error}", remedy="write org/name as the model's page on the Hub does"
+            f"hf://{text}: {error}", remedy="use org/name as on the model's Hub page"
         ) from error
     except (HfHubHTTPError, OSError) as error:
         raise SourceError(f"hf://{text}: {error}", remedy="check the network and HF_ENDPOINT") from error
     folder = Path(found)
-    check_weights(wanted.weights_among(folder))  # quicker than hashing what is incomplete
+    check_weights(wanted.weights_among(folder))  # faster than hashing incomplete files
     for name in wanted.among(folder):
         _check_file(folder / name, source=f"hf://{text}")
     return FoundFolder(folder, folder.name)
 
 
 def _names(repository: str, revision: str, wanted: WantedFiles, endpoint: str | None) -> Sequence[str] | None:
-    """The wanted files that the Hub lists, or None where only its cache can be asked."""
+    """Return the wanted files that the Hub lists; None if only the cache is available."""
     source = f"hf://{repository}@{revision}"
     try:
         listed: Any = snapshot_download(
@@ -88,7 +88,7 @@ def _names(repository: str, revision: str, wanted: WantedFiles, endpoint: str | 
             dry_run=True,
         )
     except DryRunError:
-        return None  # asked again without a dry run, it answers from the cache or says why it cannot
+        return None  # without a dry run, it answers from the cache or reports the cause
     files = {info.filename: info for info in listed}
     names = [name for name in files if wanted.holds(name)]
     if not wanted.has_weights(names):
@@ -99,17 +99,17 @@ def _names(repository: str, revision: str, wanted: WantedFiles, endpoint: str | 
 
 
 def _check_file(file: Path, *, source: str) -> None:
-    """Compare a file with its hash: the cache names each by the SHA-256 or git hash that the Hub lists."""
+    """Check a file's hash: the cache names each file by the SHA-256 or git hash of the Hub."""
     stored = file.resolve()
     if len(stored.name) == SHA256_LENGTH:
         digest = hashlib.sha256()
     elif len(stored.name) == SHA1_LENGTH:
         digest = hashlib.sha1(f"blob {stored.stat().st_size}\0".encode(), usedforsecurity=False)
     else:
-        return  # a cache without links keeps no hashes
+        return  # a cache without links has no hashes
     add_file(digest, stored)
     if digest.hexdigest() != stored.name:
         raise SourceError(
-            f"{source}: {file.name} is not the file that the Hub lists: its hash is another",
-            remedy=f"remove {stored} and build again, which fetches it anew",
+            f"{source}: checksum mismatch for {file.name}",
+            remedy=f"remove {stored} and build again",
         )

@@ -16,17 +16,17 @@ from tritonstack.project.files.model_files import CODE_SUFFIX
 def fetch_folder(
     text: str, *, model_folder: Path, wanted: WantedFiles = TRANSFORMERS, trusted: bool = False
 ) -> FoundFolder:
-    """A folder on this machine; its revision is a hash over every file that a build can read.
+    """Read a local folder; its revision is a hash over every wanted file.
 
-    It is in the model's folder unless `trusted`.
+    It must be inside the model's folder unless `trusted`.
     """
     folder = source_folder(model_folder, text, trusted=trusted)
     if not folder.is_dir():
         raise SourceError(
-            f"file://{text}: there is no folder {folder}",
+            f"file://{text}: folder not found: {folder}",
             remedy="a file:// source is relative to the folder of its model.yaml",
         )
-    check_weights(wanted.weights_among(folder))  # quicker than hashing what is incomplete
+    check_weights(wanted.weights_among(folder))  # faster than hashing incomplete files
     return FoundFolder(folder, f"sha256:{_hash_of(folder, wanted)}")
 
 

@@ -1,7 +1,7 @@
 """s3://bucket/prefix: a model's files in a bucket.
 
-What is listed is what is fetched: every part of a download names the entity tag of the listing, so an object
-that changes meanwhile is an error; a tag that is an MD5 is compared with the bytes that came.
+Every part of a download names the listed entity tag, so an object that changes meanwhile is an error. Tags
+that are MD5 hashes are compared with the received bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AT_ONCE = 8
 CHANGED_CODES = frozenset({"PreconditionFailed", "412"})
 _MD5 = re.compile(r'"?([0-9a-f]{32})"?')
 _KEYED = ("aws:kms", "aws:kms:dsse")
-"""Encryptions under which an entity tag is no MD5."""
+"""Encryptions whose entity tags are not MD5 hashes."""
 
 
 @dataclass(frozen=True, order=True)
@@ -50,12 +50,12 @@ class _Part:
 
     @property
     def range(self) -> str:
-        """As a request names it."""
+        """The byte range of the request."""
         return f"bytes={self.begin}-{min(self.begin + PART_BYTES, self.file.size) - 1}"
 
 
 def fetch_from_s3(text: str, *, cache_dir: Path, wanted: WantedFiles = TRANSFORMERS) -> FoundFolder:
-    """The wanted files below a prefix; the revision is a hash over their names, sizes and entity tags."""
+    """Fetch the wanted files below a prefix; the revision is a hash over names, sizes, and entity tags."""
     bucket, _, prefix = text.partition("/")
     prefix = prefix.rstrip("/") + "/"
     try:
@@ -72,14 +72,14 @@ def fetch_from_s3(text: str, *, cache_dir: Path, wanted: WantedFiles = TRANSFORM
         if isinstance(error, ClientError) and error_code(error) in CHANGED_CODES:
             raise SourceError(
                 f"s3://{text}: an object changed while it was fetched",
-                remedy="build again when nothing is being written there; better, give each version a prefix",
+                remedy="build again when nothing writes there; better, use one prefix per version",
             ) from error
         raise explain(
             error,
             error_type=SourceError,
             doing=f"s3://{text}",
             bucket=bucket,
-            missing_bucket_remedy="check the bucket's name in `source` of model.yaml",
+            missing_bucket_remedy="check the bucket name in `source` of model.yaml",
         ) from error
 
 
@@ -125,7 +125,7 @@ def _fetch(
             encryptions = list(pool.map(lambda part: _download(client, bucket, part, folder), parts))
         for file in files:
             _check_size(folder / file.name, file, source=f"s3://{source}")
-        check_weights(wanted.weights_among(folder))  # quicker than hashing what is incomplete
+        check_weights(wanted.weights_among(folder))  # faster than hashing incomplete files
         keyed = {
             part.file for part, encryption in zip(parts, encryptions, strict=True) if encryption in _KEYED
         }
@@ -137,7 +137,7 @@ def _fetch(
 
 
 def _download(client: Any, bucket: str, part: _Part, folder: Path) -> str | None:
-    """Bring one part; gives the encryption that its object has."""
+    """Download one part; return the object's encryption."""
     reply = client.get_object(Bucket=bucket, Key=part.file.key, Range=part.range, IfMatch=part.file.tag)
     content = reply["Body"].read()
     with (folder / part.file.name).open("r+b") as stream:
@@ -152,7 +152,7 @@ def _check_size(path: Path, file: RemoteFile, *, source: str) -> None:
 
 
 def _not_as_listed(file: RemoteFile, source: str) -> SourceError:
-    return SourceError(f"{source}: {file.name} did not arrive as the bucket lists it", remedy="build again")
+    return SourceError(f"{source}: checksum mismatch for {file.name}", remedy="build again")
 
 
 def _check_file(path: Path, file: RemoteFile, *, has_md5: bool, source: str) -> None:

@@ -1,7 +1,7 @@
-"""package://distribution==version/folder: a model that travels through the package index.
+"""package://distribution==version/folder: a model in a Python package.
 
-The index and pip see to it that the wheel is the one that was published; here every file is compared with
-the distribution's own list, and a folder that is not on that list is not the distribution's.
+pip and the index verify the wheel. Here, every file is checked against the distribution's RECORD, and folders
+must be listed in it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from model_build.sources.wanted import TRANSFORMERS, WantedFiles
 
 
 def fetch_from_package(text: str, *, cache_dir: Path, wanted: WantedFiles = TRANSFORMERS) -> FoundFolder:
-    """The folder of a distribution: the installed one if it has that version, else one put into the cache."""
+    """Return the folder of a distribution: the installed one if the version matches, else a cached one."""
     requirement, _, inner = text.partition("/")
     name, _, version = requirement.partition("==")
     distribution = _installed(name, version) or _cached(name, version, cache_dir / "packages")
@@ -32,16 +32,16 @@ def fetch_from_package(text: str, *, cache_dir: Path, wanted: WantedFiles = TRAN
     listed = _listed(distribution, root, folder) if root in folder.parents else {}
     if not listed or not folder.is_dir():
         raise SourceError(
-            f"package://{text}: {requirement} holds no folder {inner!r}",
-            remedy=f"list what it holds with `pip show --files {name}`",
+            f"package://{text}: {requirement} has no folder {inner!r}",
+            remedy=f"list its files with `pip show --files {name}`",
         )
-    check_weights(wanted.weights_among(folder))  # quicker than hashing what is incomplete
+    check_weights(wanted.weights_among(folder))  # faster than hashing incomplete files
     _check_files(folder, listed, wanted, source=f"package://{text}")
     return FoundFolder(folder, version)
 
 
 def _listed(distribution: Distribution, root: Path, folder: Path) -> dict[str, PackagePath]:
-    """What the distribution lists below a folder, by names relative to it."""
+    """Return the distribution's hashes below a folder, by relative name."""
     paths = ((root / entry, entry) for entry in distribution.files or ())
     return {
         path.relative_to(folder).as_posix(): entry for path, entry in paths if path.is_relative_to(folder)
@@ -53,18 +53,18 @@ def _check_files(folder: Path, listed: dict[str, PackagePath], wanted: WantedFil
         entry = listed.get(name)
         if entry is None:
             raise SourceError(
-                f"{source}: {name} lies there, and is no part of the distribution",
+                f"{source}: {name} is not part of the distribution",
                 remedy="remove it, or install the distribution again",
             )
         if entry.hash is not None and _digest(folder / name, entry.hash.mode) != entry.hash.value:
             raise SourceError(
-                f"{source}: {name} is not the file that was installed",
+                f"{source}: {name} has changed since installation",
                 remedy="install the distribution again",
             )
 
 
 def _digest(file: Path, mode: str) -> str:
-    """A file's hash as a distribution's list writes it."""
+    """Return a file's hash in RECORD format."""
     digest = hashlib.new(mode)
     add_file(digest, file)
     return base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode()
@@ -90,7 +90,7 @@ def _cached(name: str, version: str, packages_dir: Path) -> Distribution:
 
 
 def _install(requirement: str, target: Path) -> None:
-    # Wheels only: unpacking one runs nothing, while building a source distribution runs its code.
+    # Wheels only: installing a source distribution would run its code.
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
     command += ["--only-binary=:all:", f"--target={target}", requirement]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -105,7 +105,7 @@ def _move_into_place(unpacked: Path, target: Path) -> None:
     try:
         unpacked.rename(target)
     except OSError:
-        # Another build put the same version there in the meantime.
+        # Another build installed the same version meanwhile.
         if not target.is_dir():
             raise
         shutil.rmtree(unpacked)

@@ -1,4 +1,4 @@
-"""Looks into weights before anything loads them: wrong headers, and indexes that name other files."""
+"""Check weights before loading: valid headers, and indexes that name only local files."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from model_build.errors import SourceError
 from tritonstack.project.files.safetensors_header import REMEDY, header_fault
 
 INDEXES = ("*.safetensors.index.json", "*.bin.index.json")
-"""Of safetensors and of pickles."""
+"""Index names of safetensors and of pickles."""
 
 
 def check_weights(files: Iterable[Path]) -> None:
-    """Raise SourceError for the first file that is not whole, or that lacks a part its index names."""
+    """Raise SourceError for the first incomplete file, or an index with missing parts."""
     folders = set()
     for file in files:
         if file.suffix == ".safetensors":
@@ -32,7 +32,7 @@ def _check_file(file: Path) -> None:
     if fault := header_fault(file):
         raise SourceError(fault, remedy=REMEDY)
     try:
-        # Reads and checks the header alone: types, sizes, no gap and no overlap.
+        # Reads and checks the header only: types, sizes, gaps, and overlaps.
         with safe_open(str(file), framework="np"):
             pass
     except (SafetensorError, OSError) as error:
@@ -40,20 +40,20 @@ def _check_file(file: Path) -> None:
 
 
 def _check_index(index: Path) -> None:
-    """Loaders open what an index names: other folders would bring in weights that nothing has hashed."""
+    """Check index files: entries in other folders would load unhashed weights."""
     try:
         parts = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
         outside = [part for part in parts if part != Path(part).name]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SourceError(f"{index.name} does not say which tensor lies in which file: {error}") from error
+        raise SourceError(f"{index.name} has no valid weight map: {error}") from error
     if outside:
         raise SourceError(
             f"{index.name} names files outside its folder: {', '.join(outside[:5])}",
-            remedy="copy the files beside it, and write their names without folders",
+            remedy="copy the files next to it, and use names without folders",
         )
     missing = [part for part in parts if not (index.parent / part).is_file()]
-    if missing and index.match(INDEXES[0]):  # pickles are fetched only where they are trusted
+    if missing and index.match(INDEXES[0]):  # pickles are fetched only if trusted
         raise SourceError(
-            f"{index.name} names files that are not there: {', '.join(missing)}",
+            f"{index.name} names missing files: {', '.join(missing)}",
             remedy="fetch or copy the missing files too",
         )

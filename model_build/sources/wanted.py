@@ -1,4 +1,4 @@
-"""Which files of a source a model needs: only these are listed, fetched, hashed and read."""
+"""Select the files of a source that a model needs; only these are listed, fetched, hashed, and read."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ PICKLED_WEIGHTS = "pytorch_model*.bin"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.joblib")
 CODE = "*.py"
 SENTENCE_MODULES = (f"[0-9]_*/{SAFE_WEIGHTS}", f"[0-9]_*/{PICKLED_WEIGHTS}")
-"""Weights of sentence-transformers' modules, whose folders begin with their number."""
+"""Weights of sentence-transformers modules, whose folders start with a number."""
 
 
 @dataclass(frozen=True)
 class WantedFiles:
-    """Patterns of names. One without a slash is compared with a file's name, in whatever folder."""
+    """Name patterns. One without a slash matches file names in any folder."""
 
     patterns: tuple[str, ...]
     weights: tuple[str, ...]
-    """Of those the ones that hold the model; the first that is there counts, and one has to be."""
+    """Weight patterns; the first that matches counts, and one must."""
     refused: tuple[str, ...] = ()
-    """Files that are not wanted, whatever else says so."""
+    """Patterns of files to reject."""
     allowed: tuple[str, ...] = ()
-    """Files that are wanted although `refused` names them."""
+    """Files to accept although `refused` matches them."""
     exact: bool = False
-    """Whether `weights` begins with the name of one file rather than a pattern."""
+    """Whether `weights` begins with a file name, not a pattern."""
 
     def holds(self, name: str) -> bool:
-        """Whether a file of this name is wanted; names are relative to the source."""
+        """Return whether a file is wanted; names are relative to the source."""
         is_refused = _matches(name, self.refused) and not _matches(name, self.allowed)
         return _matches(name, self.patterns, whole=self.exact) and not is_refused
 
     def has_weights(self, names: Iterable[str]) -> bool:
-        """Whether any of these files holds the model."""
+        """Return whether any of these files holds weights."""
         return any(_matches(name, self.weights, whole=self.exact) for name in names if self.holds(name))
 
     def among(self, folder: Path) -> list[str]:
-        """The wanted files below a folder, in order."""
+        """Return the wanted files below a folder, sorted."""
         return [name for name in list_files(folder) if self.holds(name)]
 
     def weights_among(self, folder: Path) -> list[Path]:
-        """The files that hold the model, in order."""
+        """Return the weight files, sorted."""
         names = self.among(folder)
         for pattern in self.weights:
             if any(_matches(name, (pattern,), whole=self.exact) for name in names):
-                # What lies beside an exact file is what it cannot do without, such as a graph's data.
+                # Files next to an exact file belong to it, such as a graph's data.
                 found = names if self.exact else [name for name in names if _matches(name, (pattern,))]
                 return [folder / name for name in found]
         return []
@@ -71,18 +71,18 @@ TRANSFORMERS = WantedFiles(
     (SAFE_WEIGHTS,),
     refused=(f"*/{SAFE_WEIGHTS}", f"*/{PICKLED_WEIGHTS}"),
 )
-"""Weights that cannot run code, configuration, vocabularies; weights in inner folders are other forms."""
+"""Patterns for safe weights, configuration, and vocabularies; inner folders hold other formats."""
 
 
 def wanted_files(spec: ModelSpec) -> WantedFiles:
-    """What a model's recipe reads of its source."""
+    """Return the patterns of a model's recipe."""
     match spec.recipe:
         case HuggingFaceRecipe() | VllmRecipe():
             return _for_transformers(spec)
         case OnnxRecipe(file=file):
             folder, _, name = file.rpartition("/")
             stem = name.removesuffix(".onnx")
-            # A graph names the files of its weights itself; exporters call them one of these.
+            # A graph names its weight files; exporters use one of these names.
             beside = (f"{stem}.*data*", f"{stem}_data*", "*.data", "*_data", "*.weight", "*.weights")
             return _exactly(file, *(f"{folder}/{pattern}" if folder else pattern for pattern in beside))
         case TreesRecipe(file=file) | TorchScriptRecipe(file=str(file)):
@@ -105,7 +105,8 @@ def _exactly(file: str, *beside: str) -> WantedFiles:
 
 
 def _for_programs(spec: ModelSpec) -> WantedFiles:
-    """All but pickles and code; a model in Python also gets code, from its own repository or if trusted."""
+    """Return patterns for everything except pickles and code; Python models also get code if it is local or
+    trusted."""
     own = (spec.source or "").startswith(FILE_SCHEME) or spec.trust.remote_code is not None
     takes_code = isinstance(spec.recipe, PythonRecipe) and own
     pickles = PICKLES if spec.trust.pickle is None else ()

@@ -1,4 +1,4 @@
-"""Folders to .tar.gz files whose bytes depend on nothing but names and contents, and back again."""
+"""Pack folders to reproducible .tar.gz files, and unpack them safely."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from tritonstack.records.manifests import FileEntry
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-# Fixed, because the compressed bytes depend on them; the machine's number of cores must not.
+# Fixed, because they decide the compressed bytes; the number of cores must not.
 _COMPRESSION: dict[str, Any] = {"compresslevel": 1, "threads": 2, "block_size": 1 << 20}
 _BLOCK = 102 * tarfile.RECORDSIZE
-"""The tar stream is cut into blocks of this size, the most whole records that a block of gzip takes."""
+"""Block size of the tar stream: the most whole records in one gzip block."""
 _COPY = 1 << 20
 USUAL_MEMBERS = 10_000
 _HEADERS = 4 * tarfile.BLOCKSIZE
-"""What one member may take in a tar beside its bytes: two headers, and what fills the last block."""
+"""Overhead of a tar member: two headers and padding."""
 # The library's own types are incomplete and in one place wrong.
 _open_gzip = cast("Callable[..., IO[bytes]]", igzip_threaded.open)
 _GZIP_FAULT = cast("type[Exception]", isal_zlib.error)
 LONGEST_NAME = 1024
-"""A system's limit for a path is four times that, and where an archive is unpacked has a path, too."""
+"""Linux limits paths to four times that; the unpack folder has a path too."""
 _SAFE_NAME = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 
 
 @dataclass(frozen=True)
 class PackedArchive:
-    """A packed folder and what it holds."""
+    """A packed folder and its entries."""
 
     file: Path
     digest: str
@@ -48,12 +48,12 @@ class PackedArchive:
 
     @property
     def unpacked_bytes(self) -> int:
-        """What its files take on a disk."""
+        """Unpacked size on disk."""
         return sum(entry.size_bytes for entry in self.files)
 
 
 def is_safe_name(name: str) -> bool:
-    """Whether a name may stand in an archive: Triton hands folder names to a shell, so most must not."""
+    """Return whether a name is safe in an archive: Triton passes folder names to a shell."""
     return (
         len(name) <= LONGEST_NAME
         and bool(_SAFE_NAME.fullmatch(name))
@@ -64,11 +64,11 @@ def is_safe_name(name: str) -> bool:
 def pack(
     folder: Path, archive: Path, *, any_name: bool = False, links: Collection[str] = ()
 ) -> PackedArchive:
-    """Pack a folder; the same names and contents give the same bytes anywhere.
+    """Pack a folder; equal names and contents give equal bytes.
 
-    `any_name` is for what Triton itself unpacks, whose names no shell gets to see; `links` names the symbolic
-    links in it that are packed as links, all others are refused. Every file is read once, and nothing of what
-    was written is read again: contents and archive are hashed as they pass.
+    `any_name` is for archives that Triton itself unpacks, whose names reach no shell; `links` names the
+    symbolic links to pack, all others are rejected. Every file is read once; contents and archive are hashed
+    while streaming.
     """
     paths = sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix())
     for path in paths:
@@ -86,7 +86,7 @@ def pack(
 
 
 class _HashedWriter(io.RawIOBase):
-    """Writes to a file and hashes what passes."""
+    """Write to a file and hash the bytes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.sha256 = hashlib.sha256()
@@ -101,11 +101,11 @@ class _HashedWriter(io.RawIOBase):
 
 
 class _EndedEarlyError(Exception):
-    """A file has fewer bytes than it had when it was opened."""
+    """A file is shorter than when it was opened."""
 
 
 class _HashedReader(io.RawIOBase):
-    """Reads from a file and hashes what passes."""
+    """Read from a file and hash the bytes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.sha256 = hashlib.sha256()
@@ -120,7 +120,7 @@ class _HashedReader(io.RawIOBase):
 
 
 class _Blocks(io.RawIOBase):
-    """Hands a stream on in blocks of one size, however it was written."""
+    """Forward a stream in blocks of a fixed size."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -149,15 +149,12 @@ class _Blocks(io.RawIOBase):
 
 
 def most_members(files: Iterable[FileEntry]) -> int:
-    """How many members an archive of these files may have: each of them, its folders, and some empty ones."""
+    """Return the number of members an archive of these files may have, with folders and some empty ones."""
     return USUAL_MEMBERS + sum(1 + entry.path.count("/") for entry in files)
 
 
 def unpack(archive: Path, folder: Path, *, limit_bytes: int, limit_members: int = USUAL_MEMBERS) -> None:
-    """Unpack an archive that may come from anywhere: plain files and folders with safe names only.
-
-    It may hold so many of them and unpack to so many bytes, whatever size it has itself.
-    """
+    """Unpack an untrusted archive: plain files and folders with safe names only, within limits."""
     left, names = limit_bytes, set[str]()
     try:
         with _open_gzip(archive, "rb") as gzip:
@@ -167,12 +164,12 @@ def unpack(archive: Path, folder: Path, *, limit_bytes: int, limit_members: int 
                     left -= member.size
                     names.add(_check_member(archive, member, left, names))
                     if len(names) > limit_members:
-                        raise ArchiveError(f"{archive} holds more than {limit_members} files and folders")
+                        raise ArchiveError(f"{archive} has more than {limit_members} files and folders")
                     _place(tar, member, folder / member.name)
-            # Behind the last file stand zeros, and gzip's checksum, which is compared when it is read.
+            # The last file is followed by zeros and gzip's checksum, which is verified on read.
             while data := stream.read(_COPY):
                 if data.strip(b"\0"):
-                    raise ArchiveError(f"{archive} holds something behind its last file")
+                    raise ArchiveError(f"{archive} has data after its last file")
     except (tarfile.TarError, EOFError, OSError, _GZIP_FAULT) as error:
         raise ArchiveError(f"{archive} cannot be unpacked: {error}") from error
 
@@ -180,8 +177,8 @@ def unpack(archive: Path, folder: Path, *, limit_bytes: int, limit_members: int 
 def _place(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
     """Write a member whose name and kind were checked.
 
-    tarfile's own safe way came with Python 3.11.4, and Ubuntu 22.04, which older releases of Triton stand on,
-    has an earlier one. This way brings neither owners nor bits that files of a model have no use for.
+    tarfile's data filter needs Python 3.11.4, and Ubuntu 22.04 (older Triton images) has an earlier one. This
+    also drops owners and permission bits.
     """
     content = tar.extractfile(member)
     if content is None:
@@ -194,7 +191,7 @@ def _place(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
 
 
 def unpack_own(packed: PackedArchive, folder: Path) -> None:
-    """Unpack what was packed here."""
+    """Unpack an archive that this module packed."""
     unpack(
         packed.file,
         folder,
@@ -204,9 +201,9 @@ def unpack_own(packed: PackedArchive, folder: Path) -> None:
 
 
 class _Limited(io.RawIOBase):
-    """A stream that ends with an error when more comes out of it than should.
+    """A stream that fails beyond a size limit.
 
-    tarfile reads extended headers whole, so that one of a few kilobytes could fill the memory.
+    tarfile reads extended headers whole, so a small file could exhaust memory.
     """
 
     def __init__(self, stream: IO[bytes], archive: Path, limit: int) -> None:
@@ -221,7 +218,7 @@ class _Limited(io.RawIOBase):
         data = self._stream.read(size)
         self._left -= len(data)
         if self._left < 0:
-            raise ArchiveError(f"{self._archive} unpacks to more bytes than it should")
+            raise ArchiveError(f"{self._archive} exceeds its unpacked size limit")
         return data
 
 
@@ -229,15 +226,15 @@ def _check_packable(folder: Path, path: Path, *, any_name: bool) -> None:
     name = path.relative_to(folder).as_posix()
     if not any_name and not is_safe_name(name):
         raise ArchiveError(
-            f"{name!r} cannot stand in an artifact",
-            remedy="use letters, digits, '.', '_', '-' and '/' only: Triton hands such names to a shell",
+            f"{name!r} is not allowed in an artifact",
+            remedy="use letters, digits, '.', '_', '-', and '/' only: Triton passes names to a shell",
         )
     if path.is_symlink() or not (path.is_file() or path.is_dir()):
-        raise ArchiveError(f"{name} is neither a file nor a folder", remedy="put a copy of the file there")
+        raise ArchiveError(f"{name} is not a file or folder", remedy="replace it with a copy of the file")
 
 
 def _add(tar: tarfile.TarFile, folder: Path, path: Path) -> FileEntry | None:
-    """Put one file or folder into the archive; the entry of a file."""
+    """Add one file or folder; return the entry of a file."""
     member = tarfile.TarInfo(path.relative_to(folder).as_posix())
     if path.is_symlink():
         member.type, member.mode, member.linkname = tarfile.SYMTYPE, 0o777, str(path.readlink())
@@ -256,21 +253,19 @@ def _add(tar: tarfile.TarFile, folder: Path, path: Path) -> FileEntry | None:
     except (FileNotFoundError, _EndedEarlyError):
         changed = True
     if changed:
-        raise ArchiveError(
-            f"{path} changed while it was packed", remedy="build again when nothing else writes there"
-        )
+        raise ArchiveError(f"{path} changed during packing", remedy="build again when nothing writes there")
     return FileEntry(path=member.name, size_bytes=member.size, sha256=reader.sha256.hexdigest())
 
 
 def _check_member(archive: Path, member: tarfile.TarInfo, left: int, names: set[str]) -> str:
-    """The member's name, if it may be unpacked beside those that were."""
+    """Return a member's name if it is safe to unpack."""
     name = member.name.removeprefix("./").rstrip("/")
     if not is_safe_name(name) and member.name != ".":
-        raise ArchiveError(f"{archive} holds the name {member.name!r}, which is not safe to unpack")
+        raise ArchiveError(f"{archive}: unsafe name {member.name!r}")
     if not (member.isreg() or member.isdir()):
-        raise ArchiveError(f"{archive}: {member.name} is neither a file nor a folder")
+        raise ArchiveError(f"{archive}: {member.name} is not a file or folder")
     if left < 0:
-        raise ArchiveError(f"{archive} unpacks to more bytes than it should")
+        raise ArchiveError(f"{archive} exceeds its unpacked size limit")
     if name in names:
-        raise ArchiveError(f"{archive} holds {name} twice")
+        raise ArchiveError(f"{archive}: duplicate entry {name}")
     return name

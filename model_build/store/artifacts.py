@@ -1,6 +1,6 @@
-"""Artifacts on this machine, laid out like the artifact bucket: models/<model>/<digest>/.
+"""Local artifact store, laid out like the bucket: models/<model>/<digest>/.
 
-The manifest is written last: a folder without one is what a killed build left, and does not count.
+The manifest is written last: a folder without one is left over from a killed build.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model_build.errors import CorruptArtifactError
-from model_build.store.locking import do_not_tell, only_one
+from model_build.store.locking import ignore_wait, only_one
 from tritonstack.base.files import sha256_of, write_text_atomically
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.records.examples import EXAMPLES_NAME, Examples
@@ -24,7 +24,7 @@ REBUILD = "run `tritonstack build` again: it replaces the artifact"
 
 @dataclass(frozen=True)
 class BuildKey:
-    """All that decides the bytes of an artifact."""
+    """Everything that decides an artifact's bytes."""
 
     spec_hash: str
     source_revision: str
@@ -32,7 +32,7 @@ class BuildKey:
     tools: Mapping[str, str]
 
     def made(self, manifest: Manifest) -> bool:
-        """Whether an artifact came from exactly this."""
+        """Return whether an artifact was built from exactly this."""
         theirs = (
             manifest.spec_hash,
             manifest.source_revision,
@@ -43,7 +43,7 @@ class BuildKey:
 
 
 def verify_artifact(folder: Path) -> Manifest:
-    """The manifest of an artifact whose archive and examples are, byte for byte, those that it names."""
+    """Return an artifact's manifest after checking its archive and examples against it."""
     manifest = read_manifest(folder)
     _check_examples(folder / EXAMPLES_NAME, manifest)
     archive = folder / ARCHIVE_NAME
@@ -51,12 +51,12 @@ def verify_artifact(folder: Path) -> Manifest:
         raise CorruptArtifactError(f"{archive} is missing", remedy=REBUILD)
     if (size := archive.stat().st_size) != manifest.archive_bytes:
         raise CorruptArtifactError(
-            f"{archive} is corrupt: it has {size} bytes, its manifest says {manifest.archive_bytes}",
+            f"{archive} is corrupt: {size} bytes, manifest expects {manifest.archive_bytes}",
             remedy=REBUILD,
         )
     if (digest := sha256_of(archive)) != manifest.digest:
         raise CorruptArtifactError(
-            f"{archive} is corrupt: its SHA-256 is {digest}, its manifest says {manifest.digest}",
+            f"checksum mismatch for {archive}: got {digest}, manifest expects {manifest.digest}",
             remedy=REBUILD,
         )
     return manifest
@@ -69,27 +69,25 @@ def _check_examples(file: Path, manifest: Manifest) -> None:
         raise CorruptArtifactError(f"{file} is missing", remedy=REBUILD)
     if (found := sha256_of(file)) != manifest.examples_sha256:
         raise CorruptArtifactError(
-            f"{file} is corrupt: its SHA-256 is {found}, its manifest says {manifest.examples_sha256}",
+            f"checksum mismatch for {file}: got {found}, manifest expects {manifest.examples_sha256}",
             remedy=REBUILD,
         )
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest in a folder that is named by its digest."""
+    """Read the manifest in a folder named after its digest."""
     file = folder / MANIFEST_NAME
     try:
         manifest = parse_manifest(file.read_bytes(), origin=file)
     except FileNotFoundError:
-        raise CorruptArtifactError(
-            f"{folder} holds no {MANIFEST_NAME}, so there is no artifact in it", remedy=REBUILD
-        ) from None
+        raise CorruptArtifactError(f"{folder} has no {MANIFEST_NAME}", remedy=REBUILD) from None
     if manifest.digest != folder.name:
-        raise CorruptArtifactError(f"{file} is the manifest of {manifest.digest}", remedy=REBUILD)
+        raise CorruptArtifactError(f"{file} belongs to digest {manifest.digest}", remedy=REBUILD)
     return manifest
 
 
 class ArtifactStore:
-    """The artifacts of one model on this machine."""
+    """The local artifacts of one model."""
 
     def __init__(self, *, artifacts_dir: Path, model: str) -> None:
         self._root = artifacts_dir
@@ -97,8 +95,8 @@ class ArtifactStore:
         self._building = artifacts_dir / ".building" / model
 
     @contextmanager
-    def exclusive(self, *, on_wait: Callable[[], None] = do_not_tell) -> Iterator[Path]:
-        """An empty folder to build in. One build of a model at a time; the lock ends with its process."""
+    def exclusive(self, *, on_wait: Callable[[], None] = ignore_wait) -> Iterator[Path]:
+        """Yield an empty build folder. One build per model at a time; the lock ends with its process."""
         with only_one(self._building.parent / f"{self._model}.lock", on_wait=on_wait):
             self._clear_leftovers()
             self._building.mkdir()
@@ -108,11 +106,11 @@ class ArtifactStore:
                 shutil.rmtree(self._building)
 
     def folders(self) -> list[Path]:
-        """The folders of finished artifacts."""
+        """Return the folders of complete artifacts."""
         return sorted(file.parent for file in self._model_folder().glob(f"*/{MANIFEST_NAME}"))
 
     def keep(self, archive: Path, examples: Examples, manifest: Manifest) -> Path:
-        """Put a finished artifact in its place; whatever lay there under the same digest is replaced."""
+        """Store a finished artifact, replacing any with the same digest."""
         folder = self._root / artifact_prefix(manifest.model, manifest.digest)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MANIFEST_NAME).unlink(missing_ok=True)  # it may name other examples
@@ -124,7 +122,7 @@ class ArtifactStore:
         return folder
 
     def discard(self, folder: Path) -> None:
-        """Take an artifact out of the store, its manifest first."""
+        """Delete an artifact, its manifest first."""
         (folder / MANIFEST_NAME).unlink(missing_ok=True)
         shutil.rmtree(folder)
 

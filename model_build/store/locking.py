@@ -1,4 +1,4 @@
-"""One process at a time: locks that end with the process that holds them, however it ends."""
+"""File locks that end with the process that holds them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def do_not_tell() -> None:
-    """For locks that are held for moments only."""
+def ignore_wait() -> None:
+    """Ignore the wait, for short-lived locks."""
 
 
 @contextmanager
-def only_one(lock: Path, *, on_wait: Callable[[], None] = do_not_tell) -> Iterator[None]:
-    """Hold the lock; `on_wait` is called if another process holds it and this one has to wait."""
+def only_one(lock: Path, *, on_wait: Callable[[], None] = ignore_wait) -> Iterator[None]:
+    """Hold a lock; call `on_wait` if another process holds it."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as stream:
         try:

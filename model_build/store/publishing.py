@@ -1,8 +1,7 @@
-"""Artifacts into the artifact bucket: the archive first, the manifest last, and nothing twice.
+"""Publish artifacts to the bucket: archive first, manifest last, nothing twice.
 
-An archive is never changed, and neither is what a manifest says; but a manifest that an earlier version wrote
-gains the name of the examples, once, when the artifact is published again from a store that has them.
-Examples are a fact of one build: where two have made the same artifact, those that came first stay.
+Archives never change, and neither do manifests, with one exception: publishing again adds examples to a
+manifest of an earlier version. If two builds made the same artifact, the first examples stay.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from tritonstack.reference.conditional_writes import AGAIN_CODES, HELD_CODES
 
 ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound"})
 CHANGED_CODES = HELD_CODES | AGAIN_CODES
-"""Since it was looked at, somebody has written it, is writing it, or has deleted it."""
+"""Another publisher wrote, is writing, or deleted the object since it was read."""
 ATTEMPTS = 4
-"""How often another publisher may be faster: each wins for good."""
+"""Retries when other publishers win; each conflict is resolved for good."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +38,20 @@ class Published:
     bucket: str
     prefix: str
     uploaded: bool
-    """False if all of it lay there already."""
+    """False if everything was already there."""
     manifest: Manifest
-    """As it lies there, which is what locks are to tell of: another build of the same may have been first."""
+    """The manifest in the bucket, for locks: another build may have published it first."""
 
     @property
     def archive_url(self) -> str:
-        """Where SageMaker finds the model."""
+        """Location of the model data for SageMaker."""
         return f"s3://{self.bucket}/{self.prefix}/{ARCHIVE_NAME}"
 
 
 def publish(*, artifact_dir: Path, bucket: str, s3_client: Any, kms_key_id: str | None = None) -> Published:
-    """Upload a verified artifact. Safe to repeat: what lies there with the same digest stays as it is.
+    """Upload a verified artifact. Idempotent: existing objects with the same digest stay.
 
-    Without `kms_key_id` the bucket's own default encryption holds.
+    Without `kms_key_id`, the bucket's default encryption applies.
     """
     manifest = verify_artifact(artifact_dir)
     bay = _Bay(s3_client, bucket, artifact_prefix(manifest.model, manifest.digest), kms_key_id)
@@ -67,15 +66,15 @@ def publish(*, artifact_dir: Path, bucket: str, s3_client: Any, kms_key_id: str 
             error_type=PublishError,
             doing=f"publishing {manifest.model} {manifest.digest[:12]}",
             bucket=bucket,
-            missing_bucket_remedy="deploy the environment's foundation stack first; it makes the bucket",
+            missing_bucket_remedy="deploy the environment's foundation stack first; it creates the bucket",
         ) from error
     raise PublishError(
-        f"others keep writing s3://{bucket}/{bay.prefix}/", remedy="wait for them, and publish again"
+        f"other publishers keep writing to s3://{bucket}/{bay.prefix}/", remedy="wait and publish again"
     )
 
 
 def _bring(bay: _Bay, folder: Path, manifest: Manifest) -> Manifest | None:
-    """Bring what is missing; the manifest there, or None where another publisher was faster with a part."""
+    """Upload what is missing; return the manifest, or None if another publisher wrote a part first."""
     there = bay.find_manifest(manifest)
     if there is None and not bay.has_archive_of(manifest):
         bay.put_archive(folder / ARCHIVE_NAME, manifest)
@@ -96,7 +95,7 @@ def _bring(bay: _Bay, folder: Path, manifest: Manifest) -> Manifest | None:
 
 @dataclass(frozen=True)
 class _Found:
-    """A manifest in the bucket, and what S3 tells it from its earlier versions by."""
+    """A manifest in the bucket, with its entity tag."""
 
     manifest: Manifest
     etag: str
@@ -104,28 +103,28 @@ class _Found:
 
 @dataclass
 class _Bay:
-    """One artifact's place in a bucket."""
+    """The objects of one artifact in a bucket."""
 
     client: Any
     bucket: str
     prefix: str
     kms_key_id: str | None
     written: bool = False
-    """Whether anything was brought."""
+    """Whether anything was uploaded."""
 
     def find_manifest(self, manifest: Manifest) -> _Found | None:
-        """The manifest that lies there, which makes the artifact complete."""
+        """Read the manifest, which marks the artifact as complete."""
         found = self._get(MANIFEST_NAME)
         if found is None:
             return None
         body, etag = found
         there = parse_manifest(body, origin=self._url(MANIFEST_NAME))
         if there.digest != manifest.digest:
-            raise PublishError(f"{self._url(MANIFEST_NAME)} is the manifest of {there.digest}")
+            raise PublishError(f"{self._url(MANIFEST_NAME)} belongs to digest {there.digest}")
         return _Found(there, etag)
 
     def has_archive_of(self, manifest: Manifest) -> bool:
-        """Whether whoever was here before got as far as the archive."""
+        """Return whether the archive is already there."""
         try:
             self.check_archive(manifest)
         except PublishError:
@@ -133,7 +132,7 @@ class _Bay:
         return True
 
     def put_archive(self, archive: Path, manifest: Manifest) -> None:
-        """Upload the archive; large ones in parts, each with its checksum."""
+        """Upload the archive; large ones in parts, each with a checksum."""
         settings = {
             "ChecksumAlgorithm": "SHA256",
             "ContentType": "application/gzip",
@@ -144,12 +143,12 @@ class _Bay:
         try:
             self.client.upload_file(str(archive), self.bucket, key, ExtraArgs=settings)
         except S3UploadFailedError as error:
-            said = error.__context__  # what S3 said, which this error has in its text alone
-            raise said if isinstance(said, ClientError) else PublishError(str(error)) from error
+            cause = error.__context__  # the S3 error itself; this error has only its text
+            raise cause if isinstance(cause, ClientError) else PublishError(str(error)) from error
         self.written = True
 
     def check_archive(self, manifest: Manifest) -> None:
-        """Refuse to call an artifact published whose archive is not whole."""
+        """Verify the archive in the bucket before reporting the artifact as published."""
         try:
             head = self.client.head_object(
                 Bucket=self.bucket, Key=f"{self.prefix}/{ARCHIVE_NAME}", ChecksumMode="ENABLED"
@@ -157,41 +156,41 @@ class _Bay:
         except ClientError as error:
             if error_code(error) in ABSENT_CODES:
                 raise PublishError(
-                    f"{self._url(ARCHIVE_NAME)} is missing, though its manifest is there"
+                    f"{self._url(ARCHIVE_NAME)} is missing, but its manifest exists"
                 ) from error
             raise
         found = (head["ContentLength"], head.get("Metadata", {}).get(DIGEST_NOTE))
         if found != (manifest.archive_bytes, manifest.digest) or _contradicts(head, manifest):
             raise PublishError(
-                f"{self._url(ARCHIVE_NAME)} is not the archive of its manifest "
+                f"{self._url(ARCHIVE_NAME)} does not match its manifest "
                 f"({found[0]} bytes, digest {found[1]})",
-                remedy="delete this object and its manifest, and publish again",
+                remedy="delete this object and its manifest, then publish again",
             )
 
     def check_examples(self, there: Manifest) -> None:
-        """Refuse to call an artifact published whose examples are not those that its manifest names."""
+        """Verify the examples in the bucket before reporting the artifact as published."""
         found = self._get(EXAMPLES_NAME)
         if found is None or hashlib.sha256(found[0]).hexdigest() != there.examples_sha256:
-            what = "is missing, though its manifest names it" if found is None else "is not what it was"
+            what = "is missing, but its manifest names it" if found is None else "has changed"
             raise PublishError(
                 f"{self._url(EXAMPLES_NAME)} {what}",
-                remedy=f"delete {MANIFEST_NAME} and {EXAMPLES_NAME} there, and publish again",
+                remedy=f"delete {MANIFEST_NAME} and {EXAMPLES_NAME} there, then publish again",
             )
 
     def settle_examples(self, body: bytes, manifest: Manifest) -> str | None:
-        """The hash of the artifact's examples in the bucket: those given, or some that came first.
+        """Upload the examples unless others came first; return the hash of those in the bucket.
 
-        None where another publisher was faster by a moment.
+        None if another publisher was faster.
         """
         found = self._get(EXAMPLES_NAME)
         if found is not None and _are_of(found[0], manifest):
             return hashlib.sha256(found[0]).hexdigest()
-        # What no manifest names and what cannot be read belongs to nobody.
+        # Unreadable examples without a manifest are replaced.
         condition = {"IfMatch": found[1]} if found else {"IfNoneMatch": "*"}
         return hashlib.sha256(body).hexdigest() if self._put(EXAMPLES_NAME, body, condition) else None
 
     def put_manifest(self, manifest: Manifest, *, replacing: _Found | None) -> bool:
-        """Write the manifest; False where another publisher was faster."""
+        """Write the manifest; return False if another publisher was faster."""
         condition = {"IfMatch": replacing.etag} if replacing else {"IfNoneMatch": "*"}
         return self._put(MANIFEST_NAME, manifest.to_json().encode(), condition)
 
@@ -232,7 +231,7 @@ class _Bay:
 
 
 def _are_of(body: bytes, manifest: Manifest) -> bool:
-    """Whether this is the whole text of examples of the artifact."""
+    """Return whether this is a complete examples file of the artifact."""
     try:
         return parse_examples(body, origin="").digest == manifest.digest
     except TritonstackError:
@@ -240,9 +239,9 @@ def _are_of(body: bytes, manifest: Manifest) -> bool:
 
 
 def _contradicts(head: dict[str, Any], manifest: Manifest) -> bool:
-    """Whether S3's own checksum says otherwise.
+    """Return whether S3's own checksum differs.
 
-    That of an object uploaded in parts covers the parts' checksums; its ETag ends in their number.
+    For multipart uploads, it covers the parts' checksums; the ETag ends in their number.
     """
     checksum = head.get("ChecksumSHA256")
     if checksum is None or "-" in head["ETag"]:

@@ -1,4 +1,4 @@
-"""The artifact that was already there: looked for in the local store before anything is built."""
+"""Find an existing artifact in the local store before anything is built."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from tritonstack.reference.targets import Target, parse_target
 
 
 def fits(target: Target, asked: Sequence[Target]) -> bool:
-    """Whether what runs on `target` runs where it was asked for; not bound to a Python means any."""
+    """Return whether an artifact for `target` runs on one of the requested targets; no Python bound means
+    any."""
     return any(target in (one, Target(one.hardware)) for one in asked)
 
 
 def has_artifact_of(store: ArtifactStore, spec_hash: str) -> bool:
-    """Whether the store has something built from this very specification, whole or not."""
+    """Return whether the store has any build of this specification, complete or not."""
     return any(manifest.spec_hash == spec_hash for _, manifest in _stored(store))
 
 
@@ -31,13 +32,13 @@ def find_artifact(
     *,
     choices: Mapping[str, str],
 ) -> tuple[Path, Manifest] | None:
-    """The artifact that `key` would make again; a damaged one is told of, and taken out of the store.
+    """Return the artifact that `key` would build again; report and delete a corrupt one.
 
-    `choices` are those that were recorded for `precision: auto`: an artifact with others is another one.
+    `choices` are those recorded for `precision: auto`: other choices make another artifact.
     """
     for folder, manifest in _stored(store):
         wanted = fits(parse_target(manifest.target), asked) and key.made(manifest)
-        # An earlier version wrote no examples: made again, they lie beside an archive of the same bytes.
+        # Artifacts of an earlier version lack examples; rebuild them, with identical archive bytes.
         wanted = wanted and manifest.examples_sha256 is not None
         wanted = wanted and manifest.choices.items() <= {**manifest.choices, **choices}.items()
         if wanted and _is_sound(store, folder, steps):
@@ -50,7 +51,7 @@ def _stored(store: ArtifactStore) -> Iterator[tuple[Path, Manifest]]:
         try:
             yield folder, read_manifest(folder)
         except TritonstackError:
-            continue  # of another version, or not in its place: it is not what is looked for
+            continue  # other version or wrong folder: not the artifact in question
 
 
 def _is_sound(store: ArtifactStore, folder: Path, steps: Steps) -> bool:

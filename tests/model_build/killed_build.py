@@ -57,7 +57,7 @@ download = wheels._Resolution._download
 POINTS: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "wheels fetched": (wheels._Resolution, "run", die),
     "wheels not yet in place": (wheels._Resolution, "_download", wheels_not_yet_in_place),
-    "environment laid": (environments, "_lay", die),
+    "environment laid": (environments, "_write", die),
     "environment half packed": (environments.archive, "pack", half_an_archive),
     "environment copied": (shutil, "copyfile", dying_at_call(2, shutil.copyfile)),
     "archive half packed": (archive, "_add", dying_at_call(5, archive._add)),

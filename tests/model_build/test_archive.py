@@ -56,7 +56,7 @@ def test_ordinary_tools_read_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a b", "$(id)", "x;y", "ü", "q'"])
 def test_unsafe_names_are_not_packed(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ArchiveError, match="cannot stand in an artifact"):
+    with pytest.raises(ArchiveError, match="is not allowed in an artifact"):
         pack(fill(tmp_path / "in", [f"m/{name}"]), tmp_path / "a.tar.gz")
 
 
@@ -87,7 +87,7 @@ def test_a_file_that_changes_while_it_is_packed_is_told(
         monkeypatch.setattr(archive, "_add", add_what_is_gone)
     else:
         monkeypatch.setattr(archive.os, "fstat", look_and_change)
-    with pytest.raises(ArchiveError, match="m/x changed while it was packed"):
+    with pytest.raises(ArchiveError, match="m/x changed during packing"):
         pack(tmp_path / "in", tmp_path / "a.tar.gz")
 
 
@@ -101,14 +101,14 @@ def test_more_files_than_usual_are_unpacked_again(tmp_path: Path, monkeypatch: p
 
 def test_folders_within_folders_without_end_are_refused(tmp_path: Path) -> None:
     file = several(tmp_path / "h.tar.gz", ("a/" * 3000 + "x", b"1"))
-    with pytest.raises(ArchiveError, match="not safe to unpack"):
+    with pytest.raises(ArchiveError, match="unsafe name"):
         unpack(file, tmp_path / "out", limit_bytes=10)
 
 
 def test_links_are_not_packed(tmp_path: Path) -> None:
     folder = fill(tmp_path / "in", ["x"])
     (folder / "link").symlink_to("x")
-    with pytest.raises(ArchiveError, match="neither a file nor a folder"):
+    with pytest.raises(ArchiveError, match="is not a file or folder"):
         pack(folder, tmp_path / "a.tar.gz")
 
 
@@ -146,7 +146,7 @@ def test_hostile_members_are_refused(tmp_path: Path, name: str, kind: bytes) -> 
 
 def test_a_bomb_is_refused(tmp_path: Path) -> None:
     file = hostile(tmp_path / "h.tar.gz", tarfile.TarInfo("big"), b"0" * 1000)
-    with pytest.raises(ArchiveError, match="more bytes"):
+    with pytest.raises(ArchiveError, match="exceeds its unpacked size limit"):
         unpack(file, tmp_path / "out", limit_bytes=999)
 
 
@@ -162,7 +162,7 @@ def several(file: Path, *members: tuple[str, bytes], headers: dict[str, str] | N
 @pytest.mark.parametrize("second", ["m/x", "./m/x"])
 def test_a_name_that_comes_twice_is_refused(tmp_path: Path, second: str) -> None:
     file = several(tmp_path / "h.tar.gz", ("m/x", b"good"), (second, b"evil"))
-    with pytest.raises(ArchiveError, match="holds m/x twice"):
+    with pytest.raises(ArchiveError, match="duplicate entry m/x"):
         unpack(file, tmp_path / "out", limit_bytes=100)
     assert (tmp_path / "out/m/x").read_bytes() == b"good"
 
@@ -177,14 +177,14 @@ def test_too_many_members_are_refused(tmp_path: Path) -> None:
 def test_a_header_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     file = several(tmp_path / "h.tar.gz", ("x", b""), headers={"comment": "0" * 5_000_000})
     assert file.stat().st_size < 20_000
-    with pytest.raises(ArchiveError, match="more bytes than it should"):
+    with pytest.raises(ArchiveError, match="exceeds its unpacked size limit"):
         unpack(file, tmp_path / "out", limit_bytes=10, limit_members=10)
 
 
 def test_bytes_behind_the_last_file_are_refused(tmp_path: Path) -> None:
     file = several(tmp_path / "h.tar.gz", ("x", b"1"))
     file.write_bytes(file.read_bytes() + gzip.compress(b"more"))
-    with pytest.raises(ArchiveError, match="something behind its last file"):
+    with pytest.raises(ArchiveError, match="has data after its last file"):
         unpack(file, tmp_path / "out", limit_bytes=10)
 
 
@@ -213,7 +213,11 @@ def test_damaged_archives_are_refused(tmp_path: Path, damage: str) -> None:
     data = bytearray(packed.file.read_bytes())
     if damage == "flip":
         data[len(data) // 2] ^= 0xFF
-    packed.file.write_bytes({"cut": bytes(data[:-200]), "flip": bytes(data), "text": b"no archive"}[damage])
+    packed.file.write_bytes(
+        {"cut": bytes(data[:-200]), "flip": bytes(data), "text": b"is not a conda-pack archive; missing:"}[
+            damage
+        ]
+    )
     with pytest.raises(ArchiveError, match="cannot be unpacked"):
         unpack(packed.file, tmp_path / "out", limit_bytes=packed.unpacked_bytes)
 

@@ -130,13 +130,13 @@ def change_digest(artifact: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (flip, r"model\.tar\.gz is corrupt: its SHA-256 is \w+, its manifest says"),
-        (cut, r"model\.tar\.gz is corrupt: it has \d+ bytes, its manifest says"),
+        (flip, r"checksum mismatch for .*model\.tar\.gz: got \w+, manifest expects"),
+        (cut, r"model\.tar\.gz is corrupt: \d+ bytes, manifest expects"),
         (lose, r"model\.tar\.gz is missing"),
-        (lose_manifest, r"holds no manifest\.json"),
-        (change_digest, "is the manifest of ffff"),
+        (lose_manifest, r"has no manifest\.json"),
+        (change_digest, "belongs to digest ffff"),
         (lose_examples, r"examples\.json is missing"),
-        (change_examples, r"examples\.json is corrupt: its SHA-256 is \w+, its manifest says"),
+        (change_examples, r"checksum mismatch for .*examples\.json: got \w+, manifest expects"),
     ],
 )
 def test_damage_is_found_and_named(artifact: Path, damage: Any, message: str) -> None:
@@ -244,7 +244,7 @@ def test_a_manifest_beside_a_wrong_archive_is_told(artifact: Path, s3: Any, body
     s3.delete_object(Bucket=BUCKET, Key=key)
     if body is not None:
         s3.put_object(Bucket=BUCKET, Key=key, Body=body)
-    with pytest.raises(PublishError, match=r"is not the archive of its manifest|is missing, though"):
+    with pytest.raises(PublishError, match=r"does not match its manifest|is missing, but"):
         publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
 
 
@@ -257,7 +257,7 @@ def test_a_corrupt_artifact_is_not_published(artifact: Path, s3: Any) -> None:
 
 
 def test_a_missing_bucket(artifact: Path, s3: Any) -> None:
-    with pytest.raises(PublishError, match="there is no bucket 'artifacts'") as caught:
+    with pytest.raises(PublishError, match="bucket 'artifacts' does not exist") as caught:
         publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
     assert "foundation stack" in str(caught.value)
 
@@ -266,7 +266,7 @@ def test_denied_access(artifact: Path) -> None:
     client = boto3.client("s3", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
     with Stubber(client) as stubber:
         stubber.add_client_error("get_object", "AccessDenied", http_status_code=403)
-        with pytest.raises(PublishError, match="access to bucket 'artifacts' was denied"):
+        with pytest.raises(PublishError, match="access to bucket 'artifacts' denied"):
             publish(artifact_dir=artifact, bucket=BUCKET, s3_client=client)
 
 
@@ -277,7 +277,7 @@ def test_no_credentials(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     client = boto3.client("s3", region_name="us-east-1")
-    with pytest.raises(PublishError, match="there are no AWS credentials"):
+    with pytest.raises(PublishError, match=": no AWS credentials"):
         publish(artifact_dir=artifact, bucket=BUCKET, s3_client=client)
 
 
@@ -377,7 +377,7 @@ def test_a_manifest_beside_other_examples_is_told(artifact: Path, s3: Any, body:
     s3.delete_object(Bucket=BUCKET, Key=f"models/tiny/{artifact.name}/{EXAMPLES_NAME}")
     if body is not None:
         put(s3, artifact, EXAMPLES_NAME, body)
-    with pytest.raises(PublishError, match=r"examples\.json is (not what it was|missing, though)") as caught:
+    with pytest.raises(PublishError, match=r"examples\.json (has changed|is missing, but)") as caught:
         publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
     assert "delete manifest.json and examples.json there" in str(caught.value)
 
@@ -410,7 +410,7 @@ def test_one_who_always_loses_says_so(
     publish(artifact_dir=forget_examples(artifact), bucket=BUCKET, s3_client=s3)
     changed = ClientError({"Error": {"Code": "ConditionalRequestConflict"}}, "PutObject")
     monkeypatch.setattr(s3, "put_object", Mock(side_effect=changed))
-    with pytest.raises(PublishError, match="others keep writing"):
+    with pytest.raises(PublishError, match="other publishers keep writing"):
         publish(artifact_dir=keep(tmp_path, "Hello"), bucket=BUCKET, s3_client=s3)
 
 
@@ -421,5 +421,5 @@ def test_an_archive_that_may_not_be_written(artifact: Path) -> None:
         stubber.add_client_error("get_object", "NoSuchKey", http_status_code=404)
         stubber.add_client_error("head_object", "404", http_status_code=404)
         stubber.add_client_error("put_object", "AccessDenied", http_status_code=403)
-        with pytest.raises(PublishError, match="access to bucket 'artifacts' was denied"):
+        with pytest.raises(PublishError, match="access to bucket 'artifacts' denied"):
             publish(artifact_dir=artifact, bucket=BUCKET, s3_client=client)

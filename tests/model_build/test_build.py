@@ -41,7 +41,7 @@ def test_a_target_without_its_recipe_is_refused_first(tmp_path: Path, folders: B
 
 def test_a_missing_source_leaves_nothing(tmp_path: Path, folders: BuildFolders) -> None:
     told: list[Progress] = []
-    with pytest.raises(SourceError, match="there is no folder"):
+    with pytest.raises(SourceError, match="folder not found"):
         build_model(
             model=write_model(tmp_path, source="file://nowhere"), folders=folders, on_progress=told.append
         )
@@ -163,7 +163,7 @@ def test_what_is_served_is_compared(
     assert right in text
     code.write_text(text.replace(right, wrong))
     monkeypatch.setattr("model_build.recipes.text_layouts.TOKENIZER_CODE", code)
-    with pytest.raises(ParityError, match="the served artifact answers otherwise") as caught:
+    with pytest.raises(ParityError, match="the served artifact returned otherwise") as caught:
         build_model(model=write_model(tmp_path, source=f"file://{tiny_folder}"), folders=folders)
     assert "alone: test input 1" in caught.value.message
     assert nothing_is_left(folders)

@@ -61,7 +61,7 @@ def test_it_is_taken_as_it_is_with_its_links(tmp_path: Path) -> None:
 @pytest.mark.parametrize("missing", ["bin/activate", "bin/conda-unpack"])
 def test_what_conda_pack_did_not_make_is_refused(tmp_path: Path, missing: str) -> None:
     given = write_archive(tmp_path / "given.tar.gz", without=missing)
-    with pytest.raises(EnvironmentBuildError, match=f"holds no {missing}\n.*conda-pack --name"):
+    with pytest.raises(EnvironmentBuildError, match=f"missing: {missing}\n.*conda-pack --name"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
     assert not (tmp_path / "env.tar.gz").exists()
 
@@ -72,7 +72,7 @@ def test_a_python_of_no_image_is_refused(tmp_path: Path) -> None:
         files={name.replace("3.10", "3.9"): content for name, content in FILES.items()},
         links={"bin/python": "python3.9"},
     )
-    with pytest.raises(EnvironmentBuildError, match=r"has Python 3\.9, and Triton's images have 3\.10"):
+    with pytest.raises(EnvironmentBuildError, match=r"has Python 3\.9; Triton's images have 3\.10"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
 
 
@@ -87,20 +87,20 @@ def test_a_python_of_no_image_is_refused(tmp_path: Path) -> None:
 )
 def test_a_link_that_leads_outside_is_refused(tmp_path: Path, links: dict[str, str], kind: bytes) -> None:
     given = write_archive(tmp_path / "given.tar.gz", links=links, kind=kind)
-    with pytest.raises(EnvironmentBuildError, match=r"leads to .*outside of the archive"):
+    with pytest.raises(EnvironmentBuildError, match=r"points to .*outside the archive"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
 
 
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "lib/../../evil"])
 def test_a_name_that_lies_outside_is_refused(tmp_path: Path, name: str) -> None:
     given = write_archive(tmp_path / "given.tar.gz", files={**FILES, name: b""})
-    with pytest.raises(EnvironmentBuildError, match="lies outside of it"):
+    with pytest.raises(EnvironmentBuildError, match="is outside the archive"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
 
 
 def test_a_device_is_refused(tmp_path: Path) -> None:
     given = write_archive(tmp_path / "given.tar.gz", links={"dev/zero": ""}, kind=tarfile.CHRTYPE)
-    with pytest.raises(EnvironmentBuildError, match="neither a file nor a folder nor a link"):
+    with pytest.raises(EnvironmentBuildError, match="is not a file, folder, or link"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
 
 

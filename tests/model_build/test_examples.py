@@ -72,7 +72,7 @@ def test_one_alone_may_be_larger() -> None:
 def test_one_that_is_too_large_leaves_none_and_the_reason() -> None:
     examples = chosen(case("volume", 1_000_000))
     assert names(examples) == []
-    assert "the smallest of its test inputs takes 10 MB with its answer" in examples.none_because
+    assert "the smallest test input and its answer take 10 MB" in examples.none_because
 
 
 def test_a_sequence_keeps_its_order_and_its_beginning() -> None:

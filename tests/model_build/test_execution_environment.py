@@ -483,8 +483,8 @@ def test_a_failure_of_pip_is_one_sentence_and_the_path_of_its_log(
         )
     assert caught.value.message == f"packages for Python 3.12: {reason}"
     remedy = str(caught.value.remedy)
-    assert "`pythons` of model.yaml; pip's log is " in remedy
-    log = Path(remedy.partition("pip's log is ")[2]).read_text()
+    assert "`pythons` in model.yaml; pip log: " in remedy
+    log = Path(remedy.partition("pip log: ")[2]).read_text()
     assert "pip download" in log
     assert "ERROR: " in log
     assert "0.199" not in caught.value.message + remedy

@@ -142,10 +142,10 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "blocks", "place", "message"),
     [
-        ('name: "other"\n', {}, 1, "name: the model is 'scorer' here, not 'other'"),
-        ('\nbackend: "pytorch"\n', {}, 2, "backend: the model is run by 'onnxruntime', not 'pytorch'"),
+        ('name: "other"\n', {}, 1, "name: expected 'scorer', got 'other'"),
+        ('\nbackend: "pytorch"\n', {}, 2, "backend: expected backend 'onnxruntime', got 'pytorch'"),
         ('platform: "tensorrt_plan"\n', {}, 1, "platform: 'tensorrt_plan' is not the platform"),
-        ("max_batch_size: 8\n", {}, 1, "max_batch_size: it is 8 here, and without a word in model.yaml 32"),
+        ("max_batch_size: 8\n", {}, 1, "max_batch_size: it is 8 here, and the default of model.yaml 32"),
         (
             "max_batch_size: 0\n",
             {"batching": "{max_batch: 4}"},
@@ -162,37 +162,52 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
             'output {\n name: "scores"\n data_type: TYPE_FP64\n dims: 2 }\n',
             {},
             3,
-            "output.data_type: 'scores' is TYPE_FP32 in the model, not TYPE_FP64",
+            "output.data_type: 'scores' is TYPE_FP32 in the model, got TYPE_FP64",
         ),
         (
             'output {\n name: "scores"\n data_type: TYPE_FP32\n dims: -1 }\n',
             {},
             4,
-            r"output.dims: 'scores' has the sizes \[2\] in the model",
+            r"output\.dims: 'scores' has dims \[2\] in the model",
         ),
         (
             "dynamic_batching {\n max_queue_delay_microseconds: 9 }\n",
             {"batching": "{queue_delay_us: 5}"},
             2,
-            r"max_queue_delay_microseconds: .*model.yaml:6 \(batching.queue_delay_us\) says otherwise",
+            r"max_queue_delay_microseconds: .*model\.yaml:6 \(batching\.queue_delay_us\) has another value",
         ),
-        ("dynamic_batching {}\n", {"batching": "{dynamic: false}"}, 1, "model.yaml asks for another way"),
-        ("sequence_batching { direct {} }\n", {}, 1, "the build has to know of sequences"),
-        ("\nresponse_cache { enable: true }\n", {}, 2, "a cache where model.yaml asks for one"),
-        ("instance_group { kind: KIND_GPU }\n", {}, 1, "instance_group: .*these copies ask for a GPU"),
+        (
+            "dynamic_batching {}\n",
+            {"batching": "{dynamic: false}"},
+            1,
+            "model.yaml sets another batching mode",
+        ),
+        (
+            "sequence_batching { direct {} }\n",
+            {},
+            1,
+            "the build cannot test sequences that model.yaml does not declare",
+        ),
+        (
+            "\nresponse_cache { enable: true }\n",
+            {},
+            2,
+            "the endpoint enables the cache only if model.yaml does",
+        ),
+        ("instance_group { kind: KIND_GPU }\n", {}, 1, "instance_group: .*these instances need a GPU"),
         ("model_transaction_policy { decoupled: true }\n", {}, 1, "SageMaker's front end takes one answer"),
         (
             'output { name: "scores" data_type: TYPE_FP32 dims: 2 label_filename: "l.txt" }\n',
             {},
             1,
-            "label_filename: there is no file l.txt",
+            "label_filename: file not found: l.txt",
         ),
         (
             'model_warmup { name: "w" batch_size: 1 inputs { key: "ids" value { data_type: TYPE_INT64 '
             'dims: 1 input_data_file: "f" } } }\n',
             {},
             1,
-            "model_warmup: files of warm-up requests are made from the test inputs",
+            "model_warmup: the build creates warm-up files from the test inputs",
         ),
     ],
 )
@@ -209,7 +224,7 @@ def test_a_cache_that_both_ask_for(tmp_path: Path) -> None:
 
 
 def test_parameters_that_differ(tmp_path: Path) -> None:
-    with pytest.raises(InvalidFilesError, match="gives intra_op_thread_count the value '2'"):
+    with pytest.raises(InvalidFilesError, match="sets intra_op_thread_count to '2'"):
         write_config(
             tmp_path,
             WHOLE["parameters"],

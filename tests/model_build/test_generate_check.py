@@ -77,11 +77,11 @@ def test_every_text_is_answered_and_answered_alike(server: TritonInstallation, t
     [
         (
             "wanders",
-            "asked twice for what goes on after 'Hello', the served artifact answers 'olleH 1' and",
+            "generate gave two answers for 'Hello': 'olleH 1' and 'olleH 2'",
         ),
-        ("silent", "'Hello', the served artifact answers 200 and no text"),
-        ("nameless", "'Hello', the served artifact answers 200 and no text"),
-        ("fails", 'answers 400 and no text: {"error": "ValueError: CUDA out of memory"}'),
+        ("silent", "'Hello' returned status 200 without text"),
+        ("nameless", "'Hello' returned status 200 without text"),
+        ("fails", 'returned status 400 without text: {"error": "ValueError: CUDA out of memory"}'),
     ],
 )
 def test_what_does_not_answer_is_not_let_through(

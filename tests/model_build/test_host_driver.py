@@ -50,7 +50,7 @@ def test_an_old_driver_is_refused_in_words(host: Any, release: str, driver: str)
     found = RELEASES[release]
     assert caught.value.message == (
         f"the CUDA {found.cuda} of Triton {release} needs NVIDIA driver {least_driver(found, sure=False)} or "
-        f"newer, and this host has {driver}"
+        f"newer; this host has {driver}"
     )
     assert "builds.machines.sm86" in str(caught.value.remedy)
 

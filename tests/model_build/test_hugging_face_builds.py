@@ -146,19 +146,19 @@ def test_labels_and_tensors_of_model_yaml(tmp_path: Path, folders: BuildFolders)
 def test_names_of_parts_are_taken(tmp_path: Path, name: str) -> None:
     file = write_model_file(tmp_path, recipe="kind: question-answering", source=tmp_path, tests=PAIRS)
     file.write_text(file.read_text().replace("name: tiny", f"name: {name}"))
-    with pytest.raises(InvalidFilesError, match=r"model.yaml:1: name: .*name of a part"):
+    with pytest.raises(InvalidFilesError, match=r"model.yaml:1: name: .*reserved for a part"):
         recipe_for(load_document(file, ModelSpec))
 
 
 def test_a_model_without_batches_is_refused(tmp_path: Path) -> None:
     file = write_model_file(tmp_path, recipe="kind: text-classification", source=tmp_path, tests=TEXTS)
     file.write_text(file.read_text().replace("max_batch: 4", "max_batch: 0"))
-    with pytest.raises(InvalidFilesError, match=r"batching\.max_batch: .*answer batches"):
+    with pytest.raises(InvalidFilesError, match=r"batching\.max_batch: .*support batches"):
         recipe_for(load_document(file, ModelSpec))
 
 
 def test_a_test_image_that_is_not_there(tmp_path: Path) -> None:
     tests = ("image: missing.png",)
     model = model_of(tmp_path, recipe="kind: image-classification", tests=tests)
-    with pytest.raises(InvalidFilesError, match=r"test_inputs.*no file missing\.png"):
+    with pytest.raises(InvalidFilesError, match=r"test_inputs.*file not found.*missing\.png"):
         recipe_for(model)

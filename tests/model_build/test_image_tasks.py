@@ -147,7 +147,7 @@ def test_a_processor_that_does_more_is_refused_for_images_only(tmp_path: Path) -
         size={"shortest_edge": 36}, crop_size={"height": 32, "width": 32}
     )
     processor.save_pretrained(folder)
-    with pytest.raises(ExportError, match="MobileViTImageProcessor has its own way to preprocess") as caught:
+    with pytest.raises(ExportError, match="MobileViTImageProcessor has a custom preprocess") as caught:
         framework_of(folder)
     assert "input: pixels" in str(caught.value)
     assert framework_of(folder, input="pixels").example["pixel_values"].shape[1:] == (3, 32, 32)
@@ -172,5 +172,5 @@ def test_a_model_without_an_image_processor(tmp_path: Path) -> None:
 def test_another_size_than_the_model_takes(tmp_path: Path) -> None:
     folder = save_image_model(tmp_path / "model")
     transformers.ViTImageProcessorPil(size={"height": 48, "width": 48}).save_pretrained(folder)
-    with pytest.raises(ExportError, match=r"pixels of the shape \[3, 48, 48\]"):
+    with pytest.raises(ExportError, match=r"pixels of shape \[3, 48, 48\]"):
         framework_of(folder)

@@ -77,11 +77,11 @@ def test_a_build_names_the_model_and_the_step_and_logs_the_rest(
     [
         (
             ImportError("TimmWrapperConfig requires the timm library but it was not found"),
-            "checkpoint of timm",
+            "this is a timm checkpoint, and builds do not include timm;",
         ),
         (ValueError("`tiktoken` is required to read a `tiktoken` file."), "no tokenizer.json"),
         (ImportError("T5Converter requires the SentencePiece library"), "no tokenizer.json"),
-        (ModuleNotFoundError("No module named 'einops'"), "do not have this package"),
+        (ModuleNotFoundError("No module named 'einops'"), "builds do not include this package;"),
         (AssertionError("Torch not compiled with CUDA enabled"), "export on the CPU"),
     ],
 )

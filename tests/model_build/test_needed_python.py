@@ -35,7 +35,7 @@ def refused(folder: Path, requirements: str, *pythons: str) -> list[str]:
 def test_packages_for_another_python_than_the_servers(tmp_path: Path) -> None:
     (found,) = refused(tmp_path, "six==1.17.0\n", "3.8", "3.9")
     assert found.startswith("model.yaml:")
-    assert "recipe.pythons: the packages are for Python 3.8 and 3.9, and the local server" in found
+    assert "recipe.pythons: the packages are for Python 3.8 and 3.9; the local server" in found
     assert f'runs Python {OWN} -- add "{OWN}"; or build without --local' in found
     assert refused(tmp_path / "own", "six==1.17.0\n", "3.8", OWN) == []
     assert refused(tmp_path / "all", "six==1.17.0\n") == []

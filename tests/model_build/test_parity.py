@@ -72,8 +72,7 @@ def test_the_table_names_what_missed_worst_first() -> None:
         judge("graph", comparisons, Accept())
     lines = caught.value.message.splitlines()
     assert lines[0] == (
-        "the exported graph answers otherwise than the framework: 2 of 3 outputs miss what is accepted, "
-        "as marked by !"
+        "the exported graph differs from the framework: 2 of 3 outputs exceed the tolerance, marked !"
     )
     assert lines[1].split() == ["case", "output", "cosine", "absolute"]
     assert lines[2].split() == ["far", "y", "-1.0000000!", "2.00e+00!"]

@@ -28,7 +28,7 @@ def test_an_ensemble_is_seen_as_one_by_multi_model_hosting_merlin_393(tmp_path: 
 def test_a_wrong_directory_layout_is_named_before_anything_is_packed(tmp_path: Path) -> None:
     (tmp_path / "config.pbtxt").write_text('name: "flat"\n')
     (tmp_path / "1").mkdir()
-    with pytest.raises(LayoutError, match="lies at the top, which single-model hosting refuses"):
+    with pytest.raises(LayoutError, match="at the top level is rejected by single-model hosting"):
         check_layout(tmp_path)
 
 

@@ -100,10 +100,10 @@ def test_an_input_of_two_steps_is_as_narrow_as_both(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("steps", "line", "complaint"),
     [
-        ("{model: encode}; {model: typed}", 8, "takes 'embedding' as FP64 [384], and it is FP32 [384]"),
-        ("{model: encode}; {model: flat}", 8, "another number of dimensions"),
-        ("{model: encode}; {model: narrow}", 8, "(step 1 makes it): other sizes"),
-        ("{model: encode}; {model: unbatched}", 8, "has no batch dimension, and other steps have one"),
+        ("{model: encode}; {model: typed}", 8, "takes 'embedding' as FP64 [384]; it is FP32 [384]"),
+        ("{model: encode}; {model: flat}", 8, "different ranks"),
+        ("{model: encode}; {model: narrow}", 8, "(output of step 1): other sizes"),
+        ("{model: encode}; {model: unbatched}", 8, "has no batch dimension; other steps have one"),
         (
             "{model: encode, outputs: {embeding: x}}; {model: classify}",
             7,
@@ -112,20 +112,20 @@ def test_an_input_of_two_steps_is_as_narrow_as_both(tmp_path: Path) -> None:
         (
             "{model: encode}; {model: classify, inputs: {vector: embedding}}",
             8,
-            "'classify' has no input 'vector'\n  help: there are: embedding",
+            "'classify' has no input 'vector'\n  help: allowed: embedding",
         ),
         (
             "{model: encode}; {model: other}",
             8,
-            "no step makes 'embeding', which 'other' takes\n  help: did you",
+            "no step outputs 'embeding', which 'other' takes\n  help: did you",
         ),
         (
             "{model: encode}; {model: encode}",
             8,
-            "makes 'embedding', and there is one already (step 1 makes it)",
+            "outputs 'embedding', which already exists (output of step 1)",
         ),
-        ("{model: classify}; {model: encode}", 8, "makes 'embedding' after step 1 takes it"),
-        ("{model: encode}; {model: same}", 8, "makes 'x', and there is one already (step 2 takes it)"),
+        ("{model: classify}; {model: encode}", 8, "outputs 'embedding'; already input of step 1"),
+        ("{model: encode}; {model: same}", 8, "outputs 'x', which already exists (input of step 2)"),
     ],
 )
 def test_what_does_not_meet(tmp_path: Path, steps: str, line: int, complaint: str) -> None:
@@ -139,13 +139,13 @@ def test_what_does_not_meet(tmp_path: Path, steps: str, line: int, complaint: st
 @pytest.mark.parametrize(
     ("extra", "outputs", "complaint"),
     [
-        ("batching: {max_batch: 5}\n", "", "batching.max_batch: 'classify' takes 4 at most"),
+        ("batching: {max_batch: 5}\n", "", "batching.max_batch: 'classify' takes at most 4"),
         (
             "",
             "  outputs: [score]\n",
-            "recipe.outputs.0: no step makes 'score'\n  help: did you mean 'scores'?",
+            "recipe.outputs.0: no step outputs 'score'\n  help: did you mean 'scores'?",
         ),
-        ("", "  outputs: [embedding]\n", "recipe.steps.1: nothing takes what 'classify' makes"),
+        ("", "  outputs: [embedding]\n", "recipe.steps.1: the outputs of 'classify' are unused"),
     ],
 )
 def test_what_the_whole_cannot_be(tmp_path: Path, extra: str, outputs: str, complaint: str) -> None:

@@ -73,10 +73,10 @@ def test_a_python_model_whose_tensors_its_config_tells(tmp_path: Path) -> None:
     [
         (
             "class TritonPythonModel:\n    def run(self): ...\n",
-            "no class TritonPythonModel with a method execute",
+            "missing class TritonPythonModel with a method execute",
         ),
-        ("def execute(requests): ...\n", "no class TritonPythonModel with a method execute"),
-        ("class TritonPythonModel\n", "model.py:1: this is not Python"),
+        ("def execute(requests): ...\n", "missing class TritonPythonModel with a method execute"),
+        ("class TritonPythonModel\n", "model.py:1: not valid Python"),
     ],
 )
 def test_code_that_is_no_model(tmp_path: Path, code: str, message: str) -> None:
@@ -88,7 +88,7 @@ def test_code_that_is_no_model(tmp_path: Path, code: str, message: str) -> None:
 
 def test_somebody_has_to_say_what_is_right(tmp_path: Path) -> None:
     model = python_model(tmp_path, test_inputs=[{"inputs": {"x": [1.0]}}])
-    with pytest.raises(InvalidFilesError, match=r"test_inputs\.0: nothing says what the right answer is"):
+    with pytest.raises(InvalidFilesError, match=r"test_inputs\.0: no expected answers"):
         recipe_for(model)
 
 
@@ -96,11 +96,11 @@ def test_somebody_has_to_say_what_is_right(tmp_path: Path) -> None:
     ("code", "message"),
     [
         ("def right(request):\n    return 1 / 0\n", "right.py:2: ZeroDivisionError: division by zero"),
-        ("def right(request):\n    return 3\n", "it returned a int, not a dictionary"),
+        ("def right(request):\n    return 3\n", "returned a int, not a dictionary"),
         ("def wrong(request):\n    return 3\n", "has no attribute 'right'"),
         ("import absent_module\n", "No module named 'absent_module'"),
         ("import os\n\ndef right(request):\n    os._exit(9)\n", "exit code 9"),
-        ("def right(request):\n    return {'y': request['x'][0]}\n", "the reference answers y of"),
+        ("def right(request):\n    return {'y': request['x'][0]}\n", "the reference returns y of"),
     ],
 )
 def test_references_that_fail(tmp_path: Path, code: str, message: str) -> None:
@@ -113,5 +113,5 @@ def test_references_that_fail(tmp_path: Path, code: str, message: str) -> None:
 def test_requirements_without_exact_versions(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("six>=1.0\n")
     model = python_model(tmp_path, recipe={"requirements": "requirements.txt"})
-    with pytest.raises(InvalidFilesError, match=r"requirements\.txt: 'six>=1\.0' names no exact version"):
+    with pytest.raises(InvalidFilesError, match=r"requirements\.txt: 'six>=1\.0' has no exact version"):
         recipe_for(model)

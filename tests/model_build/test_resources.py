@@ -35,13 +35,15 @@ def full(file: Path) -> OSError:
 
 def test_too_little_space_is_told_with_numbers(tmp_path: Path) -> None:
     require_space(tmp_path / "not/there/yet", 1, purpose="packing")
-    with pytest.raises(ResourceError, match=r"packing takes 1000000\.0 GB in .*, and its disk has .*B left"):
+    with pytest.raises(ResourceError, match=r"packing needs 1000000\.0 GB in .*; free: .*B"):
         require_space(tmp_path, 10**15, purpose="packing")
 
 
 def test_too_little_memory_is_told_with_numbers() -> None:
     assert 0 < available_memory() < 1 << 50
-    with pytest.raises(ResourceError, match=r"exporting 'm' takes about 1000000\.0 GB of memory, and .*B is"):
+    with pytest.raises(
+        ResourceError, match=r"exporting 'm' needs about 1000000\.0 GB of memory; available: .*B"
+    ):
         require_memory(10**15, purpose="exporting 'm'")
 
 
@@ -60,10 +62,10 @@ def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             OSError(errno.ENOSPC, "No space left on device", "/the/source", None, "/the/copy"),
             "the disk is full: /the/copy: No space",
         ),
-        (MemoryError("for 5 GB"), "the memory is exhausted: for 5 GB"),
+        (MemoryError("for 5 GB"), "out of memory: for 5 GB"),
         (
             RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
-            "the memory is exhausted: DefaultCPUAllocator",
+            "out of memory: DefaultCPUAllocator",
         ),
     ],
 )
@@ -78,7 +80,7 @@ def test_a_tool_that_does_not_say_so_on_a_full_disk(tmp_path: Path, monkeypatch:
     with pytest.raises(RuntimeError), shortages_explained(tmp_path):
         raise RuntimeError("the writer failed")
     monkeypatch.setattr(resources, "free_space", lambda _: 4096)
-    told = r"is full, with 0\.0 MB left: the writer failed"
+    told = r"is full \(0\.0 MB left\): the writer failed"
     with pytest.raises(ResourceError, match=told), shortages_explained(tmp_path):
         raise RuntimeError("the writer failed")
 
@@ -89,7 +91,7 @@ def test_a_model_larger_than_memory_is_refused_before_it_is_loaded(
     weights = sum(file.stat().st_size for file in tiny_folder.iterdir())
     monkeypatch.setattr(resources, "available_memory", lambda: 2 * weights)
     told: list[str] = []
-    with pytest.raises(ResourceError, match="loading and exporting 'tiny' takes about"):
+    with pytest.raises(ResourceError, match="loading and exporting 'tiny' needs about"):
         build_model(
             model=write_model(tmp_path, source=f"file://{tiny_folder}"),
             folders=folders,
@@ -113,7 +115,7 @@ def test_no_room_for_the_archive_is_told_before_it_is_packed(
     tmp_path: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resources, "free_space", lambda _: 3_000_000)
-    with pytest.raises(ResourceError, match=r"packing and serving 'plain' takes 4\.0 MB in .*3\.0 MB left"):
+    with pytest.raises(ResourceError, match=r"packing and serving 'plain' needs 4\.0 MB in .*free: 3\.0 MB"):
         build_model(model=write_plain_model(tmp_path / "model"), folders=folders)
     assert nothing_is_left(folders)
 
@@ -129,7 +131,7 @@ def failing(function: Callable[..., object]) -> Callable[..., object]:
 @pytest.mark.parametrize(
     "place",
     [
-        "model_build.environments.packing._lay",
+        "model_build.environments.packing._write",
         "model_build.environments.packing.archive.pack",
         "model_build.store.archive._add",
         "model_build.build.pack",

@@ -251,15 +251,15 @@ def test_the_old_layout_has_the_transformer_in_a_folder(tiny_folder: Path, tmp_p
 CONTRADICTIONS = {
     "pooling": (
         "pooling: mean",
-        "recipe.pooling: the recipe states mean, and 1_Pooling/config.json in the source states cls and max",
+        "recipe.pooling: the recipe has mean; 1_Pooling/config.json in the source has cls and max",
     ),
     "normalize": (
         "normalize: false",
-        "recipe.normalize: the recipe states false, and modules.json in the source states true",
+        "recipe.normalize: the recipe has false; modules.json in the source has true",
     ),
     "max_length": (
         "max_length: 20",
-        "recipe.max_length: the recipe states 20, and sentence_bert_config.json in the source states 16",
+        "recipe.max_length: the recipe has 20; sentence_bert_config.json in the source has 16",
     ),
 }
 
@@ -278,7 +278,7 @@ def test_a_recipe_that_contradicts_the_source_needs_a_reason(
     with pytest.raises(InvalidFilesError) as caught:
         write_repository(document, tmp_path / "work")
     assert f"model.yaml:4: {told}" in str(caught.value)
-    assert f"write `overrides: {{{field}: <reason>}}`" in str(caught.value)
+    assert f"set `overrides: {{{field}: <reason>}}`" in str(caught.value)
     value = stated.partition(": ")[2]
     meant = value if field == "pooling" else json.loads(value)
     allowed = framework(folder, **{field: meant}, overrides={field: REASON}).head.recipe.model_dump()[field]
@@ -294,7 +294,7 @@ def test_what_agrees_with_the_source_may_be_stated(tiny_folder: Path, tmp_path: 
 def test_a_prompt_of_the_source_is_not_dropped_silently(tiny_folder: Path, tmp_path: Path) -> None:
     config = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query"}
     folder = sentence_model(tiny_folder, tmp_path / "m", config_sentence_transformers=config)
-    with pytest.raises(ExportError, match=r"puts the prompt 'query: ' before every text") as caught:
+    with pytest.raises(ExportError, match=r"sets the prompt 'query: '") as caught:
         framework(folder)
     assert "`overrides: {prompt: <reason>}`" in str(caught.value)
     assert framework(folder, overrides={"prompt": "callers send it"}).max_length
@@ -306,21 +306,21 @@ def test_a_prompt_of_the_source_is_not_dropped_silently(tiny_folder: Path, tmp_p
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "another module": (
         {"modules": ("Transformer", "Pooling", "LayerNorm")},
-        "lists a module LayerNorm, which the recipe text-embedding does not export",
+        ": the recipe text-embedding does not export the module LayerNorm",
     ),
     "no pooling": ({"modules": ("Transformer", "Normalize")}, "expected Transformer, then Pooling"),
-    "code of its own": ({"package": "custom_st"}, "names custom_st.Transformer, Python code that the source"),
+    "code of its own": ({"package": "custom_st"}, "names custom_st.Transformer, Python code in the source"),
     "an unknown pooling": (
         {"1_Pooling__config": {"pooling_mode": "median"}},
-        "1_Pooling/config.json: unknown pooling_mode 'median'; known are cls, max, mean",
+        "1_Pooling/config.json: unknown pooling_mode 'median'; allowed: cls, max, mean",
     ),
     "an unknown flag": (
         {"1_Pooling__config": {"pooling_mode_attention": True, "pooling_mode_mean_tokens": True}},
-        "1_Pooling/config.json: pooling_mode_attention is True; expected one or more of",
+        "1_Pooling/config.json: pooling_mode_attention is True; expected at least one of",
     ),
     "a number for a flag": (
         {"1_Pooling__config": {"pooling_mode_cls_token": 1, "pooling_mode_mean_tokens": False}},
-        "1_Pooling/config.json: pooling_mode_cls_token is 1; expected one or more of",
+        "1_Pooling/config.json: pooling_mode_cls_token is 1; expected at least one of",
     ),
     "no flag": (
         {"1_Pooling__config": {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": False}},
@@ -328,7 +328,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a length in quotes": (
         {"sentence_bert_config": {"max_seq_length": "16"}},
-        "sentence_bert_config.json: max_seq_length is '16'; expected a whole number above 0",
+        "sentence_bert_config.json: max_seq_length is '16'; expected a positive integer",
     ),
     "another task": (
         {"sentence_bert_config": {"transformer_task": "fill-mask"}},
@@ -343,7 +343,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"transformer_path": "../x"},
         "'../x' is not a folder of the source",
     ),
-    "no transformer": ({"transformer_path": "0_BERT"}, "there is no 0_BERT/config.json"),
+    "no transformer": ({"transformer_path": "0_BERT"}, "has no 0_BERT/config.json"),
 }
 
 
@@ -366,7 +366,7 @@ def test_settings_that_cannot_be_applied_are_refused(
 DENSE: dict[str, tuple[dict[str, Any], str]] = {
     "another size": (
         {"sizes": (16, 8)},
-        "2_Dense/config.json: in_features is 16, and mean pooling gives vectors of 32",
+        "2_Dense/config.json: in_features is 16, but mean pooling returns vectors of 32",
     ),
     "an unknown activation": (
         {"activation_function": "os.system"},
@@ -377,8 +377,8 @@ DENSE: dict[str, tuple[dict[str, Any], str]] = {
         "unknown activation_function 'torch.nn.Bilinear'",
     ),
     "on tokens": ({"module_input_name": "token_embeddings"}, "module_input_name is 'token_embeddings'"),
-    "weights of another size": ({"out_features": 9}, "the weights in 2_Dense do not fill its layer"),
-    "no size": ({"in_features": None}, "expected in_features and out_features above 0"),
+    "weights of another size": ({"out_features": 9}, "the weights in 2_Dense do not match its layer"),
+    "no size": ({"in_features": None}, ": expected positive in_features and out_features, got"),
 }
 
 

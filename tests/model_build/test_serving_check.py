@@ -142,7 +142,7 @@ def test_an_output_that_does_not_come_is_named_with_the_servers_log(tmp_path: Pa
 
 
 def test_a_model_that_nothing_is_asked_is_not_let_through(tmp_path: Path) -> None:
-    with pytest.raises(ServingError, match="nothing to ask 'shouter'"):
+    with pytest.raises(ServingError, match="'shouter' has no test inputs"):
         serve(write_repository(tmp_path / "repository"), tmp_path, cases=[])
 
 

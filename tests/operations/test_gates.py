@@ -246,7 +246,7 @@ def test_what_was_measured(candidate: Candidate, gates: list[str]) -> None:
     assert all(words in gate for gate, words in zip(found, gates, strict=True))
 
 
-ITSELF = "compared with itself only: no test input has right answers for y"
+ITSELF = "compared with itself only: no test input has expected outputs for y"
 UNVERIFIED = Candidate("minilm", "cpu", OURS, Figures(min_cosine=1.0), unverified=(ITSELF,))
 
 

@@ -1,4 +1,4 @@
-"""A dense layer of sentence-transformers: linear, an activation, and the input added if it is residual."""
+"""A dense layer of sentence-transformers: linear, activation, and an optional residual."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ ACTIVATIONS: Mapping[str, type[torch.nn.Module]] = {
         torch.nn.Softplus,
     )
 }
-"""By name, with their default arguments, as sentence-transformers loads them."""
+"""Supported activations by name, with default arguments, as in sentence-transformers."""
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 
 
 class DenseLayer(torch.nn.Module):
-    """The layer with its weights."""
+    """Load the layer with its weights."""
 
     def __init__(self, dense: Dense, *, trust: Trust) -> None:
         super().__init__()
@@ -46,12 +46,12 @@ class DenseLayer(torch.nn.Module):
             self.load_state_dict(_weights(dense, trust))
         except RuntimeError as error:
             raise ExportError(
-                f"the weights in {dense.folder.name} do not fill its layer: {' '.join(str(error).split())}",
-                remedy="check that its config.json and its weights belong together",
+                f"the weights in {dense.folder.name} do not match its layer: {' '.join(str(error).split())}",
+                remedy="check that its config.json and weights match",
             ) from error
 
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
-        """The layer's answer."""
+        """Return the layer's output."""
         answer: torch.Tensor = self.activation(self.linear(vectors))
         if not self.is_residual:
             return answer
@@ -62,7 +62,7 @@ def _activation(dense: Dense) -> torch.nn.Module:
     package, _, name = dense.activation.rpartition(".")
     if package.partition(".")[0] != "torch" or name not in ACTIVATIONS:
         raise ExportError(
-            f"{dense.folder.name}/config.json: unknown activation_function {dense.activation!r}; known are "
+            f"{dense.folder.name}/config.json: unknown activation_function {dense.activation!r}; allowed: "
             f"torch.nn's {', '.join(ACTIVATIONS)}",
             remedy="use a recipe of kind python",
         )
@@ -82,7 +82,7 @@ def _weights(dense: Dense, trust: Trust) -> Any:
             reason = " ".join(str(error).split())[:200]
             raise ExportError(f"{dense.folder.name}/{PICKLED} cannot be read: {reason}") from error
     raise ExportError(
-        f"{dense.folder.name} has no {SAFE} with the weights of its dense layer",
-        remedy=f"save the model again with sentence-transformers, which writes {SAFE}; a {PICKLED} is read "
-        "with `trust: {pickle: <reason>}`",
+        f"{dense.folder.name} has no {SAFE} for its dense layer",
+        remedy=f"save the model again with sentence-transformers, which writes {SAFE}; {PICKLED} needs "
+        "`trust: {pickle: <reason>}`",
     )

@@ -1,4 +1,4 @@
-"""What loads a text model without the end of a task."""
+"""Load a text model without a task head."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 import transformers
 
 POOLER = ("pooler",)
-"""A layer that some architectures bring for a task of their own, which nothing here looks at."""
+"""A pooling layer that some architectures add, which nothing here reads."""
 
 
 def encoder_class(config: Any) -> Any:
-    """The class for the encoder alone where transformers has one, for the whole model where not."""
+    """Return the encoder-only class if transformers has one, else the class of the whole model."""
     encoders: Any = transformers.AutoModelForTextEncoding
     return encoders if type(config) in encoders._model_mapping else transformers.AutoModel
 
 
 def encoder_of(model: Any) -> Any:
-    """The encoder of a model that has a decoder too; any other model as it is."""
+    """Return the encoder of an encoder-decoder model; any other model unchanged."""
     return model.get_encoder() if getattr(model.config, "is_encoder_decoder", False) else model

@@ -1,4 +1,4 @@
-"""feature-extraction: the vector of every token."""
+"""feature-extraction: one vector per token."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tritonstack.spec.models.recipes import FeatureExtractionRecipe
 
 
 class FeatureExtraction(TextHead):
-    """The encoder as it is."""
+    """The encoder, unchanged."""
 
     task = "feature extraction"
-    told_of_tokens = ("attention_mask",)
+    token_tensors = ("attention_mask",)
     outputs = ("last_hidden_state",)
     unused_weights = POOLER
 
@@ -24,9 +24,9 @@ class FeatureExtraction(TextHead):
 
     @classmethod
     def auto_class(cls, config: Any) -> Any:
-        """The class without an end."""
+        """Return the class without a head."""
         return encoder_class(config)
 
     def finish(self, answer: Any, attention_mask: torch.Tensor) -> torch.Tensor:
-        """The last layer's vectors."""
+        """Return the last layer's vectors."""
         return at_tokens(answer.last_hidden_state, attention_mask)

@@ -1,4 +1,4 @@
-"""image-classification: a score of each image for every label."""
+"""image-classification: one score per label and image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tritonstack.spec.models.recipes import ImageClassificationRecipe
 
 
 class ImageClassification(Head):
-    """A classifier of images, and its activation."""
+    """An image classifier with its activation."""
 
     task = "image classification"
     outputs = ("scores",)
@@ -24,19 +24,19 @@ class ImageClassification(Head):
     def __init__(self, encoder: torch.nn.Module, recipe: ImageClassificationRecipe) -> None:
         super().__init__(encoder, recipe)
         if "pixel_values" not in inspect.signature(encoder.forward).parameters:
-            raise ExportError(f"{type(encoder).__name__} takes no pixels of images")
+            raise ExportError(f"{type(encoder).__name__} takes no pixel values")
         self.activation = activation_of(self.config, recipe.activation)
 
     @classmethod
     def auto_class(cls, config: Any) -> Any:
-        """The class for an image's labels."""
+        """Return the class for image classification."""
         return transformers.AutoModelForImageClassification
 
     @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """As config.json has them."""
+        """Return the labels from config.json."""
         return {"scores": labels_of(self.config)}
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """The scores of each image."""
+        """Return the scores of each image."""
         return scores(self.encoder(pixel_values=pixel_values).logits, self.activation)

@@ -1,4 +1,4 @@
-"""question-answering: for each token, how likely an answer begins and ends with it."""
+"""question-answering: start and end logits per token."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from model_build.exporters.heads.base import TextHead, at_tokens
 
 
 class QuestionAnswering(TextHead):
-    """A finder of spans; what the best span is, a step behind it says."""
+    """A span finder; a later step chooses the best span."""
 
     task = "question answering"
     outputs = ("start_logits", "end_logits")
 
     @classmethod
     def auto_class(cls, config: Any) -> Any:
-        """The class for spans in a context."""
+        """Return the class for question answering."""
         return transformers.AutoModelForQuestionAnswering
 
     def finish(self, answer: Any, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Two numbers for each token."""
+        """Return two logits per token."""
         return (
             at_tokens(answer.start_logits, attention_mask),
             at_tokens(answer.end_logits, attention_mask),

@@ -1,4 +1,4 @@
-"""From a classifier's numbers to scores, and what the labels are."""
+"""Turn a classifier's logits into scores, and read its labels."""
 
 from __future__ import annotations
 
@@ -17,33 +17,32 @@ _BY_PROBLEM: dict[str, Activation] = {
 
 
 def activation_of(config: Any, wanted: Activation | None) -> Activation:
-    """What the recipe wants, else what the model's problem type asks for.
+    """Return the recipe's activation, else the one of the model's problem type.
 
-    A model that does not say is taken as transformers' own pipelines take it: one label is a yes or no, and
-    of several one is right.
+    Without a problem type, follow transformers' pipelines: sigmoid for one label, softmax for several.
     """
     if wanted == "softmax" and config.num_labels == 1:
         raise ExportError(
             "the model has one label, whose softmax is always 1",
-            remedy="write `activation: sigmoid` or `activation: none` in model.yaml",
+            remedy="set `activation: sigmoid` or `activation: none` in model.yaml",
         )
     by_count: Activation = "sigmoid" if config.num_labels == 1 else "softmax"
     return wanted or _BY_PROBLEM.get(getattr(config, "problem_type", None) or "", by_count)
 
 
 def scores(numbers: torch.Tensor, activation: Activation) -> torch.Tensor:
-    """A score for every label, along the last dimension."""
+    """Return a score per label, along the last dimension."""
     if activation == "softmax":
         return torch.softmax(numbers, dim=-1)
     return torch.sigmoid(numbers) if activation == "sigmoid" else numbers
 
 
 def labels_of(config: Any) -> tuple[str, ...]:
-    """The model's labels in the order of its numbers; config.json may list them in any."""
+    """Return the labels in logit order; config.json may list them in any order."""
     named = {int(place): str(label) for place, label in config.id2label.items()}
     if sorted(named) != list(range(config.num_labels)):
         raise ExportError(
-            f"config.json names labels for the places {sorted(named)} of {config.num_labels}",
-            remedy="mend id2label in the model's config.json",
+            f"config.json: expected labels 0 to {config.num_labels - 1}, got {sorted(named)}",
+            remedy="correct id2label in the model's config.json",
         )
     return tuple(named[place] for place in range(config.num_labels))

@@ -1,4 +1,4 @@
-"""text-classification: a score of each text for every label."""
+"""text-classification: one score per label and text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tritonstack.spec.models.recipes import TextClassificationRecipe
 
 
 class TextClassification(TextHead):
-    """A classifier of sequences, and its activation."""
+    """A sequence classifier with its activation."""
 
     task = "text classification"
     outputs = ("scores",)
@@ -25,14 +25,14 @@ class TextClassification(TextHead):
 
     @classmethod
     def auto_class(cls, config: Any) -> Any:
-        """The class for a sequence's labels."""
+        """Return the class for sequence classification."""
         return transformers.AutoModelForSequenceClassification
 
     @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """As config.json has them."""
+        """Return the labels from config.json."""
         return {"scores": labels_of(self.config)}
 
     def finish(self, answer: Any, attention_mask: torch.Tensor) -> torch.Tensor:
-        """The scores of each row."""
+        """Return the scores of each row."""
         return scores(answer.logits, self.activation)

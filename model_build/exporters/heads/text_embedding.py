@@ -1,4 +1,4 @@
-"""text-embedding: the tokens' vectors pooled into one for each text, and the layers behind that."""
+"""text-embedding: pool token vectors into one vector per text, and apply the layers that follow."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Normalize(torch.nn.Module):
     """Scales each vector to length 1."""
 
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
-        """The vectors, scaled."""
+        """Return the scaled vectors."""
         return functional.normalize(vectors, p=2.0, dim=1)
 
 
 class TextEmbedding(TextHead):
-    """The encoder, pooling, dense layers and normalization."""
+    """The encoder, pooling, dense layers, and normalization."""
 
     task = "text embedding"
     outputs = ("embedding",)
@@ -40,12 +40,12 @@ class TextEmbedding(TextHead):
 
     @classmethod
     def auto_class(cls, config: Any) -> Any:
-        """The class without an end."""
+        """Return the class without a head."""
         return encoder_class(config)
 
     @classmethod
     def read_source(cls, folder: Path, recipe: TextRecipe) -> SourceSettings:
-        """The settings that sentence-transformers has saved, if it has saved the model."""
+        """Read sentence-transformers' settings, if the source has them."""
         found = read_settings(folder)
         if found is None or not isinstance(recipe, TextEmbeddingRecipe):
             return super().read_source(folder, recipe)
@@ -53,7 +53,7 @@ class TextEmbedding(TextHead):
         return SourceSettings(filled, found.transformer, lowercase=found.lowercase, layers=found.layers)
 
     def add_layers(self, settings: SourceSettings, *, trust: Trust) -> None:
-        """Load the dense layers; each has to take what the one before it gives."""
+        """Load the dense layers; each must accept the width of the one before."""
         width = int(self.config.hidden_size) * len(self.modes)
         for layer in settings.layers:
             if layer is None:
@@ -61,16 +61,16 @@ class TextEmbedding(TextHead):
                 continue
             if layer.in_features != width:
                 raise ExportError(
-                    f"{layer.folder.name}/config.json: in_features is {layer.in_features}, and "
-                    f"{' and '.join(self.modes)} pooling gives vectors of {width}",
-                    remedy="check that the files of the source belong together",
+                    f"{layer.folder.name}/config.json: in_features is {layer.in_features}, but "
+                    f"{' and '.join(self.modes)} pooling returns vectors of {width}",
+                    remedy="check that the files of the source match",
                 )
             self.layers.append(DenseLayer(layer, trust=trust))
             width = layer.out_features
         self.layers.eval()
 
     def finish(self, answer: Any, attention_mask: torch.Tensor) -> torch.Tensor:
-        """One vector for each row."""
+        """Return one vector per row."""
         states = answer.last_hidden_state
         mask = attention_mask.unsqueeze(-1).to(states.dtype)
         pooled = [_pool(mode, states, mask, attention_mask) for mode in self.modes]
@@ -81,7 +81,7 @@ class TextEmbedding(TextHead):
 def _pool(
     mode: PoolingMode, states: torch.Tensor, mask: torch.Tensor, attention_mask: torch.Tensor
 ) -> torch.Tensor:
-    """One vector of all tokens that are not padding, which stands on the right."""
+    """Pool the tokens that are not padding, which is on the right."""
     if mode == "cls":
         return states[:, 0]
     if mode == "max":

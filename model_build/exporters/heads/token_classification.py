@@ -1,4 +1,4 @@
-"""token-classification: a score of each token for every label."""
+"""token-classification: one score per label and token."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from model_build.exporters.heads.scores import labels_of, scores
 
 
 class TokenClassification(TextHead):
-    """A classifier of tokens, of whose labels one is right for each."""
+    """A token classifier: one label per token."""
 
     task = "token classification"
-    told_of_tokens = ("offsets",)
+    token_tensors = ("offsets",)
     outputs = ("scores",)
 
     @classmethod
     def auto_class(cls, config: Any) -> Any:
-        """The class for tokens' labels."""
+        """Return the class for token classification."""
         return transformers.AutoModelForTokenClassification
 
     @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """As config.json has them."""
+        """Return the labels from config.json."""
         return {"scores": labels_of(self.config)}
 
     def finish(self, answer: Any, attention_mask: torch.Tensor) -> torch.Tensor:
-        """The scores of each token."""
+        """Return the scores of each token."""
         return at_tokens(scores(answer.logits, "softmax"), attention_mask)
