@@ -75,7 +75,7 @@ def test_a_gpu_endpoint_cannot_be_built_here(project: Project, capsys: pytest.Ca
     edit(project.environment_file("dev"), "ml.c7i.xlarge", "ml.g5.xlarge")
     code, _, err = outcome(capsys, project, "build", "dev", "--no-publish")
     assert code == 2
-    assert "this machine has no GPU, and sm86-25.04-py312 is built and checked on one" in err
+    assert "this machine has no GPU, which sm86-25.04-py312 needs" in err
 
 
 def test_the_embedded_cloud_must_run(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -240,7 +240,7 @@ def test_rows_tell_of_tensors_what_they_have_in_common(tmp_path: Path) -> None:
     ("second", "tensors", "message"),
     [
         ("{x: [1]}", "{}", "x has several types"),
-        ("{x: [[1.0]]}", "{}", "x has not the same number of dimensions everywhere"),
+        ("{x: [[1.0]]}", "{}", "x has different ranks"),
         ("{y: [1.0]}", "{}", "x is missing"),
         ("{x: [1.0], y: [1.0]}", "{}", "y is missing in test input 1"),
         ("{x: [1.0]}", "{x: {shape: [2]}}", "[2] does not match test input 1: [1]"),

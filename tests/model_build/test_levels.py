@@ -205,8 +205,8 @@ def test_auto_keeps_fp32_where_nothing_else_is_right(tmp_path: Path) -> None:
     servable = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999})
     assert servable.precision == "fp32"
     reasons = {candidate.name: candidate.reason for candidate in servable.candidates}
-    assert reasons["int8"].startswith("exceeds the tolerance: 4 of 4 outputs, y of ")
-    assert "accepted is >= 0.9999999; weights of 7 bits" in reasons["int8"]
+    assert reasons["int8"].startswith("exceeds the tolerance: 4 of 4 outputs; worst: y of ")
+    assert "tolerance >= 0.9999999; weights of 7 bits" in reasons["int8"]
     assert servable.folder == graph.file.parent
 
 
