@@ -1,1 +1,1 @@
-"""From one environment into another: what fits, which gates are open, and how bytes get there."""
+"""Promote artifacts between environments: plans, gates, and copies."""

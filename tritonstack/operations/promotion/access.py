@@ -25,11 +25,11 @@ _SESSION_NAME = "tritonstack-promote"
 
 @dataclass(frozen=True)
 class BorrowedCloud(Cloud):
-    """Another account's cloud, by a role there; its keys are renewed for as long as copying takes."""
+    """Return another account's cloud through a role; its keys are renewed while copying."""
 
     role_arn: str
     lender: Cloud
-    """Whose credentials take the role on."""
+    """The credentials that assume the role."""
 
     @cached_property
     def _session(self) -> boto3.Session:
@@ -54,7 +54,7 @@ class BorrowedCloud(Cloud):
 
 
 def own_cloud(spec: EnvironmentSpec, *, profile: str | None) -> Cloud:
-    """The cloud of an environment on AWS, by credentials of its own account."""
+    """Return the cloud of an environment, with credentials of its own account."""
     cloud = cloud_of(spec, variables={"AWS_PROFILE": profile} if profile else {})
     require_account(cloud)
     return cloud
@@ -99,5 +99,5 @@ def _identity(chain: Cloud, spec: EnvironmentSpec) -> dict[str, str]:
 
 
 def _partition(arn: str) -> str:
-    """`arn:aws` of the caller's own ARN: both accounts lie in one partition."""
+    """Return the caller's partition, which both accounts share."""
     return ":".join(arn.split(":")[:2])

@@ -1,4 +1,4 @@
-"""Artifacts from one bucket of an account into another, by S3 itself: no byte of them passes this machine."""
+"""Copy artifacts between buckets of one account within S3, without downloading them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NA
 
 
 def copy_in_account(source: SourceArtifact, *, cloud: Cloud, bucket: str) -> None:
-    """Copy an artifact with what lies beside it, its manifest last; what is there already stays.
+    """Copy an artifact and its examples, the manifest last; skip existing objects.
 
-    `cloud` is that of the bucket it goes to, in the source's account. Safe to stop and to run again.
+    `cloud` is that of the target bucket. Can be interrupted and repeated.
     """
     if is_published(cloud, bucket=bucket, model=source.model, artifact=source.entry):
         return

@@ -19,7 +19,7 @@ _READ = 1 << 20
 
 
 def agrees(s3: Any, *, bucket: str, key: str, file: Path) -> bool | None:
-    """Whether an object holds the bytes of a file, by S3's own checksum; None where it has none."""
+    """Return whether an object matches a file, by S3's checksum; None if it has none."""
     head = s3.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
     if head["ContentLength"] != file.stat().st_size:
         return False
@@ -34,7 +34,7 @@ def agrees(s3: Any, *, bucket: str, key: str, file: Path) -> bool | None:
 
 
 def part_checksum(body: bytes) -> str:
-    """SHA-256 as S3 writes it."""
+    """Return a SHA-256 in S3's format."""
     return base64.b64encode(hashlib.sha256(body).digest()).decode()
 
 

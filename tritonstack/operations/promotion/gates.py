@@ -1,6 +1,6 @@
-"""The gates between two environments: what an artifact has to have shown, and when it may pass.
+"""The promotion gates between two environments.
 
-Pure: over the events of the source, what was measured of the artifact, and `now`.
+Pure: they use the source's events, the artifact's measurements, and `now`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ VERDICTS: tuple[EventKind, ...] = ("verified", "refuted")
 
 @dataclass(frozen=True)
 class Candidate:
-    """An artifact at the gates, or an image of the project's own."""
+    """An artifact or custom image to promote."""
 
     name: str
     """The model, or the folder of containers/."""
@@ -69,7 +69,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Shut:
-    """A gate that somebody cannot pass, why, and what opens it."""
+    """A failed gate: the reason and how to pass it."""
 
     gate: Gate
     subject: str
@@ -84,7 +84,7 @@ class Shut:
 
 @dataclass(frozen=True)
 class Standing:
-    """Since when an environment has run something without a break, and what verify said of it last."""
+    """How long an environment has run an artifact without interruption, and the last verdict on it."""
 
     since: str | None = None
     """None where it does not run it."""
@@ -119,11 +119,11 @@ def shut_gates(
     asked: Collection[str],
     protected: bool = False,
 ) -> list[Shut]:
-    """Every gate that is shut to any of the candidates.
+    """Return all failed gates of the candidates.
 
-    `events` are the source's of DEPLOYMENTS and VERDICTS, the earliest first; `asked` are the endpoints that
-    its file asks for: no verification can clear one that has gone. A `protected` target accepts neither
-    builds nor verdicts from uncommitted files.
+    `events` are the source's DEPLOYMENTS and VERDICTS, oldest first; `asked` are the endpoints in its file: a
+    removed endpoint cannot be verified again. A `protected` target accepts neither builds nor verdicts from
+    uncommitted files.
     """
     refused = [event for event in events if protected and _is_loose_verdict(event)]
     accepted = [event for event in events if event not in refused]
@@ -179,7 +179,7 @@ def _after_verdict(state: Standing, event: Event, *, concerned: bool) -> Standin
 
 
 def parse_overrides(given: Sequence[str]) -> dict[Gate, str]:
-    """`<gate>=<reason>` as a person wrote it."""
+    """Parse `<gate>=<reason>`."""
     overrides: dict[Gate, str] = {}
     for text in given:
         name, _, reason = text.partition("=")

@@ -1,4 +1,4 @@
-"""When the change windows of an environment open."""
+"""Compute when an environment's change windows open."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tritonstack.spec.environments.promotion import DAYS, ChangeWindow
 
 
 def next_opening(windows: Sequence[ChangeWindow], now: datetime) -> datetime | None:
-    """When the first of several windows opens next, in UTC; None if none does within a fortnight."""
+    """Return when the next of several windows opens, in UTC; None if none does within a fortnight."""
     found = [opening for window in windows for opening in _openings(window, now)]
     return min(found, default=None)
 
