@@ -22,7 +22,7 @@ from tritonstack.base.naming import Name
 from tritonstack.base.revisions import UncommittedFiles
 from tritonstack.records.events import Moment
 from tritonstack.records.manifests import Digest, Manifest
-from tritonstack.reference.targets import TargetText, are_rivals
+from tritonstack.reference.targets import TargetText, compete
 
 ImageKind = Literal["cpu", "gpu"]
 """Kinds of machines that images are built for."""
@@ -182,7 +182,7 @@ class Lock(Record):
     def rivals(self, model: str, target: str) -> dict[str, LockedArtifact]:
         """Return artifacts of other targets that machines for `target` might select instead."""
         held = self.models.get(model, {})
-        return {other: entry for other, entry in held.items() if are_rivals(other, target)}
+        return {other: entry for other, entry in held.items() if compete(other, target)}
 
     def with_entry(self, model: str, target: str, entry: LockedArtifact) -> Lock:
         """Return this lock with one artifact's entry set, and conflicting entries removed.
