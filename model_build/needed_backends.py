@@ -13,7 +13,7 @@ REMEDY = {
     "vllm": "SageMaker's Triton images lack it; NVIDIA's images tagged <release>-vllm-python-py3 include "
     "it: build with --local inside one, and serve from one",
 }
-INSTALL = "`make setup` installs it with the embedded server"
+INSTALL = "run `tritonstack setup` with the extra `build` installed"
 
 
 def needed_backends(spec: ModelSpec) -> tuple[str, ...]:

@@ -136,6 +136,7 @@ def _played_programs(folder: Path) -> Path:
 
 def _site(root: Path) -> Site:
     """Return a project of three models, one of them damaged. Images and build code come from the package."""
+    root.mkdir()
     site = furnished_site(root, shared=("server",))
     models = root / "models"
     write_model(models / "tiny", source="file://weights")

@@ -61,7 +61,7 @@ def test_a_missing_server_is_told_before_the_work(tmp_path: Path, tiny_folder: P
             folders=folders,
             on_progress=told.append,
         )
-    assert "make server" in str(caught.value)
+    assert "tritonstack setup" in str(caught.value)
     assert told == []
     assert nothing_is_left(folders)
 

@@ -50,7 +50,7 @@ def test_a_backend_that_is_missing_is_named_with_the_remedy(tmp_path: Path) -> N
     spec = write_model(tmp_path, source="file://m").record
     with pytest.raises(UsageError, match=r"'tiny' cannot be checked here: .* no onnxruntime") as caught:
         require_backends(spec, EMBEDDED)
-    assert "make setup" in str(caught.value)
+    assert "tritonstack setup" in str(caught.value)
 
 
 def test_it_is_said_before_the_source_is_fetched(tmp_path: Path, folders: BuildFolders) -> None:

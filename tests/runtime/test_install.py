@@ -21,7 +21,7 @@ def test_every_requirement_is_pinned() -> None:
 
 
 def test_a_missing_server_names_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(TritonNotFoundError, match="make server"):
+    with pytest.raises(TritonNotFoundError, match="tritonstack setup"):
         find_installation(home=tmp_path / "server")
 
 
@@ -105,5 +105,5 @@ def test_a_backend_without_its_library_is_left_out_and_said(
 
 def test_a_server_of_another_version_names_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "installation.json").write_text('{"version": "2.51.0"}')
-    with pytest.raises(TritonNotFoundError, match=r"of another version\n.*make server"):
+    with pytest.raises(TritonNotFoundError, match=r"of another version\n.*tritonstack setup"):
         find_installation(home=tmp_path)

@@ -69,8 +69,13 @@ class Project:
 
     @property
     def server_dir(self) -> Path:
-        """The embedded Triton server that `make server` installs."""
+        """The embedded Triton server that `tritonstack setup` installs."""
         return self.state_dir / "server"
+
+    @property
+    def cdk_dir(self) -> Path:
+        """The CDK CLI that `tritonstack setup` installs."""
+        return self.state_dir / "cdk"
 
     @property
     def clouds_dir(self) -> Path:

@@ -15,7 +15,7 @@ import typer
 
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.extras import install_command
-from tritonstack.base.paths import find_project
+from tritonstack.base.paths import Project, find_project
 from tritonstack.cli.output import Output
 from tritonstack.cli.registry import COMMANDS, CommandGroup
 
@@ -44,7 +44,8 @@ def options(
     # Loads AWS's SDK and the specification, which `--help` does not need.
     from tritonstack.cli.context import Context  # noqa: PLC0415
 
-    context.obj = Context(find_project(project), Output(as_json=json_output))
+    found = Project(Path.cwd()) if context.invoked_subcommand == "init" else find_project(project)
+    context.obj = Context(found, Output(as_json=json_output))
 
 
 def main() -> None:

@@ -11,6 +11,9 @@ from typer.core import TyperGroup
 
 GROUPS: Mapping[str, Mapping[str, str]] = {
     "Project": {
+        "init": "Create a repository for models and environments",
+        "setup": "Install the Triton server and the CDK CLI",
+        "doctor": "Report what is missing and how to get it",
         "validate": "Check models, environments, and locks",
         "quotas": "List the AWS quotas that an environment needs",
     },

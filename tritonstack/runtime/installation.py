@@ -23,7 +23,7 @@ from tritonstack.runtime.errors import TritonNotFoundError
 CONTAINER_ROOT = Path("/opt/tritonserver")
 RECORD_NAME = "installation.json"
 RECORD_KEYS = frozenset({"version", "release", "site_packages", "outside", "missing"})
-REMEDY = "run `make server` to install the embedded server"
+REMEDY = "run `tritonstack setup` to install the embedded server"
 SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 SERVER_IN_PACKAGES = Path("pytriton/tritonserver")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.paths import Project
 
 _INTERRUPT_GRACE_S = 20
 _LINES_SHOWN = 60
@@ -106,16 +107,22 @@ def find_cdk(
 
     `context` is `Workspace.context`, for environments that may be template instances.
     """
-    pinned = project_root / "node_modules" / ".bin" / "cdk"
-    found = str(pinned) if pinned.exists() else shutil.which("cdk")
+    found = cdk_program(project_root)
     if found is None:
-        raise TritonstackError(
-            "the CDK command line is not installed", remedy="run `make setup`, or `npm ci` in the project"
-        )
+        raise TritonstackError("the CDK CLI is not installed", remedy="run `tritonstack setup`")
     # Put this environment's bin folder first on PATH, so the app (tritonstack-app or app.py) runs in it.
     path = f"{Path(sys.executable).parent}:{variables.get('PATH', '')}"
     told = {"env": environment_name, **context}
     return CdkCli(Path(found), project_root, told, {**variables, **_QUIET, "PATH": path})
+
+
+def cdk_program(project_root: Path) -> str | None:
+    """Return the CDK CLI of the project: npm's, that of `tritonstack setup`, or the one on PATH."""
+    for folder in (project_root, Project(project_root).cdk_dir):
+        pinned = folder / "node_modules" / ".bin" / "cdk"
+        if pinned.exists():
+            return str(pinned)
+    return shutil.which("cdk")
 
 
 def _run(

@@ -1,0 +1,34 @@
+"""`tritonstack init`: create a repository for models and environments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tritonstack.base.errors import shown_path
+from tritonstack.cli.context import Context
+from tritonstack.project.scaffold.repository import create_repository, examples
+
+
+def init(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    example: Annotated[
+        str | None, typer.Option(help=f"Add an example: {', '.join(examples())}.", show_default=False)
+    ] = None,
+) -> None:
+    """Create a repository for models and environments.
+
+    The folder must be new or empty. It gets the files that you edit; the tool stays in its package, so that
+    upgrading changes only requirements.txt, constraints.txt, and cdk.json.
+
+    Example: tritonstack init my-models --example python
+    """
+    state: Context = context.obj
+    files = create_repository(folder, example=example)
+    state.output.result(
+        {"folder": str(folder.resolve()), "files": files},
+        text=f"created {shown_path(folder.resolve())} with {len(files)} files; next: see its README.md",
+    )

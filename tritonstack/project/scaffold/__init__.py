@@ -1,0 +1,1 @@
+"""Create a user's repository: `tritonstack init`."""

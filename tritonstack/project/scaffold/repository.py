@@ -1,0 +1,66 @@
+"""Write the files of a new repository from the templates in this folder."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tritonstack.base.errors import UsageError
+from tritonstack.base.paths import MARKER, shipped
+
+FOLDER = Path(__file__).parent
+APP = "tritonstack-app"
+"""The console script that the CDK CLI runs."""
+_NAMES = {"gitignore": ".gitignore", "github": ".github"}
+"""Templates whose names have no leading dot in the wheel."""
+_LOCKS = ("requirements-local.txt", "requirements-cuda.txt")
+
+
+def examples() -> list[str]:
+    """Return the names that `--example` accepts."""
+    return sorted(folder.name for folder in (FOLDER / "examples").iterdir())
+
+
+def create_repository(folder: Path, *, example: str | None) -> list[str]:
+    """Create a repository in a missing or empty folder; return the names of its files."""
+    if example is not None and example not in examples():
+        raise UsageError(f"unknown example {example!r}", remedy=f"use one of: {', '.join(examples())}")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UsageError(f"{folder}: the folder is not empty", remedy="name a new or empty folder")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder}: not a folder", remedy="name a new or empty folder")
+    files = dict(_texts(folder.resolve().name, example))
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "models").mkdir(exist_ok=True)
+    return sorted(files)
+
+
+def _texts(name: str, example: str | None) -> Iterator[tuple[str, str]]:
+    values = {"@NAME@": _repository_name(name), "@VERSION@": importlib.metadata.version("tritonstack")}
+    for folder in (FOLDER / "files", *([FOLDER / "examples" / example] if example else [])):
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                text = file.read_text(encoding="utf-8")
+                for key, value in values.items():
+                    text = text.replace(key, value)
+                parts = [_NAMES.get(part, part) for part in file.relative_to(folder).parts]
+                yield "/".join(parts), text
+    settings = json.loads(shipped(MARKER).read_text(encoding="utf-8"))
+    yield MARKER, json.dumps({**settings, "app": APP}, indent=2) + "\n"
+    yield "constraints.txt", _constraints()
+
+
+def _repository_name(folder: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", folder).strip("-.") or "models"
+
+
+def _constraints() -> str:
+    """Return the locked versions without hashes: pip refuses hashes for only some packages."""
+    lines = [line for lock in _LOCKS for line in shipped(lock).read_text(encoding="utf-8").splitlines()]
+    pins = sorted({line.removesuffix("\\").strip() for line in lines if re.match(r"[A-Za-z0-9]", line)})
+    return "\n".join(["# The versions that this release of tritonstack was tested with.", *pins]) + "\n"

@@ -1,0 +1,1 @@
+"""Install and check what a project needs beside the Python packages."""

