@@ -196,7 +196,7 @@ def test_from_an_empty_account_to_a_lock(account: Account) -> None:
     assert "✓ deploying tritonstack-dev-build and what it stands on" in first
     assert "✓ building the builder's image 25.04-py3-cpu-" in first
     assert first.count("error: ") == 1
-    assert "error: you have stopped watching; in the account this goes on: broken, own, tiny" in first
+    assert "error: stopped following; still running in AWS: broken, own, tiny" in first
     assert "Traceback" not in first
     assert account.lock.models == {}
 

@@ -26,7 +26,7 @@ from tritonstack.project.loading import load_workspace
 from tritonstack.workflows.builds import remote_build as module
 from tritonstack.workflows.builds.local_build import BuildInterruptedError
 from tritonstack.workflows.builds.outcomes import Outcome
-from tritonstack.workflows.builds.remote_build import build_remotely, ground_of
+from tritonstack.workflows.builds.remote_build import build_infra_of, build_remotely
 
 OUTPUTS = {"SourceArchive": "assets/abc.zip", "CpuImage": "1.dkr.ecr.eu-west-1.amazonaws.com/t/builder:1"}
 CPU = "tritonstack-dev-build-cpu"
@@ -55,7 +55,7 @@ class Watched:
 
     @property
     def ground(self) -> BuildGround:
-        return ground_of(self.workspace, OUTPUTS)
+        return build_infra_of(self.workspace, OUTPUTS)
 
     @property
     def needed(self) -> list[NeededArtifact]:
@@ -155,10 +155,10 @@ def test_ctrl_c_leaves_the_job_alone_and_the_next_call_attaches(
 
     with monkeypatch.context() as patched:
         patched.setattr(module, "wait", interrupt)
-        with pytest.raises(BuildInterruptedError, match="in the account this goes on: minilm") as caught:
+        with pytest.raises(BuildInterruptedError, match="still running in AWS: minilm") as caught:
             watched.run()
     assert "attaches to what runs" in str(caught.value.remedy)
-    assert "goes on in the account" in capsys.readouterr().err
+    assert "still running in AWS" in capsys.readouterr().err
     assert watched.codebuild.stopped == []
     when_looked_at(watched, monkeypatch, lambda build_id: watched.finish(build_id) and None)
     (outcome,) = watched.run()

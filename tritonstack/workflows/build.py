@@ -25,7 +25,7 @@ from tritonstack.records.manifests import Manifest
 from tritonstack.workflows.builds.artifacts import fill_model_prefixes, local_manifest, publish_artifact
 from tritonstack.workflows.builds.local_build import build_locally, most_at_once
 from tritonstack.workflows.builds.outcomes import Outcome, failure_of
-from tritonstack.workflows.builds.remote_build import build_remotely, prepare_bucket, prepare_ground
+from tritonstack.workflows.builds.remote_build import build_remotely, prepare_bucket, prepare_build_infra
 from tritonstack.workflows.session import Session
 
 
@@ -108,7 +108,7 @@ class _Build:
         here = [needed for needed in missing if self.here or isinstance(needed.venue, ByHand)]
         there = [needed for needed in missing if needed not in here]
         if there and self.cloud is not None:
-            ground = prepare_ground(self.session, self.workspace, self.cloud)
+            ground = prepare_build_infra(self.session, self.workspace, self.cloud)
             build_remotely(
                 self.session,
                 self.cloud,

@@ -25,7 +25,7 @@ class Session:
     reporter: Reporter = field(default_factory=NullReporter)
 
     def workspace(self, environment: str, name: str | None = None) -> Workspace:
-        """An environment and all that it refers to; with a name, the deployed instance of a template."""
+        """Load an environment; with a name, the deployed instance of a template."""
         if name is None:
             return load_workspace(self.project, environment)
         template = find_template(self.project, environment)
@@ -44,15 +44,15 @@ class Session:
         return load_instance(self.project, instance)
 
     def cloud(self, spec: EnvironmentSpec, *, profile: str | None = None) -> Cloud:
-        """The cloud that an environment lives in, reachable and with the right credentials.
+        """Return access to the cloud of an environment, with credentials checked.
 
-        They are those of a profile of AWS's configuration, or what the usual chain finds.
+        They come from an AWS profile, or from the usual chain of boto3.
         """
         what = f"environment {spec.name!r}"
         return self.cloud_at(spec.account, spec.region, what=what, profile=profile)
 
     def cloud_at(self, account: str, region: str, *, what: str, profile: str | None = None) -> Cloud:
-        """An account's cloud in a region; `what` says in errors what is looked for there."""
+        """Return access to an account and region; `what` names the purpose in errors."""
         if not is_embedded(account):
             cloud = Cloud(account, region, {"AWS_PROFILE": profile} if profile else {})
             require_account(cloud)
@@ -60,7 +60,7 @@ class Session:
         if profile is not None:
             raise UsageError(
                 f"{what} lives in the embedded cloud, which has no profiles",
-                remedy=f"leave {profile!r} away",
+                remedy=f"omit the profile {profile!r}",
             )
         address = read_address(self.project.cloud_dir(account))
         which = "" if account == EMBEDDED_ACCOUNT else f" --account {account}"
@@ -79,7 +79,7 @@ class Session:
     def cloud_to_read(
         self, spec: EnvironmentSpec, *, beside: EnvironmentSpec, cloud: Cloud, profile: str | None = None
     ) -> Cloud:
-        """The cloud of an environment that something is read from for another one, whose cloud is given."""
+        """Return read access to the cloud of an environment; `cloud` is that of the environment `beside`."""
         if is_embedded(spec.account):
             return self.cloud(spec, profile=profile)
         at_hand = None if is_embedded(beside.account) else cloud

@@ -1,4 +1,4 @@
-"""Artifacts on their way from this machine to where endpoints find them, told as steps."""
+"""Publish artifacts from this machine to the bucket that endpoints load from."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def missing_artifacts(
     endpoints: Collection[str],
     lent: Collection[str] = (),
 ) -> list[Path]:
-    """The artifacts that endpoints run and the environment's bucket lacks, found whole on this machine.
+    """Return the artifacts of endpoints that the bucket lacks, checked on this machine.
 
-    This comes before anything is deployed: a damaged artifact must not leave half an environment. `lent` are
-    the digests of those that come from another environment.
+    Called before a deploy, so that a corrupt artifact cannot leave half an environment. `lent` holds the
+    digests that come from another environment.
     """
     needed = {
         (served.model, artifact.digest): artifact
@@ -48,7 +48,7 @@ def missing_artifacts(
 
 
 def local_manifest(session: Session, model: str, digest: str) -> tuple[Path, Manifest] | None:
-    """An artifact that lies whole on this machine, with its examples; None if a build has to replace it."""
+    """Return an intact local artifact with its examples; None if it has to be built again."""
     artifact = session.project.artifacts_dir / artifact_prefix(model, digest)
     try:
         manifest = verify_artifact(artifact)
@@ -58,7 +58,7 @@ def local_manifest(session: Session, model: str, digest: str) -> tuple[Path, Man
 
 
 def publish_artifact(session: Session, workspace: Workspace, cloud: Cloud, artifact: Path) -> Published:
-    """Upload what the bucket lacks of one artifact of this machine."""
+    """Upload a local artifact, as far as the bucket lacks it."""
     bucket = workspace.spec.artifact_bucket
     with session.reporter.step(f"publishing {artifact.parent.name} {artifact.name[:12]} to {bucket}"):
         return publish(artifact_dir=artifact, bucket=bucket, s3_client=cloud.client("s3"))
@@ -67,7 +67,7 @@ def publish_artifact(session: Session, workspace: Workspace, cloud: Cloud, artif
 def fill_model_prefixes(
     session: Session, workspace: Workspace, cloud: Cloud, copies: Sequence[ShelfCopy]
 ) -> Mapping[str, list[str]]:
-    """Give multi-model endpoints their models; by endpoint, those that were not there or were wrong."""
+    """Copy models to the prefixes of multi-model endpoints; return endpoint -> models that were missing."""
     if not copies:
         return {}
     put: dict[str, list[str]] = defaultdict(list)

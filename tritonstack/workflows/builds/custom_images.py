@@ -1,7 +1,7 @@
-"""Builds the images of the project's own that endpoints run, and locks them by their digests.
+"""Build the custom images that endpoints run, and lock their digests.
 
-In an account that builds, CodeBuild does it; elsewhere this machine's Docker does, and pushes to the account.
-The embedded cloud has no registry: there the image stays in this machine's engine, and its digest is its id.
+CodeBuild builds them if builds in the account are enabled; otherwise the local Docker engine does.
+The embedded cloud has no registry: images stay in the local engine, and their digest is the image ID.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from tritonstack.records.lock_writing import add_image_to_lock
 from tritonstack.records.locks import Built, LockedImage
 from tritonstack.runtime.docker_engine import docker_engine, held_image
 from tritonstack.workflows.builds.outcomes import LINES_SHOWN
-from tritonstack.workflows.builds.remote_build import build_images_remotely, prepare_ground
+from tritonstack.workflows.builds.remote_build import build_images_remotely, prepare_build_infra
 from tritonstack.workflows.session import Session
 
 
 class ImageNotBuiltError(TritonstackError):
-    """An image could not be made."""
+    """An image could not be built."""
 
 
 def lock_images(
     session: Session, workspace: Workspace, cloud: Cloud | None, built: Built, *, here: bool
 ) -> bool:
-    """Build what is missing, and write the lock; tells whether it changed."""
+    """Build missing images and write the lock; return whether it changed."""
     changed = False
     begun = workspace.lock.record
     for image in endpoint_images(workspace.project, workspace.spec):
@@ -51,13 +51,13 @@ def lock_images(
 
 
 def held_digest(uri: str) -> str | None:
-    """The id of an image in this machine's engine, None where it does not hold it."""
+    """Return the ID of an image in the local engine; None if it is missing."""
     engine = docker_engine()
     return str(engine.images.get(uri).id) if held_image(engine, uri) else None
 
 
 def tag_image(digest: str, uri: str) -> None:
-    """Give an image of this machine's engine another name beside those that it has."""
+    """Add a tag to an image in the local engine."""
     engine, (repository, _, tag) = docker_engine(), uri.rpartition(":")
     try:
         engine.images.get(digest).tag(repository, tag=tag)
@@ -78,7 +78,7 @@ def _digest(
         if here or not workspace.spec.builds_in_account:
             _publish_from_here(session, workspace, cloud, image)
         else:
-            ground = prepare_ground(session, workspace, cloud)
+            ground = prepare_build_infra(session, workspace, cloud)
             build_images_remotely(session, cloud, ground, threading.Event())
         digest = image_digest(cloud, image.uri)
     if digest is None:
@@ -90,7 +90,7 @@ def _digest(
 
 
 def _built_here(session: Session, workspace: Workspace, image: OwnImage) -> str:
-    """The id of the image in this machine's engine, which is what it is found by without a registry."""
+    """Return the image ID, building the image in the local engine if needed."""
     engine = docker_engine()
     if held_image(engine, image.uri) is None:
         with session.reporter.step(f"building image {image.tag}"):

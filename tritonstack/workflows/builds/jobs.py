@@ -1,4 +1,4 @@
-"""One job of a build in the account, and how many of them may begin."""
+"""Start build jobs in the account, and follow each one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Done = Callable[[Outcome], None]
 
 @dataclass
 class Job:
-    """One model's job."""
+    """The build job of one model."""
 
     needed: NeededArtifact
     order: JobOrder
@@ -44,16 +44,16 @@ class Job:
     state: JobState | None = None
     error: TritonstackError | None = None
     said: list[str] = field(default_factory=list)
-    """Lines of its log that are no events, the last ones."""
+    """The last lines of its log that are no events."""
     failure: dict[str, Any] | None = None
     refusal: str = ""
-    """Why the service does not start it yet."""
+    """Why the service has not started it yet."""
     taken: bool = False
-    """Whether its artifact was there already."""
+    """True if its artifact existed already."""
 
     @classmethod
     def of(cls, cloud: Cloud, ground: BuildGround, needed: NeededArtifact) -> Job:
-        """The job that builds an artifact."""
+        """Return the job that builds an artifact."""
         if isinstance(needed.venue, ByHand):
             raise UsageError(
                 f"no job in the account builds {needed.model} for {needed.target}", remedy="add --local"
@@ -76,22 +76,22 @@ class Job:
 
     @property
     def project(self) -> str | None:
-        """CodeBuild's project that it is a build of; SageMaker's jobs have none."""
+        """The CodeBuild project of the job; None for Processing jobs."""
         venue = self.order.venue
         return venue.project if isinstance(venue, CodeBuildMachine) else None
 
     @property
     def waits(self) -> bool:
-        """Whether nothing has come of it yet, not even a beginning."""
+        """True if the job has not started."""
         return self.state is None and self.error is None and not self.taken
 
     @property
     def runs(self) -> bool:
-        """Whether it is on its way, as far as is known."""
+        """True if the job is running."""
         return self.state is not None and self.state.status == "running" and self.error is None
 
     def take_result(self, cloud: Cloud, ground: BuildGround, on_done: Done) -> bool:
-        """Whether it has made its artifact already."""
+        """Take the artifact if the job has built it already; return whether it has."""
         manifest = find_result(cloud, ground, self.order, self.name)
         if manifest is not None:
             self.taken = True
@@ -99,7 +99,7 @@ class Job:
         return self.taken
 
     def start(self, reporter: Reporter) -> bool:
-        """Begin, or attach; tells whether there was room for it."""
+        """Start the job or attach to it; return whether there was capacity."""
         try:
             self.state, attached = start_or_attach(self.service, self.order, self.name)
         except NoRoomError as full:
@@ -110,7 +110,7 @@ class Job:
         except BuildJobError as error:
             self.error = error
         except (BotoCoreError, ClientError) as error:
-            # Room may take longer to come than credentials last, and what runs is followed all the same.
+            # Credentials can expire while a job waits for capacity; the running jobs are still followed.
             self.error = BuildJobError(
                 f"the build of {self.needed.model} could not be started: {error}",
                 remedy="log in again if your credentials have expired, and run the same command again",
@@ -120,8 +120,8 @@ class Job:
             reporter.note(f"{self.needed.model} for {self.needed.target}: {what} {self.state.id}")
         return True
 
-    def hear(self, step: Step, news: JobNews) -> None:
-        """Show what is new of it."""
+    def on_update(self, step: Step, news: JobNews) -> None:
+        """Report new log lines."""
         if not news.lines:
             step.update(news.state.phase)
         for line in news.lines:
@@ -133,8 +133,8 @@ class Job:
             if event["event"] == "failed":
                 self.failure = event
 
-    def why(self, ended: JobState) -> TritonstackError:
-        """Why it made nothing."""
+    def failure_error(self, ended: JobState) -> TritonstackError:
+        """Return why the job failed."""
         if ended.status == "stopped":
             return BuildJobError(f"the build of {self.needed.model} was stopped", remedy="build it again")
         if self.failure:
@@ -146,8 +146,8 @@ class Job:
             remedy=f"its log is {ended.log_stream} in {ended.log_group}",
         )
 
-    def lose_sight(self, error: BotoCoreError | ClientError) -> None:
-        """A build may outlast the credentials of whoever watches it."""
+    def stop_following(self, error: BotoCoreError | ClientError) -> None:
+        """Record that the job can no longer be followed, for example because credentials expired."""
         self.error = BuildJobError(
             f"AWS no longer tells of the build of {self.needed.model}, which goes on in the account: {error}",
             remedy="log in again if your credentials have expired, and run the same command again: it "
@@ -158,9 +158,9 @@ class Job:
 def begin(
     session: Session, cloud: Cloud, ground: BuildGround, jobs: Sequence[Job], on_done: Done
 ) -> list[Job]:
-    """Begin the jobs that wait, as far as their projects have room, in their order; tells which have begun.
+    """Start waiting jobs in order while their projects have capacity; return the started jobs.
 
-    Somebody else may have made an artifact meanwhile: the builder's image takes its time, and so does room.
+    An artifact that another process built meanwhile is taken as it is.
     """
     began: list[Job] = []
     full: set[str | None] = set()

@@ -1,4 +1,4 @@
-"""Builds on this machine: each model in a process of its own, several at once as far as there is room."""
+"""Build on this machine: one process per model, several in parallel."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from tritonstack.workflows.reporter import Step, Steps
 from tritonstack.workflows.session import Session
 
 _CORES_EACH, _GIB_EACH = 2, 6
-"""What one build can use: the framework, the graph's runtime and a server do not all work at once."""
+"""Cores and memory per build."""
 _GRACE_S = 30
 
 
 class BuildInterruptedError(TritonstackError):
-    """A person stopped builds."""
+    """The user stopped the builds."""
 
 
 def most_at_once() -> int:
-    """How many builds this machine has room for."""
+    """Return how many builds this machine can run in parallel."""
     memory = available_memory() // 2**30
     return max(1, min(len(os.sched_getaffinity(0)) // _CORES_EACH, memory // _GIB_EACH))
 
@@ -46,7 +46,7 @@ def most_at_once() -> int:
 def build_locally(
     session: Session, needed: Sequence[NeededArtifact], *, at_once: int, on_done: Callable[[Outcome], None]
 ) -> None:
-    """Build each of these; one that fails does not keep the others from it."""
+    """Build each artifact; a failure does not stop the others."""
     require("isal", what="building models")
     children = _Children()
     pool = ThreadPoolExecutor(at_once)
@@ -62,7 +62,7 @@ def build_locally(
         pool.shutdown(wait=False, cancel_futures=True)
         over = {future for future in running if future.done()}
         children.end()
-        # The interrupt may have come after a build had ended, or had its artifact, and before it was told of.
+        # Report builds that ended before the interrupt.
         for future in wait(running, timeout=_GRACE_S).done:
             told = not future.cancelled() and future.exception() is None
             if told and (future in over or future.result().manifest):
@@ -76,14 +76,14 @@ def build_locally(
 
 @dataclass
 class _Children:
-    """The processes that build."""
+    """The build processes."""
 
     processes: set[subprocess.Popen[str]] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
     ended: bool = False
 
     def start(self, command: Sequence[str]) -> subprocess.Popen[str]:
-        """Start one, in a session of its own: Ctrl-C reaches it through us, once."""
+        """Start a process in its own session, so that Ctrl-C reaches it only through this process."""
         with self.lock:
             if self.ended:
                 raise BuildInterruptedError("stopped by you")
@@ -101,7 +101,7 @@ class _Children:
             return process
 
     def end(self) -> None:
-        """Let all end as after Ctrl-C, and insist where one does not."""
+        """Terminate all processes, and kill those that do not end in time."""
         with self.lock:
             self.ended = True
             alive = [process for process in self.processes if process.poll() is None]
@@ -112,7 +112,7 @@ class _Children:
             for process in alive:
                 process.wait(timeout=max(0.0, end - time.monotonic()))
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            # Whoever asks twice does not want to wait.
+            # A second Ctrl-C kills at once.
             for process in alive:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
@@ -139,7 +139,7 @@ def _command(session: Session, needed: NeededArtifact) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """The child imports what this process runs."""
+    """Return variables with which the child imports the same packages."""
     packages = str(Path(model_build.__file__).resolve().parents[1])
     return {
         **os.environ,
@@ -183,7 +183,7 @@ def _run(
 def _died(
     subject: str, status: int, complaints: Sequence[str], command: Sequence[str], log: Path
 ) -> TritonstackError:
-    """A build that ended without a word."""
+    """Return the error of a build that ended without a result."""
     by_hand = f"to run it by hand: {shlex.join(command)}"
     place = f"\n  log: {shown_path(log)}"
     if status == -signal.SIGKILL:
@@ -200,7 +200,7 @@ def _died(
 
 
 def _collect(process: subprocess.Popen[str], last: list[str], log: Path) -> None:
-    """Write what a build says to its log, and keep the last lines."""
+    """Write the output of a build to its log, and keep the last lines."""
     assert process.stderr is not None  # noqa: S101 - PIPE was asked for
     with log.open("a", encoding="utf-8", buffering=1) as file:
         for line in process.stderr:

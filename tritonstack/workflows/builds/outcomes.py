@@ -1,4 +1,4 @@
-"""What came of each artifact that a build was asked for."""
+"""The outcome of a build per artifact."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from tritonstack.records.manifests import Manifest
 from tritonstack.workflows.reporter import Step
 
 LINES_SHOWN = 20
-"""Of what a build that failed has said: the last ones."""
+"""Log lines to show of a failed build."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One artifact, or why there is none."""
+    """An artifact, or the error of its build."""
 
     needed: NeededArtifact
     manifest: Manifest | None = None
-    """Known of what was built or lies on this machine; of what lies in the bucket the lock tells enough."""
+    """Set if the artifact was built or is on this machine; otherwise the lock describes it."""
     reused: bool = False
-    """Whether it had been built before."""
+    """True if the artifact existed before."""
     artifact_dir: Path | None = None
-    """Where it lies on this machine, if it does."""
+    """Its folder on this machine, if any."""
     error: TritonstackError | None = None
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the outcome as JSON data."""
         found = self.manifest or self.needed.locked
         return {
             "model": self.needed.model,
@@ -42,7 +42,7 @@ class Outcome:
 
 
 class BuildFailedError(TritonstackError):
-    """Several models could not be built: a block for each, with its own help."""
+    """Several builds failed; the message has a block per build."""
 
     def __init__(self, failed: Sequence[tuple[NeededArtifact, TritonstackError]]) -> None:
         blocks = [f"{needed.model} for {needed.target}: {error}" for needed, error in failed]
@@ -60,11 +60,11 @@ class BuildFailedError(TritonstackError):
 
 
 class BuildMisusedError(BuildFailedError, UsageError):
-    """None of those that could not be built can be built as it was asked."""
+    """Several builds failed because of invalid usage."""
 
 
 def failure_of(outcomes: Sequence[Outcome]) -> TritonstackError | None:
-    """All that went wrong, as one error."""
+    """Return all failures as one error; None if there is none."""
     failed = [(outcome.needed, outcome.error) for outcome in outcomes if outcome.error is not None]
     if len(failed) <= 1:
         return failed[0][1] if failed else None
@@ -73,20 +73,20 @@ def failure_of(outcomes: Sequence[Outcome]) -> TritonstackError | None:
 
 
 def show_event(step: Step, event: dict[str, Any]) -> None:
-    """What a build tells of one of its steps."""
+    """Report the event of a build step."""
     if event["event"] != "step":
         return
     if event["state"] in ("started", "running"):
         step.update(": ".join(filter(None, (event["step"], event["detail"]))))
         return
-    # What went wrong is said once, by the error that ends the command; a damaged artifact ends nothing.
+    # The error that ends the command has the full text; here, one line is enough.
     detail = event["detail"].splitlines()[0] if event["detail"] else ""
     mark = "failed: " if event["state"] == "failed" else ""
     step.log(f"{event['step']}: {mark}{detail} ({event['seconds']:.1f} s)")
 
 
 def error_from(event: dict[str, Any], *, log: str) -> TritonstackError:
-    """The error of a build that failed, with its model, its step, and the place of its log."""
+    """Return the error of a failed build, with the location of its log."""
     kind = UsageError if event.get("exit_code") == UsageError.exit_code else TritonstackError
     where = f"{event['where']}: " if event.get("where") else ""
     return kind(f"{where}{event['message']}\n  log: {log}", remedy=event.get("remedy"))

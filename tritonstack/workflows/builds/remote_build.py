@@ -1,4 +1,4 @@
-"""Builds in an environment's account: jobs that are started or attached to, and followed until they end."""
+"""Build in the account of an environment: start or attach to jobs, and follow them."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from tritonstack.workflows.session import Session
 
 _POLL_S = 5.0
 _ROOM_S = 30.0
-"""How often to ask again for a build that a project had no room for: others' builds end, too."""
+"""Interval between attempts to start a job while there is no capacity."""
 
 
-def prepare_ground(session: Session, workspace: Workspace, cloud: Cloud) -> BuildGround:
-    """What builds in the account, as these files ask for it: deployed if it is not, or is of other files."""
+def prepare_build_infra(session: Session, workspace: Workspace, cloud: Cloud) -> BuildGround:
+    """Deploy the build infrastructure of an environment if it is missing or outdated, and return it."""
     spec = workspace.spec
     name = naming.build_stack_name(spec.base)
     cdk = find_cdk(session.project.root, environment_name=spec.name, variables=cloud.process_environment())
@@ -61,14 +61,14 @@ def prepare_ground(session: Session, workspace: Workspace, cloud: Cloud) -> Buil
     outputs = stack_outputs(cloud, name)
     if outputs is None or "SourceArchive" not in outputs:
         raise BuildStackError(
-            f"stack {name} does not stand" if outputs is None else f"stack {name} is not complete",
+            f"stack {name} does not exist" if outputs is None else f"stack {name} is not complete",
             remedy=f"run `npx cdk deploy {name} -c env={spec.name}`, which says why",
         )
-    return ground_of(workspace, outputs)
+    return build_infra_of(workspace, outputs)
 
 
 def prepare_bucket(session: Session, workspace: Workspace, cloud: Cloud) -> None:
-    """Deploy the environment's foundation if its artifact bucket is missing: before a build, not after it."""
+    """Deploy the foundation of an environment if its artifact bucket is missing."""
     spec = workspace.spec
     if bucket_exists(cloud, spec.artifact_bucket):
         return
@@ -82,7 +82,7 @@ def prepare_bucket(session: Session, workspace: Workspace, cloud: Cloud) -> None
 
 
 def _deploy_if_other(session: Session, cloud: Cloud, cdk: CdkCli, name: str, bootstrap: Bootstrap) -> None:
-    """Deploy the stack, with the foundation that it stands on, if it is not what the files ask for."""
+    """Deploy a stack and its foundation if its template differs from the files."""
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
         with session.reporter.step("synthesising the build stack") as step:
             cdk.run("synth", name, "--quiet", "--output", folder, on_line=step.update)
@@ -96,7 +96,7 @@ def _deploy_if_other(session: Session, cloud: Cloud, cdk: CdkCli, name: str, boo
 
 
 def _settled(session: Session, cloud: Cloud, name: str) -> StackState | None:
-    """The stack, once nobody is changing it: while that goes on, its template is what is to come."""
+    """Return a stack after its running update has ended."""
     standing = describe_stack(cloud, name)
     if standing is None or not standing.in_progress:
         return standing
@@ -105,8 +105,8 @@ def _settled(session: Session, cloud: Cloud, name: str) -> StackState | None:
     return describe_stack(cloud, name)
 
 
-def ground_of(workspace: Workspace, outputs: Mapping[str, str]) -> BuildGround:
-    """The same from what the stack tells."""
+def build_infra_of(workspace: Workspace, outputs: Mapping[str, str]) -> BuildGround:
+    """Return the build infrastructure from the outputs of its stack."""
     spec = workspace.spec
     images = {kind: outputs.get(f"{kind.capitalize()}Image") for kind in ("cpu", "gpu")}
     return BuildGround(
@@ -132,7 +132,7 @@ def build_remotely(
     wait_for_it: bool,
     on_done: Done,
 ) -> None:
-    """Build each of these as a job; what has been built meanwhile is taken as it is."""
+    """Build each artifact as a job; an artifact that exists by then is taken as it is."""
     jobs = [Job.of(cloud, ground, item) for item in needed]
     waiting = [job for job in jobs if not job.take_result(cloud, ground, on_done)]
     if not waiting:
@@ -151,7 +151,7 @@ def build_remotely(
         enough.set()
         going_on = [job.needed.model for job in waiting if job.state and job.state.status == "running"]
         raise BuildInterruptedError(
-            f"you have stopped watching; in the account this goes on: {', '.join(going_on) or 'nothing'}",
+            f"stopped following; still running in AWS: {', '.join(going_on) or 'nothing'}",
             remedy="run the same command again: it attaches to what runs, and takes what is done",
         ) from None
 
@@ -159,7 +159,7 @@ def build_remotely(
 def build_images_remotely(
     session: Session, cloud: Cloud, ground: BuildGround, enough: threading.Event
 ) -> None:
-    """Build the images that the account lacks."""
+    """Build the images that are missing in the account."""
     missing = missing_images(cloud, ground)
     if not missing:
         return
@@ -221,7 +221,7 @@ def _follow_all(
     enough: threading.Event,
     on_done: Done,
 ) -> None:
-    """Follow what has begun, and begin what waits for room: whenever a job has ended, and now and then."""
+    """Follow running jobs, and start waiting jobs when capacity is free."""
     tails = {job.name: LogTail(cloud.client("logs")) for job in jobs}
     pool = ThreadPoolExecutor(len(jobs))
     try:
@@ -252,26 +252,26 @@ def _follow_one(steps: Steps, job: Job, tail: LogTail, enough: threading.Event) 
                 job.service,
                 job.state,
                 tail,
-                on_news=lambda news: job.hear(step, news),
+                on_news=lambda news: job.on_update(step, news),
                 enough=enough,
                 poll_s=_POLL_S,
             )
         except (BotoCoreError, ClientError) as error:
-            job.lose_sight(error)
+            job.stop_following(error)
             step.failed = True
             return job
         step.failed = job.state.status in ("failed", "stopped")
         if job.state.status == "running":
-            step.detail = "goes on in the account"
+            step.detail = "still running in AWS"
     return job
 
 
 def _finish(job: Job, cloud: Cloud, ground: BuildGround, on_done: Done) -> None:
-    """Take what a job that has ended made."""
+    """Take the result of a job that has ended."""
     if job.state is None or job.error or job.state.status == "running":
         return
     manifest = find_result(cloud, ground, job.order, job.name) if job.state.status == "succeeded" else None
     if manifest is None:
-        job.error = job.why(job.state)
+        job.error = job.failure_error(job.state)
     else:
         on_done(Outcome(job.needed, manifest))

@@ -1,4 +1,4 @@
-"""Whether the CDK has prepared the account that an environment lives in."""
+"""Check the CDK bootstrap of an account, and run it if allowed."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tritonstack.workflows.session import Session
 def require_bootstrap(
     session: Session, cloud: Cloud, cdk: CdkCli, bootstrap: Bootstrap, *, allowed: bool | None
 ) -> None:
-    """Prepare the account if that is allowed, and say what to do if it is not.
+    """Bootstrap the account if needed and allowed; raise if it is needed and not allowed.
 
-    `allowed` is None where the command has no option for it.
+    `allowed` is None if the command has no option for it.
     """
     if lacks_bootstrap(cloud, bootstrap, allowed=allowed):
         bootstrap_account(session, cdk, bootstrap)
 
 
 def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None) -> bool:
-    """Whether the account is yet to be prepared; raises where that would not be allowed."""
+    """Return True if the account needs a bootstrap; raise if that is not allowed."""
     if is_bootstrapped(cloud, bootstrap):
         return False
     if not allowed:
@@ -39,6 +39,6 @@ def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None)
 
 
 def bootstrap_account(session: Session, cdk: CdkCli, bootstrap: Bootstrap) -> None:
-    """Prepare the account."""
+    """Run `cdk bootstrap`."""
     with session.reporter.step(f"bootstrapping {' '.join(bootstrap.arguments)}") as step:
         cdk.run("bootstrap", *bootstrap.arguments, on_line=step.log)

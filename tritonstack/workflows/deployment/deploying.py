@@ -1,4 +1,4 @@
-"""Deploying an environment: foundation, artifacts, network, endpoints, dashboards, with the CDK."""
+"""Deploy the stacks of a loaded environment with the CDK, and record the deployment."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from tritonstack.workflows.session import Session
 def deploy_workspace(
     session: Session, workspace: Workspace, cloud: Cloud, *, bootstrap: bool, only: Collection[str] = ()
 ) -> None:
-    """Deploy an environment, see that what runs is what was deployed, and write that down.
+    """Deploy an environment, check that its endpoints are in service, and record the deployment.
 
-    `only`: these endpoints and what they stand on; all of the environment if none is named.
+    `only` names the endpoints to deploy, with their dependencies; all by default.
     """
     cdk = cdk_of(workspace, cloud)
     try:
@@ -77,7 +77,7 @@ def _deploy(
         if only:
             changes = changes.of(stacks)
         changes.require_possible(refused_fates(cdk, changes))
-        if unprepared:  # not before it is sure that the deploy can go on
+        if unprepared:  # only after it is certain that the deploy is possible
             bootstrap_account(session, cdk, spec.bootstrap)
         if missing or loan:
             foundation = naming.foundation_stack_name(spec.base)
@@ -88,10 +88,10 @@ def _deploy(
             loan.bring(session)
         copies = [copy for copy in shelf_copies(workspace) if copy.endpoint in endpoints]
         put = fill_model_prefixes(session, workspace, cloud, copies)
-        if workspace.instance is None:  # the bucket of an instance goes with it
+        if workspace.instance is None:  # the bucket of an instance is deleted with the instance
             _mark_superseded(session, workspace, cloud)
         _deploy_all(session, workspace, cloud, cdk, changes, stacks=stacks if only else ["--all"])
-    _tell_of_shelves(session, workspace, changes, put)
+    _report_added_models(session, workspace, changes, put)
     for stack in changes.leftovers:
         session.reporter.note(f"{stack}: {leftover_words(stack)}")
     require_running(cloud, stacks)
@@ -99,7 +99,7 @@ def _deploy(
 
 
 def _mark_superseded(session: Session, workspace: Workspace, cloud: Cloud) -> None:
-    """Before anything is loaded from the bucket: what is to run may have been on its way out of it."""
+    """Mark superseded artifacts for deletion, and keep those that are deployed next."""
     with session.reporter.step("looking which artifacts the last locks name") as step:
         marked = mark_superseded(cloud, workspace)
         step.detail = f"nothing is marked: {marked.gap}" if marked.gap else ""
@@ -118,7 +118,7 @@ def _deploy_all(
     *,
     stacks: Sequence[str],
 ) -> None:
-    """Deploy stacks and those that they depend on, in two phases where that is needed."""
+    """Deploy stacks and their dependencies, in two phases if needed."""
     if not changes.two_phase:
         _cdk_deploy(session, cdk, changes.assembly, stacks, title="deploying what has changed")
         return
@@ -178,7 +178,7 @@ def _cdk_deploy(
 
 
 def _show(step: Step, line: str) -> None:
-    """Of all that the CDK says, the events of the resources."""
+    """Report the resource events in the output of the CDK."""
     columns = [column.strip() for column in line.split(" | ")]
     if len(columns) != 6:
         return
@@ -190,10 +190,10 @@ def _show(step: Step, line: str) -> None:
         step.log(text)
 
 
-def _tell_of_shelves(
+def _report_added_models(
     session: Session, workspace: Workspace, changes: Changes, put: Mapping[str, list[str]]
 ) -> None:
-    """A model that comes to an endpoint which stands already changes no stack; it is there all the same."""
+    """Report models that were added to deployed multi-model endpoints without a change of a stack."""
     for name, models in put.items():
         if naming.endpoint_stack_name(workspace.spec.base, name) in changes.deployed:
             session.reporter.note(

@@ -1,7 +1,7 @@
-"""What an instance of a template runs, from the bucket of the environment whose lock it runs into its own.
+"""Copy the artifacts of an instance from the environment whose lock it runs.
 
-Within one account S3 copies it; from another it is fetched, checked and sent on, as a promotion does. What
-only this machine has, a deploy publishes.
+S3 copies within an account; across accounts, artifacts are downloaded, checked, and uploaded.
+A deploy publishes artifacts that exist only on this machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tritonstack.workflows.session import Session
 
 @dataclass(frozen=True)
 class BorrowedArtifacts:
-    """What another environment has of that which this one runs and lacks."""
+    """Artifacts and images that an instance lacks and another environment has."""
 
     source: Side
     target: Side
@@ -33,11 +33,11 @@ class BorrowedArtifacts:
 
     @property
     def digests(self) -> set[str]:
-        """Those of the artifacts."""
+        """The digests of the artifacts."""
         return {item.entry.digest for item in self.artifacts}
 
     def bring(self, session: Session) -> None:
-        """Copy all of it; the bucket that it goes to has to be there."""
+        """Copy everything; the target bucket must exist."""
         if self.source.workspace.spec.account != self.target.workspace.spec.account:
             copy_all(session, self.source, self.target, [*self.artifacts, *self.images])
             return
@@ -50,14 +50,14 @@ class BorrowedArtifacts:
 
 
 def find_borrowed(session: Session, workspace: Workspace, cloud: Cloud) -> BorrowedArtifacts | None:
-    """What an instance can be lent; None where it lacks nothing, or the other environment has none of it."""
+    """Return what an instance can copy; None if it lacks nothing or the source has nothing."""
     target = Side(workspace, cloud)
     missing = lacking(target, list(_run_by(workspace)))
     if not missing:
         return None
     lender = session.workspace(workspace.lock_owner)
     if lender.spec.account != workspace.spec.account:
-        # Two accounts take two credentials: what can do without the other's does.
+        # Another account needs other credentials; local artifacts avoid that.
         missing = [item for item in missing if not _is_on_this_machine(session, item)]
     if not missing:
         return None
@@ -74,7 +74,7 @@ def find_borrowed(session: Session, workspace: Workspace, cloud: Cloud) -> Borro
 
 
 def _run_by(workspace: Workspace) -> Iterator[Entry]:
-    """All that the endpoints run by the lock, each once."""
+    """Yield each artifact and image in the lock that endpoints run, once."""
     seen = set[tuple[str, str]]()
     for name in workspace.spec.endpoints:
         for served in workspace.serves(name):

@@ -1,4 +1,4 @@
-"""What the checked-out files ask for, as templates, for commands that compare it with what there is."""
+"""Synthesize the checked-out files into templates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tritonstack.workflows.session import Session
 
 
 def cdk_of(workspace: Workspace, cloud: Cloud) -> CdkCli:
-    """The CDK command line for an environment."""
+    """Return the CDK command line for an environment."""
     return find_cdk(
         workspace.project.root,
         environment_name=workspace.spec.name,
@@ -26,7 +26,7 @@ def cdk_of(workspace: Workspace, cloud: Cloud) -> CdkCli:
 
 @contextmanager
 def synthesized(session: Session, cdk: CdkCli) -> Iterator[Assembly]:
-    """The stacks of an environment, in a folder that goes again."""
+    """Synthesize the stacks of an environment into a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
         with session.reporter.step("synthesising the stacks") as step:
             cdk.run("synth", "--quiet", "--output", folder, on_line=step.update)

@@ -1,7 +1,6 @@
-"""Bringing artifacts and images from one environment to another: copied, proven, locked, written down.
+"""Copy artifacts and images from one environment to another, then lock and record them.
 
-In this order, so that a kill at any moment leaves something that the next run goes on from: what the lock
-names lies in the bucket, and what the events tell stands in the lock.
+The order makes a promotion resumable: the lock names only what is in the bucket, events only what is locked.
 """
 
 from __future__ import annotations
@@ -46,48 +45,48 @@ _COPIES_AT_ONCE = 4
 
 
 class CopyInterruptedError(TritonstackError):
-    """A person stopped a promotion while it was copying."""
+    """The user stopped a promotion while it was copying."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two environments, and the cloud that it lives in."""
+    """One of the two environments, and its cloud."""
 
     workspace: Workspace
     cloud: Cloud
 
     @property
     def bucket(self) -> str:
-        """Where its artifacts lie."""
+        """Its artifact bucket."""
         return self.workspace.spec.artifact_bucket
 
     @property
     def images(self) -> Registry:
-        """Where the images of its endpoints lie."""
+        """The registry of its custom images."""
         return Registry(self.cloud, naming.image_repository_name(self.workspace.spec.base, "serving"))
 
     @property
     def embedded(self) -> bool:
-        """Whether it has no registry: its images lie in this machine's Docker engine."""
+        """True if it has no registry: its images are in the local Docker engine."""
         return is_embedded(self.workspace.spec.account)
 
     def artifact(self, item: Artifact) -> SourceArtifact:
-        """Where an artifact lies that is promoted from here."""
+        """Return the location of an artifact of this side."""
         return SourceArtifact(self.cloud, self.bucket, item.name, item.key, item.entry)
 
 
 @dataclass(frozen=True)
 class Copied:
-    """What has been brought over, and what proves that it is whole."""
+    """A copied entry, and how its integrity was proven."""
 
     item: Entry
     proof: str
 
 
 def has_bucket(side: Side) -> bool:
-    """Whether the environment's foundation stands."""
+    """Return True if the artifact bucket exists."""
     try:
-        # Listing is what a role can be allowed below a prefix alone; a look at the bucket itself is not.
+        # A role can be allowed to list a prefix only; HeadBucket needs more.
         side.cloud.client("s3").list_objects_v2(Bucket=side.bucket, Prefix=naming.MODELS, MaxKeys=1)
     except ClientError as error:
         if error_code(error) == "NoSuchBucket":
@@ -97,12 +96,12 @@ def has_bucket(side: Side) -> bool:
 
 
 def lacking(side: Side, items: Sequence[Entry]) -> list[Entry]:
-    """Those that do not lie where the environment's endpoints would fetch them."""
+    """Return the entries that are missing in the bucket or registry of a side."""
     return [item for item in items if not _is_there(side, item)]
 
 
 def bytes_to_copy(source: Side, target: Side, item: Entry) -> int:
-    """What bringing one over has to carry, if nothing of it is there."""
+    """Return the bytes to copy for an entry that is missing entirely."""
     if isinstance(item.entry, LockedArtifact):
         return item.entry.archive_bytes
     if source.embedded or not has_bucket(target):
@@ -111,7 +110,7 @@ def bytes_to_copy(source: Side, target: Side, item: Entry) -> int:
 
 
 def deploy_foundation(session: Session, target: Side, *, bootstrap: bool) -> None:
-    """Deploy what every environment stands on, if it is not there: without a bucket nothing can be copied."""
+    """Deploy the foundation of the target, which holds its bucket, if it is missing."""
     if has_bucket(target):
         return
     spec = target.workspace.spec
@@ -127,7 +126,7 @@ def deploy_foundation(session: Session, target: Side, *, bootstrap: bool) -> Non
 
 
 def copy_all(session: Session, source: Side, target: Side, items: Sequence[Entry]) -> list[Copied]:
-    """Bring each over, several at once; all that can be brought is, before one that cannot is told of."""
+    """Copy entries in parallel; an error is raised after all copies have ended."""
     stopped = threading.Event()
     pool = ThreadPoolExecutor(_COPIES_AT_ONCE)
     try:
@@ -147,9 +146,9 @@ def copy_all(session: Session, source: Side, target: Side, items: Sequence[Entry
 def lock_all(
     target: Side, source: str, items: Sequence[Entry], promoted: Promoted, now: datetime
 ) -> list[Claim]:
-    """Put entries into the target's lock, and write down that they were promoted; whose promotions they are.
+    """Write entries to the lock of the target, record events, and return whose promotion each entry is.
 
-    Of several who do the same at once, one does it and the others take it over.
+    If several processes promote the same entry, one wins and the others adopt its promotion.
     """
     artifacts = [item for item in items if isinstance(item.entry, LockedArtifact)]
     keep_again(target.cloud, target.bucket, [(item.name, item.entry.digest) for item in artifacts])
@@ -171,7 +170,7 @@ def lock_all(
 
 
 def record_missing(target: Side, events: Sequence[Event], history: Sequence[Event]) -> None:
-    """Write down the events that are not there yet."""
+    """Record the events that are missing."""
     known = {event.key for event in history}
     for event in events:
         if event.key not in known:
@@ -183,7 +182,7 @@ def _is_there(side: Side, item: Entry) -> bool:
         return is_published(side.cloud, bucket=side.bucket, model=item.name, artifact=item.entry)
     if not side.embedded:
         return has_bucket(side) and tagged_digest(side.images, item.entry.tag) == item.entry.digest
-    # Imported here: only environments with images of their own need Docker's library.
+    # Imported here: only environments with custom images need Docker's library.
     from tritonstack.workflows.builds.custom_images import held_digest  # noqa: PLC0415
 
     return held_digest(f"{side.images.words}:{item.entry.tag}") == item.entry.digest
@@ -231,7 +230,7 @@ def _copy_image(step: Step, source: Side, target: Side, image: LockedImage, stop
             remedy=f"build it for {name}: `tritonstack build {name}`",
         )
     if source.embedded:
-        # Imported here: only environments with images of their own need Docker's library.
+        # Imported here: only environments with custom images need Docker's library.
         from tritonstack.workflows.builds.custom_images import tag_image  # noqa: PLC0415
 
         tag_image(image.digest, f"{target.images.words}:{image.tag}")
@@ -250,7 +249,7 @@ def _copy_image(step: Step, source: Side, target: Side, image: LockedImage, stop
 
 
 def _counter(step: Step, what: str, total: int, stopped: threading.Event) -> Callable[[int], None]:
-    """Shows how far a copy has come, and ends it where a person has stopped all."""
+    """Return a callback that reports the progress of a copy, and aborts it after an interrupt."""
     lock, done = threading.Lock(), 0
 
     def count(size: int) -> None:
@@ -265,7 +264,7 @@ def _counter(step: Step, what: str, total: int, stopped: threading.Event) -> Cal
 
 
 def _write_lock(target: Workspace, items: Sequence[tuple[Entry, Promoted]]) -> None:
-    """Write the entries, unless another process has just written the very same."""
+    """Write the entries, unless another process has just written the same ones."""
     artifacts: list[Artifact] = []
     images: list[Image] = []
     for item, promoted in items:
